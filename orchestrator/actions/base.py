@@ -1,0 +1,150 @@
+"""Operations, calls of them, and the executor seam.
+
+An *operation* is one function or one API operation of an action group, compiled from its schema.
+A *call* is what a model asked for, after validation. An *executor* carries a call out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+__all__ = ["ActionResult", "Call", "CallContext", "Executor", "Operation", "Parameter"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of an operation.
+
+    Attributes:
+        name: Its name.
+        type: `string`, `number`, `integer`, `boolean`, `array` or `object`.
+        description: For the model.
+        required: Whether a call must have it.
+        location: `path`, `query`, `header`, `body` for API operations; empty for functions.
+        schema: The parameter's JSON Schema, `$ref`s resolved.
+    """
+
+    name: str
+    type: str
+    description: str = ""
+    required: bool = False
+    location: str = ""
+    schema: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One callable operation of an action group.
+
+    Attributes:
+        group: The action group's name.
+        name: The function's name, or the API operation's `operationId`.
+        description: For the model.
+        parameters: Path, query, header and body parameters, in the schema's order.
+        verb: HTTP verb in upper case for an API operation, else empty.
+        path: The API path with its `{braces}`, else empty.
+        content_type: Media type of the request body, else empty.
+        require_confirmation: Whether the user must confirm a call.
+        idempotent: Whether a call may be run again when its outcome is unknown.
+        schema: JSON Schema of all parameters together (`type: object`).
+    """
+
+    group: str
+    name: str
+    description: str = ""
+    parameters: tuple[Parameter, ...] = ()
+    verb: str = ""
+    path: str = ""
+    content_type: str = ""
+    require_confirmation: bool = False
+    idempotent: bool = False
+    schema: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def tool_use_name(self) -> str:
+        """`VERB__group__operationId` or `group__function` (facts/bedrock.md §2.2)."""
+        return f"{self.verb}__{self.group}__{self.name}" if self.verb else f"{self.group}__{self.name}"
+
+    @property
+    def xml_name(self) -> str:
+        """`VERB::group::/path` or `group::function` (facts/bedrock.md §1.6)."""
+        return f"{self.verb}::{self.group}::{self.path}" if self.verb else f"{self.group}::{self.name}"
+
+
+@dataclass(slots=True)
+class Call:
+    """One validated call.
+
+    Attributes:
+        id: The model's tool-use id, or one made by the engine; unique in the turn.
+        operation: What is called.
+        arguments: Values by parameter name, coerced to the schema's types.
+        key: Idempotency key: the same when the same call is carried out again after a crash.
+    """
+
+    id: str
+    operation: Operation
+    arguments: dict[str, Any]
+    key: str = ""
+
+
+@dataclass(slots=True)
+class CallContext:
+    """What an executor may know of the invocation besides the call.
+
+    Attributes:
+        agent: `name`, `id`, `alias`, `version`, as in Bedrock's Lambda event.
+        session_id: The session.
+        input_text: The user's input of this turn.
+        session_attributes: Attributes that live as long as the session.
+        prompt_session_attributes: Attributes of this turn.
+        max_bytes: Size limit of the result's text, in UTF-8 bytes.
+    """
+
+    agent: Mapping[str, str]
+    session_id: str
+    input_text: str
+    session_attributes: Mapping[str, str]
+    prompt_session_attributes: Mapping[str, str]
+    max_bytes: int
+
+
+@dataclass(slots=True)
+class ActionResult:
+    """What an executor returns.
+
+    Attributes:
+        text: The body, as the model will read it.
+        state: Empty, `"REPROMPT"` (the text tells the model what to do better) or `"FAILURE"`
+            (the turn ends with `DependencyFailed`).
+        session_attributes: The session's attributes from now on, or `None` for no change.
+        prompt_session_attributes: The same for the turn's attributes.
+        http_status: HTTP status of an API operation.
+        notes: Leniencies that were needed to understand the result, for the trace.
+    """
+
+    text: str
+    state: str = ""
+    session_attributes: dict[str, str] | None = None
+    prompt_session_attributes: dict[str, str] | None = None
+    http_status: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class Executor(Protocol):
+    """Carries calls out. `call` may block; the driver gives it a thread and a time limit.
+
+    An executor may also have `async def acall(call, context)`: the asynchronous driver then awaits
+    it instead of using a thread, and the synchronous one runs it in an event loop of its own.
+    """
+
+    def call(self, call: Call, context: CallContext) -> ActionResult:
+        """Carries `call` out.
+
+        Raises:
+            DependencyFailed: The action failed in a way that the model cannot mend.
+        """
+        ...

@@ -1,0 +1,196 @@
+"""The error tree: split by who must act.
+
+```
+OrchestratorError
+├── DefinitionError            the developer: an agent's definition is wrong (file, line, column)
+│   └── TemplateError          the developer: a prompt template is wrong
+├── ValidationError            the caller: an argument of a call is wrong
+│   └── ResourceNotFound       the caller: the thing that was named does not exist
+├── SessionConflict            the caller: the session is busy, or results were answered twice
+├── LimitExceeded              a budget of `Limits` was used up
+├── ModelOutputError           the model: its replies could not be understood
+└── DependencyFailed           a dependency: a model, an action, a knowledge base failed
+    ├── AccessDenied           ... because of missing or refused credentials
+    ├── ThrottlingError        ... because of its rate limit
+    ├── ModelNotReady          ... because the model is not loaded or not downloaded
+    └── ActionOutcomeUnknown   ... and nobody knows whether the action took effect
+```
+
+Each class names the one exception of Amazon Bedrock's runtime API that it maps to
+(`bedrock_name`). Messages name the thing with `!r` and say what to do; they never carry payloads,
+credentials or session attributes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from orchestrator.agent import Reply
+
+__all__ = [
+    "AccessDenied",
+    "ActionOutcomeUnknown",
+    "DefinitionError",
+    "DependencyFailed",
+    "LimitExceeded",
+    "ModelNotReady",
+    "ModelOutputError",
+    "OrchestratorError",
+    "ResourceNotFound",
+    "SessionConflict",
+    "TemplateError",
+    "ThrottlingError",
+    "ValidationError",
+]
+
+
+class OrchestratorError(Exception):
+    """Base of every error that this package raises.
+
+    Attributes:
+        bedrock_name: The exception of Bedrock's runtime API that this class maps to.
+        message: What went wrong and what to do about it.
+        reply: What the turn had done when it failed, with its trace, when it had begun.
+    """
+
+    bedrock_name: ClassVar[str] = "InternalServerException"
+    reply: Reply | None = None
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class DefinitionError(OrchestratorError):
+    """An agent's definition is wrong.
+
+    Attributes:
+        file: The file that is wrong, when there is one.
+        line: The line in it, from 1.
+        column: The column in that line, from 1.
+    """
+
+    bedrock_name = "ValidationException"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str | Path | None = None,
+        line: int | None = None,
+        column: int | None = None,
+    ) -> None:
+        self.file = str(file) if file is not None else None
+        self.line = line
+        self.column = column
+        super().__init__(f"{self.place}: {message}" if self.place else message)
+        self.reason = message
+
+    @property
+    def place(self) -> str:
+        """`file:line:column`, as far as known; empty when nothing is known."""
+        if self.file is None and self.line is None:
+            return ""
+        parts = [self.file or "<text>", self.line, self.column]
+        return ":".join(str(part) for part in parts if part is not None)
+
+
+class TemplateError(DefinitionError):
+    """A prompt template is wrong: broken JSON, an impossible structure, too large."""
+
+
+class ValidationError(OrchestratorError):
+    """An argument of a call is wrong."""
+
+    bedrock_name = "ValidationException"
+
+
+class ResourceNotFound(ValidationError):
+    """The agent, session, model or file that was named does not exist."""
+
+    bedrock_name = "ResourceNotFoundException"
+
+
+class SessionConflict(OrchestratorError):
+    """The session is being used by another invocation, or was changed by one."""
+
+    bedrock_name = "ConflictException"
+
+
+class LimitExceeded(OrchestratorError):
+    """A budget of `Limits` was used up; nothing more was spent.
+
+    Attributes:
+        limit: The field of `Limits` that was reached.
+    """
+
+    bedrock_name = "ServiceQuotaExceededException"
+
+    def __init__(self, message: str, *, limit: str) -> None:
+        super().__init__(message)
+        self.limit = limit
+
+
+class ModelOutputError(OrchestratorError):
+    """The model's replies could not be understood, or were cut, blocked or empty.
+
+    Attributes:
+        code: The parser's reason code, or Converse's stop reason.
+        raw: The reply's text, for whoever debugs it.
+    """
+
+    bedrock_name = "DependencyFailedException"
+
+    def __init__(self, message: str, *, code: str = "", raw: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.raw = raw
+
+
+class DependencyFailed(OrchestratorError):
+    """A model, an action group or a knowledge base failed.
+
+    Attributes:
+        resource: The name of what failed: a model id, `group::function`, a knowledge base id.
+    """
+
+    bedrock_name = "DependencyFailedException"
+
+    def __init__(self, message: str, *, resource: str = "") -> None:
+        super().__init__(message)
+        self.resource = resource
+
+
+class AccessDenied(DependencyFailed):
+    """Credentials are missing, expired or refused."""
+
+    bedrock_name = "AccessDeniedException"
+
+
+class ThrottlingError(DependencyFailed):
+    """A dependency refused the request because of its rate limit, after retries."""
+
+    bedrock_name = "ThrottlingException"
+
+
+class ModelNotReady(DependencyFailed):
+    """The model is not there yet: weights not downloaded, runtime not installed, still loading."""
+
+    bedrock_name = "ModelNotReadyException"
+
+
+class ActionOutcomeUnknown(DependencyFailed):
+    """A process stopped while an action ran: nobody knows whether the action took effect.
+
+    The action is never run again by itself. `resource` names it.
+    """
+
+
+def error_class(name: str) -> type[OrchestratorError]:
+    """The class of this tree called `name`, for errors read back from a journal."""
+    found: Any = globals().get(name)
+    if isinstance(found, type) and issubclass(found, OrchestratorError):
+        return found
+    return OrchestratorError

@@ -1,0 +1,85 @@
+"""Messages in Converse's shape, and who wrote which part of them.
+
+A message is a plain `dict` (`{"role": ..., "content": [block, ...]}`) so that it can be sent,
+encoded and compared without conversion. `Message` adds two things beside the dict: the spans of
+provenance, and the JSON encoding, made at most once. A message is never changed after it is made;
+histories are lists that share their messages.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+__all__ = ["AUTHOR", "Block", "Message", "Span", "Text", "text_of"]
+
+Block = dict[str, Any]
+"""One Converse content block: `{"text"}`, `{"toolUse"}`, `{"toolResult"}`, `{"reasoningContent"}`."""
+
+AUTHOR = "template"
+"""The origin of text that the template's author wrote; any other origin is a placeholder's name."""
+
+
+class Span(NamedTuple):
+    """A piece of a message's text and where it came from.
+
+    Attributes:
+        block: Index of the content block that holds the text.
+        start: First character of the piece in the block's text.
+        end: One past the last character.
+        origin: `"template"`, or the name of the placeholder that the piece was filled from.
+    """
+
+    block: int
+    start: int
+    end: int
+    origin: str
+
+
+class Text(str):
+    """A text with spans of provenance (all of them have `block == 0`)."""
+
+    spans: tuple[Span, ...] = ()
+
+    @classmethod
+    def of(cls, text: str, spans: tuple[Span, ...]) -> Text:
+        """`text` with `spans`."""
+        made = cls(text)
+        made.spans = spans
+        return made
+
+
+class Message(dict[str, Any]):
+    """One message: `role` is `"user"` or `"assistant"`, `content` a list of Converse blocks."""
+
+    __slots__ = ("_encoded", "_spans")
+
+    def __init__(
+        self,
+        role: str,
+        content: Sequence[Block],
+        spans: tuple[Span, ...] | Callable[[], tuple[Span, ...]] = (),
+    ) -> None:
+        super().__init__(role=role, content=content)
+        self._spans = spans
+        self._encoded: str | None = None
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """Which placeholder each piece of the message's text came from; computed when first read."""
+        if callable(self._spans):
+            self._spans = self._spans()
+        return self._spans
+
+    @property
+    def encoded(self) -> str:
+        """The message as JSON text; made when first read, then kept."""
+        if self._encoded is None:
+            self._encoded = json.dumps(self, ensure_ascii=False)
+        return self._encoded
+
+
+def text_of(content: Sequence[Block]) -> str:
+    """The text blocks of `content`, joined."""
+    return "".join(block["text"] for block in content if "text" in block)

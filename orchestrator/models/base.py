@@ -1,0 +1,169 @@
+"""The model seam: one request in, one reply out, whole or streamed, sync or async.
+
+A backend writes `complete`; the other three have defaults in `Model`: `stream` yields the whole
+reply's text at once, `acomplete` and `astream` run the synchronous ones in a worker thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from orchestrator.message import Block, Message, text_of
+from orchestrator.usage import Usage
+
+__all__ = [
+    "CallFormat",
+    "Model",
+    "ModelReply",
+    "ModelRequest",
+    "OperationFormat",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class OperationFormat:
+    """One operation as a model has to write it: its full tool name and its parameters.
+
+    Attributes:
+        name: The tool name in the dialect's grammar: `GET::claims::/claims/{id}`, `hr__get_days`.
+        schema: JSON Schema (`type: object`) of the parameters, `$ref`s already resolved.
+    """
+
+    name: str
+    schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CallFormat:
+    """What a well-formed reply may look like, for backends that can constrain decoding to it.
+
+    Attributes:
+        protocol: `"xml"` or `"tool_use"` (see `orchestrator.prompts.dialects`).
+        operations: The operations that may be called.
+        ask_user: Whether the model may ask the user (`user::askuser`).
+        unknown_value: A text that may stand for a parameter's value that the user did not give;
+            empty when the dialect has none.
+        excluded: Tool names that may not be called in this reply.
+    """
+
+    protocol: str
+    operations: tuple[OperationFormat, ...]
+    ask_user: bool = False
+    unknown_value: str = ""
+    excluded: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class ModelRequest:
+    """One model call, in Converse's terms.
+
+    Attributes:
+        stage: The prompt type: `"ORCHESTRATION"`, `"PRE_PROCESSING"`, ...
+        system: The system text; empty when there is none.
+        messages: The conversation, alternating, the user first. A last message of role
+            `"assistant"` is a prefill that the reply continues. Not to be changed.
+        tools: Converse tool specifications (`{"toolSpec": {...}}`) for native tool use; empty when
+            the dialect writes tools into the prompt. The same object for every request of one
+            agent, so that a backend can cache what it makes of it by identity.
+        inference: Bedrock's inference configuration: `maximumLength`, `temperature`, `topP`,
+            `topK`, `stopSequences`; absent members take the model's default.
+        additional: `additionalModelRequestFields` of the stage, as the provider takes them.
+        raw_text: True when the template is raw text, for text-completion models; the one message
+            then holds the whole prompt.
+        call_format: For constrained decoding; `None` when the stage makes no calls.
+    """
+
+    stage: str
+    system: str
+    messages: Sequence[Message]
+    tools: Sequence[Mapping[str, Any]] = ()
+    inference: Mapping[str, Any] = field(default_factory=dict)
+    additional: Mapping[str, Any] = field(default_factory=dict)
+    raw_text: bool = False
+    call_format: CallFormat | None = None
+
+
+@dataclass(slots=True)
+class ModelReply:
+    """One whole reply.
+
+    Attributes:
+        content: Converse content blocks.
+        stop_reason: One of Converse's nine stop reasons (`end_turn`, `tool_use`, `max_tokens`,
+            `stop_sequence`, `guardrail_intervened`, `content_filtered`, `malformed_model_output`,
+            `malformed_tool_use`, `model_context_window_exceeded`).
+        usage: Tokens of this call; `calls` is 1.
+    """
+
+    content: list[Block]
+    stop_reason: str = "end_turn"
+    usage: Usage = Usage(calls=1)
+
+    @property
+    def text(self) -> str:
+        """The text blocks, joined."""
+        return text_of(self.content)
+
+
+@cache
+def _workers() -> ThreadPoolExecutor:
+    # Not asyncio's default pool: that one has cores + 4 threads, and model calls mostly wait.
+    return ThreadPoolExecutor(max_workers=256, thread_name_prefix="orchestrator-model")
+
+
+_END: Any = object()
+
+
+class Model(ABC):
+    """A model that answers requests. Subclasses are safe for many threads and tasks at once.
+
+    Attributes:
+        model_id: The id that chooses the dialect and appears in traces.
+    """
+
+    model_id: str
+
+    @abstractmethod
+    def complete(self, request: ModelRequest) -> ModelReply:
+        """Answers `request`.
+
+        Raises:
+            DependencyFailed: The model failed, or one of its subclasses says why.
+        """
+
+    def stream(self, request: ModelRequest) -> Iterator[str | ModelReply]:
+        """Yields the reply's text as it comes, piece by piece, and the whole reply at last.
+
+        The pieces are the text blocks' texts in order; tool calls are only in the whole reply.
+        Closing the iterator stops the work. A stream that breaks off raises; it never ends
+        without the whole reply.
+        """
+        reply = self.complete(request)
+        yield reply.text
+        yield reply
+
+    async def acomplete(self, request: ModelRequest) -> ModelReply:
+        """`complete`, without blocking the event loop."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(_workers(), self.complete, request)
+
+    async def astream(self, request: ModelRequest) -> AsyncIterator[str | ModelReply]:
+        """`stream`, without blocking the event loop."""
+        loop = asyncio.get_running_loop()
+        stream = self.stream(request)
+        try:
+            while True:
+                item = await loop.run_in_executor(_workers(), next, stream, _END)
+                if item is _END:
+                    return
+                yield item
+        finally:
+            close = getattr(stream, "close", None)
+            if close is not None:
+                await loop.run_in_executor(_workers(), close)

@@ -1,0 +1,97 @@
+"""A model whose replies are written beforehand, for tests and for `"scripted:<file.jsonl>"`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from orchestrator.errors import ModelOutputError, ResourceNotFound
+from orchestrator.message import Block, text_of
+from orchestrator.models.base import Model, ModelReply, ModelRequest
+from orchestrator.usage import Usage
+
+__all__ = ["Scripted", "ScriptedModel"]
+
+Scripted = str | Sequence[Block] | ModelReply | Exception
+"""A text, Converse content blocks, a whole reply, or an exception to raise."""
+
+
+class ScriptedModel(Model):
+    """Answers with the given replies, one a request, in order.
+
+    Attributes:
+        requests: What was asked, in order.
+    """
+
+    def __init__(
+        self, replies: Sequence[Scripted], model_id: str = "scripted", *, chunk: int = 0
+    ) -> None:
+        """Makes the model.
+
+        Args:
+            replies: The replies, in order.
+            model_id: Chooses the dialect, as a real model's id does.
+            chunk: Characters of a streamed piece; 0 streams each reply's text whole.
+        """
+        self.model_id = model_id
+        self.requests: list[ModelRequest] = []
+        self._replies = list(replies)
+        self._chunk = chunk
+        self._lock = Lock()
+
+    @classmethod
+    def from_file(cls, path: str | Path, model_id: str = "scripted") -> ScriptedModel:
+        """Reads one JSON reply a line: a text, or a list of content blocks.
+
+        Raises:
+            ResourceNotFound: There is no such file.
+        """
+        try:
+            lines = Path(path).read_text(encoding="utf-8").splitlines()
+        except OSError as error:
+            raise ResourceNotFound(f"the script {str(path)!r} cannot be read: {error}") from error
+        return cls([json.loads(line) for line in lines if line.strip()], model_id)
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        """The next reply.
+
+        Raises:
+            ModelOutputError: The script has no reply left.
+        """
+        with self._lock:
+            index = len(self.requests)
+            self.requests.append(request)
+        if index >= len(self._replies):
+            raise ModelOutputError(
+                f"the script of {self.model_id!r} has {len(self._replies)} replies and was asked "
+                f"for reply {index + 1} (stage {request.stage}); add one, or check the turn",
+                code="SCRIPT_ENDED",
+            )
+        reply = self._replies[index]
+        if isinstance(reply, Exception):
+            raise reply
+        return _reply(reply)
+
+    async def acomplete(self, request: ModelRequest) -> ModelReply:
+        """The next reply; never waits."""
+        return self.complete(request)
+
+    def stream(self, request: ModelRequest) -> Iterator[str | ModelReply]:
+        """The next reply, in pieces of `chunk` characters."""
+        reply = self.complete(request)
+        text, size = reply.text, self._chunk or max(len(reply.text), 1)
+        for start in range(0, len(text), size):
+            yield text[start : start + size]
+        yield reply
+
+
+def _reply(item: str | Sequence[Block] | ModelReply) -> ModelReply:
+    if isinstance(item, ModelReply):
+        return item
+    content: list[Any] = [{"text": item}] if isinstance(item, str) else list(item)
+    stop = "tool_use" if any("toolUse" in block for block in content) else "end_turn"
+    tokens = max(len(text_of(content)) // 4, 1)
+    return ModelReply(content, stop, Usage(output_tokens=tokens, calls=1))

@@ -1,0 +1,55 @@
+"""What a parser is, and what it returns.
+
+The result is the object that Bedrock's parser Lambda returns (facts/bedrock.md §2.1; AWS:
+"Write a custom parser Lambda function"), with `messageVersion` and `promptType`. Orchestration
+results use version `"2.0"`, whose `actionGroupInvocations` and `agentKnowledgeBases` are lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from orchestrator.message import Block
+
+__all__ = ["ANSWER", "CALL", "THINKING", "Parsed", "Parser"]
+
+THINKING, ANSWER, CALL = "thinking", "answer", "call"
+"""Kinds of pieces that `Parser.feed` tells of."""
+
+
+@dataclass(slots=True)
+class Parsed:
+    """What a reply means.
+
+    Attributes:
+        response: The parser-Lambda object.
+        code: Reason code when `parsingErrorDetails` is present, else empty.
+        notes: Leniencies that were needed to understand the reply, for the trace.
+    """
+
+    response: dict[str, Any]
+    code: str = ""
+    notes: tuple[str, ...] = ()
+
+
+class Parser(Protocol):
+    """Reads one reply as it streams. Never raises on any input, and takes linear time."""
+
+    def feed(self, text: str) -> Sequence[tuple[str, str]]:
+        """Takes the next piece of the reply's text; returns what it now knows, as (kind, text).
+
+        The `ANSWER` pieces of a whole reply, joined, are the final response's text whenever the
+        reply has an answer tag; white space at its ends is held back.
+        """
+        ...
+
+    def finish(self, blocks: Sequence[Block] = ()) -> Parsed:
+        """Ends the reply and returns its meaning.
+
+        Args:
+            blocks: The reply's content blocks, for native tool calls; text that was not fed
+                before (nothing was fed at all) is taken from them.
+        """
+        ...

@@ -1,0 +1,38 @@
+"""Token counts, as models report them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Usage(NamedTuple):
+    """Tokens of one model call, or the sum of several.
+
+    Attributes:
+        input_tokens: Tokens of the prompts, cached ones not included.
+        output_tokens: Tokens of the replies.
+        cache_read_tokens: Prompt tokens that came from the provider's cache.
+        cache_write_tokens: Prompt tokens that were written to it.
+        calls: Model calls.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    calls: int = 0
+
+    @property
+    def total_tokens(self) -> int:
+        """All tokens together."""
+        return self[0] + self[1] + self[2] + self[3]
+
+    def plus(self, other: Usage) -> Usage:
+        """The sum of both, member by member."""
+        return Usage(
+            self[0] + other[0],
+            self[1] + other[1],
+            self[2] + other[2],
+            self[3] + other[3],
+            self[4] + other[4],
+        )
