@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 __all__ = ["AUTHOR", "Block", "Message", "Span", "Text", "text_of"]
 
 Block = dict[str, Any]
-"""One Converse content block: `{"text"}`, `{"toolUse"}`, `{"toolResult"}`, `{"reasoningContent"}`."""
+"""One Converse content block: `text`, `toolUse`, `toolResult`, `reasoningContent`."""
 
 AUTHOR = "template"
 """The origin of text that the template's author wrote; any other origin is a placeholder's name."""
@@ -53,7 +53,7 @@ class Text(str):
 class Message(dict[str, Any]):
     """One message: `role` is `"user"` or `"assistant"`, `content` a list of Converse blocks."""
 
-    __slots__ = ("_encoded", "_spans")
+    __slots__ = ("_encoded", "_spans", "_wire")
 
     def __init__(
         self,
@@ -64,10 +64,11 @@ class Message(dict[str, Any]):
         super().__init__(role=role, content=content)
         self._spans = spans
         self._encoded: str | None = None
+        self._wire: tuple[Callable[[Message], str], str] | None = None
 
     @property
     def spans(self) -> tuple[Span, ...]:
-        """Which placeholder each piece of the message's text came from; computed when first read."""
+        """Which placeholder each piece of the text came from; computed when first read."""
         if callable(self._spans):
             self._spans = self._spans()
         return self._spans
@@ -78,6 +79,17 @@ class Message(dict[str, Any]):
         if self._encoded is None:
             self._encoded = json.dumps(self, ensure_ascii=False)
         return self._encoded
+
+    def encoded_by(self, encode: Callable[[Message], str]) -> str:
+        """The message as `encode` writes it, for backends with a wire format of their own.
+
+        Made at the first call and kept until another `encode` asks: within a session one backend
+        asks, and asks at every step.
+        """
+        kept = self._wire
+        if kept is None or kept[0] is not encode:
+            kept = self._wire = (encode, encode(self))
+        return kept[1]
 
 
 def text_of(content: Sequence[Block]) -> str:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
+from threading import Event
 from typing import Any
 
 from orchestrator.message import Block, Message, text_of
@@ -89,6 +91,9 @@ class ModelRequest:
     call_format: CallFormat | None = None
 
 
+_ONE_CALL = Usage(calls=1)
+
+
 @dataclass(slots=True)
 class ModelReply:
     """One whole reply.
@@ -103,7 +108,7 @@ class ModelReply:
 
     content: list[Block]
     stop_reason: str = "end_turn"
-    usage: Usage = Usage(calls=1)
+    usage: Usage = _ONE_CALL
 
     @property
     def text(self) -> str:
@@ -115,9 +120,6 @@ class ModelReply:
 def _workers() -> ThreadPoolExecutor:
     # Not asyncio's default pool: that one has cores + 4 threads, and model calls mostly wait.
     return ThreadPoolExecutor(max_workers=256, thread_name_prefix="orchestrator-model")
-
-
-_END: Any = object()
 
 
 class Model(ABC):
@@ -148,22 +150,55 @@ class Model(ABC):
         yield reply.text
         yield reply
 
+    def _executor(self) -> Executor:
+        """The threads that `acomplete` and `astream` run the synchronous methods in."""
+        return _workers()
+
     async def acomplete(self, request: ModelRequest) -> ModelReply:
         """`complete`, without blocking the event loop."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(_workers(), self.complete, request)
+        return await loop.run_in_executor(self._executor(), self.complete, request)
 
     async def astream(self, request: ModelRequest) -> AsyncIterator[str | ModelReply]:
-        """`stream`, without blocking the event loop."""
+        """`stream`, without blocking the event loop.
+
+        One thread reads the whole stream; when the iterator is closed or its task is cancelled,
+        the thread stops at the next piece.
+        """
         loop = asyncio.get_running_loop()
-        stream = self.stream(request)
+        items: asyncio.Queue[str | ModelReply | BaseException | None] = asyncio.Queue()
+        stopped = Event()
+
+        def put(item: str | ModelReply | BaseException | None) -> None:
+            # A closed loop has nobody left to tell.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(items.put_nowait, item)
+
+        reading = self._executor().submit(_pump, self.stream(request), put, stopped)
         try:
-            while True:
-                item = await loop.run_in_executor(_workers(), next, stream, _END)
-                if item is _END:
-                    return
+            while (item := await items.get()) is not None:
+                if isinstance(item, BaseException):
+                    raise item
                 yield item
         finally:
-            close = getattr(stream, "close", None)
-            if close is not None:
-                await loop.run_in_executor(_workers(), close)
+            stopped.set()
+            reading.cancel()
+
+
+def _pump(
+    stream: Iterator[str | ModelReply],
+    put: Callable[[str | ModelReply | BaseException | None], None],
+    stopped: Event,
+) -> None:
+    try:
+        for item in stream:
+            put(item)
+            if stopped.is_set():
+                break
+        put(None)
+    except BaseException as error:
+        put(error)  # raised again in the task that reads
+    finally:
+        close = getattr(stream, "close", None)
+        if close is not None:
+            close()
