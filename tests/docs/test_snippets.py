@@ -1,0 +1,125 @@
+"""The documentation runs: every example of README.md and docs/*.md is carried out as it stands.
+
+- A `python` block runs, in the order of the page, in one namespace a page.
+- A block after `<!-- file: PATH -->` is written to PATH first.
+- In a `console` block, the commands `$ orchestrator VERB` that need no model run; each must succeed.
+- A block after `<!-- no-run: REASON -->` is left alone.
+
+The working directory is a temporary folder with a copy of `examples/`.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted(page for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+WITHOUT_A_MODEL = {"render", "lint", "parse", "schema", "init", "templates", "--help", "--version"}
+BLOCK = re.compile(
+    r"(?:^<!-- (?P<mark>no-run|file): (?P<note>.+?) -->\n+)?"
+    r"^(?P<fence>`{3,})(?P<language>\w*)[^\n]*\n(?P<text>.*?)^(?P=fence)$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    page: Path
+    line: int
+    language: str
+    text: str
+    file: str
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+
+def blocks_of(page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(
+            page,
+            text.count("\n", 0, found.start("text")) + 1,
+            found["language"],
+            found["text"],
+            found["note"] if found["mark"] == "file" else "",
+        )
+        for found in BLOCK.finditer(text)
+        if found["mark"] != "no-run"
+    ]
+
+
+def commands_of(block: Block) -> list[list[str]]:
+    lines = re.sub(r"\\\n", " ", block.text).splitlines()
+    shown = [shlex.split(line[2:], comments=True) for line in lines if line.startswith("$ ")]
+    return [
+        words
+        for words in shown
+        if words[0] == "orchestrator" and len(words) > 1 and words[1] in WITHOUT_A_MODEL
+    ]
+
+
+def carry_out(block: Block, namespace: dict[str, object]) -> None:
+    if block.file:
+        target = Path(block.file)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(block.text, encoding="utf-8")
+    elif block.language == "python":
+        # Blank lines before it make tracebacks name the page's own lines.
+        source = "\n" * (block.line - 1) + block.text
+        exec(compile(source, str(block.page), "exec"), namespace)
+    elif block.language == "console":
+        for words in commands_of(block):
+            run = [sys.executable, "-c", "from orchestrator.cli import main; main()", *words[1:]]
+            done = subprocess.run(run, capture_output=True, text=True, timeout=60, check=False)
+            shown = f"{block}: $ {shlex.join(words)}\n{done.stdout}{done.stderr}"
+            assert done.returncode == 0, shown
+
+
+@pytest.fixture
+def examples(tmp_path, monkeypatch):
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=ignored)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HR_DATABASE", str(tmp_path / "hr.sqlite"))
+    monkeypatch.setenv("REMINDERS_FILE", str(tmp_path / "reminders.jsonl"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_runs_as_it_stands(page, examples):
+    namespace: dict[str, object] = {"__name__": "__docs__"}
+    for block in blocks_of(page):
+        carry_out(block, namespace)
+
+
+def test_blocks_are_found_with_their_marks(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "text\n\n<!-- file: a/b.yaml -->\n```yaml\nx: 1\n```\n\n"
+        "<!-- no-run: it needs AWS -->\n```python\nboom()\n```\n\n```python\ny = 2\n```\n"
+        "```console\n$ orchestrator lint a \\\n    --json\n$ orchestrator chat a\nout\n```\n"
+    )
+    found = blocks_of(page)
+    assert [(block.language, block.file, block.line) for block in found] == [
+        ("yaml", "a/b.yaml", 5),
+        ("python", "", 14),
+        ("console", "", 17),
+    ]
+    assert commands_of(found[-1]) == [["orchestrator", "lint", "a", "--json"]]
+
+
+def test_a_wrong_snippet_fails_at_its_own_line(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# Page\n\n```python\nok = 1\nraise ValueError(ok)\n```\n")
+    (block,) = blocks_of(page)
+    with pytest.raises(ValueError) as caught:
+        carry_out(block, {})
+    assert caught.traceback[-1].lineno + 1 == 5
