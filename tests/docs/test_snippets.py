@@ -2,7 +2,7 @@
 
 - A `python` block runs, in the order of the page, in one namespace a page.
 - A block after `<!-- file: PATH -->` is written to PATH first.
-- In a `console` block, the commands `$ orchestrator VERB` that need no model run; each must succeed.
+- In a `console` block, commands `$ orchestrator VERB` that need no model run, and must succeed.
 - A block after `<!-- no-run: REASON -->` is left alone.
 
 The working directory is a temporary folder with a copy of `examples/`.
