@@ -40,14 +40,23 @@ class Span(NamedTuple):
 class Text(str):
     """A text with spans of provenance (all of them have `block == 0`)."""
 
-    spans: tuple[Span, ...] = ()
+    __slots__ = ("_spans",)
+    _spans: tuple[Span, ...] | Callable[[], tuple[Span, ...]]
 
     @classmethod
-    def of(cls, text: str, spans: tuple[Span, ...]) -> Text:
-        """`text` with `spans`."""
+    def of(cls, text: str, spans: tuple[Span, ...] | Callable[[], tuple[Span, ...]]) -> Text:
+        """`text` with `spans`, or with a function that computes them when they are read."""
         made = cls(text)
-        made.spans = spans
+        made._spans = spans
         return made
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """Which placeholder each piece of the text came from; computed when first read."""
+        spans = getattr(self, "_spans", ())
+        if callable(spans):
+            spans = self._spans = spans()
+        return spans
 
 
 class Message(dict[str, Any]):
