@@ -1,0 +1,197 @@
+"""The embedded model: answers without a network, an account or a second process.
+
+Prompts are built as token ids and plain text, so no value can write a chat token. Replies are
+decoded under the grammar of the request's `CallFormat`, so every call is well-formed and names an
+operation and parameters that exist. Between requests the evaluated prompt is kept: a step that
+appends to the last prompt pays for the new tokens only.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from orchestrator.errors import DependencyFailed, ResourceNotFound, ValidationError
+from orchestrator.models import weights
+from orchestrator.models.base import Model, ModelReply, ModelRequest
+from orchestrator.models.grammar import grammar_of
+from orchestrator.models.llama import Runtime, Settings, runtime
+from orchestrator.models.weights import Progress
+from orchestrator.usage import Usage
+
+__all__ = ["LocalModel"]
+
+_log = logging.getLogger(__name__)
+
+MAX_TOKENS = 1024
+"""Length of a reply when the stage's inference configuration names none."""
+
+
+class LocalModel(Model):
+    """A GGUF model that runs in this process.
+
+    Nothing is downloaded: without its weights a call raises `ModelNotReady`, which says how to get
+    them. When the default model's weights are missing and the light one's are there, the light one
+    is used, with a warning; `model_id` tells which it is.
+
+    Attributes:
+        model_id: `local:<name>`, or `local:<file>.gguf` for a file of your own.
+    """
+
+    def __init__(
+        self,
+        spec: str | Path = "default",
+        *,
+        context: int = 8192,
+        threads: int = 0,
+        batch_threads: int = 0,
+        progress: Progress | None = None,
+    ) -> None:
+        """Names the model; it is loaded at the first call, or by `load`.
+
+        Args:
+            spec: A name or alias of `orchestrator models list`, `"default"`, or the path of a
+                GGUF file.
+            context: Tokens of prompt and reply together.
+            threads: Threads that generate; 0 chooses by the number of cores.
+            batch_threads: Threads that read the prompt; 0 chooses by the number of cores.
+            progress: Told how far loading is.
+
+        Raises:
+            ResourceNotFound: There is no such model or file.
+        """
+        self._settings = Settings(context, threads, batch_threads)
+        self._progress = progress
+        self._file: Path | None = None
+        self._name = ""
+        if str(spec).lower().endswith(".gguf"):
+            self._file = Path(spec).expanduser()
+            if not self._file.is_file():
+                raise ResourceNotFound(f"there is no model file {str(spec)!r}")
+            self.model_id = f"local:{self._file.name}"
+            return
+        self._name = weights.choose(str(spec)).name
+        self.model_id = f"local:{self._name}"
+        if self._name != weights.find(str(spec)).name:
+            _log.warning(
+                "the weights of %r are not here; using the light model %r, which plans worse "
+                "(`orchestrator models pull %s` gets the default)",
+                weights.DEFAULT,
+                self._name,
+                weights.DEFAULT,
+            )
+
+    def load(self, progress: Progress | None = None) -> None:
+        """Loads the model now; later calls and models of the same file share it.
+
+        Raises:
+            ModelNotReady: The weights are not downloaded, or the runtime is not installed.
+            DependencyFailed: The model cannot be loaded.
+        """
+        self._runtime(progress)
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        """The whole reply to `request`.
+
+        Raises:
+            ModelNotReady: The weights are not downloaded, or the runtime is not installed.
+            ValidationError: The request has something that the model cannot take.
+            DependencyFailed: The runtime failed.
+        """
+        for item in self.stream(request):
+            if isinstance(item, ModelReply):
+                return item
+        raise DependencyFailed("the embedded model gave no reply", resource=self.model_id)
+
+    def stream(self, request: ModelRequest) -> Iterator[str | ModelReply]:
+        """Yields the reply's text as it is decoded, and the whole reply at last.
+
+        A prompt that is longer than the context gives an empty reply whose stop reason is
+        `model_context_window_exceeded`.
+
+        Raises:
+            ModelNotReady: The weights are not downloaded, or the runtime is not installed.
+            ValidationError: The request has something that the model cannot take.
+            DependencyFailed: The runtime failed.
+        """
+        model = self._runtime(self._progress)
+        pieces: list[str] = []
+        last: dict[str, Any] = {}
+        chunks = model.generate(self._body(request, model))
+        try:
+            for chunk in chunks:
+                if "error" in chunk:
+                    yield self._refused(chunk["error"])
+                    return
+                last = chunk
+                text = chunk["choices"][0]["text"]
+                if text:
+                    pieces.append(text)
+                    yield text
+        finally:
+            chunks.close()
+        yield self._reply("".join(pieces), last, request)
+
+    def _runtime(self, progress: Progress | None) -> Runtime:
+        if self._file is None:
+            self._file = weights.path(self._name, progress)
+        return runtime(self._file, self._settings, progress)
+
+    def _body(self, request: ModelRequest, model: Runtime) -> dict[str, Any]:
+        if request.tools:
+            raise ValidationError(
+                f"{self.model_id!r} has no native tool use; use the 'local' dialect, which writes "
+                "calls as text"
+            )
+        inference = request.inference
+        body: dict[str, Any] = {
+            **request.additional,
+            "prompt": model.chat.prompt(request.system, request.messages),
+            "max_tokens": inference.get("maximumLength", MAX_TOKENS),
+            "temperature": inference.get("temperature", 0.0),
+            "stop": list(inference.get("stopSequences", ())),
+            "cache_prompt": True,
+            "return_progress": True,  # a chunk per prompt batch: a chance to stop
+        }
+        if "topP" in inference:
+            body["top_p"] = inference["topP"]
+        if "topK" in inference:
+            body["top_k"] = inference["topK"]
+        if request.call_format is not None and request.call_format.protocol == "xml":
+            body["grammar"] = grammar_of(request.call_format)
+        return body
+
+    def _refused(self, error: dict[str, Any]) -> ModelReply:
+        if error.get("type") == "exceed_context_size_error":
+            used = int(error.get("n_prompt_tokens", 0))
+            return ModelReply([], "model_context_window_exceeded", Usage(used, calls=1))
+        raise DependencyFailed(
+            f"the embedded model {self.model_id!r} refused the request: {error.get('message')}",
+            resource=self.model_id,
+        )
+
+    def _reply(self, text: str, last: dict[str, Any], request: ModelRequest) -> ModelReply:
+        timings = last.get("timings")
+        reason = last["choices"][0]["finish_reason"] if last else None
+        if timings is None or reason is None:
+            raise DependencyFailed(
+                f"the reply of {self.model_id!r} broke off", resource=self.model_id
+            )
+        cached, read, made = timings["cache_n"], timings["prompt_n"], timings["predicted_n"]
+        full = cached + read + made >= self._settings.context
+        content = [{"text": text}] if text else []
+        stop = _stop_reason(text, reason, full, request)
+        return ModelReply(content, stop, Usage(read, made, cached, calls=1))
+
+
+def _stop_reason(text: str, reason: str, full: bool, request: ModelRequest) -> str:
+    if reason == "length":
+        return "model_context_window_exceeded" if full else "max_tokens"
+    # The runtime doesn't say whether a stop sequence or the model itself ended the reply; a tag
+    # that is still open was cut.
+    for stop in request.inference.get("stopSequences", ()):
+        if stop.startswith("</") and text.count(f"<{stop[2:]}") > text.count(stop):
+            return "stop_sequence"
+    return "end_turn"
