@@ -1,0 +1,64 @@
+"""The models that answer an agent's prompts, one module a backend.
+
+The backends are imported when they are first named: none of boto3, httpx2 and llama.cpp is
+needed to use another.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.models.base import (
+    CallFormat,
+    Model,
+    ModelReply,
+    ModelRequest,
+    OperationFormat,
+)
+
+if TYPE_CHECKING:
+    from orchestrator.models.bedrock import BedrockModel
+    from orchestrator.models.local import LocalModel
+    from orchestrator.models.openai import OpenAIModel
+    from orchestrator.models.recorded import RecordingModel, ReplayModel
+    from orchestrator.models.resolve import resolve_model
+    from orchestrator.models.scripted import ScriptedModel
+
+__all__ = [
+    "BedrockModel",
+    "CallFormat",
+    "LocalModel",
+    "Model",
+    "ModelReply",
+    "ModelRequest",
+    "OpenAIModel",
+    "OperationFormat",
+    "RecordingModel",
+    "ReplayModel",
+    "ScriptedModel",
+    "resolve_model",
+]
+
+_HOMES = {
+    "BedrockModel": "bedrock",
+    "LocalModel": "local",
+    "OpenAIModel": "openai",
+    "RecordingModel": "recorded",
+    "ReplayModel": "recorded",
+    "ScriptedModel": "scripted",
+    "resolve_model": "resolve",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,216 @@
+"""Converse's wire format: a request's body, a reply, and a reply in pieces.
+
+What Bedrock refuses is put right here, once for each message: blank text blocks are left out, an
+empty tool result says so, tool names and arguments that a model made up are made sendable. The
+ends of a prefill's lines are trimmed because Anthropic's models refuse trailing white space.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from orchestrator.errors import ValidationError
+from orchestrator.message import Block, Message
+from orchestrator.models._wire import encode, encoded, tool_input, tool_name
+from orchestrator.models.base import ModelReply
+from orchestrator.usage import Usage
+
+__all__ = ["EMPTY_RESULT", "Pieces", "encode_messages", "encode_tools", "reply_content", "usage_of"]
+
+EMPTY_RESULT = "(empty result)"
+"""What a tool result without text says: Bedrock refuses blank texts."""
+
+_OPENING = {
+    "user": '{"role":"user","content":[',
+    "assistant": '{"role":"assistant","content":[',
+}
+
+
+def encode_messages(messages: Sequence[Message]) -> str:
+    """The `messages` member, as JSON text; consecutive messages of one role become one.
+
+    Raises:
+        ValidationError: A role is neither user nor assistant, or there is nothing to say.
+    """
+    parts: list[str] = []
+    last = ""
+    for blocks, role in _encoded_contents(messages):
+        if not blocks:
+            continue
+        parts.append("," if role == last else ("]}," if last else "") + _OPENING[role])
+        parts.append(blocks)
+        last = role
+    if not last:
+        raise ValidationError("a request to Bedrock needs at least one message with text in it")
+    return f"[{''.join(parts)}]}}]"
+
+
+def _encoded_contents(messages: Sequence[Message]) -> Iterator[tuple[str, str]]:
+    end = len(messages) - 1
+    for index, message in enumerate(messages):
+        if index == end and message["role"] == "assistant":
+            yield _encode_prefill(message), "assistant"
+        else:
+            yield encoded(message, _encode_content), message["role"]
+
+
+def _encode_content(message: Message) -> str:
+    if message["role"] not in _OPENING:
+        raise ValidationError(
+            f"a message has the role {message['role']!r}; Converse knows 'user' and 'assistant'"
+        )
+    return ",".join([encode(block) for block in map(_sendable, message["content"]) if block])
+
+
+def _encode_prefill(message: Message) -> str:
+    blocks = [block for block in map(_sendable, message["content"]) if block]
+    if blocks and "text" in blocks[-1]:
+        blocks[-1] = {"text": blocks[-1]["text"].rstrip()}
+    return ",".join(map(encode, blocks))
+
+
+def _sendable(block: Block) -> Block | None:
+    if "text" in block:
+        return block if block["text"].strip() else None
+    if "toolUse" in block:
+        return {"toolUse": _sendable_use(block["toolUse"])}
+    if "toolResult" in block:
+        result = block["toolResult"]
+        kept = [item for item in result["content"] if item.get("text", "-").strip()]
+        return {"toolResult": {**result, "content": kept or [{"text": EMPTY_RESULT}]}}
+    return block
+
+
+def _sendable_use(use: Mapping[str, Any]) -> dict[str, Any]:
+    given = use["input"]
+    return {
+        **use,
+        "name": tool_name(use["name"]),
+        "input": given if isinstance(given, dict) else {"malformed": given},
+    }
+
+
+def encode_tools(tools: Sequence[Mapping[str, Any]]) -> str:
+    """The `toolConfig` member, as JSON text.
+
+    Raises:
+        ValidationError: A tool has a name that Converse does not take.
+    """
+    for tool in tools:
+        name = tool.get("toolSpec", {}).get("name", "")
+        if "toolSpec" in tool and name != tool_name(name):
+            raise ValidationError(
+                f"the tool name {name!r} cannot be sent: Converse takes up to 64 letters, digits, "
+                "'_' and '-'; shorten or rename the action group or the operation"
+            )
+    return encode({"tools": list(tools)})
+
+
+def usage_of(usage: Mapping[str, Any]) -> Usage:
+    """Converse's token counts."""
+    return Usage(
+        usage.get("inputTokens", 0),
+        usage.get("outputTokens", 0),
+        usage.get("cacheReadInputTokens", 0),
+        usage.get("cacheWriteInputTokens", 0),
+        1,
+    )
+
+
+def reply_content(content: Sequence[Block]) -> list[Block]:
+    """A reply's blocks as JSON values: redacted reasoning is base64 text, as on the wire."""
+    return [_plain(block) if "reasoningContent" in block else block for block in content]
+
+
+def _plain(block: Block) -> Block:
+    redacted = block["reasoningContent"].get("redactedContent")
+    if not isinstance(redacted, bytes):
+        return block
+    return {"reasoningContent": {"redactedContent": encode(redacted)[1:-1]}}
+
+
+class Pieces:
+    """Puts a reply together from the events of ConverseStream.
+
+    Attributes:
+        stop_reason: Empty until the event that ends the message has come; a stream that ends
+            before it was cut.
+    """
+
+    __slots__ = ("_blocks", "_usage", "stop_reason")
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, _Block] = {}
+        self._usage = Usage(calls=1)
+        self.stop_reason = ""
+
+    def take(self, event: Mapping[str, Any]) -> str:
+        """Takes the next event; returns the text in it, which may be empty."""
+        part = event.get("contentBlockDelta")
+        if part is not None:
+            return self._block(part).add(part["delta"])
+        if "contentBlockStart" in event:
+            part = event["contentBlockStart"]
+            self._block(part).use = part["start"].get("toolUse")
+        elif "messageStop" in event:
+            self.stop_reason = event["messageStop"].get("stopReason", "end_turn")
+        elif "metadata" in event:
+            self._usage = usage_of(event["metadata"].get("usage", {}))
+        return ""
+
+    def _block(self, part: Mapping[str, Any]) -> _Block:
+        index = part.get("contentBlockIndex", 0)
+        block = self._blocks.get(index)
+        if block is None:
+            block = self._blocks[index] = _Block()
+        return block
+
+    def reply(self) -> ModelReply:
+        """The whole reply. Tool arguments that are not a JSON object are kept as they came."""
+        content = [made for _, block in sorted(self._blocks.items()) if (made := block.made())]
+        reason = self.stop_reason
+        if any(isinstance(b["toolUse"]["input"], str) for b in content if "toolUse" in b):
+            reason = "malformed_tool_use"
+        return ModelReply(content, reason, self._usage)
+
+
+class _Block:
+    __slots__ = ("redacted", "signature", "texts", "thinking", "use")
+
+    def __init__(self) -> None:
+        self.use: Mapping[str, Any] | None = None
+        self.texts: list[str] = []
+        self.thinking = False
+        self.signature = ""
+        self.redacted = b""
+
+    def add(self, delta: Mapping[str, Any]) -> str:
+        text: str | None = delta.get("text")
+        if text is not None:
+            self.texts.append(text)
+            return text
+        if "toolUse" in delta:
+            self.texts.append(delta["toolUse"].get("input", ""))
+        elif "reasoningContent" in delta:
+            self._think(delta["reasoningContent"])
+        return ""
+
+    def _think(self, delta: Mapping[str, Any]) -> None:
+        self.thinking = True
+        self.texts.append(delta.get("text", ""))
+        self.signature += delta.get("signature", "")
+        self.redacted += delta.get("redactedContent", b"")
+
+    def made(self) -> Block | None:
+        text = "".join(self.texts)
+        if self.use is not None:
+            return {"toolUse": {**self.use, "input": tool_input(text)}}
+        if self.redacted:
+            return _plain({"reasoningContent": {"redactedContent": self.redacted}})
+        if self.thinking:
+            said: dict[str, Any] = {"text": text}
+            if self.signature:
+                said["signature"] = self.signature
+            return {"reasoningContent": {"reasoningText": said}}
+        return {"text": text} if text else None

@@ -1,0 +1,59 @@
+"""What the backends that speak JSON over HTTP share: encoding, tool arguments, names."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from orchestrator.message import Message
+
+__all__ = ["encode", "encoded", "tool_input", "tool_name"]
+
+
+def _blob(value: Any) -> str:
+    if isinstance(value, bytes | bytearray):
+        return base64.b64encode(value).decode("ascii")
+    raise TypeError(f"a {type(value).__name__} cannot be part of a message")
+
+
+encode: Callable[[Any], str] = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":"), default=_blob
+).encode
+"""Compact JSON; bytes become base64, as in AWS's JSON protocols."""
+
+
+def encoded(message: Message, encoder: Callable[[Message], str]) -> str:
+    """`message` as `encoder` writes it, made once; a plain dict is encoded each time."""
+    if isinstance(message, Message):
+        return message.encoded_by(encoder)
+    return encoder(message)
+
+
+_REFUSED = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+def tool_name(name: str) -> str:
+    """`name` with what providers refuse in tool names replaced by `_`.
+
+    Models invent names; one that a provider refuses would make every later request of the
+    conversation fail (Bedrock and OpenAI: `[a-zA-Z0-9_-]{1,64}`).
+    """
+    return _REFUSED.sub("_", name)[:64] or "_"
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def tool_input(raw: str) -> Any:
+    """The arguments of a streamed tool call: an object, or `raw` itself when it is not one."""
+    if not raw.strip():
+        return {}
+    try:
+        value = json.loads(raw, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return raw
+    return value if isinstance(value, dict) else raw

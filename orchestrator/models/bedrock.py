@@ -1,0 +1,306 @@
+"""Models of Amazon Bedrock, over boto3.
+
+Requests go through Converse and ConverseStream; raw-text prompts for text-completion models go
+through InvokeModel. boto3 is imported at the first request.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from typing import Any
+
+from orchestrator.errors import DependencyFailed, OrchestratorError
+from orchestrator.message import text_of
+from orchestrator.models import _bedrock_text as text_models
+from orchestrator.models import _converse as converse
+from orchestrator.models._bedrock_client import Connection, Encoded, Settings, connect, prepare
+from orchestrator.models._bedrock_errors import mapped, said
+from orchestrator.models._wire import encode
+from orchestrator.models.base import Model, ModelReply, ModelRequest
+from orchestrator.usage import Usage
+
+__all__ = ["BedrockModel"]
+
+_log = logging.getLogger(__name__)
+
+
+class BedrockModel(Model):
+    """A foundation model, inference profile or other model ARN of Amazon Bedrock.
+
+    `topK` has no place in Converse: it is sent to Anthropic and Nova models as their additional
+    field, and to no others. `topP` 1 cuts nothing off and is left out beside a temperature, since
+    newer Anthropic models refuse both together. Models that take no sampling parameters at all
+    say so at the first request, which is then repeated without them, as are all later ones.
+    """
+
+    def __init__(
+        self,
+        model_id: str,
+        *,
+        region: str | None = None,
+        profile: str | None = None,
+        endpoint_url: str | None = None,
+        client: Any = None,
+        max_concurrency: int = 256,
+        connect_timeout: float = 10.0,
+        read_timeout: float = 300.0,
+        max_attempts: int = 5,
+        deadline: float = 600.0,
+    ) -> None:
+        """Makes the model; nothing is imported, read or sent yet.
+
+        Models with equal options share one boto3 client.
+
+        Args:
+            model_id: A model id, an inference profile id, or an ARN.
+            region: AWS region; by default the ARN's, else the environment's or profile's.
+            profile: Profile of AWS's configuration files.
+            endpoint_url: Another address than the region's, for gateways and tests.
+            client: A `bedrock-runtime` client to use instead; the other options then do nothing.
+            max_concurrency: Connections at once, and threads for asynchronous callers.
+            connect_timeout: Seconds to wait for a connection.
+            read_timeout: Seconds to wait for the next bytes. botocore's own 60 cut long answers.
+            max_attempts: Tries of one request, with botocore's standard retries and backoff.
+            deadline: Seconds after which a failed try is not repeated.
+        """
+        self.model_id = model_id
+        self._settings = Settings(
+            region or _region_of(model_id),
+            profile,
+            endpoint_url,
+            max_concurrency,
+            connect_timeout,
+            read_timeout,
+            max_attempts,
+            deadline,
+        )
+        self._client = client
+        self._connection: Connection | None = None
+        self._shape = text_models.shape_of(model_id)
+        self._refused: frozenset[str] = frozenset()
+        self._tools: tuple[Any, str] = ((), "")
+        if client is not None:
+            prepare(client)
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        """Answers `request`.
+
+        Raises:
+            AccessDenied: There are no credentials, or they are refused.
+            ThrottlingError: The model's rate limit was still reached after the retries.
+            ResourceNotFound: There is no such model in the region.
+            ModelNotReady: The model is not loaded yet.
+            ValidationError: Bedrock refused the request.
+            DependencyFailed: The model failed or could not be reached.
+        """
+        with _translated(self.model_id):
+            if request.raw_text and self._shape is not None:
+                return self._complete_text(request, self._shape)
+            response = self._converse("converse", request)
+        message = response.get("output", {}).get("message")
+        if message is None:
+            raise DependencyFailed(
+                f"the model {self.model_id!r} answered without a message", resource=self.model_id
+            )
+        return ModelReply(
+            converse.reply_content(message.get("content", ())),
+            response.get("stopReason", "end_turn"),
+            converse.usage_of(response.get("usage", {})),
+        )
+
+    def stream(self, request: ModelRequest) -> Iterator[str | ModelReply]:
+        """Answers `request` piece by piece; closing the iterator closes the connection.
+
+        Raises:
+            DependencyFailed: The stream ended before the reply did, or see `complete`.
+        """
+        with _translated(self.model_id):
+            if request.raw_text and self._shape is not None:
+                yield from self._stream_text(request, self._shape)
+                return
+            pieces = converse.Pieces()
+            events = self._converse("converse_stream", request)["stream"]
+            try:
+                for event in events:
+                    text = pieces.take(event)
+                    if text:
+                        yield text
+            finally:
+                events.close()
+            self._check_end(pieces.stop_reason)
+        yield pieces.reply()
+
+    def _executor(self) -> Executor:
+        return super()._executor() if self._client is not None else self._connected().workers
+
+    def _connected(self) -> Connection:
+        connection = self._connection
+        if connection is None:
+            connection = self._connection = connect(self._settings, self.model_id)
+        return connection
+
+    def _call(self, operation: str, **members: Any) -> Any:
+        client = self._client if self._client is not None else self._connected().client
+        return getattr(client, operation)(modelId=self.model_id, **members)
+
+    def _check_end(self, stop_reason: str) -> None:
+        if not stop_reason:
+            raise DependencyFailed(
+                f"the stream of the model {self.model_id!r} broke off before the reply's end",
+                resource=self.model_id,
+            )
+
+    # Converse
+
+    def _converse(self, operation: str, request: ModelRequest) -> Any:
+        from botocore.exceptions import ClientError
+
+        while True:
+            refused = self._refused
+            try:
+                return self._call(operation, **self._members(request))
+            except ClientError as error:
+                self._refused = refused | _refused_parameters(error)
+                if self._refused == refused:
+                    raise
+                _log.info("%s takes no %s", self.model_id, ", ".join(sorted(self._refused)))
+
+    def _members(self, request: ModelRequest) -> dict[str, Any]:
+        members: dict[str, Any] = {}
+        if request.system.strip():
+            members["system"] = [{"text": request.system}]
+        inference, additional = _parameters(self.model_id, request, self._refused)
+        if inference:
+            members["inferenceConfig"] = inference
+        if additional:
+            members["additionalModelRequestFields"] = additional
+        body = [encode(members)[1:-1]] if members else []
+        if request.tools:
+            members["toolConfig"] = {"tools": request.tools}
+            body.append(f'"toolConfig":{self._encoded_tools(request.tools)}')
+        body.append(f'"messages":{converse.encode_messages(request.messages)}')
+        members["messages"] = Encoded(request.messages, f"{{{','.join(body)}}}")
+        return members
+
+    def _encoded_tools(self, tools: Sequence[Mapping[str, Any]]) -> str:
+        kept, text = self._tools
+        if kept is not tools:
+            text = converse.encode_tools(tools)
+            self._tools = (tools, text)
+        return text
+
+    # Text completion
+
+    def _text_body(self, request: ModelRequest, shape: text_models.TextShape) -> str:
+        prompt = "".join(text_of(message["content"]) for message in request.messages)
+        return encode({**shape.body(prompt, request.inference), **request.additional})
+
+    def _complete_text(self, request: ModelRequest, shape: text_models.TextShape) -> ModelReply:
+        response = self._call("invoke_model", body=self._text_body(request, shape))
+        reply = shape.read(text_models.decoded(response["body"].read(), self.model_id))
+        headers = response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+        usage = Usage(
+            int(headers.get("x-amzn-bedrock-input-token-count", 0)),
+            int(headers.get("x-amzn-bedrock-output-token-count", 0)),
+            calls=1,
+        )
+        return ModelReply([{"text": reply.text}], reply.stop_reason or "end_turn", usage)
+
+    def _stream_text(
+        self, request: ModelRequest, shape: text_models.TextShape
+    ) -> Iterator[str | ModelReply]:
+        body = self._text_body(request, shape)
+        events = self._call("invoke_model_with_response_stream", body=body)["body"]
+        texts: list[str] = []
+        stop_reason, usage = "", Usage(calls=1)
+        try:
+            for event in events:
+                if "chunk" not in event:
+                    continue
+                chunk = text_models.decoded(event["chunk"]["bytes"], self.model_id)
+                piece = shape.read(chunk)
+                stop_reason = piece.stop_reason or stop_reason
+                usage = text_models.metrics_of(chunk) or usage
+                texts.append(piece.text)
+                if piece.text:
+                    yield piece.text
+        finally:
+            events.close()
+        self._check_end(stop_reason)
+        yield ModelReply([{"text": "".join(texts)}], stop_reason, usage)
+
+
+@contextmanager
+def _translated(model_id: str) -> Iterator[None]:
+    try:
+        yield
+    except OrchestratorError:
+        raise
+    except Exception as error:
+        failure = mapped(error, model_id)
+        if failure is None:
+            raise
+        raise failure from None
+
+
+def _region_of(model_id: str) -> str | None:
+    parts = model_id.split(":")
+    return parts[3] or None if parts[0] == "arn" and len(parts) > 3 else None
+
+
+_SAMPLING = frozenset({"temperature", "topP", "topK"})
+_NAMES = {
+    "maximumLength": "maxTokens",
+    "temperature": "temperature",
+    "topP": "topP",
+    "stopSequences": "stopSequences",
+}
+
+
+def _parameters(
+    model_id: str, request: ModelRequest, refused: frozenset[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """`inferenceConfig` and `additionalModelRequestFields`."""
+    given, additional = request.inference, dict(request.additional)
+    anthropic = "anthropic." in model_id
+    if anthropic and _thinks(additional):
+        refused = _SAMPLING  # Anthropic: thinking goes with none of them
+    inference = {
+        name: given[ours]
+        for ours, name in _NAMES.items()
+        if ours not in refused and given.get(ours) not in (None, [], ())
+    }
+    if not inference.get("maxTokens", 1):
+        del inference["maxTokens"]
+    if anthropic and inference.get("topP") == 1 and "temperature" in inference:
+        del inference["topP"]
+    top_k = given.get("topK")
+    if top_k is not None and "topK" not in refused:
+        if anthropic:
+            additional.setdefault("top_k", top_k)
+        elif "amazon.nova" in model_id:
+            own = additional.get("inferenceConfig", {})
+            additional["inferenceConfig"] = {"topK": top_k, **own}
+    return inference, additional
+
+
+def _thinks(additional: Mapping[str, Any]) -> bool:
+    settings = additional.get("thinking") or additional.get("reasoning_config") or {}
+    return bool(settings.get("type", "disabled") != "disabled")
+
+
+_UNKNOWN_PARAMETER = re.compile(
+    r"(?:temperature|top_?[pk])\W{1,3}(?:is|are) (?:deprecated|not supported)", re.IGNORECASE
+)
+
+
+def _refused_parameters(error: Any) -> frozenset[str]:
+    """The inference parameters that a refusal of Bedrock says to leave out."""
+    text = said(error)
+    if "cannot both be specified" in text:
+        return frozenset({"topP"})
+    return _SAMPLING if _UNKNOWN_PARAMETER.search(text) else frozenset()
