@@ -27,7 +27,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from orchestrator.agent import Reply
+
+    from orchestrator.diagnostics import Diagnostic
 
 __all__ = [
     "AccessDenied",
@@ -70,6 +74,7 @@ class DefinitionError(OrchestratorError):
         file: The file that is wrong, when there is one.
         line: The line in it, from 1.
         column: The column in that line, from 1.
+        diagnostics: All mistakes, when several were found at once; the first is the one above.
     """
 
     bedrock_name = "ValidationException"
@@ -81,7 +86,9 @@ class DefinitionError(OrchestratorError):
         file: str | Path | None = None,
         line: int | None = None,
         column: int | None = None,
+        diagnostics: Sequence[Diagnostic] = (),
     ) -> None:
+        self.diagnostics = tuple(diagnostics)
         self.file = str(file) if file is not None else None
         self.line = line
         self.column = column

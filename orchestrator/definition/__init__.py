@@ -1,0 +1,65 @@
+"""What an agent *is*: Bedrock's own members, read from `agent.yaml` and written back."""
+
+from orchestrator.definition.action_group import (
+    ActionGroupDefinition,
+    ActionGroupExecutor,
+    ApiSchema,
+    Function,
+    FunctionSchema,
+    ParameterDetail,
+)
+from orchestrator.definition.agent import (
+    AgentCollaborator,
+    AgentDefinition,
+    AgentDescriptor,
+    CustomOrchestration,
+    GuardrailConfiguration,
+    KnowledgeBaseAssociation,
+    LimitsConfiguration,
+    MemoryConfiguration,
+    OrchestrationExecutor,
+    SessionSummaryConfiguration,
+)
+from orchestrator.definition.dump import dump_definition
+from orchestrator.definition.files import PromptText, prompt_text
+from orchestrator.definition.load import definition_of, load_definition, parse_definition
+from orchestrator.definition.places import Source
+from orchestrator.definition.prompt_override import (
+    InferenceConfiguration,
+    PromptConfiguration,
+    PromptOverrideConfiguration,
+)
+from orchestrator.definition.schema import definition_schema
+from orchestrator.definition.support import lint_definition, unsupported
+
+__all__ = [
+    "ActionGroupDefinition",
+    "ActionGroupExecutor",
+    "AgentCollaborator",
+    "AgentDefinition",
+    "AgentDescriptor",
+    "ApiSchema",
+    "CustomOrchestration",
+    "Function",
+    "FunctionSchema",
+    "GuardrailConfiguration",
+    "InferenceConfiguration",
+    "KnowledgeBaseAssociation",
+    "LimitsConfiguration",
+    "MemoryConfiguration",
+    "OrchestrationExecutor",
+    "ParameterDetail",
+    "PromptConfiguration",
+    "PromptOverrideConfiguration",
+    "PromptText",
+    "SessionSummaryConfiguration",
+    "Source",
+    "definition_of",
+    "definition_schema",
+    "dump_definition",
+    "lint_definition",
+    "load_definition",
+    "parse_definition",
+    "prompt_text",
+    "unsupported",
+]

@@ -1,0 +1,204 @@
+"""`actionGroups`: what an agent can do (Bedrock: CreateAgentActionGroup)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import AliasChoices, Field, StringConstraints, model_validator
+
+from orchestrator.definition.fields import VARIABLE_PATTERN, Many, Name, Part, State, Text, mistake
+
+__all__ = [
+    "ActionGroupDefinition",
+    "ActionGroupExecutor",
+    "ApiSchema",
+    "Function",
+    "FunctionSchema",
+    "ParameterDetail",
+    "S3Identifier",
+]
+
+Signature = Literal[
+    "AMAZON.UserInput",
+    "AMAZON.CodeInterpreter",
+    "ANTHROPIC.Computer",
+    "ANTHROPIC.Bash",
+    "ANTHROPIC.TextEditor",
+]
+
+VariableName = Annotated[str, StringConstraints(pattern=VARIABLE_PATTERN)]
+
+
+class _OneOf(Part):
+    """A part with exactly one member (Bedrock: a union)."""
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Self:
+        fields = type(self).model_fields
+        given = [name for name in fields if getattr(self, name) is not None]
+        if len(given) != 1:
+            choices = [str(field.alias) for field in fields.values()]
+            names = f"{', '.join(choices[:-1])} or {choices[-1]}"
+            have = f", not {len(given)} of them" if given else ""
+            raise mistake(f"give exactly one of {names}{have}")
+        return self
+
+
+class S3Identifier(Part):
+    """A file in Amazon S3.
+
+    Attributes:
+        s3_bucket_name: The bucket.
+        s3_object_key: The object's key.
+    """
+
+    s3_bucket_name: Annotated[str, Field(min_length=3, max_length=63)] | None = None
+    s3_object_key: Annotated[str, Field(min_length=1, max_length=1024)] | None = None
+
+
+class ApiSchema(_OneOf):
+    """An OpenAPI 3 document: its text, or where it is.
+
+    Attributes:
+        payload: The document itself, as JSON or YAML text.
+        file: The document as a file, relative to the agent's folder.
+        s3: The document in Amazon S3.
+    """
+
+    payload: str | None = None
+    file: str | None = None
+    s3: S3Identifier | None = None
+
+
+class ParameterDetail(Part):
+    """One parameter of a function.
+
+    Attributes:
+        type: The type of its values.
+        description: What it means, for the model.
+        required: Whether a call must have it.
+    """
+
+    type: Literal["string", "number", "integer", "boolean", "array"]
+    description: Text | None = None
+    required: bool | None = None
+
+
+class Function(Part):
+    """One function of an action group.
+
+    Attributes:
+        name: Its name.
+        description: What it does and when to call it, for the model.
+        parameters: Its parameters by name.
+        require_confirmation: `ENABLED` asks the user before every call.
+    """
+
+    name: Name
+    description: Text | None = None
+    parameters: dict[Name, ParameterDetail] | None = None
+    require_confirmation: State | None = None
+
+
+class FunctionSchema(Part):
+    """The functions of an action group.
+
+    Attributes:
+        functions: The functions; at least one.
+    """
+
+    functions: Many[Function]
+
+    @model_validator(mode="after")
+    def _own_names(self) -> FunctionSchema:
+        if not self.functions:
+            raise mistake("there is no function; add one", "functions")
+        seen: set[str] = set()
+        for index, function in enumerate(self.functions):
+            if function.name in seen:
+                raise mistake(
+                    f"there is a second function {function.name!r}; rename one of them",
+                    *("functions", index, "name"),
+                )
+            seen.add(function.name)
+        return self
+
+
+class ActionGroupExecutor(_OneOf):
+    """What carries an action group's calls out.
+
+    Attributes:
+        lambda_: A Lambda handler file relative to the agent's folder, `handler.py` or
+            `handler.py:function`; it runs in this process.
+        custom_control: `RETURN_CONTROL` hands the calls to whoever invoked the agent.
+        python: A Python file relative to the agent's folder; its `@action` functions are the group.
+    """
+
+    lambda_: Annotated[str, Field(min_length=1, max_length=2048)] | None = Field(
+        default=None, alias="lambda"
+    )
+    custom_control: Literal["RETURN_CONTROL"] | None = None
+    python: Annotated[str, Field(min_length=1)] | None = None
+
+
+class ActionGroupDefinition(Part):
+    """A group of actions with one schema and one executor.
+
+    Attributes:
+        action_group_name: Its name; tool names begin with it.
+        description: What the group is for, for the model.
+        action_group_state: `DISABLED` leaves the group out.
+        parent_action_group_signature: A built-in group instead: `AMAZON.UserInput` lets the agent
+            ask the user for what it does not know. It needs no schema and no executor.
+        parent_action_group_signature_params: Settings of the built-in group.
+        api_schema: The operations as an OpenAPI document.
+        function_schema: The operations as a list of functions.
+        action_group_executor: What carries the calls out.
+        environment: Environment variables of an in-process handler.
+    """
+
+    READ_ONLY: ClassVar[frozenset[str]] = frozenset(
+        ("agentId", "agentVersion", "actionGroupId", "clientToken", "createdAt", "updatedAt")
+    )
+
+    action_group_name: Name
+    description: Text | None = None
+    action_group_state: State | None = None
+    # Bedrock asks for the longer name and answers with the shorter one.
+    parent_action_group_signature: Signature | None = Field(
+        default=None,
+        validation_alias=AliasChoices(
+            "parentActionGroupSignature", "parentActionSignature", "parent_action_signature"
+        ),
+    )
+    parent_action_group_signature_params: dict[str, str] | None = None
+    api_schema: ApiSchema | None = None
+    function_schema: FunctionSchema | None = None
+    action_group_executor: ActionGroupExecutor | None = None
+    environment: dict[VariableName, str] | None = None
+
+    @property
+    def enabled(self) -> bool:
+        """Whether the agent has the group."""
+        return self.action_group_state != "DISABLED"
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> ActionGroupDefinition:
+        schemas = [member for member in ("apiSchema", "functionSchema") if self._given(member)]
+        executor = self.action_group_executor
+        if self.parent_action_group_signature:
+            extra = [*schemas, *(["actionGroupExecutor"] if executor else [])]
+            if extra:
+                name = self.parent_action_group_signature
+                raise mistake(f"{name} is built in; leave {extra[0]} out", extra[0])
+        elif len(schemas) > 1:
+            raise mistake("give either apiSchema or functionSchema, not both", "functionSchema")
+        elif schemas and executor and executor.python is not None:
+            raise mistake(
+                f"a python file brings its own functions; leave {schemas[0]} out", schemas[0]
+            )
+        return self
+
+    def _given(self, member: str) -> bool:
+        value: Any = self.api_schema if member == "apiSchema" else self.function_schema
+        return value is not None

@@ -1,0 +1,269 @@
+"""`AgentDefinition`: what an agent *is* (Bedrock: CreateAgent and its associations)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, PrivateAttr, StringConstraints, model_validator
+
+from orchestrator.definition.action_group import ActionGroupDefinition
+from orchestrator.definition.fields import VERSION_PATTERN, Many, Name, Part, State, Text, mistake
+from orchestrator.definition.places import Source
+from orchestrator.definition.prompt_override import (
+    PromptConfiguration,
+    PromptOverrideConfiguration,
+)
+from orchestrator.limits import Limits
+
+__all__ = [
+    "AgentCollaborator",
+    "AgentDefinition",
+    "AgentDescriptor",
+    "CustomOrchestration",
+    "GuardrailConfiguration",
+    "KnowledgeBaseAssociation",
+    "LimitsConfiguration",
+    "MemoryConfiguration",
+    "OrchestrationExecutor",
+    "SessionSummaryConfiguration",
+]
+
+AtLeastOne = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(gt=0)]
+
+
+class OrchestrationExecutor(Part):
+    """What orchestrates instead of the built-in loop.
+
+    Attributes:
+        lambda_: The Lambda function.
+    """
+
+    lambda_: str | None = Field(default=None, alias="lambda")
+
+
+class CustomOrchestration(Part):
+    """An orchestration of one's own.
+
+    Attributes:
+        executor: What orchestrates.
+    """
+
+    executor: OrchestrationExecutor | None = None
+
+
+class GuardrailConfiguration(Part):
+    """The guardrail that checks questions and answers.
+
+    Attributes:
+        guardrail_identifier: Its id or ARN.
+        guardrail_version: Its version: a number in quotes, or `DRAFT`.
+    """
+
+    guardrail_identifier: Annotated[str, Field(max_length=2048)] | None = None
+    guardrail_version: Annotated[str, StringConstraints(pattern=VERSION_PATTERN)] | None = None
+
+
+class SessionSummaryConfiguration(Part):
+    """How session summaries are used.
+
+    Attributes:
+        max_recent_sessions: How many of the last sessions are remembered.
+    """
+
+    max_recent_sessions: AtLeastOne | None = None
+
+
+class MemoryConfiguration(Part):
+    """What the agent remembers from one session to the next.
+
+    Attributes:
+        enabled_memory_types: The kinds of memory; there is one.
+        storage_days: For how many days, from 0 to 365.
+        session_summary_configuration: How session summaries are used.
+    """
+
+    enabled_memory_types: Annotated[Many[Literal["SESSION_SUMMARY"]], Field(max_length=1)]
+    storage_days: Annotated[int, Field(ge=0, le=365)] | None = None
+    session_summary_configuration: SessionSummaryConfiguration | None = None
+
+    @model_validator(mode="after")
+    def _one_type(self) -> MemoryConfiguration:
+        if not self.enabled_memory_types:
+            raise mistake("there is no type; write SESSION_SUMMARY", "enabledMemoryTypes")
+        return self
+
+
+class KnowledgeBaseAssociation(Part):
+    """A knowledge base that the agent may search.
+
+    Attributes:
+        knowledge_base_id: Its id.
+        description: What is in it and when to search it, for the model.
+        knowledge_base_state: `DISABLED` leaves it out.
+        retrieval_configuration: How it is searched (Bedrock: KnowledgeBaseRetrievalConfiguration).
+    """
+
+    READ_ONLY: ClassVar[frozenset[str]] = frozenset(
+        ("agentId", "agentVersion", "createdAt", "updatedAt")
+    )
+
+    knowledge_base_id: Name
+    description: Text | None = None
+    knowledge_base_state: State | None = None
+    retrieval_configuration: dict[str, Any] | None = None
+
+
+class AgentDescriptor(Part):
+    """Where another agent is.
+
+    Attributes:
+        alias_arn: The ARN of its alias.
+    """
+
+    alias_arn: Annotated[str, Field(max_length=2048)] | None = None
+
+
+class AgentCollaborator(Part):
+    """Another agent that this one may give work to.
+
+    Attributes:
+        collaborator_name: Its name in this team.
+        agent_descriptor: Where it is.
+        collaboration_instruction: When to give it work, for the model.
+        relay_conversation_history: `TO_COLLABORATOR` lets it read the conversation.
+    """
+
+    READ_ONLY: ClassVar[frozenset[str]] = frozenset(
+        ("agentId", "agentVersion", "collaboratorId", "clientToken", "createdAt", "lastUpdatedAt")
+    )
+
+    collaborator_name: Name
+    agent_descriptor: AgentDescriptor | None = None
+    collaboration_instruction: Annotated[Text, Field(min_length=1, max_length=4000)] | None = None
+    relay_conversation_history: Literal["TO_COLLABORATOR", "DISABLED"] | None = None
+
+
+class LimitsConfiguration(Part):
+    """Budgets of one turn; what is left out takes the default of `orchestrator.Limits`.
+
+    Attributes:
+        iterations: Steps of the loop, that is orchestration model calls.
+        model_calls: Model calls of all stages together.
+        tokens: Input and output tokens of all model calls together.
+        actions: Calls of actions and knowledge bases.
+        parallel: Calls of one reply that run at the same time.
+        reprompts: Replies in a row that could not be understood.
+        seconds: Wall-clock time of the turn; null for no limit.
+        action_seconds: Wall-clock time of one action; null for no limit.
+        result_bytes: Size of one action's result in bytes.
+        input_chars: Length of the user's input in characters.
+    """
+
+    iterations: AtLeastOne = 10
+    model_calls: AtLeastOne = 25
+    tokens: AtLeastOne = 500_000
+    actions: Annotated[int, Field(ge=0)] = 50
+    parallel: AtLeastOne = 8
+    reprompts: Annotated[int, Field(ge=0)] = 4
+    seconds: Seconds | None = 600.0
+    action_seconds: Seconds | None = 60.0
+    result_bytes: AtLeastOne = 200_000
+    input_chars: AtLeastOne = 25_000_000
+
+    def as_limits(self) -> Limits:
+        """The budgets as the engine takes them."""
+        return Limits(**self.model_dump(exclude_unset=True))
+
+
+class AgentDefinition(Part):
+    """An agent: its instruction, model, prompts, actions and knowledge.
+
+    The members are those of Amazon Bedrock's CreateAgent, CreateAgentActionGroup,
+    AssociateAgentKnowledgeBase and AssociateAgentCollaborator. Our own are
+    `basePromptTemplateFile`, `apiSchema.file`, `actionGroupExecutor.python`, a handler file as
+    `actionGroupExecutor.lambda`, `environment`, `retrievalConfiguration` and `limits`.
+
+    What only Bedrock's control plane would refuse (a short instruction, a long description) is no
+    error here; `lint_definition` warns of it. Names, ranges and prompt types are checked.
+
+    Attributes:
+        agent_name: The agent's name.
+        description: What the agent is for, for people.
+        instruction: What the agent is told to be and to do. Bedrock wants 40 to 4000 characters.
+        foundation_model: A Bedrock model or inference profile, `local`, `local:<model>`,
+            `openai:<model>@<base url>`, `scripted:<file>` or `replay:<file>`.
+        idle_session_ttl_in_seconds: Idle seconds after which a session ends, from 60 to 5400.
+        agent_resource_role_arn: The IAM role, for Bedrock only.
+        customer_encryption_key_arn: The KMS key, for Bedrock only.
+        tags: Tags, for Bedrock only.
+        action_groups: What the agent can do.
+        knowledge_bases: What the agent can look up.
+        prompt_override_configuration: Changes to the prompts of the stages.
+        guardrail_configuration: The guardrail that checks questions and answers.
+        memory_configuration: What the agent remembers from one session to the next.
+        agent_collaboration: Whether the agent leads others, and how.
+        agent_collaborators: The agents that it leads.
+        orchestration_type: `CUSTOM_ORCHESTRATION` uses `customOrchestration`.
+        custom_orchestration: An orchestration of one's own.
+        limits: Budgets of one turn.
+    """
+
+    READ_ONLY: ClassVar[frozenset[str]] = frozenset(
+        (
+            *("agentId", "agentArn", "agentVersion", "agentStatus", "clientToken"),
+            *("createdAt", "updatedAt", "preparedAt", "failureReasons", "recommendedActions"),
+        )
+    )
+
+    agent_name: Name
+    description: str | None = None
+    instruction: Text = ""
+    foundation_model: Annotated[str, Field(min_length=1, max_length=2048)] | None = None
+    idle_session_ttl_in_seconds: Annotated[int, Field(ge=60, le=5400)] = Field(
+        default=1800, alias="idleSessionTTLInSeconds"
+    )
+    agent_resource_role_arn: Annotated[str, Field(max_length=2048)] | None = None
+    customer_encryption_key_arn: Annotated[str, Field(max_length=2048)] | None = None
+    tags: dict[str, str] | None = None
+    action_groups: Many[ActionGroupDefinition] = ()
+    knowledge_bases: Many[KnowledgeBaseAssociation] = ()
+    prompt_override_configuration: PromptOverrideConfiguration | None = None
+    guardrail_configuration: GuardrailConfiguration | None = None
+    memory_configuration: MemoryConfiguration | None = None
+    agent_collaboration: Literal["SUPERVISOR", "SUPERVISOR_ROUTER", "DISABLED"] | None = None
+    agent_collaborators: Annotated[Many[AgentCollaborator], Field(max_length=10)] = ()
+    orchestration_type: Literal["DEFAULT", "CUSTOM_ORCHESTRATION"] | None = None
+    custom_orchestration: CustomOrchestration | None = None
+    limits: LimitsConfiguration | None = None
+
+    _source: Source = PrivateAttr(default_factory=Source)
+
+    @property
+    def source(self) -> Source:
+        """Where the definition was read from; empty when it was made in Python."""
+        return self._source
+
+    def prompt(self, prompt_type: str) -> PromptConfiguration | None:
+        """The configuration of one stage, when there is one."""
+        overrides = self.prompt_override_configuration
+        return overrides.of(prompt_type) if overrides else None
+
+    @model_validator(mode="after")
+    def _own_names(self) -> AgentDefinition:
+        groups = (group.action_group_name for group in self.action_groups)
+        _refuse_twice(groups, "action group", "actionGroups", "actionGroupName")
+        bases = (base.knowledge_base_id for base in self.knowledge_bases)
+        _refuse_twice(bases, "knowledge base", "knowledgeBases", "knowledgeBaseId")
+        team = (member.collaborator_name for member in self.agent_collaborators)
+        _refuse_twice(team, "collaborator", "agentCollaborators", "collaboratorName")
+        return self
+
+
+def _refuse_twice(names: Iterable[str], noun: str, parts: str, member: str) -> None:
+    seen: set[str] = set()
+    for index, name in enumerate(names):
+        if name in seen:
+            raise mistake(f"there is a second {noun} {name!r}; rename one", parts, index, member)
+        seen.add(name)

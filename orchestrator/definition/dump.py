@@ -1,0 +1,79 @@
+"""A definition → readable YAML: Bedrock's spelling, only what was set, texts as blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+from yaml.emitter import ScalarAnalysis
+from yaml.nodes import ScalarNode
+
+from orchestrator.definition.agent import AgentDefinition
+from orchestrator.definition.fields import Part
+from orchestrator.definition.yaml_text import add_plain_scalars
+
+__all__ = ["as_data", "dump_definition"]
+
+
+def dump_definition(definition: AgentDefinition) -> str:
+    """The text of an `agent.yaml` that reads back as an equal definition.
+
+    Args:
+        definition: The definition.
+
+    Returns:
+        YAML with the members that were set, in Bedrock's spelling and this package's order.
+    """
+    text: str = yaml.dump(
+        as_data(definition), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100
+    )
+    return text
+
+
+def as_data(part: Part) -> dict[str, Any]:
+    """The members that were set, as plain data in Bedrock's spelling."""
+    return {
+        str(field.alias): _plain(getattr(part, name))
+        for name, field in type(part).model_fields.items()
+        if name in part.model_fields_set
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Part):
+        return as_data(value)
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    return value
+
+
+class _Dumper(yaml.SafeDumper):
+    """PyYAML's emitter with texts of several lines as blocks, and lists indented."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        super().increase_indent(flow, False)
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+    def analyze_scalar(self, scalar: str) -> ScalarAnalysis:
+        analysis = super().analyze_scalar(scalar)
+        # PyYAML has no blocks for tabs and spaces at a line's end; YAML keeps both there.
+        if analysis.multiline and _fits_a_block(scalar):
+            analysis.allow_block = True
+        return analysis
+
+
+def _fits_a_block(text: str) -> bool:
+    return all(line.replace("\t", " ").isprintable() for line in text.split("\n"))
+
+
+def _represent_text(dumper: _Dumper, text: str) -> ScalarNode:
+    style = "|" if "\n" in text and _fits_a_block(text) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)
+add_plain_scalars(_Dumper)

@@ -1,0 +1,103 @@
+"""What all parts of a definition have in common: spelling, strictness, texts and names."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
+
+__all__ = [
+    "NAME_PATTERN",
+    "VARIABLE_PATTERN",
+    "VERSION_PATTERN",
+    "Many",
+    "Name",
+    "Part",
+    "State",
+    "Text",
+    "mistake",
+]
+
+NAME_PATTERN = r"^([0-9a-zA-Z][_-]?){1,100}$"
+VARIABLE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"
+VERSION_PATTERN = r"^(([0-9]{1,8})|(DRAFT))$"
+
+State = Literal["ENABLED", "DISABLED"]
+
+T = TypeVar("T")
+
+Many = Annotated[tuple[T, ...], Field(strict=False)]
+"""A list of `T` in a document; a tuple in Python, because a definition is a value."""
+
+
+class Part(BaseModel):
+    """A part of a definition: immutable, strict, without unknown members.
+
+    Members are written as Bedrock writes them (`agentName`) or as Python does (`agent_name`), in
+    any mixture. Values are not converted: a text stays a text and `3` is no text.
+
+    Attributes:
+        READ_ONLY: Members that Bedrock's own answers carry besides, which the loader drops.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        hide_input_in_errors=True,
+    )
+
+    READ_ONLY: ClassVar[frozenset[str]] = frozenset()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, data: Any) -> Any:
+        """A member that is null is left out, unless null is a value of its own (no limit)."""
+        if not isinstance(data, dict) or None not in data.values():
+            return data
+        optional = [(name, field) for name, field in cls.model_fields.items() if not field.default]
+        empty = {key for name, field in optional for key in (name, field.alias)}
+        return {key: it for key, it in data.items() if it is not None or key not in empty}
+
+
+def mistake(message: str, *at: str | int) -> PydanticCustomError:
+    """A validator's complaint about the member at `at`, counted from the validated value."""
+    return PydanticCustomError("mistake", "{text}", {"text": message, "at": at})
+
+
+# Controls except tab and line ends, zero-width spaces, direction overrides, tag characters. The
+# joiners and the direction marks are left: several scripts and emoji are spelled with them.
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f"
+    "\u200b\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e007f]"
+)
+
+
+def _readable(text: str) -> str:
+    """Refuses characters that a model reads and a person does not see.
+
+    Tools have been poisoned with them: what reviewers approve must be what the model is told.
+    """
+    if found := _INVISIBLE.search(text):
+        raise mistake(f"holds the invisible character U+{ord(found[0]):04X}; remove it")
+    return text
+
+
+Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
+"""Bedrock's pattern of names; tool names are made of them, so it holds for local agents too."""
+
+Text = Annotated[str, AfterValidator(_readable)]
+"""A text that a model will read."""

@@ -1,0 +1,157 @@
+"""The files that a definition names: confined to the agent's folder, found early, read late."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+from orchestrator.definition.agent import AgentDefinition
+from orchestrator.definition.document import decode
+from orchestrator.definition.places import Keys
+from orchestrator.definition.prompt_override import PromptConfiguration
+from orchestrator.diagnostics import Diagnostic
+from orchestrator.errors import DefinitionError
+
+__all__ = ["PromptText", "handler_of", "is_arn", "locate", "missing_files", "prompt_text"]
+
+MAX_TEMPLATE = 100_000
+"""Characters of a template (Bedrock: BasePromptTemplate)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptText:
+    """A template that a definition brings.
+
+    Attributes:
+        text: The template.
+        source: The file it was read from, or the agent's file with the stage's name.
+    """
+
+    text: str
+    source: str
+
+
+def prompt_text(
+    definition: AgentDefinition, prompt_type: str, folder: Path | None = None
+) -> PromptText | None:
+    """The template that the definition brings for a stage, or `None` for the dialect's own.
+
+    Args:
+        definition: The definition.
+        prompt_type: The stage.
+        folder: The agent's folder; by default the one that the definition was read from.
+
+    Raises:
+        DefinitionError: The file is missing, outside of the folder, too long or not UTF-8.
+    """
+    for index, prompt in enumerate(_prompts(definition)):
+        if prompt.prompt_type != prompt_type or not prompt.overridden:
+            continue
+        if prompt.base_prompt_template is not None:
+            file = definition.source.file or "basePromptTemplate"
+            return PromptText(prompt.base_prompt_template, f"{file} ({prompt_type})")
+        keys = (*_PROMPTS, index, "basePromptTemplateFile")
+        path = locate(definition, str(prompt.base_prompt_template_file), keys, folder)
+        text = decode(path.read_bytes(), str(path), limit=4 * MAX_TEMPLATE)
+        if not 0 < len(text) <= MAX_TEMPLATE:
+            raise DefinitionError(
+                f"a template has 1 to {MAX_TEMPLATE:,} characters, not {len(text):,}", file=path
+            )
+        return PromptText(text, str(path))
+    return None
+
+
+def locate(definition: AgentDefinition, name: str, keys: Keys, folder: Path | None = None) -> Path:
+    """The file called `name` in the agent's folder.
+
+    Links are followed as long as they stay in the folder.
+
+    Args:
+        definition: The definition that names the file.
+        name: The name, relative to the folder.
+        keys: Where in the definition it stands, for messages.
+        folder: The agent's folder; by default the one that the definition was read from.
+
+    Raises:
+        DefinitionError: The file is outside of the folder, or is no file, or there is no folder.
+    """
+    fail = definition.source.error
+    folder = folder or definition.source.folder
+    if folder is None:
+        raise fail(f"the file {name!r} is relative to an agent's folder, and there is none", *keys)
+    if problem := _not_inside(name):
+        raise fail(f"{name!r} {problem}; name a file inside of the agent's folder", *keys)
+    root = folder.resolve()
+    path = (root / name).resolve()
+    if not path.is_relative_to(root):
+        raise fail(f"{name!r} links to a place outside of the agent's folder; copy it in", *keys)
+    if path.is_dir():
+        raise fail(f"{name!r} is a folder; name a file", *keys)
+    if not path.is_file():
+        raise fail(f"there is no file {name!r} in the agent's folder{_similar(root, name)}", *keys)
+    return path
+
+
+def _not_inside(name: str) -> str:
+    if not name.strip() or "\0" in name:
+        return "is no file's name"
+    windows = PureWindowsPath(name)
+    if PurePosixPath(name).is_absolute() or windows.drive or windows.root:
+        return "is an absolute path"
+    if "\\" in name:
+        return "has a backslash; write / instead"
+    return "leads out of the folder with '..'" if ".." in windows.parts else ""
+
+
+def _similar(root: Path, name: str) -> str:
+    folder = (root / name).parent
+    names = sorted(it.name for it in folder.iterdir()) if folder.is_dir() else []
+    close = difflib.get_close_matches(PurePosixPath(name).name, names[:500], n=1)
+    return f"; did you mean {str(PurePosixPath(name).with_name(close[0]))!r}?" if close else ""
+
+
+def missing_files(definition: AgentDefinition) -> list[Diagnostic]:
+    """A finding for every file that the definition names and that cannot be used."""
+    findings = []
+    for keys, name in _named_files(definition):
+        try:
+            locate(definition, name, keys)
+        except DefinitionError as error:
+            findings.append(definition.source.diagnostic("error", "file", error.reason, *keys))
+    return findings
+
+
+def _named_files(definition: AgentDefinition) -> Iterator[tuple[Keys, str]]:
+    for index, prompt in enumerate(_prompts(definition)):
+        if prompt.base_prompt_template_file is not None:
+            yield (*_PROMPTS, index, "basePromptTemplateFile"), prompt.base_prompt_template_file
+    for index, group in enumerate(definition.action_groups):
+        executor = group.action_group_executor
+        if group.api_schema and group.api_schema.file is not None:
+            yield ("actionGroups", index, "apiSchema", "file"), group.api_schema.file
+        at = ("actionGroups", index, "actionGroupExecutor")
+        if executor and executor.python is not None:
+            yield (*at, "python"), executor.python
+        if executor and executor.lambda_ is not None and not is_arn(executor.lambda_):
+            yield (*at, "lambda"), handler_of(executor.lambda_)[0]
+
+
+def is_arn(name: str) -> bool:
+    """Whether a Lambda function is named by its ARN, and not by a file."""
+    return name.startswith("arn:")
+
+
+def handler_of(name: str) -> tuple[str, str]:
+    """File and function of `handler.py:function`; the function is `lambda_handler` by default."""
+    file, colon, function = name.rpartition(":")
+    return (file, function) if colon and function.isidentifier() else (name, "lambda_handler")
+
+
+_PROMPTS = ("promptOverrideConfiguration", "promptConfigurations")
+
+
+def _prompts(definition: AgentDefinition) -> tuple[PromptConfiguration, ...]:
+    overrides = definition.prompt_override_configuration
+    return overrides.prompt_configurations if overrides else ()

@@ -1,0 +1,135 @@
+"""Reading a definition: a folder, a file, a text, or plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError as PydanticError
+from pydantic_core import ErrorDetails
+
+from orchestrator.definition.agent import AgentDefinition
+from orchestrator.definition.document import MAX_BYTES, decode, parse
+from orchestrator.definition.files import missing_files
+from orchestrator.definition.places import Node, Source, complaint
+from orchestrator.definition.problems import finding, is_read_only, path_of
+from orchestrator.diagnostics import Diagnostic
+from orchestrator.errors import DefinitionError, ResourceNotFound
+
+__all__ = ["FILE_NAMES", "definition_of", "load_definition", "parse_definition"]
+
+FILE_NAMES = ("agent.yaml", "agent.yml", "agent.json")
+
+
+def load_definition(path: str | Path) -> AgentDefinition:
+    """Reads an agent's folder, or its `agent.yaml`, `agent.yml` or `agent.json`.
+
+    Dumps of Bedrock's GetAgent are read too: `{"agent": {…}}`, with the members that only Bedrock
+    sets (ids, status, times), which are left out and noted in `definition.source.notes`.
+
+    Args:
+        path: The folder or the file.
+
+    Returns:
+        The definition, which knows the places of its members (`definition.source`). No code of
+        the agent's folder was run.
+
+    Raises:
+        ResourceNotFound: There is nothing at `path`.
+        DefinitionError: The definition is wrong, or names a file that is missing or outside of
+            the folder. All mistakes are told at once.
+    """
+    file = _file_of(Path(path))
+    # One byte more than allowed is enough to know.
+    with file.open("rb") as stream:
+        content = stream.read(MAX_BYTES + 1)
+    definition = parse_definition(
+        decode(content, str(file)), file=str(file), folder=file.absolute().parent
+    )
+    if mistakes := missing_files(definition):
+        raise complaint(mistakes)
+    return definition
+
+
+def _file_of(path: Path) -> Path:
+    if path.is_file():
+        return path
+    if not path.is_dir():
+        raise ResourceNotFound(f"there is no agent at {str(path)!r}; give its folder or file")
+    found = [path / name for name in FILE_NAMES if (path / name).is_file()]
+    if not found:
+        raise DefinitionError(
+            f"the folder has no {FILE_NAMES[0]}; `orchestrator init` makes one", file=path
+        )
+    if len(found) > 1:
+        names = " and ".join(file.name for file in found)
+        raise DefinitionError(f"the folder has both {names}; keep one", file=path)
+    return found[0]
+
+
+def parse_definition(
+    text: str, *, file: str = "agent.yaml", folder: Path | None = None
+) -> AgentDefinition:
+    """Reads a definition from text, without looking at the files that it names.
+
+    Args:
+        text: YAML, or JSON when `file` ends in `.json`.
+        file: The name for messages.
+        folder: The agent's folder, for whoever reads the files later.
+
+    Raises:
+        DefinitionError: The definition is wrong. All mistakes are told at once.
+    """
+    document = parse(text, file)
+    source = Source(file=file, folder=folder, root=document.root)
+    if document.data is None:
+        raise source.error("the file is empty; write at least 'agentName: …'")
+    if not isinstance(document.data, dict):
+        raise source.error("the file must hold a mapping, such as 'agentName: claims'")
+    return _validated(document.data, source)
+
+
+def definition_of(members: Mapping[str, Any]) -> AgentDefinition:
+    """A definition made of plain data, such as the members of a CreateAgent request.
+
+    Raises:
+        DefinitionError: The data is wrong. All mistakes are told at once.
+    """
+    return _validated(deepcopy(dict(members)), Source())
+
+
+def _validated(data: dict[str, Any], source: Source) -> AgentDefinition:
+    data, source = _unwrapped(data, source)
+    try:
+        definition = AgentDefinition.model_validate(data)
+    except PydanticError as error:
+        details = error.errors(include_url=False)
+        dropped = [it for it in details if is_read_only(AgentDefinition, it)]
+        if len(dropped) < len(details):
+            rest = (it for it in details if it not in dropped)
+            raise complaint(finding(AgentDefinition, it, source) for it in rest) from None
+        notes = (*source.notes, *(_dropped(data, it, source) for it in dropped))
+        return _validated(data, replace(source, notes=notes))
+    definition._source = source
+    return definition
+
+
+def _unwrapped(data: dict[str, Any], source: Source) -> tuple[dict[str, Any], Source]:
+    """The members of GetAgent's answer, which stand one level deeper."""
+    inner = data.get("agent")
+    if not isinstance(inner, dict) or not data.keys() <= {"agent", "ResponseMetadata"}:
+        return data, source
+    root = source.root.children.get("agent", Node(1, 1)) if source.root else None
+    return inner, replace(source, root=root)
+
+
+def _dropped(data: Any, error: ErrorDetails, source: Source) -> Diagnostic:
+    *way, name = error["loc"]
+    for key in way:
+        data = data[key]
+    del data[name]
+    message = f"{path_of(error['loc'])!r} is set by Bedrock only and was left out"
+    return source.diagnostic("info", "read-only-member", message, *error["loc"])

@@ -1,0 +1,123 @@
+"""Where everything in a definition is: file, line and column of every member and value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from orchestrator.diagnostics import Diagnostic
+from orchestrator.errors import DefinitionError
+
+__all__ = ["Keys", "Node", "Source", "complaint"]
+
+Severity = Literal["error", "warning", "info"]
+
+Keys = tuple[str | int, ...]
+"""The way to a value: member names and list indexes, from the top."""
+
+
+@dataclass(slots=True)
+class Node:
+    """Where one value is in the text.
+
+    Attributes:
+        line: Line of the value, from 1.
+        column: Column of the value, from 1.
+        key: Line and column of its member name, when it has one.
+        text: How a number, truth value or null was written; empty for everything else.
+        children: The values inside, by member name or index.
+    """
+
+    line: int
+    column: int
+    key: tuple[int, int] | None = None
+    text: str = ""
+    children: dict[str | int, Node] = field(default_factory=dict)
+
+    def child(self, name: str | int) -> Node | None:
+        """The value under `name`, spelled in either way (`agentName`, `agent_name`)."""
+        found = self.children.get(name)
+        if found is None and isinstance(name, str):
+            folded = name.replace("_", "").lower()
+            for other, node in self.children.items():
+                if isinstance(other, str) and other.replace("_", "").lower() == folded:
+                    return node
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a definition was read from.
+
+    All sources are equal: where a definition comes from is not part of what it is, so that two
+    definitions with the same members are equal.
+
+    Attributes:
+        file: The file; empty when the definition was made in Python.
+        folder: The agent's folder, to which the files that the definition names are relative.
+        root: The places.
+        notes: What was read differently from how it was written.
+    """
+
+    file: str = field(default="", compare=False)
+    folder: Path | None = field(default=None, compare=False)
+    root: Node | None = field(default=None, compare=False, repr=False)
+    notes: tuple[Diagnostic, ...] = field(default=(), compare=False)
+
+    def node(self, keys: Keys) -> tuple[Node | None, bool]:
+        """The node at `keys`, or else the nearest one around it; and whether it was found."""
+        node = self.root
+        for key in keys if node else ():
+            inner = node.child(key) if node else None
+            if inner is None:
+                return node, False
+            node = inner
+        return node, node is not None
+
+    def place_of(self, *keys: str | int) -> tuple[int, int] | None:
+        """Line and column of the value at `keys`, or of the nearest value around it.
+
+        Names may be spelled in either way: `place_of("actionGroups", 0, "apiSchema")`.
+        """
+        node, _ = self.node(keys)
+        return (node.line, node.column) if node else None
+
+    def error(self, message: str, *keys: str | int) -> DefinitionError:
+        """A `DefinitionError` about the value at `keys`, with its place as far as it is known."""
+        line, column = self.place_of(*keys) or (None, None)
+        return DefinitionError(message, file=self.file or None, line=line, column=column)
+
+    def diagnostic(
+        self, severity: Severity, code: str, message: str, *keys: str | int, suggestion: str = ""
+    ) -> Diagnostic:
+        """A finding about the value at `keys`, with its place as far as it is known."""
+        line, column = self.place_of(*keys) or (None, None)
+        return Diagnostic(
+            severity=severity,
+            code=code,
+            message=message,
+            suggestion=suggestion,
+            file=self.file or None,
+            line=line,
+            column=column,
+        )
+
+
+def complaint(findings: Iterable[Diagnostic]) -> DefinitionError:
+    """One error that tells all `findings`, in the order of their places."""
+    ordered = sorted(findings, key=lambda it: (it.file or "", it.line or 0, it.column or 0))
+    first, *others = ordered
+    lines = [_sentence(first), *(f"{it.place}: {_sentence(it)}" for it in others)]
+    return DefinitionError(
+        "\n".join(lines),
+        file=first.file,
+        line=first.line,
+        column=first.column,
+        diagnostics=ordered,
+    )
+
+
+def _sentence(finding: Diagnostic) -> str:
+    return f"{finding.message}; {finding.suggestion}" if finding.suggestion else finding.message

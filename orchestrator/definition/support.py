@@ -1,0 +1,157 @@
+"""What a definition asks for that cannot be had: of this engine, or of Bedrock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+
+from orchestrator.definition.agent import AgentDefinition
+from orchestrator.definition.places import Keys
+from orchestrator.diagnostics import Diagnostic
+
+__all__ = ["lint_definition", "unsupported"]
+
+_PROMPTS = ("promptOverrideConfiguration", "promptConfigurations")
+
+
+def unsupported(
+    definition: AgentDefinition, *, knowledge_bases: Collection[str] = ()
+) -> list[Diagnostic]:
+    """What the definition asks for and the engine does not do: to be refused, not ignored.
+
+    Args:
+        definition: The definition.
+        knowledge_bases: Ids of the knowledge bases that have a backend.
+
+    Returns:
+        An error for each such member, in the order of `FEATURES`.
+    """
+    findings = [
+        definition.source.diagnostic(
+            "error", "unsupported", f"{what} is not supported yet", *keys, suggestion=instead
+        )
+        for what, instead, find in FEATURES
+        for keys in find(definition)
+    ]
+    for index, base in enumerate(definition.knowledge_bases):
+        if (
+            base.knowledge_base_state != "DISABLED"
+            and base.knowledge_base_id not in knowledge_bases
+        ):
+            findings.append(
+                definition.source.diagnostic(
+                    "error",
+                    "unsupported",
+                    f"the knowledge base {base.knowledge_base_id!r} has no backend",
+                    *("knowledgeBases", index, "knowledgeBaseId"),
+                    suggestion="give the agent one, or set knowledgeBaseState: DISABLED",
+                )
+            )
+    return findings
+
+
+def _guardrail(definition: AgentDefinition) -> Iterator[Keys]:
+    if definition.guardrail_configuration:
+        yield ("guardrailConfiguration",)
+
+
+def _memory(definition: AgentDefinition) -> Iterator[Keys]:
+    if definition.memory_configuration:
+        yield ("memoryConfiguration",)
+
+
+def _collaboration(definition: AgentDefinition) -> Iterator[Keys]:
+    if definition.agent_collaboration not in (None, "DISABLED"):
+        yield ("agentCollaboration",)
+    elif definition.agent_collaborators:
+        yield ("agentCollaborators",)
+
+
+def _orchestration(definition: AgentDefinition) -> Iterator[Keys]:
+    if definition.orchestration_type == "CUSTOM_ORCHESTRATION":
+        yield ("orchestrationType",)
+    elif definition.custom_orchestration:
+        yield ("customOrchestration",)
+
+
+def _parser(definition: AgentDefinition) -> Iterator[Keys]:
+    overrides = definition.prompt_override_configuration
+    for index, prompt in enumerate(overrides.prompt_configurations if overrides else ()):
+        if prompt.parser_mode == "OVERRIDDEN":
+            yield (*_PROMPTS, index, "parserMode")
+    if overrides and overrides.override_lambda:
+        yield ("promptOverrideConfiguration", "overrideLambda")
+
+
+FEATURES: tuple[tuple[str, str, Callable[[AgentDefinition], Iterator[Keys]]], ...] = (
+    ("a guardrail", "leave guardrailConfiguration out", _guardrail),
+    ("memory across sessions", "leave memoryConfiguration out", _memory),
+    ("collaboration of agents", "set agentCollaboration: DISABLED", _collaboration),
+    ("custom orchestration", "set orchestrationType: DEFAULT", _orchestration),
+    ("a parser of one's own", "set parserMode: DEFAULT, without overrideLambda", _parser),
+)
+"""What is not supported yet, what to do instead, and where a definition asks for it."""
+
+
+def lint_definition(definition: AgentDefinition) -> list[Diagnostic]:
+    """What works here but may not do what was meant, or would be refused by Bedrock.
+
+    Returns:
+        Notes of the reading, then warnings.
+    """
+    found = (*_bedrock_limits(definition), *_unused_templates(definition))
+    return [
+        *definition.source.notes,
+        *(
+            definition.source.diagnostic("warning", code, text, *keys, suggestion=way)
+            for code, text, way, keys in found
+        ),
+    ]
+
+
+Warning_ = tuple[str, str, str, Keys]
+
+
+def _bedrock_limits(definition: AgentDefinition) -> Iterator[Warning_]:
+    length = len(definition.instruction)
+    at: Keys = ("instruction",)
+    if length < 40:
+        text = f"the instruction has {length} characters, and Bedrock wants at least 40"
+        yield "bedrock-limit", text, "say what the agent is and does", at
+    elif length > 4000:
+        text = f"the instruction has {length:,} characters, and Bedrock takes at most 4,000"
+        yield "bedrock-limit", text, "shorten it before it goes to Bedrock", at
+    for text_at, description, most in _descriptions(definition):
+        if description and len(description) > most:
+            text = f"this has {len(description)} characters, and Bedrock takes at most {most}"
+            yield "bedrock-limit", text, "shorten it before it goes to Bedrock", text_at
+    if (count := len(definition.action_groups)) > 20:
+        text = f"there are {count} action groups, and Bedrock takes at most 20"
+        yield "bedrock-limit", text, "join some", ("actionGroups",)
+
+
+def _descriptions(definition: AgentDefinition) -> Iterator[tuple[Keys, str | None, int]]:
+    yield ("description",), definition.description, 200
+    for index, base in enumerate(definition.knowledge_bases):
+        yield ("knowledgeBases", index, "description"), base.description, 200
+    for index, group in enumerate(definition.action_groups):
+        yield ("actionGroups", index, "description"), group.description, 200
+        for number, function in enumerate(
+            group.function_schema.functions if group.function_schema else ()
+        ):
+            at = ("actionGroups", index, "functionSchema", "functions", number)
+            yield (*at, "description"), function.description, 1200
+            for name, detail in (function.parameters or {}).items():
+                yield (*at, "parameters", name, "description"), detail.description, 500
+
+
+def _unused_templates(definition: AgentDefinition) -> Iterator[Warning_]:
+    overrides = definition.prompt_override_configuration
+    for index, prompt in enumerate(overrides.prompt_configurations if overrides else ()):
+        if prompt.has_template and not prompt.overridden:
+            text = f"the template of {prompt.prompt_type} is not used: its mode is DEFAULT"
+            yield (
+                "unused-template",
+                text,
+                "set promptCreationMode: OVERRIDDEN, or leave the template out",
+                (*_PROMPTS, index, "promptCreationMode"),
+            )
