@@ -6,11 +6,19 @@ A *call* is what a model asked for, after validation. An *executor* carries a ca
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 __all__ = ["ActionResult", "Call", "CallContext", "Executor", "Operation", "Parameter"]
+
+_LONGEST_NAME = 64  # (Bedrock: `ToolName` of Converse)
+
+
+def _shortened(name: str) -> str:
+    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return f"{name[: _LONGEST_NAME - 9]}_{digest}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +72,22 @@ class Operation:
 
     @property
     def tool_use_name(self) -> str:
-        """`VERB__group__operationId` or `group__function` (facts/bedrock.md §2.2)."""
-        return f"{self.verb}__{self.group}__{self.name}" if self.verb else f"{self.group}__{self.name}"
+        """`VERB__group__operationId` or `group__function` (Bedrock: tool-use models).
+
+        A longer name than Converse takes (64 characters) is cut and ends in a hash of the whole;
+        `Catalog.find` understands it.
+        """
+        name = f"{self.group}__{self.name}"
+        if self.verb:
+            name = f"{self.verb}__{name}"
+        return name if len(name) <= _LONGEST_NAME else _shortened(name)
 
     @property
     def xml_name(self) -> str:
-        """`VERB::group::/path` or `group::function` (facts/bedrock.md §1.6)."""
-        return f"{self.verb}::{self.group}::{self.path}" if self.verb else f"{self.group}::{self.name}"
+        """`VERB::group::/path` or `group::function` (Bedrock: XML models)."""
+        return (
+            f"{self.verb}::{self.group}::{self.path}" if self.verb else f"{self.group}::{self.name}"
+        )
 
 
 @dataclass(slots=True)
@@ -101,6 +118,7 @@ class CallContext:
         session_attributes: Attributes that live as long as the session.
         prompt_session_attributes: Attributes of this turn.
         max_bytes: Size limit of the result's text, in UTF-8 bytes.
+        seconds: Time that the action has, or `None` for no limit.
     """
 
     agent: Mapping[str, str]
@@ -109,6 +127,7 @@ class CallContext:
     session_attributes: Mapping[str, str]
     prompt_session_attributes: Mapping[str, str]
     max_bytes: int
+    seconds: float | None = None
 
 
 @dataclass(slots=True)

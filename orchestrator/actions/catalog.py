@@ -1,0 +1,270 @@
+"""All operations of an agent, compiled once: finding, describing, checking and writing calls."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from orchestrator.actions.base import Call, Executor, Operation, Parameter
+from orchestrator.actions.check import Check, compile_check
+from orchestrator.actions.group import USER_INPUT, ActionGroup, ReturnControl
+from orchestrator.actions.results import Guarded, guarded
+from orchestrator.actions.wire import call_parameters
+from orchestrator.errors import DefinitionError
+
+__all__ = ["Catalog"]
+
+_ASK_USER = {"tool_use": "user__askuser", "xml": "user::askuser"}  # (Bedrock: both recorded)
+_ASK_USER_TEXT = (
+    "Ask the user one question. Use it when the value of a required parameter, or what the user "
+    "wants, cannot be known from the conversation."
+)
+_ASK_USER_PARAMETER = {
+    "name": "question",
+    "type": "string",
+    "description": "The question, as the user will read it.",
+    "required": True,
+}
+_RESERVED_GROUPS = ("x_amz_knowledgebase_", "AgentCommunication", "codeinterpreteraction")
+
+
+class Catalog:
+    """The enabled operations of an agent.
+
+    Attributes:
+        operations: All of them, in the groups' order.
+        ask_user: Whether the built-in user-input group is there.
+    """
+
+    def __init__(self, groups: Sequence[ActionGroup]) -> None:
+        """Compiles the groups.
+
+        Raises:
+            DefinitionError: Two groups, or two tools, have the same name.
+        """
+        _check_groups(groups)
+        enabled = [group for group in groups if group.enabled]
+        self.ask_user = any(group.signature == USER_INPUT for group in enabled)
+        self.operations = tuple(one for group in enabled for one in group.operations)
+        self._executors: dict[int, Guarded | ReturnControl] = {}
+        self._checks: dict[int, Check] = {}
+        for group in enabled:
+            self._add(group)
+        self._exact, self._loose = _index(self.operations)
+        self._specs = {ask: self._tool_specs(ask) for ask in (False, True)}
+
+    def _add(self, group: ActionGroup) -> None:
+        executor = group.executor
+        for operation in group.operations:
+            self._checks[id(operation)] = compile_check(operation)
+            if isinstance(executor, ReturnControl):
+                self._executors[id(operation)] = executor
+            elif executor is not None:
+                self._executors[id(operation)] = guarded(executor)
+
+    def find(self, group: str, name: str = "", verb: str = "", path: str = "") -> Operation | None:
+        """The operation that a call means, or `None`.
+
+        Besides the exact names this understands: an API operation by `operationId` or path, with
+        or without its verb; a bare name that only one operation has; a shortened tool name; other
+        upper and lower case, where that is not ambiguous.
+
+        Args:
+            group: The action group, or all that the model wrote.
+            name: The function, `operationId` or API path.
+            verb: The HTTP verb, for an API operation.
+            path: The API path, when it is known to be one.
+        """
+        parts = [part for part in (verb, group, name or path) if part]
+        written = "::".join(parts)
+        found = self._exact.get(written)
+        if found is not None:
+            return found
+        if name and path:
+            found = self.find(group, "", verb, path)
+        return found or self._find_loosely(written, "__".join(parts))
+
+    def _find_loosely(self, *names: str) -> Operation | None:
+        for name in names:
+            found = self._exact.get(name) or self._loose.get(name.strip().casefold())
+            if found is not None:
+                return found
+        return None
+
+    def not_found(self, written: str, protocol: str = "tool_use") -> str:
+        """What the model is told when it called something that does not exist.
+
+        Args:
+            written: The tool's name as the model wrote it.
+            protocol: The dialect's protocol, for names in its grammar.
+        """
+        known = [_name(operation, protocol) for operation in self.operations]
+        close = difflib.get_close_matches(written, known, n=3, cutoff=0.5)
+        advice = f" Did you mean {' or '.join(close)}?" if close else ""
+        return (
+            f"{written[:200]} is not a valid function.{advice} Please only use the functions you "
+            "have been provided with."
+        )
+
+    def executor(self, operation: Operation) -> Executor | ReturnControl:
+        """Who carries `operation` out; an executor's results are bounded, its errors typed."""
+        found = self._executors.get(id(operation))
+        return found if found is not None else self._executors[id(self._own(operation))]
+
+    def _own(self, operation: Operation) -> Operation:
+        """This catalog's object for an equal operation of another."""
+        own = self._exact.get(operation.xml_name)
+        if own is None:
+            raise DefinitionError(f"the agent has no operation {operation.xml_name!r}")
+        return own
+
+    def tool_specs(self, ask_user: bool | None = None) -> tuple[dict[str, Any], ...]:
+        """Converse's tool specifications; the same object for every call.
+
+        Args:
+            ask_user: Whether `user__askuser` is one of them; by default, whether the agent has it.
+        """
+        return self._specs[self.ask_user if ask_user is None else ask_user]
+
+    def _tool_specs(self, ask_user: bool) -> tuple[dict[str, Any], ...]:
+        specs = [
+            _tool_spec(one.tool_use_name, one.description, one.schema) for one in self.operations
+        ]
+        if ask_user:
+            question = {key: _ASK_USER_PARAMETER[key] for key in ("type", "description")}
+            schema = {
+                "type": "object",
+                "properties": {"question": question},
+                "required": ["question"],
+            }
+            specs.append(_tool_spec(_ASK_USER["tool_use"], _ASK_USER_TEXT, schema))
+        return tuple(specs)
+
+    def descriptions(self, protocol: str, ask_user: bool | None = None) -> list[dict[str, Any]]:
+        """The operations for a template's `tools` partial.
+
+        Args:
+            protocol: `"xml"`, `"tool_use"` or `"text"`; chooses the names' grammar.
+            ask_user: Whether asking the user is one more tool; by default, whether the agent has
+                it.
+
+        Returns:
+            `{"name", "description", "parameters": [{"name", "type", "description", "required"}]}`
+            each. Allowed values, and what is in objects, are told in the parameter's description:
+            the XML form has no other place for them.
+        """
+        described = [
+            {
+                "name": _name(operation, protocol),
+                "description": operation.description,
+                "parameters": [_described(one) for one in operation.parameters],
+            }
+            for operation in self.operations
+        ]
+        if self.ask_user if ask_user is None else ask_user:
+            described.append(
+                {
+                    "name": _ASK_USER["tool_use" if protocol == "tool_use" else "xml"],
+                    "description": _ASK_USER_TEXT,
+                    "parameters": [dict(_ASK_USER_PARAMETER)],
+                }
+            )
+        return described
+
+    def validate(
+        self, operation: Operation, arguments: Mapping[str, Any], protocol: str = "tool_use"
+    ) -> tuple[dict[str, Any], list[str]]:
+        """Makes a model's arguments fit the operation's schema. Never raises on any arguments.
+
+        Args:
+            operation: What is called.
+            arguments: Values by name, as the model wrote them.
+            protocol: The dialect's protocol, for the operation's name in the problems.
+
+        Returns:
+            The arguments in the schema's types, and the problems, each a text for the model.
+        """
+        check = self._checks.get(id(operation)) or self._checks[id(self._own(operation))]
+        return check(arguments, protocol)
+
+    def parameters(self, call: Call) -> tuple[list[dict[str, str]], dict[str, Any] | None]:
+        """The `parameters` and `requestBody` of a call, in Bedrock's form."""
+        return call_parameters(call)
+
+
+def _check_groups(groups: Sequence[ActionGroup]) -> None:
+    seen: set[str] = set()
+    for group in groups:
+        if group.name in seen:
+            raise DefinitionError(f"there are two action groups {group.name!r}; rename one")
+        if group.name.startswith(_RESERVED_GROUPS):
+            raise DefinitionError(
+                f"the action group name {group.name!r} is reserved for Bedrock's own tools"
+            )
+        seen.add(group.name)
+
+
+def _index(
+    operations: Sequence[Operation],
+) -> tuple[dict[str, Operation], dict[str, Operation | None]]:
+    """Operations by every exact name, and by every lenient one (`None` where ambiguous)."""
+    exact: dict[str, Operation] = {}
+    loose: dict[str, Operation | None] = {}
+    for operation in operations:
+        for name in _exact_names(operation):
+            if exact.setdefault(name, operation) is not operation or name in _ASK_USER.values():
+                raise DefinitionError(
+                    f"the tool name {name!r} is not unique; rename {operation.xml_name!r}"
+                )
+        for name in _loose_names(operation):
+            key = name.casefold()
+            loose[key] = operation if loose.get(key, operation) is operation else None
+    return exact, loose
+
+
+def _exact_names(operation: Operation) -> set[str]:
+    names = {operation.tool_use_name, operation.xml_name}
+    if operation.verb:
+        names.add(f"{operation.verb}::{operation.group}::{operation.name}")
+    return names
+
+
+def _loose_names(operation: Operation) -> Iterator[str]:
+    yield from _exact_names(operation)
+    group, name, path = operation.group, operation.name, operation.path
+    yield from {name, f"{group}::{name}", f"{group}__{name}"}
+    if operation.verb:
+        paths = {path, path.strip("/")} - {""}
+        for one in paths:
+            yield from (one, f"{group}::{one}", f"{operation.verb}::{group}::{one}")
+
+
+def _name(operation: Operation, protocol: str) -> str:
+    return operation.tool_use_name if protocol == "tool_use" else operation.xml_name
+
+
+def _tool_spec(name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    # Amazon Nova takes only these three members at the top of a tool's schema.
+    top = {key: schema[key] for key in ("type", "properties", "required") if key in schema}
+    spec: dict[str, Any] = {"name": name, "inputSchema": {"json": top}}
+    if description:
+        spec["description"] = description
+    return {"toolSpec": spec}
+
+
+def _described(parameter: Parameter) -> dict[str, Any]:
+    text, schema = parameter.description, parameter.schema
+    if "enum" in schema:
+        values = ", ".join(str(value) for value in schema["enum"])
+        text = f"{text} One of: {values}.".strip()
+    elif "properties" in schema or "items" in schema:
+        shape = {key: value for key, value in schema.items() if key != "description"}
+        text = f"{text} As JSON: {json.dumps(shape, ensure_ascii=False)}".strip()
+    return {
+        "name": parameter.name,
+        "type": parameter.type,
+        "description": text,
+        "required": parameter.required,
+    }

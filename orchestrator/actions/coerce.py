@@ -1,0 +1,311 @@
+"""Arguments as models write them, made into what the schema says.
+
+XML models give every value as a text, others quote numbers or write a list with commas. Each
+schema is compiled once into a small function that returns the value or raises `Wrong`, whose text
+tells the model what to write instead.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from orchestrator.actions.wire import value_text
+
+__all__ = ["Coerce", "Wrong", "compile_schema"]
+
+Coerce = Callable[[Any], Any]
+
+
+class Wrong(Exception):
+    """A value does not fit; the text completes "The argument `name` ..."."""
+
+    def __init__(self, text: str, path: str = "") -> None:
+        super().__init__(text)
+        self.text = text
+        self.path = path
+
+    def inside(self, path: str) -> Wrong:
+        """The same, for a value that is inside another."""
+        joint = "" if self.path.startswith("[") or not self.path else "."
+        return Wrong(self.text, f"{path}{joint}{self.path}")
+
+
+def _shown(value: Any) -> str:
+    text = repr(value) if isinstance(value, str | int | float | None) else type(value).__name__
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def compile_schema(schema: Mapping[str, Any]) -> Coerce:
+    """The function that makes a value fit `schema` (as `SchemaReader` gives it).
+
+    Values that already fit come back as they are; texts become the type that is asked for.
+    """
+    if "anyOf" in schema and "type" not in schema:
+        base = _any_of(schema["anyOf"])
+    else:
+        base = _base(schema)
+    checks = _checks(schema)
+    if not checks:
+        return base
+
+    def checked(value: Any) -> Any:
+        value = base(value)
+        for check in checks:
+            value = check(value)
+        return value
+
+    return checked
+
+
+def _base(schema: Mapping[str, Any]) -> Coerce:
+    kind = schema.get("type")
+    if kind == "array":
+        return _array(schema)
+    if kind == "object":
+        return _object(schema)
+    return _SCALARS.get(str(kind), _anything)
+
+
+def _anything(value: Any) -> Any:
+    return value
+
+
+def _string(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if value is None:
+        raise Wrong("must be a text, not null")
+    return value_text(value)
+
+
+_INTEGER = re.compile(r"\s*([+-]?\d{1,300})(?:\.0*)?\s*", re.ASCII)
+_NUMBER = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*", re.ASCII)
+
+
+def _integer(value: Any) -> int:
+    if type(value) is int:
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, str) and (found := _INTEGER.fullmatch(value)):
+        return int(found[1])
+    raise Wrong(f"must be an integer, not {_shown(value)}")
+
+
+def _number(value: Any) -> int | float:
+    if type(value) is int or (type(value) is float and math.isfinite(value)):
+        return value  # type: ignore[no-any-return]
+    if isinstance(value, str):
+        if found := _INTEGER.fullmatch(value):
+            return int(found[1]) if "." not in value else float(value)
+        if len(value) < 400 and _NUMBER.fullmatch(value) and math.isfinite(float(value)):
+            return float(value)
+    raise Wrong(f"must be a number, not {_shown(value)}")
+
+
+_BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+def _boolean(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str | int):
+        found = _BOOLEANS.get(
+            value.strip().lower() if isinstance(value, str) else value_text(value)
+        )
+        if found is not None:
+            return found
+    raise Wrong(f"must be true or false, not {_shown(value)}")
+
+
+_SCALARS: dict[str, Coerce] = {
+    "string": _string,
+    "integer": _integer,
+    "number": _number,
+    "boolean": _boolean,
+}
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(name)
+
+
+def _json(text: str) -> Any:
+    """The JSON value in `text`, or `None` (also for NaN and the like)."""
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _array(schema: Mapping[str, Any]) -> Coerce:
+    items = compile_schema(schema.get("items", {}))
+
+    def array(value: Any) -> list[Any]:
+        if not isinstance(value, list):
+            value = _listed(value)
+        out = []
+        for index, item in enumerate(value):
+            try:
+                out.append(items(item))
+            except Wrong as wrong:
+                raise wrong.inside(f"[{index}]") from None
+        return out
+
+    return array
+
+
+def _listed(value: Any) -> list[Any]:
+    """A value that stands for a list: JSON text, texts with commas, or a single item."""
+    if isinstance(value, tuple):
+        return list(value)
+    if not isinstance(value, str):
+        if value is None:
+            raise Wrong("must be a list, not null")
+        return [value]
+    text = value.strip()
+    if text[:1] in "[{":
+        read = _json(text)
+        if isinstance(read, list):
+            return read
+        if isinstance(read, dict):
+            return [read]
+    if text.startswith("[") and text.endswith("]"):
+        text = text[1:-1]
+    pieces = (piece.strip().strip("\"'") for piece in text.split(","))
+    return [piece for piece in pieces if piece]
+
+
+def _object(schema: Mapping[str, Any]) -> Coerce:
+    required: Sequence[str] = schema.get("required", ())
+    known = {name: compile_schema(one) for name, one in schema.get("properties", {}).items()}
+    extra = schema.get("additionalProperties", True)
+    other = compile_schema(extra) if isinstance(extra, Mapping) else _anything
+
+    def object_(value: Any) -> dict[str, Any]:
+        if isinstance(value, str):
+            value = _json(value.strip())
+        if not isinstance(value, Mapping):
+            raise Wrong(f"must be a JSON object, not {_shown(value)}")
+        out: dict[str, Any] = {}
+        for name, item in value.items():
+            name = str(name)
+            if name not in known and extra is False:
+                raise Wrong(f"has no member {name!r}; it may have {', '.join(known) or 'none'}")
+            if item is None and name not in required and name in known:
+                continue
+            try:
+                out[name] = known.get(name, other)(item)
+            except Wrong as wrong:
+                raise wrong.inside(name) from None
+        for name in required:
+            if name not in out:
+                raise Wrong(f"must have the member {name!r}")
+        return out
+
+    return object_
+
+
+_PYTHON: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+}
+
+
+def _any_of(branches: Sequence[Mapping[str, Any]]) -> Coerce:
+    compiled = [(_PYTHON.get(str(one.get("type"))), compile_schema(one)) for one in branches]
+
+    def any_of(value: Any) -> Any:
+        # First the alternatives of the value's own type, then those it can be made into.
+        same = [c for kinds, c in compiled if kinds is None or type(value) in kinds]
+        for coerce in (*same, *(c for _, c in compiled)):
+            try:
+                return coerce(value)
+            except Wrong:
+                continue
+        names = " or ".join(dict.fromkeys(str(one.get("type", "value")) for one in branches))
+        raise Wrong(f"must be {names}, not {_shown(value)}")
+
+    return any_of
+
+
+def _checks(schema: Mapping[str, Any]) -> list[Coerce]:
+    """The schema's bounds, each as a function that returns the value or raises `Wrong`."""
+    found = [_enum(schema["enum"])] if "enum" in schema else []
+    for key, (holds, text) in _BOUNDS.items():
+        bound = schema.get(key)
+        if isinstance(bound, int | float) and not isinstance(bound, bool):
+            found.append(_bound(bound, holds, text))
+    pattern = schema.get("pattern")
+    if isinstance(pattern, str):
+        found.extend(_pattern(pattern))
+    return found
+
+
+def _enum(values: Sequence[Any]) -> Coerce:
+    texts = {value_text(value).casefold(): value for value in reversed(values)}
+    shown = ", ".join(value_text(value) for value in values)
+
+    def enum(value: Any) -> Any:
+        if value in values:
+            return value
+        text = value_text(value).strip().casefold()
+        if text in texts:
+            return texts[text]
+        raise Wrong(f"must be one of {shown}; not {_shown(value)}")
+
+    return enum
+
+
+def _size(value: Any) -> int:
+    return len(value) if isinstance(value, str | list) else 0
+
+
+_BOUNDS: dict[str, tuple[Callable[[Any, float], bool], str]] = {
+    "minimum": (lambda value, bound: value >= bound, "must be at least {}"),
+    "maximum": (lambda value, bound: value <= bound, "must be at most {}"),
+    "exclusiveMinimum": (lambda value, bound: value > bound, "must be more than {}"),
+    "exclusiveMaximum": (lambda value, bound: value < bound, "must be less than {}"),
+    "minLength": (lambda value, bound: _size(value) >= bound, "must have at least {} characters"),
+    "maxLength": (lambda value, bound: _size(value) <= bound, "must have at most {} characters"),
+    "minItems": (lambda value, bound: _size(value) >= bound, "must have at least {} items"),
+    "maxItems": (lambda value, bound: _size(value) <= bound, "must have at most {} items"),
+}
+
+
+def _bound(bound: float, holds: Callable[[Any, float], bool], text: str) -> Coerce:
+    def check(value: Any) -> Any:
+        if isinstance(value, str | int | float | list):
+            try:
+                if not holds(value, bound):
+                    raise Wrong(f"{text.format(bound)}, not {_shown(value)}")
+            except TypeError:
+                return value  # a bound of another type's values says nothing about this one
+        return value
+
+    return check
+
+
+_PATTERN_INPUT = 2_000
+
+
+def _pattern(pattern: str) -> list[Coerce]:
+    try:
+        search = re.compile(pattern).search
+    except re.error:
+        return []  # ECMAScript's dialect has forms that Python's does not
+
+    def check(value: Any) -> Any:
+        if isinstance(value, str) and (len(value) > _PATTERN_INPUT or not search(value)):
+            raise Wrong(f"must match the pattern {pattern}, not {_shown(value)}")
+        return value
+
+    return [check]

@@ -1,0 +1,105 @@
+"""Bedrock's function schemas (`functionSchema.functions`) as operations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from orchestrator.actions.base import Operation, Parameter
+from orchestrator.actions.names import check_name, check_text, did_you_mean
+from orchestrator.errors import DefinitionError
+
+__all__ = ["function_operations", "object_schema", "read_confirmation"]
+
+TYPES = ("string", "number", "integer", "boolean", "array")
+_MEMBERS = ("name", "description", "parameters", "requireConfirmation")
+_PARAMETER_MEMBERS = ("type", "description", "required")
+
+
+def function_operations(group: str, functions: Iterable[Any]) -> tuple[Operation, ...]:
+    """The operations of a function schema (Bedrock: `Function` of bedrock-agent).
+
+    Raises:
+        DefinitionError: A function or a parameter is wrong; the message names it.
+    """
+    return tuple(_operation(group, function) for function in functions)
+
+
+def _operation(group: str, function: Any) -> Operation:
+    if not isinstance(function, Mapping):
+        raise DefinitionError(
+            f"a function of the action group {group!r} must be an object with a `name`, "
+            f"not {type(function).__name__}"
+        )
+    name = check_name(function.get("name"), "function")
+    what = f"the function '{group}::{name}'"
+    _members(function, _MEMBERS, what)
+    given = function.get("parameters") or {}
+    if not isinstance(given, Mapping):
+        raise DefinitionError(f"`parameters` of {what} must map names to parameters")
+    parameters = tuple(_parameter(what, key, value) for key, value in given.items())
+    return Operation(
+        group=group,
+        name=name,
+        description=check_text(function.get("description"), f"the description of {what}"),
+        parameters=parameters,
+        require_confirmation=read_confirmation(
+            function.get("requireConfirmation"), f"`requireConfirmation` of {what}"
+        ),
+        schema=object_schema(parameters),
+    )
+
+
+def _parameter(what: str, name: object, given: Any) -> Parameter:
+    name = check_name(name, f"parameter of {what},")
+    place = f"the parameter {name!r} of {what}"
+    if not isinstance(given, Mapping):
+        raise DefinitionError(f"{place} must be an object with a `type`")
+    _members(given, _PARAMETER_MEMBERS, place)
+    kind = given.get("type")
+    if kind not in TYPES:
+        raise DefinitionError(
+            f"{place} has the type {kind!r}; allowed are {', '.join(TYPES)}"
+            f"{did_you_mean(kind, TYPES)}"
+        )
+    required = given.get("required", False)
+    if not isinstance(required, bool):
+        raise DefinitionError(f"`required` of {place} must be true or false, not {required!r}")
+    description = check_text(given.get("description"), f"the description of {place}")
+    schema = {"type": kind, "description": description} if description else {"type": kind}
+    return Parameter(name, kind, description, required, schema=schema)
+
+
+def _members(given: Mapping[str, Any], allowed: Sequence[str], what: str) -> None:
+    for key in given:
+        if key not in allowed:
+            raise DefinitionError(
+                f"{what} has an unknown member {key!r}; allowed are {', '.join(allowed)}"
+                f"{did_you_mean(key, allowed)}"
+            )
+
+
+def read_confirmation(value: object, what: str) -> bool:
+    """Bedrock's `ENABLED` or `DISABLED`, as a bool.
+
+    Raises:
+        DefinitionError: It is neither.
+    """
+    if isinstance(value, bool):
+        return value
+    if value in (None, "DISABLED", "ENABLED"):
+        return value == "ENABLED"
+    raise DefinitionError(f"{what} must be ENABLED or DISABLED, not {value!r}")
+
+
+def object_schema(parameters: Sequence[Parameter]) -> dict[str, Any]:
+    """One JSON Schema of all parameters, in their order.
+
+    It is what native tool use and constrained decoding take: a closed object, no references.
+    """
+    return {
+        "type": "object",
+        "properties": {parameter.name: parameter.schema for parameter in parameters},
+        "required": [parameter.name for parameter in parameters if parameter.required],
+        "additionalProperties": False,
+    }

@@ -1,0 +1,159 @@
+"""Action groups: operations, and who carries them out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from orchestrator.actions.base import Executor, Operation
+from orchestrator.actions.names import check_name, check_text, did_you_mean
+from orchestrator.actions.python import Action, PythonExecutor, python_group
+from orchestrator.errors import DefinitionError
+
+__all__ = ["USER_INPUT", "ActionGroup", "ReturnControl"]
+
+USER_INPUT = "AMAZON.UserInput"
+"""Signature of the built-in group that lets the model ask the user (Bedrock: `UserInput`)."""
+
+
+class ReturnControl:
+    """The executor that hands calls to the caller (Bedrock: `customControl: RETURN_CONTROL`)."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "ReturnControl()"
+
+
+class ActionGroup:
+    """Operations under one name, and their executor.
+
+    Attributes:
+        name: The group's name, Bedrock's `actionGroupName`.
+        description: For people and the model.
+        operations: The compiled operations.
+        executor: Who carries them out; `None` only for a built-in group.
+        signature: `"AMAZON.UserInput"` for the built-in group, else empty.
+        enabled: Whether the agent uses it.
+    """
+
+    __slots__ = ("description", "enabled", "executor", "name", "operations", "signature")
+
+    def __init__(
+        self,
+        name: str,
+        actions: Sequence[Action[..., Any] | Callable[..., Any]] = (),
+        executor: Executor | ReturnControl | None = None,
+        *,
+        description: str = "",
+        functions: Iterable[Mapping[str, Any]] | None = None,
+        api_schema: Mapping[str, Any] | str | Path | None = None,
+        signature: str = "",
+        state: str = "ENABLED",
+    ) -> None:
+        """Makes the group; exactly one of `actions`, `functions`, `api_schema` or `signature`.
+
+        Args:
+            name: Its name.
+            actions: `@action` functions, or plain ones.
+            executor: Who carries the operations out; without one, Python functions are called.
+            description: For people and the model.
+            functions: Bedrock's function schema, a list of functions.
+            api_schema: An OpenAPI document as a mapping, as JSON or YAML text, or its `Path`.
+            signature: Bedrock's `parentActionGroupSignature`; only `AMAZON.UserInput` is known.
+            state: `"ENABLED"` or `"DISABLED"`.
+
+        Raises:
+            DefinitionError: Something of this is wrong; the message names it.
+        """
+        self.name = check_name(name, "action group")
+        self.description = check_text(description, f"the description of the action group {name!r}")
+        self.signature = signature
+        self.enabled = _enabled(name, state)
+        given = [
+            key
+            for key, value in (
+                ("actions", actions or None),
+                ("functions", functions),
+                ("api_schema", api_schema),
+                ("signature", signature or None),
+            )
+            if value is not None
+        ]
+        if len(given) != 1:
+            raise DefinitionError(
+                f"the action group {name!r} needs exactly one of actions, functions, api_schema "
+                f"or signature; it has {' and '.join(given) or 'none'}"
+            )
+        own: PythonExecutor | None = None
+        if actions:
+            self.operations, own = python_group(name, actions)
+        else:
+            self.operations = _operations(name, functions, api_schema, signature)
+        self.executor = executor if executor is not None else own
+        _check_executor(self)
+        _check_unique(self)
+
+    def __repr__(self) -> str:
+        names = ", ".join(operation.name for operation in self.operations)
+        return f"ActionGroup({self.name!r}: {names or self.signature})"
+
+
+def _operations(
+    name: str,
+    functions: Iterable[Mapping[str, Any]] | None,
+    api_schema: Mapping[str, Any] | str | Path | None,
+    signature: str,
+) -> tuple[Operation, ...]:
+    if functions is not None:
+        from orchestrator.actions.functions import function_operations
+
+        return function_operations(name, functions)
+    if api_schema is not None:
+        from orchestrator.actions.openapi import api_operations
+
+        return api_operations(name, api_schema)
+    if signature != USER_INPUT:
+        raise DefinitionError(
+            f"the action group {name!r} has the signature {signature!r}; only {USER_INPUT!r} is "
+            f"supported{did_you_mean(signature, (USER_INPUT,))}"
+        )
+    return ()
+
+
+def _enabled(name: str, state: str) -> bool:
+    if state not in ("ENABLED", "DISABLED"):
+        raise DefinitionError(
+            f"the action group {name!r} has the state {state!r}; it may be ENABLED or DISABLED"
+        )
+    return state == "ENABLED"
+
+
+def _check_executor(group: ActionGroup) -> None:
+    executor = group.executor
+    if group.signature:
+        if executor is not None:
+            raise DefinitionError(f"the built-in action group {group.name!r} takes no executor")
+    elif executor is None:
+        raise DefinitionError(
+            f"the action group {group.name!r} has no executor; give it a LambdaHandler(...), "
+            "ReturnControl() or an object with `call(call, context)`"
+        )
+    elif not isinstance(executor, ReturnControl | Executor):
+        raise DefinitionError(
+            f"the executor of the action group {group.name!r} is a {type(executor).__name__} "
+            "without `call(call, context)`"
+        )
+
+
+def _check_unique(group: ActionGroup) -> None:
+    seen: set[str] = set()
+    for operation in group.operations:
+        if operation.name in seen:
+            raise DefinitionError(
+                f"the action group {group.name!r} has two functions {operation.name!r}; rename one"
+            )
+        seen.add(operation.name)
+    if not group.operations and not group.signature:
+        raise DefinitionError(f"the action group {group.name!r} has no functions")

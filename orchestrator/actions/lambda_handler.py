@@ -1,0 +1,205 @@
+"""An AWS Lambda handler file as an executor, run in this process."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import inspect
+import time
+import uuid
+import weakref
+from collections.abc import Mapping
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from orchestrator.actions.base import ActionResult, Call, CallContext, Operation
+from orchestrator.actions.environment import Variables
+from orchestrator.actions.handlers import HandlerModule
+from orchestrator.actions.names import did_you_mean
+from orchestrator.actions.response import read_response
+from orchestrator.actions.results import failed
+from orchestrator.actions.wire import lambda_event
+from orchestrator.errors import DefinitionError, DependencyFailed
+
+__all__ = ["LambdaContext", "LambdaHandler"]
+
+_LONGEST_SECONDS = 900.0  # (AWS: the longest that a Lambda function may run)
+
+
+class LambdaContext:
+    """The second argument of a Lambda handler (AWS: "Lambda context object in Python")."""
+
+    function_version = "$LATEST"
+    memory_limit_in_mb = "128"
+    identity = None
+    client_context = None
+
+    def __init__(self, function_name: str, request_id: str, seconds: float | None) -> None:
+        self.function_name = function_name
+        self.aws_request_id = request_id
+        self.invoked_function_arn = (
+            f"arn:aws:lambda:us-east-1:000000000000:function:{function_name}"
+        )
+        self.log_group_name = f"/aws/lambda/{function_name}"
+        self.log_stream_name = "orchestrator"
+        self._deadline = time.monotonic() + (_LONGEST_SECONDS if seconds is None else seconds)
+
+    def get_remaining_time_in_millis(self) -> int:
+        """Milliseconds until the action is given up."""
+        return max(int((self._deadline - time.monotonic()) * 1000), 0)
+
+    def log(self, message: object) -> None:
+        """Older handlers' way to log; does what `print` does in a handler: nothing by default."""
+
+
+class LambdaHandler:
+    """Runs a Lambda handler file in this process, with Bedrock's event and response.
+
+    The file is checked when the handler is made and run at the first call. It has its own module
+    namespace (see `orchestrator.actions.handlers`) and, with `environment`, its own environment
+    variables (see `orchestrator.actions.environment`).
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        function: str = "lambda_handler",
+        *,
+        environment: Mapping[str, str] | None = None,
+        root: str | Path | None = None,
+    ) -> None:
+        """Makes the executor.
+
+        Args:
+            path: The handler's file; relative paths are relative to `root`, or else to the
+                current folder.
+            function: The handler function in it.
+            environment: Its environment variables, besides those of the process.
+            root: The folder that the file must be in, after links are resolved.
+
+        Raises:
+            DefinitionError: There is no such file or function, the file is outside `root`, it
+                has a syntax error, or a variable is not a text.
+        """
+        self.file = _confined(path, root)
+        self.function = function
+        _check_function(self.file, function)
+        self._variables = Variables(_environment(environment)) if environment else None
+        self._module = HandlerModule(self.file)
+        self._folder = str(self.file.parent)
+        weakref.finalize(self, self._module.unload)
+
+    def __repr__(self) -> str:
+        return f"LambdaHandler({self.file.name!r}, {self.function!r})"
+
+    def call(self, call: Call, context: CallContext) -> ActionResult:
+        """Calls the handler with Bedrock's event and reads its response.
+
+        Raises:
+            DependencyFailed: The handler raised; the message has the exception's type and place.
+        """
+        operation = call.operation
+        event = lambda_event(call, context)
+        about = LambdaContext(
+            f"{operation.group}-{self.function}", call.key or str(uuid.uuid4()), context.seconds
+        )
+        with self._variables.active() if self._variables else nullcontext():
+            try:
+                returned = self._function(operation)(event, about)
+                if inspect.isawaitable(returned):
+                    returned = asyncio.run(_awaited(returned))
+            except DependencyFailed:
+                raise
+            except (Exception, SystemExit) as error:
+                raise failed(operation, error, self._place(error)) from error
+        return read_response(returned, operation)
+
+    def _function(self, operation: Operation) -> Any:
+        found = getattr(self._module.load(), self.function, None)
+        if callable(found):
+            return found
+        raise DependencyFailed(
+            f"{self.file.name!r} has no function {self.function!r} after it ran",
+            resource=operation.xml_name,
+        )
+
+    def _place(self, error: BaseException) -> str:
+        """`file:line` of the innermost frame in the handler's own files."""
+        trace, place = error.__traceback__, ""
+        while trace is not None:
+            file = trace.tb_frame.f_code.co_filename
+            if file.startswith(self._folder):
+                place = f"{Path(file).relative_to(self._folder)}:{trace.tb_lineno}"
+            trace = trace.tb_next
+        return place
+
+
+async def _awaited(awaitable: Any) -> Any:
+    return await awaitable
+
+
+def _confined(path: str | Path, root: str | Path | None) -> Path:
+    base = Path(root).resolve() if root is not None else Path.cwd()
+    try:
+        file = (base / path).resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise DefinitionError(f"the handler path {str(path)!r} is not possible: {error}") from error
+    if root is not None and not file.is_relative_to(base):
+        raise DefinitionError(
+            f"the handler {str(path)!r} is outside the agent's folder; move it inside"
+        )
+    if file.suffix != ".py" or not file.is_file():
+        raise DefinitionError(f"the handler {str(path)!r} is not a Python file that exists")
+    if not file.stem.isidentifier():
+        raise DefinitionError(
+            f"the handler {str(path)!r} cannot be imported: its name is no Python identifier"
+        )
+    return file
+
+
+def _environment(environment: Mapping[str, str]) -> Mapping[str, str]:
+    for name, value in environment.items():
+        if not isinstance(name, str) or not isinstance(value, str) or not name or "=" in name:
+            raise DefinitionError(
+                f"the environment variable {name!r} must have a name without '=' and a text as "
+                f"value, not {type(value).__name__}; quote it"
+            )
+    return environment
+
+
+def _check_function(file: Path, function: str) -> None:
+    """Checks, without running it, that the file has the function."""
+    try:
+        tree = ast.parse(file.read_bytes(), str(file))
+    except SyntaxError as error:
+        raise DefinitionError(
+            f"the handler has a syntax error: {error.msg}",
+            file=file,
+            line=error.lineno,
+            column=error.offset,
+        ) from error
+    except (OSError, ValueError) as error:
+        raise DefinitionError(f"the handler cannot be read: {error}", file=file) from error
+    names = _bound_names(tree)
+    if function not in names and "*" not in names:
+        raise DefinitionError(
+            f"there is no function {function!r}{did_you_mean(function, names)}", file=file
+        )
+
+
+def _bound_names(tree: ast.Module) -> set[str]:
+    """Names that the module binds outside its functions and classes."""
+    names: set[str] = set()
+    todo: list[ast.AST] = list(tree.body)
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names.update((one.asname or one.name).partition(".")[0] for one in node.names)
+        else:
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                names.add(node.id)
+            todo.extend(ast.iter_child_nodes(node))
+    return names

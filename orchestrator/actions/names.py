@@ -1,0 +1,87 @@
+"""What names and texts of action groups may be.
+
+Names follow Bedrock's pattern; texts that a model will read may not hide anything from the person
+who reviews them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import unicodedata
+from collections.abc import Iterable
+
+from orchestrator.errors import DefinitionError
+
+__all__ = ["check_name", "check_text", "did_you_mean", "slug"]
+
+_NAME = re.compile(r"(?:[0-9a-zA-Z][_-]?){1,100}")  # (Bedrock: `Name` of bedrock-agent)
+
+_HIDDEN = re.compile(
+    # Controls, soft hyphen, fillers, zero-width and bidirectional marks, private use, tags.
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    "\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ue000-\uf8ff\ufeff\uffa0"
+    "\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    "\U000f0000-\U0010ffff]"
+    # Joiners belong to some scripts and to emoji; after ASCII or another joiner they only hide.
+    "|(?:^|(?<=[\x00-\x7f\u200c\u200d]))[\u200c\u200d]"
+    # One variation selector chooses an emoji's look; a row of them carries hidden data.
+    "|(?<=[\ufe00-\ufe0f])[\ufe00-\ufe0f]"
+)
+
+
+def slug(text: str) -> str:
+    """`text` as a valid name: other characters become `_`, at most one separator in a row."""
+    cleaned = re.sub(r"[^0-9a-zA-Z_-]+", "_", text)
+    cleaned = re.sub(r"([_-])[_-]+", r"\1", cleaned).strip("_-")
+    return cleaned[:100]
+
+
+def check_name(name: object, kind: str) -> str:
+    """Returns `name` when it follows Bedrock's pattern for names.
+
+    Args:
+        name: The name to check.
+        kind: What it names, for the error: `"action group"`, `"function"`.
+
+    Raises:
+        DefinitionError: It does not.
+    """
+    if isinstance(name, str) and _NAME.fullmatch(name):
+        return name
+    advice = f"; try {slug(name)!r}" if isinstance(name, str) and slug(name) else ""
+    raise DefinitionError(
+        f"the {kind} name {name!r} is not possible: letters and digits, each followed by at most "
+        f"one '_' or '-', up to 100 of them{advice}"
+    )
+
+
+def check_text(text: object, what: str) -> str:
+    """Returns `text` when it is a text without invisible or control characters.
+
+    Args:
+        text: A description, a parameter's name, an enum's value.
+        what: What it is, for the error.
+
+    Raises:
+        DefinitionError: It is no text, or hides a character.
+    """
+    if text is None:
+        return ""
+    if not isinstance(text, str):
+        raise DefinitionError(f"{what} must be a text, not {type(text).__name__}")
+    found = _HIDDEN.search(text)
+    if found is None:
+        return text
+    code = ord(found.group()[0])
+    name = unicodedata.name(chr(code), "a control character")
+    raise DefinitionError(
+        f"{what} holds an invisible character, U+{code:04X} ({name}), at position "
+        f"{found.start()}; remove it: a model would read what a reviewer cannot see"
+    )
+
+
+def did_you_mean(name: object, choices: Iterable[str]) -> str:
+    """`"; did you mean 'x'?"` when one of `choices` is close to `name`, else an empty text."""
+    close = difflib.get_close_matches(str(name), list(choices), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,281 @@
+"""OpenAPI 3.0 and 3.1 documents as operations.
+
+Bedrock reads a subset of OpenAPI 3.0; this reader takes more: 3.1, `enum` (Bedrock ignores it),
+references, path-item parameters, a missing `operationId`, and form bodies.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from orchestrator.actions.base import Operation, Parameter
+from orchestrator.actions.documents import Document
+from orchestrator.actions.functions import object_schema, read_confirmation
+from orchestrator.actions.names import check_text, did_you_mean, slug
+from orchestrator.actions.schemas import SchemaReader, Where
+from orchestrator.errors import DefinitionError
+
+__all__ = ["api_operations"]
+
+_VERBS = ("get", "put", "post", "delete", "patch", "head", "options", "trace")
+_SAFE = ("GET", "HEAD", "OPTIONS")  # may be repeated: they only read (RFC 9110, safe methods)
+_PATH_ITEM = (*_VERBS, "parameters", "summary", "description", "servers", "$ref")
+_LOCATIONS = ("path", "query", "header")
+_BODIES = ("application/json", "application/x-www-form-urlencoded", "multipart/form-data")
+_OWN_HEADERS = ("accept", "content-type", "authorization")  # (OpenAPI: ignored as parameters)
+_PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+
+
+def api_operations(group: str, source: Mapping[str, Any] | str | Path) -> tuple[Operation, ...]:
+    """The operations of an OpenAPI document.
+
+    An operation without `operationId` is called after its verb and path: `GET /claims/{id}/notes`
+    is `get_claims_id_notes`. An `operationId` with other characters than names may have is
+    cleaned in the same way.
+
+    Args:
+        group: The action group's name.
+        source: The document as a mapping, as JSON or YAML text, or the path of its file.
+
+    Raises:
+        DefinitionError: The document is wrong; the message says where.
+    """
+    document = Document.read(source)
+    return tuple(_Reader(group, document).operations())
+
+
+class _Reader:
+    def __init__(self, group: str, document: Document) -> None:
+        self._group = group
+        self._document = document
+        self._fail = document.error
+        self._schemas = SchemaReader(document.content, document.error)
+
+    def operations(self) -> Iterator[Operation]:
+        content = self._document.content
+        version = str(content.get("openapi", ""))
+        if not version.startswith(("3.0", "3.1")):
+            said = f"`openapi` is {version!r}" if version else "there is no `openapi`"
+            raise self._fail(f"{said}; OpenAPI 3.0 and 3.1 are read, such as `openapi: 3.0.0`", ())
+        paths = content.get("paths")
+        if not isinstance(paths, Mapping) or not paths:
+            raise self._fail("the document has no `paths`", ("paths",))
+        named: dict[str, str] = {}
+        shapes: dict[str, str] = {}
+        for path, item in paths.items():
+            if isinstance(path, str) and path.startswith("x-"):
+                continue
+            self._check_path(path, shapes)
+            for operation in self._path_item(path, item):
+                self._once(operation, named)
+                yield operation
+
+    def _check_path(self, path: object, shapes: dict[str, str]) -> None:
+        if not isinstance(path, str) or not path.startswith("/"):
+            raise self._fail(f"the path {path!r} must begin with '/'", ("paths", str(path)))
+        self._text(path, "a path", ("paths", path))
+        shape = re.sub(r"\{[^}]*\}", "{}", path)
+        if shape in shapes:
+            raise self._fail(
+                f"the paths {shapes[shape]!r} and {path!r} are the same but for the names in "
+                "braces; put their operations under one",
+                ("paths", path),
+            )
+        shapes[shape] = path
+
+    def _once(self, operation: Operation, named: dict[str, str]) -> None:
+        here = f"{operation.verb} {operation.path}"
+        where = ("paths", operation.path, operation.verb.lower())
+        if operation.name in named:
+            raise self._fail(
+                f"{named[operation.name]} and {here} have the same name {operation.name!r}; give "
+                "each an `operationId` of its own",
+                where,
+            )
+        named[operation.name] = here
+
+    def _path_item(self, path: str, item: Any) -> Iterator[Operation]:
+        where: Where = ("paths", path)
+        item = self._mapping(self._schemas.follow(item, where), "a path", where)
+        for key in item:
+            if key not in _PATH_ITEM and not str(key).startswith("x-"):
+                advice = did_you_mean(key, _VERBS)
+                raise self._fail(f"{key!r} is not an HTTP verb{advice}", (*where, key))
+        shared = self._parameter_list(item.get("parameters"), where)
+        for verb in _VERBS:
+            if verb in item:
+                place = (*where, verb)
+                node = self._mapping(item[verb], "an operation", place)
+                yield self._operation(path, verb, node, shared, place)
+
+    def _operation(
+        self,
+        path: str,
+        verb: str,
+        node: Mapping[str, Any],
+        shared: dict[tuple[str, str], Parameter],
+        where: Where,
+    ) -> Operation:
+        own = self._parameter_list(node.get("parameters"), where)
+        body, content_type = self._body(node.get("requestBody"), (*where, "requestBody"))
+        parameters = (*{**shared, **own}.values(), *body)
+        self._check_parameters(path, parameters, where)
+        name = str(node.get("operationId") or f"{verb}{path}")
+        return Operation(
+            group=self._group,
+            name=slug(name) or verb,
+            description=self._description(node, where),
+            parameters=parameters,
+            verb=verb.upper(),
+            path=path,
+            content_type=content_type,
+            require_confirmation=self._confirmation(node, where),
+            idempotent=verb.upper() in _SAFE,
+            schema=object_schema(parameters),
+        )
+
+    def _description(self, node: Mapping[str, Any], where: Where) -> str:
+        text = node.get("description") or node.get("summary")
+        return self._text(text, "the description", where).strip()
+
+    def _confirmation(self, node: Mapping[str, Any], where: Where) -> bool:
+        key = "x-requireConfirmation"
+        try:
+            return read_confirmation(node.get(key), f"`{key}`")
+        except DefinitionError as error:
+            raise self._fail(error.reason, (*where, key)) from None
+
+    def _parameter_list(self, nodes: Any, where: Where) -> dict[tuple[str, str], Parameter]:
+        found: dict[tuple[str, str], Parameter] = {}
+        if nodes is not None and not isinstance(nodes, list):
+            raise self._fail("`parameters` must be a list", (*where, "parameters"))
+        for index, node in enumerate(nodes or ()):
+            place = (*where, "parameters", index)
+            node = self._mapping(self._schemas.follow(node, place), "a parameter", place)
+            if node.get("in") == "header" and str(node.get("name")).lower() in _OWN_HEADERS:
+                continue
+            parameter = self._parameter(node, place)
+            key = (parameter.location, parameter.name)
+            if key in found:
+                raise self._fail(f"the parameter {parameter.name!r} is there twice", place)
+            found[key] = parameter
+        return found
+
+    def _parameter(self, node: Mapping[str, Any], where: Where) -> Parameter:
+        name = self._name(node.get("name"), where)
+        location = node.get("in")
+        if location not in _LOCATIONS:
+            raise self._fail(
+                f"the parameter {name!r} has `in: {location}`; allowed are {', '.join(_LOCATIONS)}",
+                where,
+            )
+        schema = node.get("schema")
+        if schema is None:
+            content = node.get("content")
+            first = next(iter(content.values()), None) if isinstance(content, Mapping) else None
+            schema = first.get("schema", {}) if isinstance(first, Mapping) else {"type": "string"}
+        required = location == "path" or node.get("required") is True
+        return self._made(
+            name, schema, required, str(location), node.get("description"), (*where, "schema")
+        )
+
+    def _made(
+        self,
+        name: str,
+        schema: Any,
+        required: bool,
+        location: str,
+        description: Any,
+        where: Where,
+    ) -> Parameter:
+        read = self._schemas.schema(schema, where)
+        text = self._text(description, f"the description of {name!r}", where).strip()
+        text = text or read.get("description", "").strip()
+        if text:
+            read = {**read, "description": text}
+        return Parameter(name, kind_of(read), text, required, location, read)
+
+    def _body(self, node: Any, where: Where) -> tuple[tuple[Parameter, ...], str]:
+        if node is None:
+            return (), ""
+        node = self._mapping(self._schemas.follow(node, where), "a request body", where)
+        content = node.get("content")
+        types = list(content) if isinstance(content, Mapping) else []
+        content_type = next((one for one in _BODIES if one in types), "")
+        if not isinstance(content, Mapping) or not content_type:
+            raise self._fail(
+                f"the request body has the content types {types}; one of {', '.join(_BODIES)} is "
+                "needed",
+                where,
+            )
+        place = (*where, "content", content_type, "schema")
+        media = self._mapping(content[content_type], "a media type", place[:-1])
+        schema = self._schemas.schema(media.get("schema", {}), place)
+        if schema.get("type", "object") != "object" or "anyOf" in schema:
+            raise self._fail(
+                "the request body must be one object: its properties become parameters", place
+            )
+        required = schema.get("required", ())
+        parameters = tuple(
+            self._body_parameter(name, one, name in required, place)
+            for name, one in schema.get("properties", {}).items()
+        )
+        return parameters, content_type
+
+    def _body_parameter(
+        self, name: str, schema: dict[str, Any], required: bool, where: Where
+    ) -> Parameter:
+        name = self._name(name, (*where, "properties", name))
+        text = schema.get("description", "").strip()
+        return Parameter(name, kind_of(schema), text, required, "body", schema)
+
+    def _check_parameters(self, path: str, parameters: tuple[Parameter, ...], where: Where) -> None:
+        places: dict[str, str] = {}
+        for parameter in parameters:
+            if parameter.name in places:
+                raise self._fail(
+                    f"the name {parameter.name!r} is used in the {places[parameter.name]} and in "
+                    f"the {parameter.location}; a model gives each name one value: rename one",
+                    where,
+                )
+            places[parameter.name] = parameter.location
+        braces = set(re.findall(r"\{([^}]*)\}", path))
+        declared = {name for name, location in places.items() if location == "path"}
+        for name in sorted(braces ^ declared):
+            raise self._fail(
+                f"the path has {{{name}}}, but there is no parameter {name!r} with `in: path`"
+                if name in braces
+                else f"the parameter {name!r} has `in: path`, but the path has no {{{name}}}",
+                where,
+            )
+
+    def _name(self, name: object, where: Where) -> str:
+        if isinstance(name, str) and _PARAMETER_NAME.fullmatch(name):
+            return name
+        raise self._fail(
+            f"the parameter name {name!r} is not possible: a letter, then up to 63 letters, "
+            "digits, '_', '.' or '-'",
+            where,
+        )
+
+    def _mapping(self, node: Any, what: str, where: Where) -> Mapping[str, Any]:
+        if isinstance(node, Mapping):
+            return node
+        raise self._fail(f"{what} must be an object, not {type(node).__name__}", where)
+
+    def _text(self, text: Any, what: str, where: Where) -> str:
+        try:
+            return check_text(text, what)
+        except DefinitionError as error:
+            raise self._fail(error.reason, where) from None
+
+
+def kind_of(schema: Mapping[str, Any]) -> str:
+    """The one of Bedrock's types that describes `schema` best."""
+    kind = schema.get("type")
+    if kind is None:
+        kind = next((one["type"] for one in schema.get("anyOf", ()) if "type" in one), "string")
+    return str(kind)

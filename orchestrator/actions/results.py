@@ -1,0 +1,153 @@
+"""What every executor's result goes through: values become text, and size has a bound."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import datetime
+import decimal
+import enum
+import json
+from collections.abc import Mapping, Set
+from typing import Any
+
+from orchestrator.actions.base import ActionResult, Call, CallContext, Executor, Operation
+from orchestrator.errors import DependencyFailed, OrchestratorError
+
+__all__ = ["Guarded", "as_text", "bounded", "failed", "guarded"]
+
+
+def as_text(value: object) -> str:
+    """A returned value as the text that the model reads.
+
+    A text stays as it is, `None` is the empty text, everything else becomes JSON (not ASCII-only);
+    dataclasses, pydantic models, enums, dates, decimals, sets and bytes (base64 unless UTF-8)
+    included.
+
+    Raises:
+        TypeError: Something in the value has no JSON form.
+        ValueError: The value contains itself.
+        RecursionError: The value is nested too deeply.
+    """
+    if type(value) is str:
+        return value
+    if value is None:
+        return ""
+    return json.dumps(value, ensure_ascii=False, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    """What `json` cannot write, as something that it can."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, decimal.Decimal):
+        return _number(value)
+    return _plain_container(value)
+
+
+def _number(value: decimal.Decimal) -> int | float | str:
+    if not value.is_finite():
+        return str(value)
+    return int(value) if value == value.to_integral_value() else float(value)
+
+
+def _plain_container(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Set):
+        return sorted(value, key=str)
+    if isinstance(value, bytes | bytearray):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return base64.b64encode(value).decode()
+    if type(value).__module__ in ("uuid", "pathlib", "datetime"):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def failed(operation: Operation, error: BaseException, place: str = "") -> DependencyFailed:
+    """The error of an action that raised; it names the type and the place, never the payload."""
+    name = operation.xml_name
+    where = f" at {place}" if place else ""
+    return DependencyFailed(
+        f"the action {name!r} raised {type(error).__name__}{where}; its message is kept out of "
+        "this one, see `__cause__`",
+        resource=name,
+    )
+
+
+def bounded(result: ActionResult, context: CallContext) -> ActionResult:
+    """`result`, or what the model is told instead when it is larger than `context.max_bytes`.
+
+    A larger result is not cut: half of a JSON text, or of a list, reads like the whole.
+    """
+    text = result.text
+    if text.isascii():
+        size = len(text)
+    else:
+        encoded = text.encode("utf-8", "replace")  # a lone surrogate cannot be sent anywhere
+        size = len(encoded)
+        result.text = encoded.decode()
+    if size <= context.max_bytes:
+        return result
+    result.text = (
+        f"The result has {size} bytes and is not shown: at most {context.max_bytes} bytes can be. "
+        "Ask for less, for example with a narrower filter, a smaller page or a single item."
+    )
+    result.state = "REPROMPT"
+    result.notes = (*result.notes, f"the result of {size} bytes was over the limit")
+    return result
+
+
+class Guarded:
+    """An executor whose results are bounded and whose errors are all of this package's tree."""
+
+    __slots__ = ("executor",)
+
+    def __init__(self, executor: Executor) -> None:
+        self.executor = executor
+
+    def call(self, call: Call, context: CallContext) -> ActionResult:
+        """Carries `call` out.
+
+        Raises:
+            DependencyFailed: The executor raised.
+        """
+        try:
+            return bounded(self.executor.call(call, context), context)
+        except OrchestratorError:
+            raise
+        except Exception as error:
+            raise failed(call.operation, error) from error
+
+
+class _GuardedAsync(Guarded):
+    """The same for an executor that has `acall`."""
+
+    __slots__ = ()
+
+    async def acall(self, call: Call, context: CallContext) -> ActionResult:
+        """Carries `call` out without blocking the event loop.
+
+        Raises:
+            DependencyFailed: The executor raised.
+        """
+        executor: Any = self.executor
+        try:
+            return bounded(await executor.acall(call, context), context)
+        except OrchestratorError:
+            raise
+        except Exception as error:
+            raise failed(call.operation, error) from error
+
+
+def guarded(executor: Executor) -> Guarded:
+    """`executor` behind the bounds that hold for every executor; `acall` only if it has one."""
+    return (_GuardedAsync if hasattr(executor, "acall") else Guarded)(executor)

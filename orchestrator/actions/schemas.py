@@ -1,0 +1,248 @@
+"""JSON Schemas out of one document: references followed, bounded, reduced to what models need.
+
+References are resolved inside the document only (JSON pointers, by the `referencing` package);
+nothing is ever fetched. What comes out has no `$ref`, no OpenAPI-only members and no `null` types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from orchestrator.actions.names import check_text, did_you_mean
+from orchestrator.errors import DefinitionError
+
+__all__ = ["TYPES", "SchemaReader", "Where"]
+
+Where = tuple[str | int, ...]
+"""A place in a document: the keys that lead to it."""
+
+TYPES = ("string", "number", "integer", "boolean", "array", "object")
+
+_MAX_DEPTH = 24
+_MAX_NODES = 5_000
+
+_KEPT = frozenset(
+    "type description default format pattern minLength maxLength minimum maximum "
+    "exclusiveMinimum exclusiveMaximum multipleOf minItems maxItems uniqueItems required".split()
+)
+_LISTS = ("anyOf", "oneOf", "allOf")
+
+
+class SchemaReader:
+    """Reads schemas out of one document; its bounds hold for all of them together."""
+
+    def __init__(self, document: Any, fail: Callable[[str, Where], DefinitionError]) -> None:
+        """Makes the reader.
+
+        Args:
+            document: What `#/...` references point into.
+            fail: Makes the error for a message and a place.
+        """
+        self._document = document
+        self._fail = fail
+        self._resolver: Any = None
+        self._nodes = 0
+
+    def follow(self, node: Any, where: Where) -> Any:
+        """`node`, or what its `$ref` points to, for places where OpenAPI allows a reference.
+
+        Raises:
+            DefinitionError: The reference is remote, recursive or leads nowhere.
+        """
+        seen: tuple[str, ...] = ()
+        while isinstance(node, Mapping) and isinstance(node.get("$ref"), str):
+            ref = node["$ref"]
+            node, seen = self._lookup(ref, seen, where), (*seen, ref)
+        return node
+
+    def schema(self, node: Any, where: Where) -> dict[str, Any]:
+        """The schema `node`, complete in itself.
+
+        Raises:
+            DefinitionError: It is no schema, a reference in it cannot be followed, or it is
+                too large or too deep.
+        """
+        return self._read(node, where, (), 0)
+
+    def _lookup(self, ref: str, chain: tuple[str, ...], where: Where) -> Any:
+        if not ref.startswith("#"):
+            raise self._fail(
+                f"the reference {ref!r} leads out of the document; only references such as "
+                "'#/components/schemas/Name' are followed: copy the schema here",
+                where,
+            )
+        if ref in chain:
+            raise self._fail(
+                f"the reference {ref!r} is recursive ({' -> '.join((*chain, ref))}); a model needs "
+                "a finite schema: end it with a plain `type: object`",
+                where,
+            )
+        import referencing.exceptions
+
+        try:
+            return self._pointers().lookup(ref).contents
+        except (referencing.exceptions.Unresolvable, LookupError, ValueError, TypeError) as error:
+            raise self._fail(f"the reference {ref!r} leads nowhere", where) from error
+
+    def _pointers(self) -> Any:
+        if self._resolver is None:
+            from referencing import Registry, Resource, Specification
+
+            resource = Resource(self._document, specification=Specification.OPAQUE)
+            self._resolver = Registry().with_resource("", resource).resolver()
+        return self._resolver
+
+    def _read(self, node: Any, where: Where, chain: tuple[str, ...], depth: int) -> dict[str, Any]:
+        self._count(where, chain, depth)
+        if node is True:
+            return {}
+        if not isinstance(node, Mapping):
+            raise self._fail(f"a schema must be an object, not {node!r:.40}", where)
+        ref = node.get("$ref")
+        if not isinstance(ref, str):
+            return self._members(node, where, chain, depth)
+        target = self._lookup(ref, chain, where)
+        read = self._read(target, where, (*chain, ref), depth + 1)
+        if isinstance(node.get("description"), str):
+            read = {**read, "description": self._text(node["description"], where)}
+        return read
+
+    def _count(self, where: Where, chain: tuple[str, ...], depth: int) -> None:
+        self._nodes += 1
+        via = f" (through {' -> '.join(map(repr, chain))})" if chain else ""
+        if depth > _MAX_DEPTH:
+            raise self._fail(f"the schema is more than {_MAX_DEPTH} levels deep{via}", where)
+        if self._nodes > _MAX_NODES:
+            raise self._fail(f"the schemas have more than {_MAX_NODES} parts{via}", where)
+
+    def _members(
+        self, node: Mapping[str, Any], where: Where, chain: tuple[str, ...], depth: int
+    ) -> dict[str, Any]:
+        def child(value: Any, *keys: str | int) -> dict[str, Any]:
+            return self._read(value, (*where, *keys), chain, depth + 1)
+
+        out = {key: value for key, value in node.items() if key in _KEPT and value is not None}
+        if "description" in out:
+            out["description"] = self._text(out["description"], where)
+        self._enum(node, out, where)
+        if isinstance(node.get("properties"), Mapping):
+            self._properties(node["properties"], out, where, child)
+        if isinstance(node.get("items"), Mapping):
+            out["items"] = child(node["items"], "items")
+        extra = node.get("additionalProperties")
+        if extra is not None:
+            out["additionalProperties"] = (
+                child(extra, "additionalProperties") if isinstance(extra, Mapping) else bool(extra)
+            )
+        for key in _LISTS:
+            if isinstance(node.get(key), list):
+                out[key] = [child(one, key, i) for i, one in enumerate(node[key])]
+        return self._normal(out, where)
+
+    def _properties(
+        self,
+        properties: Mapping[str, Any],
+        out: dict[str, Any],
+        where: Where,
+        child: Callable[..., dict[str, Any]],
+    ) -> None:
+        found = out["properties"] = {}
+        for name, value in properties.items():
+            if not (isinstance(value, Mapping) and value.get("readOnly") is True):
+                found[self._text(name, where)] = child(value, "properties", name)
+        required = out.get("required")
+        if isinstance(required, list):
+            out["required"] = [name for name in required if name in found]
+
+    def _enum(self, node: Mapping[str, Any], out: dict[str, Any], where: Where) -> None:
+        values = [node["const"]] if "const" in node else node.get("enum")
+        if values is None:
+            return
+        if not isinstance(values, list) or not values:
+            raise self._fail("`enum` must be a list with at least one value", where)
+        for value in values:
+            if isinstance(value, str):
+                self._text(value, where)
+        out["enum"] = [value for value in values if value is not None] or values
+
+    def _text(self, value: object, where: Where) -> str:
+        try:
+            return check_text(value, "a name or description in the schema")
+        except DefinitionError as error:
+            raise self._fail(error.reason, where) from None
+
+    def _normal(self, out: dict[str, Any], where: Where) -> dict[str, Any]:
+        """`out` in the one form that the rest of this package reads."""
+        for part in out.pop("allOf", ()):
+            _merge(out, part)
+        for key in ("anyOf", "oneOf"):
+            if key in out:
+                _branches(out, [one for one in out.pop(key) if one.get("type") != "null"])
+        if isinstance(out.get("type"), list):
+            kinds = [kind for kind in out.pop("type") if kind != "null"]
+            if len(kinds) == 1:
+                out["type"] = kinds[0]
+            else:
+                out["anyOf"] = [{"type": kind} for kind in kinds]
+        if "type" not in out and "anyOf" not in out:
+            _infer(out)
+        self._check_type(out, where)
+        if not isinstance(out.get("required", []), list):
+            del out["required"]  # `required: true` on a property is OpenAPI 2's
+        return _bounds(out)
+
+    def _check_type(self, out: Mapping[str, Any], where: Where) -> None:
+        kinds: Iterable[Any] = (out, *out.get("anyOf", ()))
+        for kind in (one.get("type", "string") for one in kinds):
+            if kind not in TYPES and kind != "null":
+                advice = did_you_mean(kind, TYPES)
+                raise self._fail(
+                    f"the type {kind!r} is unknown; allowed are {', '.join(TYPES)}{advice}", where
+                )
+
+
+def _merge(out: dict[str, Any], part: Mapping[str, Any]) -> None:
+    """Adds one part of an `allOf` to `out`."""
+    for key, value in part.items():
+        if key == "properties":
+            out[key] = {**value, **out.get(key, {})}
+        elif key == "required":
+            out[key] = [*out.get(key, []), *(n for n in value if n not in out.get(key, []))]
+        else:
+            out.setdefault(key, value)
+
+
+def _branches(out: dict[str, Any], branches: list[dict[str, Any]]) -> None:
+    """Puts alternatives back: one that is left over becomes the schema itself."""
+    if len(branches) == 1:
+        for key, value in branches[0].items():
+            out.setdefault(key, value)
+    elif branches:
+        out["anyOf"] = [*out.get("anyOf", []), *branches]
+
+
+_KINDS = {bool: "boolean", int: "integer", float: "number", str: "string"}
+
+
+def _infer(out: dict[str, Any]) -> None:
+    """Gives a schema without a type the one that its other members imply, if any."""
+    if "properties" in out:
+        out["type"] = "object"
+    elif "items" in out:
+        out["type"] = "array"
+    elif "enum" in out:
+        kinds = {_KINDS.get(type(value)) for value in out["enum"]}
+        if len(kinds) == 1 and None not in kinds:
+            out["type"] = kinds.pop()
+
+
+def _bounds(out: dict[str, Any]) -> dict[str, Any]:
+    """OpenAPI 3.0's boolean `exclusiveMinimum` as JSON Schema's number."""
+    for side in ("Minimum", "Maximum"):
+        exclusive = out.get(f"exclusive{side}")
+        if isinstance(exclusive, bool):
+            del out[f"exclusive{side}"]
+            if exclusive and side.lower() in out:
+                out[f"exclusive{side}"] = out.pop(side.lower())
+    return out

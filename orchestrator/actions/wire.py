@@ -1,0 +1,69 @@
+"""Bedrock's form of a call: parameter list, request body, and the event of an action's Lambda."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from orchestrator.actions.base import Call, CallContext
+
+__all__ = ["call_parameters", "lambda_event", "value_text"]
+
+
+def value_text(value: Any) -> str:
+    """A value as Bedrock writes it: always a text; JSON for lists and objects, `true`, `false`."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def call_parameters(call: Call) -> tuple[list[dict[str, str]], dict[str, Any] | None]:
+    """The `parameters` and the `requestBody` of a call, as in Bedrock's events and traces.
+
+    Returns:
+        The parameters that were given, in the schema's order, without those of the body; and the
+        request body (`{"content": {type: {"properties": [...]}}}`), or `None` when the operation
+        has none.
+    """
+    given, operation = call.arguments, call.operation
+    parameters: list[dict[str, str]] = []
+    properties: list[dict[str, str]] = []
+    for parameter in operation.parameters:
+        if parameter.name in given:
+            entry = {
+                "name": parameter.name,
+                "type": parameter.type,
+                "value": value_text(given[parameter.name]),
+            }
+            (properties if parameter.location == "body" else parameters).append(entry)
+    if not operation.content_type:
+        return parameters, None
+    return parameters, {"content": {operation.content_type: {"properties": properties}}}
+
+
+def lambda_event(call: Call, context: CallContext) -> dict[str, Any]:
+    """The event that Bedrock gives to an action group's Lambda function.
+
+    (Bedrock: "Configure Lambda functions to send information that an agent elicits".) Every member
+    is a copy: a handler that changes its event changes nothing else.
+    """
+    operation = call.operation
+    parameters, body = call_parameters(call)
+    event: dict[str, Any] = {
+        "messageVersion": "1.0",
+        "agent": dict(context.agent),
+        "inputText": context.input_text,
+        "sessionId": context.session_id,
+        "actionGroup": operation.group,
+        "parameters": parameters,
+        "sessionAttributes": dict(context.session_attributes),
+        "promptSessionAttributes": dict(context.prompt_session_attributes),
+    }
+    if not operation.verb:
+        event["function"] = operation.name
+        return event
+    event["apiPath"] = operation.path
+    event["httpMethod"] = operation.verb
+    if body is not None:
+        event["requestBody"] = body
+    return event
