@@ -1,0 +1,79 @@
+"""Model replies to decisions: incremental parsers that never raise on any reply.
+
+```python
+parser = new("xml", "ORCHESTRATION")
+for piece in stream:
+    for kind, text in parser.feed(piece): ...      # thinking, answer, call
+parsed = parser.finish(blocks)
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from orchestrator.errors import ValidationError
+from orchestrator.message import Block
+from orchestrator.parsers.base import ANSWER, CALL, THINKING, Parsed, Parser
+from orchestrator.parsers.explain import explain
+from orchestrator.parsers.orchestration import Orchestration
+from orchestrator.parsers.stages import KnowledgeBaseAnswer, PostProcessing, PreProcessing
+
+__all__ = [
+    "ANSWER",
+    "CALL",
+    "NAMES",
+    "STAGES",
+    "THINKING",
+    "Parsed",
+    "Parser",
+    "explain",
+    "new",
+    "parse",
+]
+
+NAMES = ("xml", "tool_use", "auto")
+"""The parsers. Each understands both call protocols; `auto` expects neither."""
+
+_OTHERS: dict[str, Callable[[], Parser]] = {
+    "PRE_PROCESSING": PreProcessing,
+    "KNOWLEDGE_BASE_RESPONSE_GENERATION": KnowledgeBaseAnswer,
+    "POST_PROCESSING": PostProcessing,
+}
+
+STAGES = ("ORCHESTRATION", *_OTHERS)
+"""The prompt types whose replies can be parsed."""
+
+
+def new(name: str, stage: str) -> Parser:
+    """A parser for one reply.
+
+    Args:
+        name: `xml`, `tool_use` or `auto`.
+        stage: The prompt type.
+
+    Raises:
+        ValidationError: There is no such parser or stage.
+    """
+    if name not in NAMES:
+        raise ValidationError(f"there is no parser {name!r}; use one of {', '.join(NAMES)}")
+    if stage == "ORCHESTRATION":
+        return Orchestration(name)
+    made = _OTHERS.get(stage)
+    if made is None:
+        raise ValidationError(f"replies of stage {stage!r} have no parser; only {STAGES} do")
+    return made()
+
+
+def parse(reply: str | Sequence[Block], stage: str = "ORCHESTRATION", name: str = "auto") -> Parsed:
+    """What a whole reply means.
+
+    Args:
+        reply: A text, or Converse content blocks.
+        stage: The prompt type.
+        name: The parser.
+
+    Raises:
+        ValidationError: There is no such parser or stage.
+    """
+    return new(name, stage).finish([{"text": reply}] if isinstance(reply, str) else reply)

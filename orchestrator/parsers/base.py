@@ -1,8 +1,8 @@
 """What a parser is, and what it returns.
 
-The result is the object that Bedrock's parser Lambda returns (facts/bedrock.md §2.1; AWS:
-"Write a custom parser Lambda function"), with `messageVersion` and `promptType`. Orchestration
-results use version `"2.0"`, whose `actionGroupInvocations` and `agentKnowledgeBases` are lists.
+The result is the object that Bedrock's parser Lambda returns (AWS: "Write a custom parser Lambda
+function"), with `messageVersion` and `promptType`. Orchestration results use version `"2.0"`,
+whose `actionGroupInvocations` and `agentKnowledgeBases` are lists.
 """
 
 from __future__ import annotations
@@ -25,13 +25,17 @@ class Parsed:
 
     Attributes:
         response: The parser-Lambda object.
-        code: Reason code when `parsingErrorDetails` is present, else empty.
+        code: Reason code (see `orchestrator.parsers.codes`) when the reply could not be
+            understood; `response` then has `parsingErrorDetails` if its stage has that member.
         notes: Leniencies that were needed to understand the reply, for the trace.
+        raw: The call that could not be understood, as the model wrote it; empty when the
+            mistake is no call's.
     """
 
     response: dict[str, Any]
     code: str = ""
     notes: tuple[str, ...] = ()
+    raw: str = ""
 
 
 class Parser(Protocol):
@@ -40,8 +44,9 @@ class Parser(Protocol):
     def feed(self, text: str) -> Sequence[tuple[str, str]]:
         """Takes the next piece of the reply's text; returns what it now knows, as (kind, text).
 
-        The `ANSWER` pieces of a whole reply, joined, are the final response's text whenever the
-        reply has an answer tag; white space at its ends is held back.
+        The `ANSWER` pieces of a reply that ends the turn, joined, are the final response's text
+        when an answer tag was opened outside the model's thinking, and nothing otherwise (the
+        text is then known only at the end). White space at the answer's ends is held back.
         """
         ...
 

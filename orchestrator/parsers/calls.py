@@ -1,0 +1,188 @@
+"""Calls: from a tool name and values to the members of the parser-Lambda object."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from orchestrator.message import Block
+from orchestrator.parsers import codes
+from orchestrator.parsers.values import read_invoke
+
+__all__ = ["Calls", "split_name", "tool_uses"]
+
+_VERBS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE"})
+_KNOWLEDGE_BASE = "x_amz_knowledgebase_"
+_ASK_USER = {"user::askuser", "user__askuser", "user_askuser"}
+
+
+def split_name(name: str) -> tuple[str, str, str] | None:
+    """Verb (upper case, or empty), group and function or API of a tool name; `None` if malformed.
+
+    Both grammars are read: `VERB::group::/path` and `group::function` (XML), and
+    `VERB__group__api` and `group__function` (native tool use).
+    """
+    mark = "::" if "::" in name else "__"
+    first, _, rest = name.partition(mark)
+    verb = first.upper()
+    if verb in _VERBS and mark in rest:
+        first, _, rest = rest.partition(mark)
+    else:
+        verb = ""
+    if rest[:1] == "_" and mark == "__":
+        # A group's name may end with an underscore; a function's never begins with one.
+        first, rest = first + "_", rest[1:]
+    return (verb, first, rest) if first and rest else None
+
+
+class Calls:
+    """Collects the calls of one reply.
+
+    Attributes:
+        code: Reason code of the first call that could not be understood, else empty.
+        reprompt: What the model is told about it.
+        raw: That call, as the model wrote it.
+        notes: Leniencies.
+    """
+
+    __slots__ = ("_actions", "_question", "_searches", "code", "notes", "raw", "reprompt")
+
+    def __init__(self) -> None:
+        self._actions: list[dict[str, Any]] = []
+        self._searches: list[dict[str, Any]] = []
+        self._question: dict[str, Any] | None = None
+        self.code = self.reprompt = self.raw = ""
+        self.notes: list[str] = []
+
+    def add_native(self, use: Any) -> None:
+        """Adds a `toolUse` block's content; its JSON values keep their types."""
+        use = use if isinstance(use, dict) else {}
+        name, values = use.get("name"), use.get("input")
+        if isinstance(values, str):
+            values = _loads(values)
+        if not isinstance(name, str) or not name.strip():
+            self._fail(codes.NO_TOOL_NAME, codes.NAME_FORMAT, "")
+        elif values is None or isinstance(values, dict):
+            self._add(name.strip(), values or {}, use.get("toolUseId"), name, codes.NAME_FORMAT)
+        else:
+            self._fail(codes.BAD_INPUT, codes.INPUT_FORMAT, name)
+
+    def add_xml(self, tag: str, body: str, raw: str) -> None:
+        """Adds an `<invoke>`; its values are texts."""
+        name, values, notes = read_invoke(tag, body)
+        self.notes += notes
+        if not name:
+            self._fail(codes.NO_TOOL_NAME, codes.CALL_FORMAT, raw)
+        elif values is None:
+            self._fail(codes.BAD_XML, codes.CALL_FORMAT, raw)
+        else:
+            self._add(name, values, None, raw, codes.CALL_FORMAT)
+
+    def fail(self, raw: str) -> None:
+        """Notes that call markup holds no call."""
+        self._fail(codes.BAD_XML, codes.CALL_FORMAT, raw)
+
+    def details(self) -> dict[str, Any]:
+        """The `responseDetails` member; `invocationType` names the first kind that is there."""
+        made: dict[str, Any] = {"invocationType": ""}
+        if self._question is not None:
+            made["invocationType"] = "ASK_USER"
+            made["agentAskUser"] = self._question
+        if self._searches:
+            made["invocationType"] = "KNOWLEDGE_BASE"
+            made["agentKnowledgeBases"] = self._searches
+        if self._actions:
+            made["invocationType"] = "ACTION_GROUP"
+            made["actionGroupInvocations"] = self._actions
+        return made
+
+    def _fail(self, code: str, reprompt: str, raw: str) -> None:
+        if not self.code:
+            self.code, self.reprompt, self.raw = code, reprompt, raw
+
+    def _add(self, name: str, values: dict[str, Any], id: Any, raw: str, malformed: str) -> None:
+        if name.lower() in _ASK_USER:
+            self._ask(values, id, raw, malformed)
+            return
+        parts = split_name(name)
+        if parts is None:
+            self._fail(codes.BAD_PARTS, malformed, raw)
+            return
+        verb, group, function = parts
+        if group.startswith(_KNOWLEDGE_BASE):
+            self._search(group[len(_KNOWLEDGE_BASE) :], name, values, id, raw)
+            return
+        made: dict[str, Any] = {"actionGroupName": group}
+        if verb:
+            made["verb"] = verb
+            made["apiName"] = function
+        else:
+            made["functionName"] = function
+        if id:
+            made["id"] = str(id)
+        made["actionGroupInput"] = {key: {"value": value} for key, value in values.items()}
+        self._actions.append(made)
+
+    def _ask(self, values: dict[str, Any], id: Any, raw: str, malformed: str) -> None:
+        question = self._only("question", values)
+        if question is None:
+            text = codes.missing_parameter("question", "user__askuser")
+            if malformed is codes.CALL_FORMAT:
+                text = codes.ASK_USER_FORMAT
+                if values:
+                    text = codes.missing_parameter("question", "user::askuser")
+            self._fail(codes.MISSING_PARAM, text, raw)
+        elif self._question is not None:
+            self._question["responseText"] += "\n" + question
+            self.notes.append("several questions to the user were joined")
+        else:
+            self._question = {"responseText": question}
+            if id:
+                self._question["id"] = str(id)
+
+    def _search(self, base: str, name: str, values: dict[str, Any], id: Any, raw: str) -> None:
+        query = self._only("searchQuery", values)
+        if query is None:
+            text = codes.missing_parameter("searchQuery", name)
+            self._fail(codes.MISSING_PARAM, text, raw)
+            return
+        made: dict[str, Any] = {"knowledgeBaseId": base}
+        if id:
+            made["id"] = str(id)
+        made["searchQuery"] = {"value": query}
+        self._searches.append(made)
+
+    def _only(self, wanted: str, values: dict[str, Any]) -> str | None:
+        # The one text that the call is about, also under another name.
+        value = values.get(wanted)
+        if value is None and len(values) == 1:
+            name, value = next(iter(values.items()))
+            self.notes.append(f"the parameter {name!r} was taken for {wanted!r}")
+        text = value if isinstance(value, str) else ""
+        return text.strip() or None
+
+
+def _loads(text: str) -> Any:
+    # Some servers give the input as JSON text.
+    if not text.strip():
+        return {}
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def tool_uses(blocks: Any) -> tuple[list[str], list[Any]]:
+    """The texts and the native tool calls of a reply's content blocks; others are passed over."""
+    texts: list[str] = []
+    uses: list[Any] = []
+    for block in blocks:
+        if not isinstance(block, dict):
+            continue
+        text = block.get("text")
+        if isinstance(text, str):
+            texts.append(text)
+        use: Block | None = block.get("toolUse")
+        if use is not None:
+            uses.append(use)
+    return texts, uses

@@ -1,0 +1,85 @@
+"""Why a reply could not be understood, and what the model is told about it.
+
+The texts for XML calls and for a missing question are the service's own, recorded or documented
+(AWS: "Write a custom parser Lambda function"); the others are ours, in the same manner.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ASK_USER_FORMAT",
+    "BAD_INPUT",
+    "BAD_PARTS",
+    "BAD_XML",
+    "CALL_FORMAT",
+    "EMPTY",
+    "INPUT_FORMAT",
+    "MISSING_PARAM",
+    "NAME_FORMAT",
+    "NO_ANSWER",
+    "NO_CATEGORY",
+    "NO_REPLY",
+    "NO_TOOL_NAME",
+    "missing_parameter",
+]
+
+NO_TOOL_NAME = "NO_TOOL_NAME"
+"""A call without a tool name."""
+
+BAD_PARTS = "BAD_PARTS"
+"""A tool name that is not made of two (group, function) or three (verb, group, API) parts."""
+
+MISSING_PARAM = "MISSING_PARAM"
+"""A question to the user without text, or a search without a query."""
+
+BAD_XML = "BAD_XML"
+"""Call markup that cannot be read, or that declares a document type or entities."""
+
+BAD_INPUT = "BAD_INPUT"
+"""A native tool call whose input is no JSON object."""
+
+NO_ANSWER = "NO_ANSWER"
+"""A reply with thinking or an empty answer tag, and neither answer nor call."""
+
+EMPTY = "EMPTY"
+"""A reply without any text or call."""
+
+NO_CATEGORY = "NO_CATEGORY"
+"""A pre-processing reply without a category letter; the input then counts as invalid."""
+
+CALL_FORMAT = (
+    "406: The function call format is incorrect. The format for function calls must be: "
+    "<invoke> <tool_name>$TOOL_NAME</tool_name> <parameters> "
+    "<$PARAMETER_NAME>$PARAMETER_VALUE</$PARAMETER_NAME>...</parameters></invoke>."
+)
+"""A malformed XML call (recorded)."""
+
+ASK_USER_FORMAT = (
+    "The function call format is incorrect. The format for function calls to the askuser function "
+    "must be: <invoke> <tool_name>user::askuser</tool_name><parameters><question>$QUESTION"
+    "</question></parameters></invoke>."
+)
+"""An XML question to the user without parameters (documented)."""
+
+NAME_FORMAT = (
+    "The tool name format is incorrect. The format for the tool name must be: "
+    "'httpVerb__actionGroupName__apiName' or 'actionGroupName__functionName'."
+)
+"""A native tool call with a name that has no parts (documented; the second form added)."""
+
+INPUT_FORMAT = "The input of the tool call must be a JSON object. Please try again."
+"""A native tool call with an input that cannot be used."""
+
+NO_REPLY = (
+    "The reply has neither an answer nor a function call. Please call a function, or give the "
+    "final answer within <answer></answer> tags."
+)
+"""Nothing to go on with."""
+
+
+def missing_parameter(parameter: str, tool: str) -> str:
+    """What the model is told when a call lacks `parameter` (documented for `user::askuser`)."""
+    return (
+        f"Missing the parameter '{parameter}' for {tool} function call. "
+        "Please try again with the correct argument added."
+    )

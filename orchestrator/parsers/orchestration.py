@@ -1,0 +1,185 @@
+"""The ORCHESTRATION stage: calls, questions to the user, or the final response.
+
+What the service does, by recordings and documentation:
+
+- Native tool calls, or a `<function_calls>` later than any `<answer>`, are calls; else the reply
+  is an answer.
+- The answer is the text after `<answer>`, trimmed. Stop sequences have usually cut `</answer>`,
+  `</invoke>` and `</function_calls>`. Where they did not, nothing after `</answer>` counts but
+  calls, as if they had. A second `<answer>` inside an answer is dropped and its text stays: it has
+  been streamed by then.
+- A reply without such tags is the answer itself, without its thinking.
+
+Values in `actionGroupInput` are `{"value": ...}`: texts from XML, JSON values with their own types
+from native tool calls (Bedrock's contract has texts; the action's schema decides later).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from orchestrator.message import Block
+from orchestrator.parsers import codes
+from orchestrator.parsers.base import ANSWER, CALL, Parsed
+from orchestrator.parsers.calls import Calls, tool_uses
+from orchestrator.parsers.scanner import Scanner
+from orchestrator.parsers.thinking import thinking_of
+
+__all__ = ["Orchestration", "answer_parts"]
+
+_LATE = re.compile(
+    r"<(?:(answer)(?:[ \t\r\n][^<>]{0,256})?>"
+    r"|function_calls(?:[ \t\r\n][^<>]{0,256})?>(?=[ \t\r\n]{0,128}<invoke)"
+    r"|__function=[^<> \t\r\n]{1,256}>)",
+    re.IGNORECASE | re.ASCII,
+)
+"""What may decide a reply whose thinking was not closed."""
+
+
+class Orchestration(Scanner):
+    """Parses one orchestration reply; both call protocols are understood.
+
+    Attributes:
+        name: `xml`, `tool_use` or `auto`; calls in another protocol than this are noted.
+    """
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        super().__init__("ORCHESTRATION")
+        self.name = name
+
+    def finish(self, blocks: Sequence[Block] = ()) -> Parsed:
+        """Ends the reply; see `orchestrator.parsers.base.Parser.finish`."""
+        texts, uses = tool_uses(blocks)
+        if uses:
+            return self._native("".join(self._fed or texts), uses)
+        if not self._fed:
+            for text in texts:
+                self.feed(text)
+        text = self.close()
+        found: Scanner = self
+        if not self.verdict:
+            found = self._inside_thinking(text) or self
+        thinking = thinking_of(text, found.start if found.verdict else len(text))
+        if found.verdict == CALL:
+            return self._written(text, thinking, found)
+        if found.verdict == ANSWER:
+            return self._answered(thinking, found)
+        return self._plain(text, thinking)
+
+    def _native(self, text: str, uses: list[Any]) -> Parsed:
+        calls = Calls()
+        for use in uses:
+            calls.add_native(use)
+        if self.name == "xml":
+            calls.notes.append("native tool calls in an XML dialect")
+        if "<function_calls" in text:
+            calls.notes.append("calls in the text beside native ones were ignored")
+        return _called(calls, thinking_of(text, len(text)))
+
+    def _written(self, text: str, thinking: str, found: Scanner) -> Parsed:
+        # `found` may have read only the end of the text.
+        shift = len(text) - found.length
+        calls = Calls()
+        calls.notes += found.notes
+        if self.name == "tool_use":
+            calls.notes.append("calls were written as text, not as native tool calls")
+        for invoke in found.invokes:
+            body = text[shift + invoke.start : shift + invoke.end]
+            calls.add_xml(invoke.tag, body, invoke.tag + body)
+            if calls.code:
+                break
+        if not found.invokes:
+            calls.fail(text[shift + found.start :])
+        return _called(calls, thinking)
+
+    def _answered(self, thinking: str, found: Scanner) -> Parsed:
+        final: dict[str, Any] = {"responseText": "".join(found.said)}
+        if not found.said:
+            return _failed(thinking, codes.NO_ANSWER, tuple(found.notes))
+        if found.parts:
+            final["citations"] = {"generatedResponseParts": answer_parts(found)}
+        return _finished(thinking, final, tuple(found.notes))
+
+    def _plain(self, text: str, thinking: str) -> Parsed:
+        answer = "".join(
+            text[piece.start : piece.end] for piece in self.pieces if piece.kind == "outside"
+        ).strip()
+        if answer:
+            self.notes.append("no answer tag: the text without its thinking is the answer")
+            return _finished(thinking, {"responseText": answer}, tuple(self.notes))
+        code = codes.NO_ANSWER if text.strip() else codes.EMPTY
+        return _failed(thinking, code, tuple(self.notes))
+
+    def _inside_thinking(self, text: str) -> Scanner | None:
+        # Thinking that was never closed, or that wraps the whole reply, may hold the decision.
+        if self.unclosed < 0 and any(
+            piece.kind == "outside" and not text[piece.start : piece.end].isspace()
+            for piece in self.pieces
+        ):
+            return None
+        start, in_calls = -1, False
+        for found in _LATE.finditer(text, max(self.unclosed, 0)):
+            if found[1]:
+                start, in_calls = found.start(), False
+            elif not in_calls:
+                start, in_calls = found.start(), True
+        if start < 0:
+            return None
+        inner = Scanner("ORCHESTRATION")
+        inner.feed(text[start:])
+        inner.close()
+        inner.start = start
+        inner.notes.append("the thinking was never closed before the answer or calls")
+        return inner
+
+
+def answer_parts(found: Scanner) -> list[dict[str, Any]]:
+    """The answer's parts with their sources, as `generatedResponseParts`.
+
+    The parts' texts, joined by one space, are the response's text; parts without text are left
+    out.
+    """
+    made = []
+    ends = [start for start, _ in found.parts[1:]] + [len(found.said)]
+    for (start, sources), end in zip(found.parts, ends, strict=True):
+        text = "".join(found.said[start:end]).strip()
+        if text:
+            made.append({"text": text, "references": [{"sourceId": one} for one in sources]})
+    return made
+
+
+def _response(member: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "messageVersion": "2.0",
+        "promptType": "ORCHESTRATION",
+        "orchestrationParsedResponse": member,
+    }
+
+
+def _called(calls: Calls, thinking: str) -> Parsed:
+    notes = tuple(calls.notes)
+    if not calls.code:
+        member = {"rationale": thinking, "responseDetails": calls.details()}
+        return Parsed(_response(member), "", notes)
+    member = {
+        "rationale": thinking,
+        "parsingErrorDetails": {"repromptResponse": calls.reprompt},
+    }
+    return Parsed(_response(member), calls.code, notes, calls.raw)
+
+
+def _finished(thinking: str, final: dict[str, Any], notes: tuple[str, ...]) -> Parsed:
+    details = {"invocationType": "FINISH", "agentFinalResponse": final}
+    return Parsed(_response({"rationale": thinking, "responseDetails": details}), "", notes)
+
+
+def _failed(thinking: str, code: str, notes: tuple[str, ...]) -> Parsed:
+    member = {
+        "rationale": thinking,
+        "parsingErrorDetails": {"repromptResponse": codes.NO_REPLY},
+    }
+    return Parsed(_response(member), code, notes)

@@ -1,0 +1,363 @@
+"""Reads a reply's text piece by piece, and tells at once what each piece is.
+
+The scanner is the one place that knows a reply's structure: the pieces that it tells while the
+text streams and the result at the end come from the same steps, so they cannot disagree. Every
+character is looked at a bounded number of times, however the text is cut into pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar, NamedTuple
+
+from orchestrator.parsers import tags
+from orchestrator.parsers.base import ANSWER, CALL, THINKING
+from orchestrator.parsers.tags import MAYBE_CALL, Rules, call_follows, rules_of
+
+__all__ = ["Invoke", "Piece", "Scanner"]
+
+_NOTHING: tuple[tuple[str, str], ...] = ()
+
+
+class Piece(NamedTuple):
+    """A piece of the reply's text and what it was taken for.
+
+    Attributes:
+        kind: `outside`, `thinking`, `answer`, `source`, `call`, `ignored` or `tag`.
+        start: Its first character in the whole text.
+        end: One past its last character.
+    """
+
+    kind: str
+    start: int
+    end: int
+
+
+class Invoke:
+    """One `<invoke>` of a reply: its opening tag, and where its body lies in the text."""
+
+    __slots__ = ("end", "start", "tag")
+
+    def __init__(self, tag: str, start: int, end: int) -> None:
+        self.tag = tag
+        self.start = start
+        self.end = end
+
+
+class Scanner:
+    """Reads one reply.
+
+    Attributes:
+        verdict: `ANSWER` or `CALL`, whichever the last structural tag said; empty without one.
+        start: Where the text begins that the verdict is about; thinking lies before it.
+        invokes: The calls, when the verdict is `CALL`.
+        said: The answer's pieces, as they were told.
+        parts: Parts of the answer with sources: index of its first piece in `said`, source ids.
+        pieces: What each piece of the text was taken for; complete after `close`.
+        unclosed: Where thinking began that was never closed, else -1.
+    """
+
+    __slots__ = (
+        "_end",
+        "_fed",
+        "_flows",
+        "_from",
+        "_held",
+        "_lead",
+        "_rules",
+        "_source",
+        "_spaces",
+        "_states",
+        "_told",
+        "invokes",
+        "notes",
+        "parts",
+        "pieces",
+        "said",
+        "start",
+        "unclosed",
+        "verdict",
+    )
+
+    def __init__(self, stage: str) -> None:
+        self._states = rules_of(stage)
+        self._rules: Rules = self._states[tags.OUTSIDE]
+        self._fed: list[str] = []
+        self._held = ""
+        self._end = 0
+        self._from = 0
+        self._flows = False
+        self._spaces: list[str] = []
+        self._lead: str | None = ""
+        self._source: list[str] | None = None
+        self._told: list[tuple[str, str]] = []
+        self.verdict = ""
+        self.start = 0
+        self.invokes: list[Invoke] = []
+        self.said: list[str] = []
+        self.parts: list[tuple[int, list[str]]] = []
+        self.pieces: list[Piece] = []
+        self.unclosed = -1
+        self.notes: list[str] = []
+
+    def feed(self, text: str) -> Sequence[tuple[str, str]]:
+        """Takes the next piece; see `orchestrator.parsers.base.Parser.feed`."""
+        if not text:
+            return _NOTHING
+        self._fed.append(text)
+        self._end += len(text)
+        if "<" in text or self._held:
+            return self._scan(text)
+        kind = self._rules.kind
+        if kind == ANSWER:
+            # In the midst of the answer nothing has to be looked for but its end.
+            if self._flows and not text[-1].isspace():
+                self.said.append(text)
+                return ((ANSWER, text),)
+            return self._scan(text)
+        if kind == THINKING or (kind == CALL and self._rules.state != tags.CDATA):
+            return ((kind, text),)
+        return self._scan(text) if kind == CALL or kind == "source" else _NOTHING
+
+    @property
+    def length(self) -> int:
+        """Characters that were read."""
+        return self._end
+
+    def close(self) -> str:
+        """Ends the text and returns it whole. A tag cut off at its end is dropped."""
+        self._close_invoke(self._end)
+        self._mark(self._rules.kind, self._end - len(self._held))
+        if self._held:
+            self._mark("tag", self._end)
+            self._held = ""
+        return "".join(self._fed)
+
+    def _scan(self, text: str) -> Sequence[tuple[str, str]]:
+        text = self._held + text
+        base = self._end - len(text)
+        told: list[tuple[str, str]] = []
+        self._told = told
+        taken = position = 0
+        while True:
+            rules = self._rules
+            found = rules.pattern.search(text, position)
+            if found is None:
+                cut = rules.held_from(text, position)
+                break
+            start, position = found.span()
+            step = rules.steps[rules.key_of(found)]
+            if step is MAYBE_CALL:
+                follows = call_follows(text, position)
+                if follows is None:
+                    cut = start
+                    break
+                if not follows:
+                    continue
+                step = "calls"
+            if start > taken:
+                self._take(text[taken:start])
+            self._tag(step, base + start, base + position, found[0])
+            taken = position
+        self._held = text[cut:]
+        if cut > taken:
+            self._take(text[taken:cut])
+        return told
+
+    def _take(self, text: str) -> None:
+        kind = self._rules.kind
+        if kind == ANSWER:
+            self._say(text)
+        elif kind == THINKING or kind == CALL:
+            self._told.append((kind, text))
+        elif self._source is not None:
+            self._source.append(text)
+
+    def _say(self, text: str) -> None:
+        # White space is held back until it is known to be inside the answer.
+        body = text.rstrip()
+        if self._lead is not None:
+            body = body.lstrip()
+            if not body:
+                return
+            told, self._lead = self._lead + body, None
+        elif not body:
+            self._spaces.append(text)
+            self._flows = False
+            return
+        elif self._spaces:
+            told = "".join(self._spaces) + body
+            self._spaces.clear()
+        else:
+            told = body
+        self._flows = text.endswith(body)
+        if not self._flows:
+            self._spaces.append(text[len(text.rstrip()) :])
+        self.said.append(told)
+        self._told.append((ANSWER, told))
+
+    def _mark(self, kind: str, end: int) -> None:
+        if end > self._from:
+            self.pieces.append(Piece(kind, self._from, end))
+            self._from = end
+
+    def _tag(self, step: str, start: int, end: int, tag: str) -> None:
+        rules = self._rules
+        stray = step == "thought" and rules.state == tags.OUTSIDE
+        # Thinking that began in a prefill has only its closing tag.
+        self._mark(THINKING if stray else rules.kind, start)
+        self._STEPS[step](self, start, end, tag)
+        self._mark("tag", end)
+        if self._rules.kind == CALL or step == "calls_end":
+            self._told.append((CALL, tag))
+
+    def _enter(self, state: str) -> None:
+        self._rules = self._states[state]
+
+    def _think(self, start: int, end: int, tag: str) -> None:
+        self.unclosed = end
+        self._enter(tags.THINKING)
+
+    def _thought(self, start: int, end: int, tag: str) -> None:
+        self.unclosed = -1
+        self._enter(tags.OUTSIDE)
+
+    def _answer(self, start: int, end: int, tag: str) -> None:
+        if self.verdict == CALL:
+            self._close_invoke(start)
+            self.invokes.clear()
+            self.notes.append("an answer follows the calls: they are not carried out")
+        self._begin(ANSWER, start)
+        self._enter(tags.ANSWER)
+
+    def _again(self, start: int, end: int, tag: str) -> None:
+        self.notes.append(f"a second {tag} inside the answer was dropped")
+
+    def _stray_close(self, start: int, end: int, tag: str) -> None:
+        if any(piece.kind == "outside" for piece in self.pieces):
+            self._enter(tags.DONE)
+
+    def _close(self, start: int, end: int, tag: str) -> None:
+        self._end_source()
+        self._enter(tags.DONE)
+
+    def _part(self, start: int, end: int, tag: str) -> None:
+        if self.verdict != ANSWER:
+            self._answer(start, end, tag)
+        self._end_source()
+        self._new_part()
+        self._segment(start, end, tag)
+
+    def _part_end(self, start: int, end: int, tag: str) -> None:
+        self._part(start, end, tag)
+
+    def _new_part(self) -> None:
+        if not self.parts:
+            self.parts.append((0, []))
+        if len(self.said) > self.parts[-1][0] or self.parts[-1][1]:
+            self.parts.append((len(self.said), []))
+
+    def _segment(self, start: int, end: int, tag: str) -> None:
+        self._break(" ")
+        self._enter(tags.PARTS)
+
+    def _break(self, space: str) -> None:
+        # The pieces on both sides of a tag are set apart, and the space beside it is dropped.
+        self._spaces.clear()
+        self._flows = False
+        self._lead = space if self.said else ""
+
+    def _sources(self, start: int, end: int, tag: str) -> None:
+        if not self.parts:
+            self.parts.append((0, []))
+        self._source = []
+        self._enter(tags.SOURCES)
+
+    def _next_source(self, start: int, end: int, tag: str) -> None:
+        self._end_source()
+        self._source = []
+
+    def _end_source(self) -> None:
+        name = "".join(self._source or ()).strip()
+        self._source = None
+        if name:
+            self.parts[-1][1].append(name)
+
+    def _sources_end(self, start: int, end: int, tag: str) -> None:
+        self._end_source()
+        self._segment(start, end, tag)
+
+    def _calls(self, start: int, end: int, tag: str) -> None:
+        if self.verdict == ANSWER:
+            self.notes.append("calls follow the answer: they are carried out")
+        if self.verdict != CALL:
+            self._begin(CALL, start)
+        self._enter(tags.CALLS)
+
+    def _invoke(self, start: int, end: int, tag: str) -> None:
+        if self.verdict != CALL:
+            self._begin(CALL, start)
+            self.notes.append("calls without <function_calls>")
+        self._close_invoke(start)
+        self.invokes.append(Invoke(tag, end, -1))
+        self._enter(tags.INVOKE)
+
+    def _close_invoke(self, end: int) -> None:
+        if self.invokes and self.invokes[-1].end < 0:
+            self.invokes[-1].end = end
+
+    def _invoke_end(self, start: int, end: int, tag: str) -> None:
+        self._close_invoke(start)
+        self._enter(tags.CALLS)
+
+    def _calls_end(self, start: int, end: int, tag: str) -> None:
+        self._close_invoke(start)
+        self._enter(tags.OUTSIDE)
+
+    def _results(self, start: int, end: int, tag: str) -> None:
+        if self.verdict == CALL:
+            self._close_invoke(start)
+            self.notes.append("the model wrote results of its own calls: they are ignored")
+            self._enter(tags.CUT)
+
+    def _values(self, start: int, end: int, tag: str) -> None:
+        self._enter(tags.VALUES)
+
+    def _values_end(self, start: int, end: int, tag: str) -> None:
+        self._enter(tags.INVOKE)
+
+    def _cdata(self, start: int, end: int, tag: str) -> None:
+        self._enter(tags.CDATA)
+
+    def _cdata_end(self, start: int, end: int, tag: str) -> None:
+        self._enter(tags.VALUES)
+
+    def _begin(self, verdict: str, start: int) -> None:
+        if verdict == ANSWER and self.said:
+            self._break("\n")
+        self.verdict = verdict
+        self.start = start
+
+    _STEPS: ClassVar[dict[str, Callable[[Scanner, int, int, str], None]]] = {
+        "again": _again,
+        "answer": _answer,
+        "calls": _calls,
+        "calls_end": _calls_end,
+        "cdata": _cdata,
+        "cdata_end": _cdata_end,
+        "close": _close,
+        "invoke": _invoke,
+        "invoke_end": _invoke_end,
+        "part": _part,
+        "part_end": _part_end,
+        "results": _results,
+        "segment": _segment,
+        "source": _next_source,
+        "sources": _sources,
+        "sources_end": _sources_end,
+        "stray_close": _stray_close,
+        "think": _think,
+        "thought": _thought,
+        "values": _values,
+        "values_end": _values_end,
+    }

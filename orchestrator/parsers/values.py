@@ -1,0 +1,211 @@
+"""The parameters of an XML call: from markup to values, without ever expanding anything.
+
+A value is text. Markup inside a value stays text as it is (a nested `<item>` list, JSON, HTML);
+only the five XML entities, character references and CDATA sections are decoded, by an XML parser
+that refuses document types. What is no XML (a bare `&` or `<`) is taken literally.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+__all__ = ["read_invoke"]
+
+_MOST_XML = 65_536
+"""Longest value that an XML parser gets to see; a longer one is decoded by hand."""
+_MOST_TAGS = 512
+"""Most `<` in such a value, which bounds its depth."""
+_MOST_UNCLOSED = 8
+"""Elements without an end tag, after which the call counts as unreadable."""
+
+_FLAGS = re.IGNORECASE | re.ASCII
+_NAME = re.compile(
+    r"<tool_name(?:[ \t\r\n][^<>]{0,256})?>([^<]*)(?:</tool_name[ \t\r\n]*>)?", _FLAGS
+)
+_NAME_ATTRIBUTE = re.compile(r"""[ \t\r\n]name\s{0,8}=\s{0,8}["']([^"'<>]*)["']""", _FLAGS)
+_PARAMETERS = re.compile(r"<parameters(?:[ \t\r\n][^<>]{0,256})?>", _FLAGS)
+_NO_PARAMETERS = re.compile(r"<parameters[ \t\r\n]{0,8}/>", _FLAGS)
+_PARAMETERS_END = "</parameters>"
+_ELEMENT = re.compile(r"<([^\s<>/!?&]{1,256})((?:\s[^<>]{0,256})?)(/?)>")
+_DECLARATION = re.compile(r"<!(?:DOCTYPE|ENTITY)", _FLAGS)
+_ENTITY = re.compile(r"&(lt|gt|amp|quot|apos);")
+_ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
+
+
+def read_invoke(tag: str, body: str) -> tuple[str, dict[str, Any] | None, list[str]]:
+    """Reads one call.
+
+    Args:
+        tag: The tag that opened it: `<invoke>`, `<invoke name="...">` or `<__function=...>`.
+        body: What stands between it and its end.
+
+    Returns:
+        The tool name (empty when there is none), the values by parameter name (`None` when they
+        cannot be read) and notes. Values are `str`, or what JSON holds where the parameters were
+        written as one JSON object.
+    """
+    notes: list[str] = []
+    name, rest = _tool_name(tag, body)
+    if name and "<" not in rest:
+        return name, _bare(rest, notes), notes
+    opened = _PARAMETERS.search(rest)
+    if opened is None:
+        return name, _elements(_NO_PARAMETERS.sub("", rest), notes), notes
+    outside, inner = rest[: opened.start()], rest[opened.end() :]
+    end = inner.rfind(_PARAMETERS_END)
+    if end >= 0:
+        outside += inner[end + len(_PARAMETERS_END) :]
+        inner = inner[:end]
+    if _DECLARATION.search(outside):
+        return name, None, ["a document type is not allowed in a call"]
+    return name, _elements(inner, notes), notes
+
+
+def _tool_name(tag: str, body: str) -> tuple[str, str]:
+    # The name, and what of the body may hold parameters.
+    if tag[:3] == "<__":
+        return tag[1:-1].partition("=")[2].partition(" ")[0].strip(" \"'"), body
+    found = _NAME.search(body)
+    if found is not None:
+        return decode(found[1]), body[: found.start()] + body[found.end() :]
+    attribute = _NAME_ATTRIBUTE.search(tag)
+    return (decode(attribute[1]) if attribute else ""), body
+
+
+def _bare(text: str, notes: list[str]) -> dict[str, Any] | None:
+    # Parameters without any element: none, or one JSON object.
+    text = text.strip()
+    if not text:
+        return {}
+    if text[0] == "{":
+        value = _json(text)
+        if isinstance(value, dict):
+            notes.append("parameters were written as JSON")
+            return value
+    notes.append("text between the parameters was ignored")
+    return {}
+
+
+def _elements(text: str, notes: list[str]) -> dict[str, Any] | None:
+    found = _ELEMENT.search(text)
+    if found is None or text.lstrip()[:1] == "{":
+        value = _bare(text, notes) if not _DECLARATION.search(text) else None
+        if found is None or value:
+            return value
+    reader = _Elements(text)
+    position = 0
+    values: dict[str, Any] = {}
+    while found is not None:
+        if not reader.between(position, found.start()):
+            notes.append("a document type is not allowed in a call")
+            return None
+        key, tag = _key(found)
+        if found[3]:
+            raw, position = "", found.end()
+        else:
+            raw, position = reader.value(tag, found.end())
+        if reader.unclosed > _MOST_UNCLOSED:
+            return None
+        if key in values:
+            notes.append(f"the parameter {key!r} is given twice: the last one counts")
+        values[key] = decode(raw)
+        found = _ELEMENT.search(text, position)
+    if not reader.between(position, len(text)):
+        return None
+    return values
+
+
+def _key(found: re.Match[str]) -> tuple[str, str]:
+    # The parameter's name, and the name of the element that holds it.
+    tag = found[1]
+    if tag.startswith("__parameter="):
+        return tag[12:], "__parameter"
+    attribute = _NAME_ATTRIBUTE.search(found[2]) if tag == "parameter" else None
+    return (attribute[1] if attribute else tag), tag
+
+
+class _Elements:
+    """Finds the ends of elements, looking at every character a bounded number of times."""
+
+    __slots__ = ("_nested", "_text", "unclosed")
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._nested = True
+        self.unclosed = 0
+
+    def between(self, start: int, end: int) -> bool:
+        """Whether the text between two elements is harmless."""
+        return "<!" not in self._text[start:end] or not _DECLARATION.search(self._text, start, end)
+
+    def value(self, tag: str, start: int) -> tuple[str, int]:
+        """The text of the element that was opened before `start`, and where the next may begin."""
+        text, close = self._text, f"</{tag}>"
+        end = text.find(close, self._after_cdata(start))
+        if end < 0:
+            return self._unclosed(start)
+        if self._nested and text.find(f"<{tag}>", start, end) >= 0:
+            end = self._outer_end(tag, start, end)
+        return text[start:end], end + len(close)
+
+    def _after_cdata(self, start: int) -> int:
+        if not self._text[start : start + 64].lstrip().startswith("<![CDATA["):
+            return start
+        return max(self._text.find("]]>", start), start)
+
+    def _outer_end(self, tag: str, start: int, first: int) -> int:
+        opening, close = f"<{tag}>", f"</{tag}>"
+        end = first
+        open_ones = self._text.count(opening, start, end)
+        while open_ones:
+            following = self._text.find(close, end + len(close))
+            if following < 0:
+                self._nested = False
+                return first
+            open_ones += self._text.count(opening, end, following) - 1
+            end = following
+        return end
+
+    def _unclosed(self, start: int) -> tuple[str, int]:
+        # Up to whatever end tag comes first, or to the end of the text.
+        self.unclosed += 1
+        text = self._text
+        end = text.find("</", start)
+        if end < 0:
+            return text[start:], len(text)
+        after = text.find(">", end)
+        return text[start:end], after + 1 if after >= 0 else len(text)
+
+
+def decode(raw: str) -> str:
+    """The text of a value: trimmed, entities and CDATA sections decoded, nested markup kept."""
+    raw = raw.strip()
+    if "<" not in raw and "&" not in raw:
+        return raw
+    if raw[0] in "[{" and _json(raw) is not None:
+        return raw
+    if len(raw) <= _MOST_XML and raw.count("<") <= _MOST_TAGS:
+        text = _xml_text(raw)
+        if text is not None:
+            return text
+    return _ENTITY.sub(lambda found: _ENTITIES[found[1]], raw)
+
+
+def _xml_text(raw: str) -> str | None:
+    # The text when `raw` is well formed; nested elements stay as they are written.
+    from defusedxml.ElementTree import fromstring
+
+    try:
+        element = fromstring(f"<v>{raw}</v>", forbid_dtd=True)
+    except (ValueError, SyntaxError):  # what defusedxml forbids, and what is no XML
+        return None
+    return raw if len(element) else element.text or ""
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
