@@ -6,7 +6,6 @@ A *call* is what a model asked for, after validation. An *executor* carries a ca
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
@@ -17,6 +16,8 @@ _LONGEST_NAME = 64  # (Bedrock: `ToolName` of Converse)
 
 
 def _shortened(name: str) -> str:
+    import hashlib
+
     digest = hashlib.sha256(name.encode()).hexdigest()[:8]
     return f"{name[: _LONGEST_NAME - 9]}_{digest}"
 

@@ -98,7 +98,7 @@ def _integer(value: Any) -> int:
 
 def _number(value: Any) -> int | float:
     if type(value) is int or (type(value) is float and math.isfinite(value)):
-        return value  # type: ignore[no-any-return]
+        return value
     if isinstance(value, str):
         if found := _INTEGER.fullmatch(value):
             return int(found[1]) if "." not in value else float(value)

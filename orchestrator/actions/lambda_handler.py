@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ast
-import asyncio
 import inspect
 import time
-import uuid
 import weakref
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -16,7 +13,7 @@ from typing import Any
 from orchestrator.actions.base import ActionResult, Call, CallContext, Operation
 from orchestrator.actions.environment import Variables
 from orchestrator.actions.handlers import HandlerModule
-from orchestrator.actions.names import did_you_mean
+from orchestrator.actions.python import wait_for
 from orchestrator.actions.response import read_response
 from orchestrator.actions.results import failed
 from orchestrator.actions.wire import lambda_event
@@ -84,7 +81,9 @@ class LambdaHandler:
         """
         self.file = _confined(path, root)
         self.function = function
-        _check_function(self.file, function)
+        from orchestrator.actions.source import check_function
+
+        check_function(self.file, function)
         self._variables = Variables(_environment(environment)) if environment else None
         self._module = HandlerModule(self.file)
         self._folder = str(self.file.parent)
@@ -99,6 +98,8 @@ class LambdaHandler:
         Raises:
             DependencyFailed: The handler raised; the message has the exception's type and place.
         """
+        import uuid
+
         operation = call.operation
         event = lambda_event(call, context)
         about = LambdaContext(
@@ -108,7 +109,7 @@ class LambdaHandler:
             try:
                 returned = self._function(operation)(event, about)
                 if inspect.isawaitable(returned):
-                    returned = asyncio.run(_awaited(returned))
+                    returned = wait_for(returned)
             except DependencyFailed:
                 raise
             except (Exception, SystemExit) as error:
@@ -133,10 +134,6 @@ class LambdaHandler:
                 place = f"{Path(file).relative_to(self._folder)}:{trace.tb_lineno}"
             trace = trace.tb_next
         return place
-
-
-async def _awaited(awaitable: Any) -> Any:
-    return await awaitable
 
 
 def _confined(path: str | Path, root: str | Path | None) -> Path:
@@ -166,40 +163,3 @@ def _environment(environment: Mapping[str, str]) -> Mapping[str, str]:
                 f"value, not {type(value).__name__}; quote it"
             )
     return environment
-
-
-def _check_function(file: Path, function: str) -> None:
-    """Checks, without running it, that the file has the function."""
-    try:
-        tree = ast.parse(file.read_bytes(), str(file))
-    except SyntaxError as error:
-        raise DefinitionError(
-            f"the handler has a syntax error: {error.msg}",
-            file=file,
-            line=error.lineno,
-            column=error.offset,
-        ) from error
-    except (OSError, ValueError) as error:
-        raise DefinitionError(f"the handler cannot be read: {error}", file=file) from error
-    names = _bound_names(tree)
-    if function not in names and "*" not in names:
-        raise DefinitionError(
-            f"there is no function {function!r}{did_you_mean(function, names)}", file=file
-        )
-
-
-def _bound_names(tree: ast.Module) -> set[str]:
-    """Names that the module binds outside its functions and classes."""
-    names: set[str] = set()
-    todo: list[ast.AST] = list(tree.body)
-    while todo:
-        node = todo.pop()
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names.add(node.name)
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            names.update((one.asname or one.name).partition(".")[0] for one in node.names)
-        else:
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                names.add(node.id)
-            todo.extend(ast.iter_child_nodes(node))
-    return names

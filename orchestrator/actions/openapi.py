@@ -15,7 +15,7 @@ from orchestrator.actions.base import Operation, Parameter
 from orchestrator.actions.documents import Document
 from orchestrator.actions.functions import object_schema, read_confirmation
 from orchestrator.actions.names import check_text, did_you_mean, slug
-from orchestrator.actions.schemas import SchemaReader, Where
+from orchestrator.actions.schemas import SchemaReader, Where, kind_of
 from orchestrator.errors import DefinitionError
 
 __all__ = ["api_operations"]
@@ -271,11 +271,3 @@ class _Reader:
             return check_text(text, what)
         except DefinitionError as error:
             raise self._fail(error.reason, where) from None
-
-
-def kind_of(schema: Mapping[str, Any]) -> str:
-    """The one of Bedrock's types that describes `schema` best."""
-    kind = schema.get("type")
-    if kind is None:
-        kind = next((one["type"] for one in schema.get("anyOf", ()) if "type" in one), "string")
-    return str(kind)

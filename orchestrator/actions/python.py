@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import inspect
 import types
 import typing
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import update_wrapper
 from pathlib import Path
@@ -18,12 +16,11 @@ from orchestrator.actions.base import ActionResult, Call, CallContext, Operation
 from orchestrator.actions.docstrings import read_docstring
 from orchestrator.actions.functions import object_schema
 from orchestrator.actions.names import check_name, check_text
-from orchestrator.actions.openapi import kind_of
 from orchestrator.actions.results import as_text, failed
-from orchestrator.actions.schemas import SchemaReader, Where
+from orchestrator.actions.schemas import SchemaReader, Where, kind_of
 from orchestrator.errors import DefinitionError, DependencyFailed
 
-__all__ = ["Action", "PythonExecutor", "Reprompt", "action", "python_group"]
+__all__ = ["Action", "PythonExecutor", "Reprompt", "action", "python_group", "wait_for"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -181,7 +178,7 @@ class PythonExecutor:
         try:
             returned = compiled.function(**compiled.arguments(call, context))
             if compiled.is_async:
-                returned = _wait_for(returned)
+                returned = wait_for(returned)
         except Exception as error:
             return _raised(call.operation, error)
         return _result(call.operation, returned)
@@ -198,6 +195,8 @@ class AsyncPythonExecutor(PythonExecutor):
         """
         compiled = self._actions[call.operation.name]
         if not compiled.is_async:
+            import asyncio
+
             return await asyncio.to_thread(self.call, call, context)
         try:
             returned = await compiled.function(**compiled.arguments(call, context))
@@ -206,8 +205,10 @@ class AsyncPythonExecutor(PythonExecutor):
         return _result(call.operation, returned)
 
 
-def _wait_for(awaitable: Awaitable[Any]) -> Any:
+def wait_for(awaitable: Awaitable[Any]) -> Any:
     """The awaitable's result, from synchronous code."""
+    import asyncio
+    from concurrent.futures import ThreadPoolExecutor
 
     async def wait() -> Any:
         return await awaitable

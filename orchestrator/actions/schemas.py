@@ -12,7 +12,7 @@ from typing import Any
 from orchestrator.actions.names import check_text, did_you_mean
 from orchestrator.errors import DefinitionError
 
-__all__ = ["TYPES", "SchemaReader", "Where"]
+__all__ = ["TYPES", "SchemaReader", "Where", "kind_of"]
 
 Where = tuple[str | int, ...]
 """A place in a document: the keys that lead to it."""
@@ -89,7 +89,9 @@ class SchemaReader:
         if self._resolver is None:
             from referencing import Registry, Resource, Specification
 
-            resource = Resource(self._document, specification=Specification.OPAQUE)
+            resource = Resource.from_contents(
+                self._document, default_specification=Specification.OPAQUE
+            )
             self._resolver = Registry().with_resource("", resource).resolver()
         return self._resolver
 
@@ -246,3 +248,11 @@ def _bounds(out: dict[str, Any]) -> dict[str, Any]:
             if exclusive and side.lower() in out:
                 out[f"exclusive{side}"] = out.pop(side.lower())
     return out
+
+
+def kind_of(schema: Mapping[str, Any]) -> str:
+    """The one of Bedrock's types that describes `schema` best."""
+    kind = schema.get("type")
+    if kind is None:
+        kind = next((one["type"] for one in schema.get("anyOf", ()) if "type" in one), "string")
+    return str(kind)
