@@ -93,13 +93,15 @@ class Catalog:
                 return found
         return None
 
-    def not_found(self, written: str, protocol: str = "tool_use") -> str:
+    def unknown(self, written: str, protocol: str = "") -> str:
         """What the model is told when it called something that does not exist.
 
         Args:
             written: The tool's name as the model wrote it.
-            protocol: The dialect's protocol, for names in its grammar.
+            protocol: The dialect's protocol, for suggestions in its grammar; by default, the
+                grammar of what was written.
         """
+        protocol = protocol or ("xml" if "::" in written else "tool_use")
         known = [_name(operation, protocol) for operation in self.operations]
         close = difflib.get_close_matches(written, known, n=3, cutoff=0.5)
         advice = f" Did you mean {' or '.join(close)}?" if close else ""

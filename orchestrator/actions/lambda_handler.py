@@ -86,7 +86,7 @@ class LambdaHandler:
         check_function(self.file, function)
         self._variables = Variables(_environment(environment)) if environment else None
         self._module = HandlerModule(self.file)
-        self._folder = str(self.file.parent)
+        self._folder = self.file.parent
         weakref.finalize(self, self._module.unload)
 
     def __repr__(self) -> str:
@@ -129,9 +129,9 @@ class LambdaHandler:
         """`file:line` of the innermost frame in the handler's own files."""
         trace, place = error.__traceback__, ""
         while trace is not None:
-            file = trace.tb_frame.f_code.co_filename
-            if file.startswith(self._folder):
-                place = f"{Path(file).relative_to(self._folder)}:{trace.tb_lineno}"
+            file = Path(trace.tb_frame.f_code.co_filename)
+            if file.is_relative_to(self._folder):
+                place = f"{file.relative_to(self._folder)}:{trace.tb_lineno}"
             trace = trace.tb_next
         return place
 

@@ -28,6 +28,14 @@ def read_response(returned: object, operation: Operation) -> ActionResult:
         returned: Anything; Bedrock's response object in the best case.
         operation: The operation that was called.
     """
+    try:
+        return _read(returned, operation)
+    except Exception as error:  # classes of the handler's own may raise anything when looked at
+        note = f"the response could not be read ({type(error).__name__})"
+        return ActionResult(_repr(returned), notes=(note,))
+
+
+def _read(returned: object, operation: Operation) -> ActionResult:
     notes: list[str] = []
     envelope = _envelope(returned, notes)
     if envelope is None:
@@ -180,11 +188,7 @@ def _attributes(envelope: Mapping[str, Any], key: str, notes: list[str]) -> dict
     if all(type(k) is str and type(v) is str for k, v in given.items()):
         return dict(given)
     notes.append(f"`{key}` has values that are not texts; made into texts")
-    try:
-        return {str(k): value_text(v) for k, v in given.items() if v is not None}
-    except Exception:  # values of the handler's own classes may raise anything here
-        notes.append(f"`{key}` cannot be made into texts; ignored")
-        return None
+    return {str(k): value_text(v) for k, v in given.items() if v is not None}
 
 
 def _status(response: Mapping[str, Any], notes: list[str]) -> int | None:

@@ -9,6 +9,7 @@ import decimal
 import enum
 import json
 from collections.abc import Mapping, Set
+from functools import cache
 from typing import Any
 
 from orchestrator.actions.base import ActionResult, Call, CallContext, Executor, Operation
@@ -33,7 +34,12 @@ def as_text(value: object) -> str:
         return value
     if value is None:
         return ""
-    return json.dumps(value, ensure_ascii=False, default=_plain)
+    return _encoder().encode(value)
+
+
+@cache
+def _encoder() -> json.JSONEncoder:
+    return json.JSONEncoder(ensure_ascii=False, default=_plain)
 
 
 def _plain(value: Any) -> Any:

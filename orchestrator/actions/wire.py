@@ -9,12 +9,14 @@ from orchestrator.actions.base import Call, CallContext
 
 __all__ = ["call_parameters", "lambda_event", "value_text"]
 
+_encode = json.JSONEncoder(ensure_ascii=False, default=str).encode
+
 
 def value_text(value: Any) -> str:
     """A value as Bedrock writes it: always a text; JSON for lists and objects, `true`, `false`."""
     if isinstance(value, str):
         return value
-    return json.dumps(value, ensure_ascii=False, default=str)
+    return _encode(value)
 
 
 def call_parameters(call: Call) -> tuple[list[dict[str, str]], dict[str, Any] | None]:
