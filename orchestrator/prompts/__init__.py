@@ -1,0 +1,32 @@
+"""Templates: their text compiled once, filled per turn, and the dialects they are written in.
+
+```python
+dialect = load_dialect(dialect_for(model_id))
+stage = dialect.stages["ORCHESTRATION"]
+template = compile_template(stage.template, stage="ORCHESTRATION", dialect=dialect)
+bound = template.bind({"instruction": "...", "question": "..."}, history)
+bound.system, bound.messages(scratchpad)
+```
+"""
+
+from orchestrator.prompts.compiler import compile_template
+from orchestrator.prompts.dialect import Dialect, StageDefaults, dialect_for, load_dialect
+from orchestrator.prompts.leaf import Use
+from orchestrator.prompts.lint import lint_template
+from orchestrator.prompts.placeholders import PLACEHOLDERS, STAGES, Placeholder
+from orchestrator.prompts.template import Bound, Template
+
+__all__ = [
+    "PLACEHOLDERS",
+    "STAGES",
+    "Bound",
+    "Dialect",
+    "Placeholder",
+    "StageDefaults",
+    "Template",
+    "Use",
+    "compile_template",
+    "dialect_for",
+    "lint_template",
+    "load_dialect",
+]

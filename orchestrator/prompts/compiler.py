@@ -1,0 +1,266 @@
+"""Compiles a template's text: finds its shape, its messages, its leaves and what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Literal
+
+from orchestrator.diagnostics import Diagnostic
+from orchestrator.errors import TemplateError
+from orchestrator.prompts.jsonbody import Body, Node, line_column, parse, source_offsets
+from orchestrator.prompts.leaf import Leaf, Use
+from orchestrator.prompts.lint import inspect
+from orchestrator.prompts.placeholders import (
+    KNOWLEDGE_BASE_RESPONSE_GENERATION,
+    ORCHESTRATION,
+    PRE_PROCESSING,
+    ROUTING_CLASSIFIER,
+    STAGES,
+)
+from orchestrator.prompts.template import HISTORY, SCRATCHPAD, Slot, Template
+
+if TYPE_CHECKING:
+    from orchestrator.prompts.dialect import Dialect
+
+__all__ = ["MAX_TEMPLATE_CHARS", "compile_template"]
+
+MAX_TEMPLATE_CHARS = 100_000
+"""Bedrock's limit for `basePromptTemplate`."""
+
+_RAW_TEXT_STAGES = (KNOWLEDGE_BASE_RESPONSE_GENERATION, ROUTING_CLASSIFIER)
+_HISTORY_STAGES = (ORCHESTRATION, PRE_PROCESSING)
+_BODY = '{"system": "...", "messages": [{"role": "user", "content": "..."}]}'
+_SILENT_MEMBERS = ("system", "messages", "anthropic_version", "schemaVersion")
+
+
+def compile_template(
+    text: str, *, stage: str, dialect: Dialect, source: str | None = None, strict: bool = False
+) -> Template:
+    """Compiles a template.
+
+    Args:
+        text: The template. A text that begins with `{` is a JSON body: `system` and `messages` as
+            Anthropic's Messages or Converse write them. Anything else is raw text.
+        stage: The prompt type, such as `ORCHESTRATION`.
+        dialect: What the model understands.
+        source: The file it came from, for messages.
+        strict: Refuse what Bedrock's API may refuse: raw line breaks inside JSON strings.
+
+    Raises:
+        TemplateError: The template is broken, with the line and column.
+    """
+    if stage not in STAGES:
+        raise TemplateError(f"unknown stage {stage!r}; use one of {', '.join(STAGES)}", file=source)
+    if not text.strip() or len(text) > MAX_TEMPLATE_CHARS:
+        limit = f"1 to {MAX_TEMPLATE_CHARS:,}"
+        raise TemplateError(
+            f"the {stage} template has {len(text):,} characters; a template has {limit}",
+            file=source,
+        )
+    compiler = _Compiler(text, stage, dialect, source)
+    if text.lstrip().startswith("{"):
+        return compiler.messages(parse(text, strict=strict, source=source))
+    return compiler.raw_text()
+
+
+class _Compiler:
+    def __init__(self, text: str, stage: str, dialect: Dialect, source: str | None) -> None:
+        self.text, self.stage, self.dialect, self.source = text, stage, dialect, source
+        self.uses: list[Use] = []
+        self.found: list[Diagnostic] = []
+
+    def messages(self, body: Body) -> Template:
+        members: dict[str, Node] = body.root.value
+        if "messages" not in members:
+            raise self.error(body.root, f"no 'messages'; the body is {_BODY}")
+        self._note_body(body)
+        system = self._system(members["system"]) if "system" in members else None
+        if system and SCRATCHPAD in system.names:
+            message = "$agent_scratchpad$ in 'system'; make it the content of an assistant message"
+            raise self.error(members["system"], message)
+        items = self._list(members["messages"], "'messages'")
+        if not items:
+            raise self.error(
+                members["messages"], "'messages' is empty; it needs the user's message"
+            )
+        slots = [self._slot(item) for item in items]
+        return self._template("messages", system, self._with_history(system, slots))
+
+    def raw_text(self) -> Template:
+        self._refuse_raw_text()
+        leaf = Leaf(self.text, self.stage, self.dialect.protocol)
+        self._record(leaf, [use.offset for use in leaf.uses])
+        query_apart = (
+            self.stage == KNOWLEDGE_BASE_RESPONSE_GENERATION
+            and self.dialect.protocol != "text"
+            and "query" not in leaf.names
+        )
+        if query_apart:  # as in recordings: the template is the system text, the query the message
+            query = Leaf("$query$", self.stage, self.dialect.protocol)
+            return self._template("text", leaf, [Slot("user", (query,))])
+        return self._template("text", None, [Slot("user", (leaf,))])
+
+    def _template(self, shape: str, system: Leaf | None, slots: list[Slot]) -> Template:
+        self.found += inspect(self.text, self.stage, self.uses, self.source)
+        return Template(
+            self.stage,
+            self.dialect,
+            system,
+            slots,
+            shape=shape,
+            source=self.source,
+            placeholders=tuple(self.uses),
+            diagnostics=tuple(self.found),
+        )
+
+    def _refuse_raw_text(self) -> None:
+        if self.dialect.protocol == "text" or self.stage in _RAW_TEXT_STAGES:
+            return
+        start = len(self.text) - len(self.text.lstrip())
+        line, column = line_column(self.text, start)
+        raise TemplateError(
+            f"the template for the {self.stage} prompt type has failed validation: Invalid JSON in "
+            f"the prompt: expected a JSON body {_BODY}, as the dialect {self.dialect.name!r} needs "
+            f"it, found {self.text[start : start + 24]!r}",
+            file=self.source,
+            line=line,
+            column=column,
+        )
+
+    def _system(self, node: Node) -> Leaf:
+        if node.kind == "string":
+            return self._leaf(node)
+        texts = [self._text_block(item) for item in self._list(node, "'system'")]
+        return _join([self._leaf(text) for text in texts], self.stage, self.dialect.protocol)
+
+    def _slot(self, node: Node) -> Slot:
+        members = self._object(node, "a message")
+        role = members.get("role")
+        if role is None or role.value not in ("user", "assistant"):
+            where = role or node
+            raise self.error(where, "a message's 'role' must be 'user' or 'assistant'")
+        if "content" not in members:
+            raise self.error(node, "a message needs 'content'")
+        content = members["content"]
+        if content.kind == "string":
+            texts = [content]
+        else:
+            texts = [self._text_block(item) for item in self._list(content, "'content'")]
+        leaves = tuple(self._leaf(text) for text in texts)
+        return _slot(str(role.value), tuple(leaf for leaf in leaves if leaf.text))
+
+    def _text_block(self, node: Node) -> Node:
+        members = self._object(node, "a content block")
+        text = members.get("text")
+        if text is None or text.kind != "string":
+            raise self.error(node, 'a template has text blocks only: {"text": "..."}')
+        return text
+
+    def _leaf(self, node: Node) -> Leaf:
+        leaf = Leaf(node.value, self.stage, self.dialect.protocol)
+        offsets = [use.offset for use in leaf.uses]
+        self._record(leaf, list(source_offsets(self.text, node, offsets)))
+        try:
+            leaf.text.encode()
+        except UnicodeEncodeError:
+            raise self.error(
+                node, "half of a surrogate pair (\\ud800 to \\udfff) in a text"
+            ) from None
+        return leaf
+
+    def _record(self, leaf: Leaf, offsets: Iterable[int]) -> None:
+        for use, offset in zip(leaf.uses, offsets, strict=True):
+            line, column = line_column(self.text, offset)
+            self.uses.append(use._replace(line=line, column=column))
+
+    def _with_history(self, system: Leaf | None, slots: list[Slot]) -> list[Slot]:
+        leaves = [leaf for slot in slots for leaf in slot.leaves] + ([system] if system else [])
+        placed = any(slot.anchor == HISTORY for slot in slots)
+        if placed or any(HISTORY in leaf.names for leaf in leaves):
+            return slots
+        if self.stage not in _HISTORY_STAGES:
+            return slots
+        asks = (
+            index
+            for index, slot in enumerate(slots)
+            if any("question" in leaf.names for leaf in slot.leaves)
+        )
+        at = next(asks, 0)
+        return [*slots[:at], Slot("", anchor=HISTORY), *slots[at:]]
+
+    def _note_body(self, body: Body) -> None:
+        if body.raw_controls:
+            count = len(body.raw_controls)
+            self._note(
+                "info",
+                "raw-line-breaks",
+                body.raw_controls[0],
+                f"{count} raw line breaks or control characters inside JSON strings",
+                "fine here; Bedrock's API may refuse them: write \\n",
+            )
+        for offset, name in body.repeated:
+            self._note(
+                "warning", "repeated-member", offset, f"{name!r} occurs twice; the last counts"
+            )
+        for name, node in body.root.value.items():
+            if name not in _SILENT_MEMBERS:
+                self._note(
+                    "warning",
+                    "ignored-member",
+                    node.start,
+                    f"{name!r} has no effect in a template",
+                    "inference settings belong into the stage's inferenceConfiguration",
+                )
+
+    def _note(
+        self,
+        severity: Literal["error", "warning", "info"],
+        code: str,
+        offset: int,
+        message: str,
+        suggestion: str = "",
+    ) -> None:
+        line, column = line_column(self.text, offset)
+        self.found.append(
+            Diagnostic(
+                severity=severity,
+                code=code,
+                message=message,
+                suggestion=suggestion,
+                file=self.source,
+                line=line,
+                column=column,
+            )
+        )
+
+    def _list(self, node: Node, what: str) -> list[Node]:
+        if node.kind != "array":
+            raise self.error(node, f"{what} must be a list, or a text where one is allowed")
+        items: list[Node] = node.value
+        return items
+
+    def _object(self, node: Node, what: str) -> dict[str, Node]:
+        if node.kind != "object":
+            raise self.error(node, f"{what} must be a JSON object")
+        members: dict[str, Node] = node.value
+        return members
+
+    def error(self, node: Node, message: str) -> TemplateError:
+        line, column = line_column(self.text, node.start)
+        return TemplateError(
+            f"the {self.stage} template: {message}", file=self.source, line=line, column=column
+        )
+
+
+def _slot(role: str, leaves: tuple[Leaf, ...]) -> Slot:
+    filled = [leaf for leaf in leaves if leaf.text.strip()]
+    if len(filled) == 1 and filled[0].only in (HISTORY, SCRATCHPAD):
+        return Slot(role, anchor=filled[0].only)
+    if leaves and not any(leaf.names for leaf in leaves):
+        fixed = Slot(role, leaves).message({})
+        return Slot(role, leaves, fixed=fixed)
+    return Slot(role, leaves)
+
+
+def _join(leaves: list[Leaf], stage: str, protocol: str) -> Leaf:
+    return Leaf("\n".join(leaf.text for leaf in leaves), stage, protocol)

@@ -1,0 +1,192 @@
+"""Reads a template's JSON body into nodes that know their place in the text.
+
+Published Bedrock templates are mostly not strict JSON: they have raw line breaks inside strings.
+Those are accepted (and counted) unless `strict` is set; everything else is an error with its line,
+its column and what was expected there. Time is linear in the text's length.
+"""
+
+from __future__ import annotations
+
+import json.decoder
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from orchestrator.errors import TemplateError
+
+__all__ = ["Node", "line_column", "parse", "source_offsets"]
+
+_MAX_DEPTH = 16
+_SPACE = re.compile(r"[ \t\r\n]*")
+_SCALAR = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null")
+_CONTROL = re.compile(r"[\x00-\x1f]")
+_ESCAPE = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u....|\\.", re.DOTALL)
+_scan_string = json.decoder.scanstring  # type: ignore[attr-defined]
+
+
+class Node(NamedTuple):
+    """A JSON value and where it stands.
+
+    Attributes:
+        kind: `object`, `array`, `string` or `scalar`.
+        value: A `dict` or `list` of nodes, the decoded text, or the number or word as written.
+        start: Offset of the value's first character; of a string, the one after its quote.
+        end: Offset after its last character; of a string, of its closing quote.
+    """
+
+    kind: str
+    value: Any
+    start: int
+    end: int
+
+
+class Body(NamedTuple):
+    """A parsed body.
+
+    Attributes:
+        root: The outermost value.
+        raw_controls: Offsets of raw control characters inside strings.
+        repeated: Offsets and names of members that an object has twice.
+    """
+
+    root: Node
+    raw_controls: tuple[int, ...]
+    repeated: tuple[tuple[int, str], ...]
+
+
+def line_column(text: str, offset: int) -> tuple[int, int]:
+    """Line and column, both from 1, of `offset` in `text`."""
+    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
+
+
+def parse(text: str, *, strict: bool = False, source: str | None = None) -> Body:
+    """Parses `text`.
+
+    Args:
+        text: The whole template.
+        strict: Refuse raw control characters inside strings, as JSON does.
+        source: The file, for errors.
+
+    Raises:
+        TemplateError: The text is not JSON; the message says what was expected, and where.
+    """
+    reader = _Reader(text, strict, source)
+    root = reader.value(reader.space(0), 0)
+    end = reader.space(root.end)
+    if end < len(text):
+        raise reader.error(end, "expected nothing after the closing brace", _QUOTES)
+    return Body(root, tuple(reader.controls), tuple(reader.repeated))
+
+
+def source_offsets(text: str, node: Node, offsets: list[int]) -> Iterator[int]:
+    """Where the characters at `offsets` (ascending) of a string node's value stand in `text`."""
+    escapes = _ESCAPE.finditer(text, node.start, node.end)
+    escape = next(escapes, None)
+    shift = node.start
+    for offset in offsets:
+        while escape is not None and escape.start() < offset + shift:
+            shift += len(escape[0]) - 1
+            escape = next(escapes, None)
+        yield offset + shift
+
+
+_QUOTES = 'a double quote inside a text is written \\"'
+
+
+class _Reader:
+    def __init__(self, text: str, strict: bool, source: str | None) -> None:
+        self.text, self.strict, self.source = text, strict, source
+        self.controls: list[int] = []
+        self.repeated: list[tuple[int, str]] = []
+
+    def error(self, offset: int, expected: str, hint: str = "") -> TemplateError:
+        found = repr(self.text[offset : offset + 12]) if offset < len(self.text) else "the end"
+        line, column = line_column(self.text, offset)
+        message = f"Invalid JSON in the prompt: {expected}, found {found}"
+        message += f" ({hint})" if hint else ""
+        return TemplateError(message, file=self.source, line=line, column=column)
+
+    def space(self, offset: int) -> int:
+        found = _SPACE.match(self.text, offset)
+        return found.end() if found else offset
+
+    def value(self, offset: int, depth: int) -> Node:
+        if depth > _MAX_DEPTH:
+            raise self.error(offset, f"expected at most {_MAX_DEPTH} levels of nesting")
+        first = self.text[offset : offset + 1]
+        if first == "{":
+            return self._object(offset, depth)
+        if first == "[":
+            return self._array(offset, depth)
+        if first == '"':
+            return self._string(offset)
+        if found := _SCALAR.match(self.text, offset):
+            return Node("scalar", found[0], offset, found.end())
+        raise self.error(offset, "expected a value: a text in double quotes, {...} or [...]")
+
+    def _string(self, offset: int) -> Node:
+        try:
+            value, end = _scan_string(self.text, offset + 1, self.strict)
+        except json.JSONDecodeError as error:
+            raise self._string_error(offset, error) from None
+        node = Node("string", value, offset + 1, end - 1)
+        if not value.isprintable():
+            found = _CONTROL.finditer(self.text, node.start, node.end)
+            self.controls.extend(match.start() for match in found)
+        return node
+
+    def _string_error(self, offset: int, error: json.JSONDecodeError) -> TemplateError:
+        if error.msg.startswith("Unterminated"):
+            return self.error(offset, "expected a closing double quote for this text", _QUOTES)
+        if error.msg.startswith("Invalid control"):
+            return self.error(
+                error.pos, "expected no raw line break or control character", "write \\n or \\t"
+            )
+        hint = 'after a backslash only " \\ / b f n r t and uXXXX may follow'
+        return self.error(error.pos, "expected an escape that JSON knows", hint)
+
+    def _object(self, offset: int, depth: int) -> Node:
+        members: dict[str, Node] = {}
+        position = self.space(offset + 1)
+        if self.text[position : position + 1] == "}":
+            return Node("object", members, offset, position + 1)
+        while True:
+            if self.text[position : position + 1] != '"':
+                raise self.error(position, "expected a member's name in double quotes")
+            name = self._string(position)
+            position = self._expect(":", name.end + 1, f"expected ':' after {name.value!r}")
+            if name.value in members:
+                self.repeated.append((name.start, name.value))
+            value = members[name.value] = self.value(position, depth + 1)
+            after = self.space(_after(value))
+            if self.text[after : after + 1] == "}":
+                return Node("object", members, offset, after + 1)
+            missing = f"expected ',' or '}}' after the value of {name.value!r}"
+            position = self._expect(",", after, missing, _hint(value))
+
+    def _array(self, offset: int, depth: int) -> Node:
+        items: list[Node] = []
+        position = self.space(offset + 1)
+        if self.text[position : position + 1] == "]":
+            return Node("array", items, offset, position + 1)
+        while True:
+            items.append(self.value(position, depth + 1))
+            after = self.space(_after(items[-1]))
+            if self.text[after : after + 1] == "]":
+                return Node("array", items, offset, after + 1)
+            missing = "expected ',' or ']' after a list's item"
+            position = self._expect(",", after, missing, _hint(items[-1]))
+
+    def _expect(self, mark: str, offset: int, missing: str, hint: str = "") -> int:
+        position = self.space(offset)
+        if self.text[position : position + 1] != mark:
+            raise self.error(position, missing, hint)
+        return self.space(position + 1)
+
+
+def _after(node: Node) -> int:
+    return node.end + 1 if node.kind == "string" else node.end
+
+
+def _hint(node: Node) -> str:
+    return _QUOTES if node.kind == "string" else ""

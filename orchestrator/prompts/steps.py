@@ -1,0 +1,115 @@
+"""A finished step of a turn as messages: what the model wrote, tidied, and what came back.
+
+Bedrock's recordings show the tidying: white space next to `<thinking>` and `<answer>` tags goes,
+and the closing tags that stop sequences cut off are put back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from orchestrator.message import Block, Message, Span
+
+__all__ = ["answer_blocks", "native_results", "origin_message", "text_blocks", "tidy"]
+
+_THINKING, _END_THINKING = "<thinking>", "</thinking>"
+_ANSWER, _END_ANSWER = "<answer>", "</answer>"
+_CALLS, _END_CALLS = "<function_calls>", "</function_calls>"
+_INVOKE, _END_INVOKE = "<invoke>", "</invoke>"
+
+
+def tidy(text: str) -> str:
+    """A reply's text as it is shown to the model again."""
+    text = text.strip()
+    if _END_THINKING in text or _THINKING in text:
+        text = _trim_around(_trim_around(text, _THINKING), _END_THINKING)
+        end = text.find(_END_THINKING)
+        if end >= 0 and _THINKING not in text[:end]:  # a prefill wrote the opening tag
+            text = _THINKING + text
+    start = text.rfind(_CALLS)
+    if start > text.rfind(_ANSWER):
+        return _close_calls(text, start)
+    if _ANSWER in text:
+        before, _, answer = text.rpartition(_ANSWER)
+        answer, closed, after = answer.partition(_END_ANSWER)
+        return f"{before.rstrip()}{_ANSWER}{answer.strip()}{_END_ANSWER}{after if closed else ''}"
+    return text
+
+
+def _trim_around(text: str, tag: str) -> str:
+    return tag.join([piece.strip() for piece in text.split(tag)])
+
+
+def _close_calls(text: str, start: int) -> str:
+    if text.rfind(_INVOKE, start) > text.rfind(_END_INVOKE, start):
+        text += "\n" + _END_INVOKE
+    return text if text.find(_END_CALLS, start) >= 0 else f"{text}\n{_END_CALLS}"
+
+
+def text_blocks(content: Sequence[Block]) -> list[Block]:
+    """A reply's text as one tidy block; no block when there is no text."""
+    text = tidy("".join([block["text"] for block in content if "text" in block]))
+    return [{"text": text}] if text else []
+
+
+def native_results(
+    content: Sequence[Block], results: Sequence[Mapping[str, Any]]
+) -> tuple[list[Block], list[Block]]:
+    """One step with native tool use: the assistant's blocks and the user's.
+
+    Converse wants a result for every tool use and a tool use for every result: a tool use without
+    a result is left out, and a result without a tool use is told as text.
+    """
+    answered = {result["id"] for result in results}
+    asked = set()
+    said: list[Block] = []
+    for block in content:
+        if "toolUse" in block:
+            tool_use_id = block["toolUse"]["toolUseId"]
+            if tool_use_id in answered:
+                asked.add(tool_use_id)
+                said.append(block)
+        elif "text" in block:
+            if text := tidy(block["text"]):
+                said.append({"text": text})
+        else:
+            said.append(block)
+    return said, [_result(result, asked) for result in results]
+
+
+def _result(result: Mapping[str, Any], asked: set[str]) -> Block:
+    text = result["text"]
+    if not text or text.isspace():  # models refuse blank texts
+        text = "(empty)"
+    if result["id"] not in asked:
+        return {"text": text}
+    made: Block = {"toolUseId": result["id"], "content": [{"text": text}]}
+    if result["error"]:
+        made["status"] = "error"
+    return {"toolResult": made}
+
+
+def answer_blocks(content: Sequence[Block]) -> list[Block]:
+    """The last reply of a turn for later turns: its text, and a question that it asked the user."""
+    blocks = text_blocks(content)
+    if not blocks or _ANSWER not in blocks[0]["text"]:
+        for block in content:
+            question = block.get("toolUse", {}).get("input", {}).get("question")
+            if isinstance(question, str):
+                blocks.append({"text": f"{_ANSWER}{question.strip()}{_END_ANSWER}"})
+    return blocks or [{"text": _ANSWER + _END_ANSWER}]
+
+
+def origin_message(role: str, content: list[Block], origin: str) -> Message:
+    """A message whose whole text stands for the placeholder `origin`."""
+    return Message(role, content, partial(_whole, content, origin))
+
+
+def _whole(content: Sequence[Block], origin: str) -> tuple[Span, ...]:
+    return tuple(
+        Span(index, 0, len(block["text"]), origin)
+        for index, block in enumerate(content)
+        if block.get("text")
+    )

@@ -1,0 +1,233 @@
+"""A compiled template: its structure, fixed when it is loaded, and the leaves to fill.
+
+Values are put into leaves in a single pass and are never looked at again, so that no text in them
+can become a message, a role or another placeholder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import chain
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+from orchestrator.diagnostics import Diagnostic
+from orchestrator.message import Block, Message, Span, Text
+from orchestrator.prompts.leaf import Leaf, Use
+
+if TYPE_CHECKING:
+    from orchestrator.prompts.dialect import Dialect
+
+__all__ = ["HISTORY", "SCRATCHPAD", "Bound", "Slot", "Template"]
+
+HISTORY, SCRATCHPAD = "conversation_history", "agent_scratchpad"
+"""The placeholders that stand for messages."""
+
+_role = itemgetter("role")
+
+
+class Slot(NamedTuple):
+    """A place in the conversation: one message of the template, or an anchor.
+
+    Attributes:
+        role: The message's role.
+        leaves: Its texts, one a content block.
+        anchor: `HISTORY` or `SCRATCHPAD` when other messages stand here, else empty.
+        fixed: The finished message when it has no placeholders.
+    """
+
+    role: str
+    leaves: tuple[Leaf, ...] = ()
+    anchor: str = ""
+    fixed: Message | None = None
+
+    def message(self, values: Mapping[str, str]) -> Message | None:
+        """The message, filled; `None` when nothing is in it. Empty blocks are left out."""
+        if self.fixed is not None:
+            return self.fixed
+        content: list[Block] = []
+        filled = []
+        for leaf in self.leaves:
+            parts = leaf.parts(values)
+            text = "".join(parts)
+            if text:
+                content.append({"text": text})
+                filled.append((leaf, parts))
+        return Message(self.role, content, partial(_spans, filled)) if content else None
+
+
+class Bound:
+    """One turn's prompt of one stage: filled once, then steps are only appended.
+
+    Attributes:
+        system: The system text, with spans.
+        raw_text: Whether the prompt is one raw text, for a text-completion model.
+    """
+
+    __slots__ = ("_head", "_late", "_tail", "raw_text", "system")
+
+    def __init__(
+        self,
+        system: Text,
+        head: list[Message],
+        tail: list[Message],
+        *,
+        raw_text: bool = False,
+        late: Callable[[Sequence[Message]], Bound] | None = None,
+    ) -> None:
+        self.system = system
+        self.raw_text = raw_text
+        self._head = head
+        self._tail = tail
+        self._late = late
+
+    def messages(self, scratchpad: Sequence[Message] = ()) -> list[Message]:
+        """The conversation to send, with the steps of this turn in their place.
+
+        Costs a copy of pointers: no message is filled, copied or encoded again. The exception is a
+        template that has `$agent_scratchpad$` in the middle of a text, which must be made anew.
+        """
+        if self._late is not None and scratchpad:
+            bound = self._late(scratchpad)
+            return _joined(bound._head, (), bound._tail)
+        return _joined(self._head, scratchpad, self._tail)
+
+
+class Template:
+    """A compiled template.
+
+    Attributes:
+        stage: The prompt type.
+        source: The file it came from, if any.
+        shape: `messages` for a JSON body, `text` for raw text.
+        placeholders: Every use of a placeholder, in the template's order.
+        diagnostics: What is doubtful about it.
+    """
+
+    __slots__ = (
+        "_dialect",
+        "_head",
+        "_late",
+        "_raw_text",
+        "_system",
+        "_tail",
+        "_texts",
+        "diagnostics",
+        "placeholders",
+        "shape",
+        "source",
+        "stage",
+    )
+
+    def __init__(
+        self,
+        stage: str,
+        dialect: Dialect,
+        system: Leaf | None,
+        slots: Sequence[Slot],
+        *,
+        shape: str,
+        source: str | None = None,
+        placeholders: tuple[Use, ...] = (),
+        diagnostics: tuple[Diagnostic, ...] = (),
+    ) -> None:
+        self.stage = stage
+        self.source = source
+        self.shape = shape
+        self.placeholders = placeholders
+        self.diagnostics = diagnostics
+        self._dialect = dialect
+        self._system = system
+        self._raw_text = shape == "text" and dialect.protocol == "text"
+        at = next((i for i, slot in enumerate(slots) if slot.anchor == SCRATCHPAD), None)
+        if at is None:
+            at = len(slots) - (len(slots) > 1 and slots[-1].role == "assistant")
+        self._head = tuple(slots[:at])
+        self._tail = tuple(slot for slot in slots[at:] if not slot.anchor)
+        leaves = chain((system,) if system else (), *(slot.leaves for slot in slots))
+        in_texts = {name for leaf in leaves for name in leaf.names}
+        self._texts = HISTORY in in_texts
+        self._late = SCRATCHPAD in in_texts
+
+    def bind(self, values: Mapping[str, str], history: Sequence[Message] = ()) -> Bound:
+        """Fills the template for one turn.
+
+        Args:
+            values: Texts by placeholder name. A name that this stage knows and that is absent
+                becomes the empty text; names that the stage does not know are ignored.
+            history: Messages of the session's earlier turns, shared and not copied.
+        """
+        if self._texts and history and HISTORY not in values:
+            text = self._dialect.partial(HISTORY, messages=list(history))
+            values = {**values, HISTORY: text}
+        system = Text()
+        if self._system is not None:
+            parts = self._system.parts(values)
+            system = Text.of("".join(parts), partial(_spans, [(self._system, parts)]))
+        head = _filled(self._head, values, history)
+        tail = _filled(self._tail, values, ())
+        late = partial(self._with_scratchpad, values, history) if self._late else None
+        return Bound(system, head, tail, raw_text=self._raw_text, late=late)
+
+    def _with_scratchpad(
+        self, values: Mapping[str, str], history: Sequence[Message], scratchpad: Sequence[Message]
+    ) -> Bound:
+        text = self._dialect.partial(SCRATCHPAD, messages=list(scratchpad))
+        return self.bind({**values, SCRATCHPAD: text}, history)
+
+
+def _filled(
+    slots: Sequence[Slot], values: Mapping[str, str], history: Sequence[Message]
+) -> list[Message]:
+    messages: list[Message] = []
+    for slot in slots:
+        if slot.anchor:
+            if history:
+                messages = _joined(messages, _alternating(history), ())
+        elif message := slot.message(values):
+            _append(messages, message)
+    return messages
+
+
+def _alternating(history: Sequence[Message]) -> Sequence[Message]:
+    """`history` itself when its roles alternate, as they should; else with neighbours merged."""
+    roles = list(map(_role, history))
+    if roles[::2].count(roles[0]) == (len(roles) + 1) // 2 and roles[0] not in roles[1::2]:
+        return history
+    merged: list[Message] = []
+    for message in history:
+        _append(merged, message)
+    return merged
+
+
+def _joined(
+    head: Sequence[Message], middle: Sequence[Message], tail: Sequence[Message]
+) -> list[Message]:
+    messages = list(head)
+    for more in (middle, tail):
+        if more:
+            _append(messages, more[0])
+            messages += more[1:]
+    return messages
+
+
+def _append(messages: list[Message], message: Message) -> None:
+    """Appends `message`, as part of the last one when that has the same role."""
+    if messages and messages[-1]["role"] == message["role"]:
+        last = messages[-1]
+        content = [*last["content"], *message["content"]]
+        messages[-1] = Message(message["role"], content, partial(_merged_spans, last, message))
+    else:
+        messages.append(message)
+
+
+def _spans(filled: Sequence[tuple[Leaf, Sequence[str]]]) -> tuple[Span, ...]:
+    return tuple(
+        span for block, (leaf, parts) in enumerate(filled) for span in leaf.spans(parts, block)
+    )
+
+
+def _merged_spans(first: Message, second: Message) -> tuple[Span, ...]:
+    shift = len(first["content"])
+    return first.spans + tuple(span._replace(block=span.block + shift) for span in second.spans)
