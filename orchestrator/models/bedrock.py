@@ -162,18 +162,19 @@ class BedrockModel(Model):
         while True:
             refused = self._refused
             try:
-                return self._call(operation, **self._members(request))
+                return self._call(operation, **self._members(request, refused))
             except ClientError as error:
-                self._refused = refused | _refused_parameters(error)
-                if self._refused == refused:
+                found = _refused_parameters(error) - refused
+                if not found:
                     raise
-                _log.info("%s takes no %s", self.model_id, ", ".join(sorted(self._refused)))
+                self._refused |= found
+                _log.info("%s takes no %s", self.model_id, ", ".join(sorted(found)))
 
-    def _members(self, request: ModelRequest) -> dict[str, Any]:
+    def _members(self, request: ModelRequest, refused: frozenset[str]) -> dict[str, Any]:
         members: dict[str, Any] = {}
         if request.system.strip():
             members["system"] = [{"text": request.system}]
-        inference, additional = _parameters(self.model_id, request, self._refused)
+        inference, additional = _parameters(self.model_id, request, refused)
         if inference:
             members["inferenceConfig"] = inference
         if additional:

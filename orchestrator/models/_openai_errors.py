@@ -1,0 +1,173 @@
+"""What went wrong at an OpenAI-compatible server, and whether to try again."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from orchestrator.errors import (
+    AccessDenied,
+    DependencyFailed,
+    ModelNotReady,
+    OrchestratorError,
+    ResourceNotFound,
+    ThrottlingError,
+    ValidationError,
+)
+
+__all__ = ["Tries", "broken_off", "not_understood", "stream_error"]
+
+_RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
+_LONGEST_WAIT = 60.0
+_LONGEST = 400
+
+
+def broken_off(model_id: str, error: Exception | None = None) -> DependencyFailed:
+    """The stream ended before the reply did."""
+    what = f" ({type(error).__name__})" if error else ""
+    return DependencyFailed(
+        f"the stream of the model {model_id!r} broke off before the reply's end{what}",
+        resource=model_id,
+    )
+
+
+def not_understood(model_id: str) -> DependencyFailed:
+    """The server's answer is no chat completion."""
+    return DependencyFailed(
+        f"the server of the model {model_id!r} answered with something that is no chat "
+        "completion; check the base url (it usually ends in /v1)",
+        resource=model_id,
+    )
+
+
+def stream_error(model_id: str, chunk: Mapping[str, Any]) -> OrchestratorError | None:
+    """The error that an answer or a chunk of a stream tells of, when it does."""
+    error = chunk.get("error") if isinstance(chunk, Mapping) else None
+    if not error:
+        return None
+    code = error.get("code") if isinstance(error, Mapping) else None
+    status = code if isinstance(code, int) else 500
+    return _of_status(status, _text(error), model_id, "")
+
+
+class Tries:
+    """The tries of one request: says how long to wait before the next, or raises."""
+
+    def __init__(self, model_id: str, url: str, attempts: int, deadline: float) -> None:
+        self._model_id = model_id
+        self._url = url
+        self._attempts = attempts
+        self._deadline = deadline
+        self._begun = time.monotonic()
+        self._tried = 0
+
+    def failed(self, error: Exception) -> float:
+        """After a network error.
+
+        A connection that broke is tried again; one that was refused or timed out is not: a local
+        server that is not running will not answer in a second either.
+        """
+        name = type(error).__name__
+        wait = None if "Timeout" in name or name == "ConnectError" else self._wait(None)
+        if wait is None:
+            raise DependencyFailed(
+                f"the model {self._model_id!r} could not be reached at {_address(self._url)} "
+                f"({name}); is the server running there?",
+                resource=self._model_id,
+            ) from error
+        return wait
+
+    def refused(self, response: Any) -> float:
+        """After an answer that is an error."""
+        status = response.status_code
+        wait = None
+        if status in _RETRIED:
+            wait = self._wait(response.headers.get("retry-after"))
+        if wait is None:
+            error = _error(response)
+            raise _of_status(status, _text(error), self._model_id, _address(self._url))
+        return wait
+
+    def refused_parameter(self, response: Any) -> str:
+        """The parameter that the model says it does not take; empty when it says nothing alike."""
+        error = _error(response) if response.status_code == 400 else {}
+        unsupported = error.get("code") in ("unsupported_parameter", "unsupported_value")
+        return str(error.get("param") or "") if unsupported else ""
+
+    def _wait(self, retry_after: str | None) -> float | None:
+        self._tried += 1
+        if self._tried >= self._attempts:
+            return None
+        wait = _seconds(retry_after)
+        if wait is None:
+            wait = min(0.5 * 2 ** (self._tried - 1), 8.0) * random.uniform(0.5, 1.0)
+        if wait > _LONGEST_WAIT or time.monotonic() - self._begun + wait > self._deadline:
+            return None
+        return wait
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    if retry_after is None:
+        return None
+    try:
+        return max(float(retry_after), 0.0)
+    except ValueError:
+        pass
+    try:
+        return max(parsedate_to_datetime(retry_after).timestamp() - time.time(), 0.0)
+    except ValueError:
+        return None
+
+
+def _error(response: Any) -> Mapping[str, Any]:
+    try:
+        value = json.loads(response.content)
+    except ValueError:
+        return {}
+    error = value.get("error", value) if isinstance(value, dict) else value
+    return error if isinstance(error, dict) else {"message": str(error)}
+
+
+def _text(error: Any) -> str:
+    text = str(error.get("message") or "") if isinstance(error, Mapping) else str(error)
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
+
+
+def _address(url: str) -> str:
+    return url.partition("?")[0].rpartition("@")[2]
+
+
+def _of_status(status: int, text: str, model_id: str, where: str) -> OrchestratorError:
+    place = f" at {where}" if where else ""
+    if status in (401, 403):
+        # Servers repeat parts of the key in what they say.
+        return AccessDenied(
+            f"the server of the model {model_id!r}{place} refused the key (HTTP {status}): set "
+            "OPENAI_API_KEY, or pass api_key=... (the environment's key is not sent over plain "
+            "http to other machines)",
+            resource=model_id,
+        )
+    if status == 429:
+        return ThrottlingError(
+            f"the server of the model {model_id!r} refused more requests for now, after retries: "
+            f"{text}",
+            resource=model_id,
+        )
+    if status == 404:
+        return ResourceNotFound(
+            f"the server{place} has no model {model_id.partition(':')[2] or model_id!r}, or no "
+            f"chat completions there: {text}"
+        )
+    if status == 503 and "loading" in text.lower():
+        return ModelNotReady(f"the model {model_id!r} is still loading", resource=model_id)
+    if 400 <= status < 500:
+        return ValidationError(
+            f"the server of the model {model_id!r} refused the request (HTTP {status}): {text}"
+        )
+    return DependencyFailed(
+        f"the server of the model {model_id!r} failed (HTTP {status}): {text}", resource=model_id
+    )

@@ -1,0 +1,306 @@
+"""Record what a model answers, and answer from the record: tests and evaluations without a model.
+
+A recording is a JSONL file, one model call a line: a hash of the request, the request itself, and
+the whole reply with the pieces it was streamed in. It holds prompts and replies, so it is as
+confidential as the conversations it was made of; it never holds credentials or session attributes,
+which are no part of a request.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping
+from difflib import unified_diff
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from orchestrator.errors import ResourceNotFound, ValidationError
+from orchestrator.models._wire import encode
+from orchestrator.models.base import Model, ModelReply, ModelRequest
+from orchestrator.usage import Usage
+
+__all__ = ["RecordingModel", "ReplayModel", "request_key"]
+
+_DIFF_LINES = 60
+
+
+def _canonical(request: ModelRequest) -> dict[str, Any]:
+    """What of a request decides its reply, as JSON; ids of tool calls are numbered.
+
+    The ids are chance: the same conversation with the same model has others the next time.
+    """
+    ids: dict[str, str] = {}
+    return {
+        "stage": request.stage,
+        "system": str(request.system),
+        "messages": [
+            {
+                "role": message["role"],
+                "content": [_numbered(block, ids) for block in message["content"]],
+            }
+            for message in request.messages
+        ],
+        "tools": list(request.tools),
+        "inference": dict(request.inference),
+        "additional": dict(request.additional),
+    }
+
+
+def _numbered(block: Mapping[str, Any], ids: dict[str, str]) -> Mapping[str, Any]:
+    for kind in ("toolUse", "toolResult"):
+        if kind in block:
+            found = block[kind].get("toolUseId", "")
+            number = ids.setdefault(found, f"#{len(ids) + 1}")
+            return {kind: {**block[kind], "toolUseId": number}}
+    return block
+
+
+def _key(canonical: Mapping[str, Any]) -> str:
+    text = json.dumps(json.loads(encode(canonical)), sort_keys=True)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+_NOTHING = ModelRequest("", "", ())
+
+
+def request_key(request: ModelRequest) -> str:
+    """The hash that `request` is recorded under."""
+    return _key(_canonical(request))
+
+
+class RecordingModel(Model):
+    """Asks another model and appends every whole reply to a file.
+
+    Replies that fail, or that the caller breaks off, are not recorded. Threads and tasks may share
+    one recording.
+    """
+
+    def __init__(self, model: Model, path: str | Path) -> None:
+        """Makes the model.
+
+        Args:
+            model: The model to ask; its id, and so its dialect, is this model's too.
+            path: The file to append to; it is made, with its folder, at the first reply.
+        """
+        self.model_id = model.model_id
+        self._model = model
+        self._path = Path(path)
+        self._lock = Lock()
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        """The model's reply, recorded."""
+        reply = self._model.complete(request)
+        self._append(request, reply, [])
+        return reply
+
+    async def acomplete(self, request: ModelRequest) -> ModelReply:
+        """The model's reply, recorded."""
+        reply = await self._model.acomplete(request)
+        self._append(request, reply, [])
+        return reply
+
+    def stream(self, request: ModelRequest) -> Iterator[str | ModelReply]:
+        """The model's stream, recorded when it is whole."""
+        pieces: list[str] = []
+        stream = self._model.stream(request)
+        try:
+            for item in stream:
+                self._take(request, item, pieces)
+                yield item
+        finally:
+            close = getattr(stream, "close", None)
+            if close is not None:
+                close()
+
+    async def astream(self, request: ModelRequest) -> AsyncIterator[str | ModelReply]:
+        """The model's stream, recorded when it is whole."""
+        pieces: list[str] = []
+        stream = self._model.astream(request)
+        try:
+            async for item in stream:
+                self._take(request, item, pieces)
+                yield item
+        finally:
+            close = getattr(stream, "aclose", None)
+            if close is not None:
+                await close()
+
+    def _take(self, request: ModelRequest, item: str | ModelReply, pieces: list[str]) -> None:
+        if isinstance(item, str):
+            pieces.append(item)
+        else:
+            self._append(request, item, pieces)
+
+    def _append(self, request: ModelRequest, reply: ModelReply, pieces: list[str]) -> None:
+        canonical = _canonical(request)
+        record = {
+            "key": _key(canonical),
+            "model_id": self.model_id,
+            "request": canonical,
+            "reply": {
+                "content": reply.content,
+                "stop_reason": reply.stop_reason,
+                "usage": list(reply.usage),
+            },
+            "pieces": pieces,
+        }
+        line = (encode(record) + "\n").encode("utf-8", "replace")
+        with self._lock:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("ab", buffering=0) as file:
+                file.write(line)
+
+
+class ReplayModel(Model):
+    """Answers from what `RecordingModel` wrote.
+
+    Requests that were recorded several times are answered in that order, and then from the first
+    on again. A request that was not recorded raises `ResourceNotFound`, whose message shows the
+    difference to the nearest one that was: the prompt has changed since, so the recorded reply
+    says nothing about it.
+
+    Attributes:
+        model_id: The recorded model's id, so that the dialect is the same.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        """Reads the recording.
+
+        Raises:
+            ResourceNotFound: There is no such file.
+            ValidationError: It is not a recording, or one of several models.
+        """
+        self._path = Path(path)
+        self._lock = Lock()
+        self._records = _load(self._path)
+        self._by_key: dict[str, list[dict[str, Any]]] = {}
+        for record in self._records:
+            self._by_key.setdefault(record["key"], []).append(record)
+        self._asked: dict[str, int] = {}
+        models = sorted({record["model_id"] for record in self._records})
+        if len(models) != 1:
+            raise ValidationError(
+                f"the recording {str(path)!r} has to be of one model, and is of "
+                f"{', '.join(map(repr, models)) or 'none'}; record each model into its own file"
+            )
+        self.model_id = models[0]
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        """The recorded reply.
+
+        Raises:
+            ResourceNotFound: No such request was recorded.
+        """
+        return _reply(self._next(request))
+
+    async def acomplete(self, request: ModelRequest) -> ModelReply:
+        """The recorded reply; never waits."""
+        return self.complete(request)
+
+    def stream(self, request: ModelRequest) -> Iterator[str | ModelReply]:
+        """The recorded reply, in the recorded pieces."""
+        record = self._next(request)
+        reply = _reply(record)
+        yield from record.get("pieces") or ([reply.text] if reply.text else [])
+        yield reply
+
+    def _next(self, request: ModelRequest) -> dict[str, Any]:
+        canonical = _canonical(request)
+        key = _key(canonical)
+        records = self._by_key.get(key)
+        if records is None:
+            raise ResourceNotFound(self._drift(canonical))
+        with self._lock:
+            count = self._asked.get(key, 0)
+            self._asked[key] = count + 1
+        return records[count % len(records)]
+
+    def _drift(self, asked: Mapping[str, Any]) -> str:
+        lines = _readable(asked)
+        same = [r for r in self._records if r["request"]["stage"] == asked["stage"]]
+        if not same:
+            stages = sorted({record["request"]["stage"] for record in self._records})
+            return (
+                f"the recording {str(self._path)!r} has no request of the stage "
+                f"{asked['stage']!r}, only of {', '.join(stages)}; record it again"
+            )
+        wanted = set(lines)
+        nearest = max(same, key=lambda r: _likeness(_readable(r["request"]), wanted))
+        number = self._records.index(nearest) + 1
+        diff = list(
+            unified_diff(
+                _readable(nearest["request"]),
+                lines,
+                f"recorded (record {number})",
+                "asked",
+                lineterm="",
+                n=2,
+            )
+        )
+        shown = [line if len(line) <= 500 else line[:500] + "…" for line in diff[:_DIFF_LINES]]
+        more = [f"… {len(diff) - _DIFF_LINES} more lines"] if len(diff) > _DIFF_LINES else []
+        return "\n".join(
+            [
+                f"the recording {str(self._path)!r} has no reply to this {asked['stage']} prompt, "
+                "which differs from the nearest recorded one; if the change is meant, record it "
+                "again:",
+                *shown,
+                *more,
+            ]
+        )
+
+
+def _likeness(lines: list[str], wanted: set[str]) -> float:
+    found = set(lines)
+    return len(found & wanted) / max(len(found | wanted), 1)
+
+
+def _reply(record: Mapping[str, Any]) -> ModelReply:
+    reply = record["reply"]
+    return ModelReply(list(reply["content"]), reply["stop_reason"], Usage(*reply["usage"]))
+
+
+def _load(path: Path) -> list[dict[str, Any]]:
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except OSError as error:
+        raise ResourceNotFound(
+            f"the recording {str(path)!r} cannot be read: {error.strerror}"
+        ) from error
+    return [
+        _record(line, f"{path}:{number}") for number, line in enumerate(lines, 1) if line.strip()
+    ]
+
+
+def _record(line: str, place: str) -> dict[str, Any]:
+    try:
+        record: dict[str, Any] = json.loads(line)
+        complete = {"key", "model_id", "request", "reply"} <= record.keys()
+        complete = complete and record["request"].keys() >= _canonical(_NOTHING).keys()
+        _reply(record)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        complete = False
+    if not complete:
+        raise ValidationError(
+            f"{place}: this line is no record of a model call; RecordingModel writes them"
+        )
+    return record
+
+
+def _readable(request: Mapping[str, Any]) -> list[str]:
+    """A request as lines for a person, or a diff."""
+    lines = [f"[stage] {request['stage']}", "[system]", *request["system"].splitlines()]
+    for message in request["messages"]:
+        lines.append(f"[{message['role']}]")
+        for block in message["content"]:
+            if "text" in block:
+                lines += block["text"].splitlines()
+            else:
+                lines += json.dumps(block, indent=1, sort_keys=True).splitlines()
+    for name in ("tools", "inference", "additional"):
+        if request[name]:
+            lines.append(f"[{name}]")
+            lines += json.dumps(request[name], indent=1, sort_keys=True).splitlines()
+    return lines
