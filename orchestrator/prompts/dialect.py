@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.errors import TemplateError
 from orchestrator.message import Block, Message
 from orchestrator.prompts import steps
-from orchestrator.prompts.folder import dialect_folders, places, read_file, read_yaml
+from orchestrator.prompts.folder import Place, dialect_places, places, read_file, read_yaml
 from orchestrator.prompts.placeholders import STAGES
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Dialect:
         unknown_value: A text that may stand for a parameter's value that the user did not give.
         no_repeat: Whether an identical call is not carried out twice in a turn.
         stages: Defaults by prompt type.
-        folders: Where its files are looked for, best first.
+        places: Where its files are looked for, best first.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Dialect:
     unknown_value: str
     no_repeat: bool
     stages: Mapping[str, StageDefaults]
-    folders: tuple[Path, ...]
+    places: tuple[Place, ...]
     _models: tuple[Mapping[str, Any], ...] = ()
     _partials: dict[str, Partial] = field(default_factory=dict, compare=False, repr=False)
 
@@ -99,7 +99,7 @@ class Dialect:
         Raises:
             TemplateError: There is no such file; the message says where it was looked for.
         """
-        text, path = read_file(file, self.folders)
+        text, path = read_file(file, self.places)
         return text, str(path)
 
     def partial(self, name: str, **context: Any) -> str:
@@ -193,12 +193,11 @@ def dialect_for(model_id: str, overrides: Path | None = None) -> str:
     """
     bare = bare_model_id(model_id)
     best, name = 0, DEFAULT
-    for folder in dialect_folders(overrides):
-        file = folder / "dialect.yaml"
-        text, _ = read_file("dialect.yaml", (folder,))
+    for place in dialect_places(overrides):
+        text, file = read_file("dialect.yaml", (place,))
         match = _longest_match(bare, _texts(read_yaml(text, file), "patterns", file))
         if match > best:
-            best, name = match, folder.name
+            best, name = match, place.folder.name
     return name
 
 
@@ -219,9 +218,9 @@ def load_dialect(name: str, overrides: Path | None = None, *, model_id: str = ""
     """
     if not _NAME.fullmatch(name):
         raise TemplateError(f"{name!r} is not the name of a dialect: letters, digits, '-' and '_'")
-    folders = places(name, overrides)
-    own = tuple(folder for folder in folders if folder.name == name)
-    text, file = read_file("dialect.yaml", own)
+    where = places(name, overrides)
+    named = tuple(place for place in where if place.folder != overrides)
+    text, file = read_file("dialect.yaml", named)
     settings = _Settings(read_yaml(text, file), file)
     dialect = Dialect(
         name=name,
@@ -229,8 +228,8 @@ def load_dialect(name: str, overrides: Path | None = None, *, model_id: str = ""
         parser=settings.text("parser", "auto"),
         unknown_value=settings.text("unknown_value", ""),
         no_repeat=settings.flag("no_repeat"),
-        stages=settings.stages(folders),
-        folders=folders,
+        stages=settings.stages(where),
+        places=where,
         _models=settings.models(),
     )
     return dialect.for_model(model_id) if model_id else dialect
@@ -265,12 +264,12 @@ class _Settings:
             raise self.error(f"{member!r} must be true or false, not {value!r}")
         return value
 
-    def stages(self, folders: Sequence[Path]) -> dict[str, StageDefaults]:
+    def stages(self, where: Sequence[Place]) -> dict[str, StageDefaults]:
         stages = {}
         for stage, entry in self._stage_entries(self.data, ("template", "enabled", "inference")):
             if not isinstance(entry.get("template"), str):
                 raise self.error(f"the stage {stage} needs a 'template': a file's name")
-            text, path = read_file(entry["template"], folders)
+            text, path = read_file(entry["template"], where)
             inference = self._inference(entry.get("inference"), stage)
             stages[stage] = StageDefaults(text, str(path), entry.get("enabled") is True, inference)
         return stages

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from orchestrator import content
 from orchestrator.errors import TemplateError
 
-__all__ = ["MAX_FILE_BYTES", "dialect_folders", "places", "read_file", "read_yaml"]
+__all__ = ["MAX_FILE_BYTES", "Place", "dialect_places", "places", "read_file", "read_yaml"]
 
 MAX_FILE_BYTES = 1_000_000
 """A larger file is not read; a template's own limit is counted in characters."""
@@ -20,25 +20,61 @@ def shipped() -> Path:
     return content.root() / "templates"
 
 
-def places(dialect: str, overrides: Path | None) -> tuple[Path, ...]:
+class Place(NamedTuple):
+    """A folder to look in.
+
+    Attributes:
+        folder: The folder.
+        root: The content folder or the user's own, which no file may leave, not even by a link.
+    """
+
+    folder: Path
+    root: Path
+
+    def read(self, name: PurePosixPath) -> tuple[str, Path] | None:
+        """The text and path of the file `name`; `None` when there is no such file.
+
+        Raises:
+            TemplateError: It is a link to outside the root, too large, or not UTF-8 text.
+        """
+        file = self.folder / name
+        if not file.is_file():
+            return None
+        if not file.resolve().is_relative_to(self.root.resolve()):
+            raise TemplateError(
+                f"the file is a link to outside the folder {str(self.root)!r}; copy it there",
+                file=file,
+            )
+        try:
+            if file.stat().st_size > MAX_FILE_BYTES:
+                raise TemplateError(f"the file is larger than {MAX_FILE_BYTES:,} bytes", file=file)
+            return file.read_text(encoding="utf-8-sig"), file
+        except (OSError, UnicodeDecodeError) as error:
+            message = f"the file cannot be read as UTF-8 text: {error}"
+            raise TemplateError(message, file=file) from error
+
+
+def places(dialect: str, overrides: Path | None) -> tuple[Place, ...]:
     """Where a dialect's files are looked for, best first."""
-    own = (overrides / dialect, overrides) if overrides is not None else ()
-    return (*own, shipped() / dialect)
+    own = ()
+    if overrides is not None:
+        own = (Place(overrides / dialect, overrides), Place(overrides, overrides))
+    return (*own, Place(shipped() / dialect, shipped()))
 
 
-def dialect_folders(overrides: Path | None) -> Iterable[Path]:
+def dialect_places(overrides: Path | None) -> Iterator[Place]:
     """The folders that hold a `dialect.yaml`, the user's own first, by name."""
     for root in filter(None, (overrides, shipped())):
-        if root.is_dir():
-            yield from sorted(file.parent for file in root.glob("*/dialect.yaml"))
+        for file in sorted(root.glob("*/dialect.yaml")):
+            yield Place(file.parent, root)
 
 
-def read_file(name: str, folders: Sequence[Path]) -> tuple[str, Path]:
-    """Reads the file `name` from the first folder that has it.
+def read_file(name: str, where: Sequence[Place]) -> tuple[str, Path]:
+    """Reads the file `name` from the first place that has it.
 
     Args:
         name: A relative path of plain names.
-        folders: Where to look. A file that is a link to somewhere outside its folder is refused.
+        where: Where to look.
 
     Returns:
         The text and the file's path.
@@ -47,27 +83,13 @@ def read_file(name: str, folders: Sequence[Path]) -> tuple[str, Path]:
         TemplateError: There is none, or it may not or cannot be read; says where it was looked for.
     """
     path = PurePosixPath(name)
-    if not name or "\\" in name or path.is_absolute() or ".." in path.parts or ":" in name:
+    if not name or path.is_absolute() or ".." in path.parts or set(name) & set("\\:\0"):
         raise TemplateError(f"{name!r} is not the name of a file inside the templates folder")
-    for folder in folders:
-        file = folder / path
-        if file.is_file():
-            return _read(file, folder), file
-    looked = ", ".join(str(folder) for folder in folders)
+    for place in where:
+        if found := place.read(path):
+            return found
+    looked = ", ".join(str(place.folder) for place in where)
     raise TemplateError(f"there is no file {name!r}; looked in {looked}", file=name)
-
-
-def _read(file: Path, folder: Path) -> str:
-    if not file.resolve().is_relative_to(folder.resolve()):
-        raise TemplateError(
-            f"the file is a link to outside the folder {str(folder)!r}; copy it there", file=file
-        )
-    try:
-        if file.stat().st_size > MAX_FILE_BYTES:
-            raise TemplateError(f"the file is larger than {MAX_FILE_BYTES:,} bytes", file=file)
-        return file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise TemplateError(f"the file cannot be read as UTF-8 text: {error}", file=file) from error
 
 
 def read_yaml(text: str, file: Path) -> dict[str, Any]:
