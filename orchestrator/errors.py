@@ -29,9 +29,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from orchestrator.agent import Reply
-
     from orchestrator.diagnostics import Diagnostic
+    from orchestrator.reply import Reply
 
 __all__ = [
     "AccessDenied",

@@ -1,0 +1,7 @@
+"""Fakes for the engine's seams: what tests of agents need, without a network or a model."""
+
+from orchestrator.models.scripted import ScriptedModel
+from orchestrator.sessions.memory import MemoryStore
+from orchestrator.testing.fakes import FakeClock, FakeKnowledgeBase
+
+__all__ = ["FakeClock", "FakeKnowledgeBase", "MemoryStore", "ScriptedModel"]

@@ -1,0 +1,91 @@
+"""Run Amazon-Bedrock-style agents anywhere.
+
+```python
+from orchestrator import Agent
+
+agent = Agent.load("examples/insurance")
+print(agent.invoke("Which claims are open?", session_id="s-1"))
+```
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+from orchestrator.errors import (
+    DefinitionError,
+    DependencyFailed,
+    LimitExceeded,
+    ModelOutputError,
+    OrchestratorError,
+    SessionConflict,
+    TemplateError,
+    ValidationError,
+)
+from orchestrator.limits import Limits
+
+if TYPE_CHECKING:
+    from orchestrator.actions import ActionGroup, LambdaHandler, Reprompt, ReturnControl, action
+    from orchestrator.agent import Agent
+    from orchestrator.knowledge import KnowledgeBase
+    from orchestrator.reply import Event, Files, Reply, TextDelta, TracePart, TurnEnd
+    from orchestrator.sessions import Sessions, SQLiteStore
+
+__all__ = [
+    "ActionGroup",
+    "Agent",
+    "DefinitionError",
+    "DependencyFailed",
+    "Event",
+    "Files",
+    "KnowledgeBase",
+    "LambdaHandler",
+    "LimitExceeded",
+    "Limits",
+    "ModelOutputError",
+    "OrchestratorError",
+    "Reply",
+    "Reprompt",
+    "ReturnControl",
+    "SQLiteStore",
+    "SessionConflict",
+    "Sessions",
+    "TemplateError",
+    "TextDelta",
+    "TracePart",
+    "TurnEnd",
+    "ValidationError",
+    "action",
+]
+
+# Imported when first used: `import orchestrator` stays quick.
+_LAZY = {
+    "ActionGroup": "orchestrator.actions",
+    "LambdaHandler": "orchestrator.actions",
+    "Reprompt": "orchestrator.actions",
+    "ReturnControl": "orchestrator.actions",
+    "action": "orchestrator.actions",
+    "Agent": "orchestrator.agent",
+    "KnowledgeBase": "orchestrator.knowledge",
+    "Event": "orchestrator.reply",
+    "Files": "orchestrator.reply",
+    "Reply": "orchestrator.reply",
+    "TextDelta": "orchestrator.reply",
+    "TracePart": "orchestrator.reply",
+    "TurnEnd": "orchestrator.reply",
+    "SQLiteStore": "orchestrator.sessions",
+    "Sessions": "orchestrator.sessions",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

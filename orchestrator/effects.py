@@ -1,0 +1,227 @@
+"""What a turn asks for, and how it ends: plain values between the loop and its driver.
+
+A turn *yields* effects and is *sent* their outcomes, which are the journal's records (see
+`orchestrator.sessions.journal`). It ends in one of four results, a closed union.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.actions.base import Call
+from orchestrator.errors import OrchestratorError, ValidationError
+from orchestrator.message import Message
+
+if TYPE_CHECKING:
+    from orchestrator.stages import StagePlan
+
+__all__ = [
+    "Answer",
+    "AwaitResults",
+    "CallModel",
+    "Dispatch",
+    "Effect",
+    "Failure",
+    "Live",
+    "Refusal",
+    "Result",
+    "Retrieve",
+    "ReturnControl",
+    "WaitingCall",
+]
+
+
+@dataclass(slots=True)
+class CallModel:
+    """Ask a stage's model. The outcome is a `model` record.
+
+    Attributes:
+        stage: The stage, with its compiled template, model, parser and settings.
+        number: Counts the orchestration steps of the turn from 0; it ends the trace id.
+        values: Placeholder values that are not the same in every turn.
+        scratchpad: Messages of the steps so far; the turn appends to this list later on.
+        upto: How many of them belong to this call.
+        live: Whether the answer may be shown while it streams.
+        excluded: Tool names that may not be called now.
+    """
+
+    stage: StagePlan
+    number: int
+    values: Mapping[str, str]
+    scratchpad: list[Message]
+    upto: int
+    live: bool = False
+    excluded: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class Dispatch:
+    """Carry out calls, several at the same time. The outcome is a list of `action` records.
+
+    Attributes:
+        calls: The calls, in the order in which the model made them.
+        number: The step that they belong to.
+    """
+
+    calls: list[Call]
+    number: int
+
+
+@dataclass(slots=True)
+class WaitingCall:
+    """A call that waits for the caller.
+
+    Attributes:
+        call: The call.
+        kind: `"RESULT"`, `"USER_CONFIRMATION"` or `"USER_CONFIRMATION_AND_RESULT"`.
+    """
+
+    call: Call
+    kind: str
+
+
+@dataclass(slots=True)
+class AwaitResults:
+    """Hand calls to the caller. The outcome is a `returned` record, or `None`: not yet known.
+
+    Attributes:
+        invocation_id: Names this hand-over; results must repeat it.
+        waiting: The calls.
+        number: The step that they belong to.
+    """
+
+    invocation_id: str
+    waiting: list[WaitingCall]
+    number: int
+
+
+@dataclass(slots=True)
+class Retrieve:
+    """Search a knowledge base. The outcome is a `retrieved` record."""
+
+    knowledge_base_id: str
+    query: str
+    number: int
+    call_id: str
+
+
+Live = CallModel | Dispatch | Retrieve
+"""Effects that a driver carries out."""
+
+Effect = Live | AwaitResults
+
+
+@dataclass(slots=True)
+class Answer:
+    """The turn ended with a text for the user: an answer, or a question (`ask_user`).
+
+    Attributes:
+        text: What the user reads.
+        stop_reason: `end_turn`, `ask_user`, or `max_tokens` when the model was cut off.
+        citations: Bedrock's citations.
+    """
+
+    text: str
+    stop_reason: str = "end_turn"
+    citations: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Refusal:
+    """The input or the reply was refused: by pre-processing, a guardrail, or the provider."""
+
+    text: str
+    stop_reason: str = "refused"
+
+
+@dataclass(slots=True)
+class ReturnControl:
+    """The turn waits for the caller to carry out calls; `Agent.invoke(results=...)` goes on.
+
+    Attributes:
+        invocation_id: Names this hand-over.
+        invocation_inputs: The calls, in Bedrock's shape: `{"functionInvocationInput": {...}}` or
+            `{"apiInvocationInput": {...}}`.
+    """
+
+    invocation_id: str
+    invocation_inputs: list[dict[str, Any]]
+
+    def answer(self, results: Mapping[str, Any] | str) -> dict[str, Any]:
+        """Makes the results that `Agent.invoke(results=...)` and boto3's `sessionState` take.
+
+        Args:
+            results: What each call gave, by function name or API path: a text, JSON data, or
+                `True`/`False` to confirm or deny a call that asks for confirmation. A single text
+                answers a single call.
+
+        Raises:
+            ValidationError: A call has no result, or a result has no call.
+        """
+        inputs = [_member(item) for item in self.invocation_inputs]
+        if isinstance(results, str):
+            if len(inputs) != 1:
+                raise ValidationError(
+                    f"{len(inputs)} calls wait for results: give a mapping from their names "
+                    f"({', '.join(repr(_name(call)) for _, call in inputs)})"
+                )
+            results = {_name(inputs[0][1]): results}
+        unknown = set(results) - {_name(call) for _, call in inputs}
+        missing = {_name(call) for _, call in inputs} - set(results)
+        if unknown or missing:
+            waiting = ", ".join(repr(_name(call)) for _, call in inputs)
+            raise ValidationError(
+                f"the results do not fit the calls that wait ({waiting}); "
+                f"unknown: {sorted(unknown)}, missing: {sorted(missing)}"
+            )
+        return {
+            "invocationId": self.invocation_id,
+            "returnControlInvocationResults": [
+                _result(kind, call, results[_name(call)]) for kind, call in inputs
+            ],
+        }
+
+
+@dataclass(slots=True)
+class Failure:
+    """The turn could not be finished.
+
+    Attributes:
+        error: Why; `Agent.invoke` raises it.
+        code: Short reason for the trace.
+    """
+
+    error: OrchestratorError
+    code: str = ""
+
+
+Result = Answer | Refusal | ReturnControl | Failure
+
+
+def _member(item: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    (kind, call), *_ = item.items()
+    return kind, call
+
+
+def _name(call: Mapping[str, Any]) -> str:
+    return str(call.get("function") or call["apiPath"])
+
+
+def _result(kind: str, call: Mapping[str, Any], value: Any) -> dict[str, Any]:
+    import json
+
+    made: dict[str, Any] = {"actionGroup": call["actionGroup"]}
+    if isinstance(value, bool):
+        made["confirmationState"] = "CONFIRM" if value else "DENY"
+        text = ""
+    else:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if kind == "functionInvocationInput":
+        made["function"] = call["function"]
+        made["responseBody"] = {"TEXT": {"body": text}}
+        return {"functionResult": made}
+    made["apiPath"], made["httpMethod"] = call["apiPath"], call["httpMethod"]
+    made["responseBody"] = {"application/json": {"body": text}}
+    return {"apiResult": made}

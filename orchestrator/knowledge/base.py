@@ -1,0 +1,31 @@
+"""The knowledge base seam: a query in, retrieved references out."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+__all__ = ["KnowledgeBase"]
+
+
+@runtime_checkable
+class KnowledgeBase(Protocol):
+    """Something that can be searched.
+
+    Attributes:
+        id: The knowledge base id, as the model calls it.
+        description: For the model: what can be found here.
+    """
+
+    id: str
+    description: str
+
+    def retrieve(self, query: str) -> list[dict[str, Any]]:
+        """The passages that fit `query` best, best first.
+
+        Returns:
+            Bedrock's retrieved references: `{"content": {"text", "type"}, "location", "metadata"}`.
+
+        Raises:
+            DependencyFailed: The search failed.
+        """
+        ...

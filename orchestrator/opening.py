@@ -1,0 +1,234 @@
+"""The beginning of an invocation: checks of what the caller gave, and the session's open turn.
+
+Everything here happens before anything is spent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from orchestrator.calls import match_results
+from orchestrator.effects import AwaitResults
+from orchestrator.errors import SessionConflict, ValidationError
+from orchestrator.limits import Limits
+from orchestrator.replay import Replay
+from orchestrator.sessions import Record, Session, Sessions, TurnLog
+from orchestrator.stages import Plan
+
+__all__ = ["Input", "open_turn"]
+
+_SESSION_ID = re.compile(r"[0-9a-zA-Z._:-]{2,100}")
+
+
+@dataclass(slots=True)
+class Input:
+    """What the caller of one invocation gave.
+
+    Attributes:
+        question: The user's input; empty to go on with a turn that was interrupted.
+        session_id: The session (botocore: 2 to 100 of `0-9a-zA-Z._:-`).
+        session_attributes: Added to the session's attributes; they never reach a prompt.
+        prompt_session_attributes: Attributes of this turn; they do reach prompts.
+        results: The caller's results of a return of control, from `ReturnControl.answer` or in
+            the shape of Bedrock's `sessionState`.
+        conversation_history: Messages to begin a new session with.
+    """
+
+    question: str
+    session_id: str
+    session_attributes: Mapping[str, str] = field(default_factory=dict)
+    prompt_session_attributes: Mapping[str, str] = field(default_factory=dict)
+    results: Mapping[str, Any] | None = None
+    conversation_history: Sequence[Mapping[str, Any]] = ()
+
+    def check(self, limits: Limits) -> None:
+        """Checks everything that can be checked without the session.
+
+        Raises:
+            ValidationError: Something is wrong, and how to mend it.
+        """
+        if not isinstance(self.session_id, str) or not _SESSION_ID.fullmatch(self.session_id):
+            raise ValidationError(
+                f"session_id {str(self.session_id)[:120]!r} is not valid: 2 to 100 characters of "
+                "letters, digits, '.', '_', ':' and '-'"
+            )
+        if not isinstance(self.question, str):
+            raise ValidationError(
+                f"the question must be a text, not {type(self.question).__name__!r}"
+            )
+        if len(self.question) > limits.input_chars:
+            raise ValidationError(
+                f"the question has {len(self.question):,} characters; the limit is "
+                f"{limits.input_chars:,} (`Limits(input_chars=...)`)"
+            )
+        _check_attributes("session_attributes", self.session_attributes)
+        _check_attributes("prompt_session_attributes", self.prompt_session_attributes)
+        for message in self.conversation_history:
+            _check_message(message)
+
+
+def open_turn(plan: Plan, sessions: Sessions, session: Session, given: Input) -> TurnLog | None:
+    """Opens the turn that an invocation runs, in the session's journal.
+
+    A new question opens a new turn, and gives up one that waits for the caller or was left by a
+    stopped process; the same question again, or none, goes on with such a turn.
+
+    Returns:
+        `None` when a turn is open now; or the log of a finished one, when the same results were
+        given before: their reply is given again.
+
+    Raises:
+        ValidationError: There is nothing to do, or the results fit no hand-over.
+        SessionConflict: Another process runs a turn of this session, or other results were given
+            for the same hand-over before.
+    """
+    log = session.open
+    if log is not None and sessions.is_running(log):
+        raise SessionConflict(
+            f"session {given.session_id!r} is busy in another process; wait for its end, or use "
+            "another session id"
+        )
+    if given.results is not None:
+        return _take_results(plan, sessions, session, given)
+    if log is not None and not log.suspended and given.question in ("", log.start["question"]):
+        _claim(plan, sessions, session)
+        return None
+    if not given.question.strip():
+        raise ValidationError(
+            "the question is empty; give the user's input, or `results=` to go on after a return "
+            "of control"
+        )
+    records = [_turn_record(plan, sessions, session, given)]
+    if log is not None:
+        records.insert(0, _given_up(sessions))
+    sessions.write(session, records)
+    return None
+
+
+def _claim(plan: Plan, sessions: Sessions, session: Session) -> None:
+    sessions.write(session, [{"kind": "claim", **sessions.lease(plan.limits.seconds)}])
+
+
+def _turn_record(plan: Plan, sessions: Sessions, session: Session, given: Input) -> Record:
+    record: Record = {
+        "kind": "turn",
+        "id": str(uuid.uuid4()),
+        "at": sessions.clock(),
+        "question": _clean(given.question),
+        "attributes": {**session.attributes, **given.session_attributes},
+        "prompt_attributes": dict(given.prompt_session_attributes),
+        "plan": plan.digest,
+        **sessions.lease(plan.limits.seconds),
+    }
+    if given.conversation_history and not session.history:
+        record["history"] = [dict(message) for message in given.conversation_history]
+    return record
+
+
+def _given_up(sessions: Sessions) -> Record:
+    return {
+        "kind": "end",
+        "result": "cancelled",
+        "text": "",
+        "stop_reason": "cancelled",
+        "at": sessions.clock(),
+    }
+
+
+def _take_results(plan: Plan, sessions: Sessions, session: Session, given: Input) -> TurnLog | None:
+    id, results = _control_results(given.results or {})
+    digest = hashlib.sha256(json.dumps(results, sort_keys=True).encode()).hexdigest()
+    if id in session.answered:
+        return _answered_before(plan, sessions, session, (id, digest))
+    log = session.open
+    waits = log.suspended if log is not None else None
+    if log is None or waits is None or waits["invocation_id"] != id:
+        raise ValidationError(
+            f"no call waits for results under invocation id {id!r} in session "
+            f"{given.session_id!r}: it was never handed over here, or the session has gone on or "
+            "expired"
+        )
+    _check_results(plan, session, log, results)
+    record: Record = {
+        "kind": "returned",
+        "invocation_id": id,
+        "results": results,
+        "digest": digest,
+        "at": sessions.clock(),
+        **sessions.lease(plan.limits.seconds),
+    }
+    if given.session_attributes:
+        record["attributes"] = {**session.attributes, **given.session_attributes}
+    sessions.write(session, [record])
+    return None
+
+
+def _answered_before(
+    plan: Plan, sessions: Sessions, session: Session, results: tuple[str, str]
+) -> TurnLog | None:
+    id, digest = results
+    known, log = session.answered[id]
+    if known != digest:
+        raise SessionConflict(
+            f"other results were already given for invocation id {id!r}; they stand"
+        )
+    if log is session.open and not log.suspended:
+        # The process stopped after it had taken them: go on.
+        _claim(plan, sessions, session)
+        return None
+    return log
+
+
+def _check_results(
+    plan: Plan, session: Session, log: TurnLog, results: list[dict[str, Any]]
+) -> None:
+    # Before they are written down: results that fit no call must not end the turn.
+    replay = Replay(plan, log, session.history)
+    replay.send(None)
+    for effect, outcome in replay.steps:
+        if isinstance(effect, AwaitResults) and outcome is None:
+            match_results(effect.waiting, results)
+
+
+def _control_results(given: Mapping[str, Any]) -> tuple[str, list[dict[str, Any]]]:
+    id, results = given.get("invocationId"), given.get("returnControlInvocationResults")
+    if not isinstance(id, str) or not isinstance(results, list) or not results:
+        raise ValidationError(
+            "results need 'invocationId' and a list 'returnControlInvocationResults'; make them "
+            "with `reply.return_control.answer({...})`"
+        )
+    return id, results
+
+
+def _check_attributes(name: str, attributes: Mapping[str, str]) -> None:
+    for key, value in attributes.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise ValidationError(
+                f"{name} must map texts to texts; the value of {key!r} is {type(value).__name__!r}"
+            )
+
+
+def _check_message(message: Mapping[str, Any]) -> None:
+    content = message.get("content")
+    if message.get("role") not in ("user", "assistant") or not isinstance(content, list):
+        raise ValidationError(
+            "a message of conversation_history needs a 'role' ('user' or 'assistant') and a "
+            "'content' list"
+        )
+    if not all(
+        isinstance(block, Mapping) and isinstance(block.get("text"), str) for block in content
+    ):
+        raise ValidationError("conversation_history holds text blocks only: {'text': '...'}")
+
+
+def _clean(text: str) -> str:
+    # Lone surrogates can't be encoded for any model or store.
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "replace").decode("utf-8")

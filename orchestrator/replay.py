@@ -1,0 +1,161 @@
+"""A turn that is fed the outcomes in its journal.
+
+Going on with a turn, reading its trace and taking it into the history are the same thing: the
+turn's generator runs from its beginning, and every effect whose outcome is recorded is answered
+from the journal, without I/O and without rendering.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from orchestrator.effects import (
+    AwaitResults,
+    CallModel,
+    Dispatch,
+    Effect,
+    Live,
+    Result,
+    Retrieve,
+)
+from orchestrator.errors import OrchestratorError, SessionConflict
+from orchestrator.message import Message
+from orchestrator.prompts import Bound
+from orchestrator.sessions import Record, TurnLog
+from orchestrator.stages import Plan
+from orchestrator.turn import Start, Turn
+
+__all__ = ["Replay"]
+
+_KINDS: dict[type, str] = {
+    CallModel: "model",
+    Dispatch: "action",
+    AwaitResults: "returned",
+    Retrieve: "retrieved",
+}
+_OUTCOMES = frozenset(_KINDS.values())
+
+
+class Replay:
+    """A turn and what its journal answers.
+
+    Attributes:
+        turn: The turn.
+        steps: The effects so far with their outcomes; traces are made from them.
+        history: Messages of the turns before.
+    """
+
+    __slots__ = ("_bound", "_feed", "_generator", "_intents", "history", "steps", "turn")
+
+    def __init__(self, plan: Plan, log: TurnLog, history: Sequence[Message]) -> None:
+        start = log.start
+        self.turn = Turn(plan, Start(start["id"], start["question"], start["prompt_attributes"]))
+        self.history = history
+        self.steps: list[tuple[Effect, Any]] = []
+        self._bound: dict[str, Bound] = {}
+        self._generator = self.turn.run()
+        self._feed: list[Record] = []
+        self._intents: set[str] = set()
+        if len(log.records) > 1:
+            self._feed = [record for record in log.records if record["kind"] in _OUTCOMES]
+            self._feed.reverse()
+            self._intents = {
+                call["key"]
+                for record in log.records
+                if record["kind"] == "intent"
+                for call in record["calls"]
+            }
+
+    def send(self, outcome: Any) -> Live | Result:
+        """Runs the turn on to its next effect without an outcome, or to its result.
+
+        Raises:
+            SessionConflict: The journal was written by another version of the agent.
+        """
+        try:
+            while True:
+                effect = self._generator.send(outcome)
+                outcome = self._recorded(effect) if self._feed else None
+                if outcome is None and not isinstance(effect, AwaitResults):
+                    return effect
+                self.steps.append((effect, outcome))
+        except StopIteration as stop:
+            result: Result = stop.value
+            return result
+
+    def throw(self, error: OrchestratorError) -> Result:
+        """Tells the turn that its effect failed, and takes its result."""
+        try:
+            self._generator.throw(error)
+        except StopIteration as stop:
+            result: Result = stop.value
+            return result
+        raise AssertionError("a turn must not go on after an effect failed")
+
+    def prompt(self, effect: CallModel) -> tuple[Bound, list[Message]]:
+        """The bound prompt of a model call, and all its messages."""
+        stage = effect.stage
+        bound = self._bound.get(stage.stage)
+        if bound is None:
+            values = stage.values(self.turn.start.question, self.turn.start.prompt_attributes)
+            values.update(effect.values)
+            bound = self._bound[stage.stage] = stage.template.bind(values, self.history)
+        scratchpad = effect.scratchpad
+        if len(scratchpad) != effect.upto:
+            scratchpad = scratchpad[: effect.upto]
+        return bound, bound.messages(scratchpad)
+
+    def known_actions(self, effect: Dispatch) -> dict[str, Record]:
+        """What the journal knows of calls that were being carried out when a process stopped.
+
+        Returns:
+            Outcomes by call id. A call that was begun and has no recorded outcome is reported as
+            a failure of unknown outcome, unless its operation is idempotent: then it is missing
+            here and may be carried out again, with the same idempotency key.
+        """
+        known: dict[str, Record] = {}
+        if not self._intents:
+            return known
+        ids = {call.id for call in effect.calls}
+        while self._feed and self._feed[-1].get("id") in ids:
+            record = self._feed.pop()
+            known[record["id"]] = record
+        for call in effect.calls:
+            begun = call.key in self._intents and call.id not in known
+            if begun and not call.operation.idempotent:
+                known[call.id] = _unknown(call.id, call.operation.xml_name, call.key)
+        return known
+
+    def _recorded(self, effect: Effect) -> Any:
+        record = self._feed[-1]
+        if record["kind"] != _KINDS[type(effect)]:
+            raise SessionConflict(
+                "the session's open turn was begun with another version of this agent (its "
+                f"journal goes on with a {record['kind']!r} record): finish it with that version, "
+                "or end the session"
+            )
+        if isinstance(effect, Dispatch):
+            return self._recorded_actions(effect)
+        return self._feed.pop()
+
+    def _recorded_actions(self, effect: Dispatch) -> list[Record] | None:
+        count = len(effect.calls)
+        by_id = {record.get("id"): record for record in self._feed[-count:]}
+        found = [by_id[call.id] for call in effect.calls if call.id in by_id]
+        if len(found) < count:
+            return None  # the driver asks `known_actions`
+        del self._feed[-count:]
+        return found
+
+
+def _unknown(id: str, name: str, key: str) -> Record:
+    return {
+        "kind": "action",
+        "id": id,
+        "text": f"nobody knows whether {name!r} (idempotency key {key!r}) took effect: the process "
+        "stopped while it ran. It was not run again; look at the system that it acts on",
+        "state": "FAILURE",
+        "error": "ActionOutcomeUnknown",
+        "at": [0, 0],
+    }

@@ -1,0 +1,279 @@
+"""One invocation: a turn, its session's journal, and the budget of time. Waits for nothing.
+
+A driver carries out the effects that `begin`, `advance` and `fail` return, until they return the
+turn's result. What must not be lost is in the journal before it is acted upon: a turn's start
+before anything is spent, the intent of calls before they are carried out, their outcomes at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from orchestrator.actions.base import Call, CallContext
+from orchestrator.effects import (
+    Answer,
+    AwaitResults,
+    CallModel,
+    Dispatch,
+    Effect,
+    Failure,
+    Live,
+    Refusal,
+    Result,
+    Retrieve,
+    ReturnControl,
+)
+from orchestrator.errors import LimitExceeded, OrchestratorError, SessionConflict
+from orchestrator.message import Message
+from orchestrator.models.base import CallFormat, ModelReply, ModelRequest
+from orchestrator.parsers.base import Parsed
+from orchestrator.replay import Replay
+from orchestrator.sessions import Record, Session, Sessions, TurnLog
+from orchestrator.stages import Plan
+from orchestrator.usage import Usage
+
+__all__ = ["Run", "restore_history"]
+
+_STOPPED = Failure(OrchestratorError("the turn was stopped"), "cancelled")
+
+
+class Run:
+    """One invocation of an agent.
+
+    Attributes:
+        plan: The agent.
+        session: The session, held by this invocation until `close`.
+        log: The turn's records.
+        replay: The turn, fed from the log.
+        usage: Tokens of this turn.
+        result: The turn's result, once there is one.
+        resumed_at: The step whose answer this invocation brought; the caller was told of those
+            before it.
+    """
+
+    __slots__ = (
+        "_deadline",
+        "_sessions",
+        "_unwritten",
+        "log",
+        "plan",
+        "replay",
+        "result",
+        "resumed_at",
+        "session",
+        "session_id",
+        "usage",
+    )
+
+    def __init__(self, plan: Plan, sessions: Sessions, session: Session, session_id: str) -> None:
+        if session.open is None:
+            raise AssertionError("a run needs the session's open turn")
+        self.plan = plan
+        self.session = session
+        self.session_id = session_id
+        self.log: TurnLog = session.open
+        self.usage = Usage()
+        self.result: Result | None = None
+        self.resumed_at = 0
+        self.replay = Replay(plan, self.log, session.history)
+        self._sessions = sessions
+        self._unwritten: list[Record] = []
+        seconds = plan.limits.seconds
+        self._deadline = None if seconds is None else sessions.clock() + int(seconds * 1e9)
+
+    @property
+    def now(self) -> int:
+        """The time, in nanoseconds since 1970."""
+        return self._sessions.clock()
+
+    def begin(self) -> Live | Result:
+        """The first effect to carry out, or the result."""
+        first = self.replay.send(None)
+        for index, (effect, outcome) in enumerate(self.replay.steps):
+            if isinstance(effect, AwaitResults) and outcome is not None:
+                self.resumed_at = index
+        return first
+
+    def advance(self, effect: Effect, outcome: Any) -> Live | Result:
+        """Takes an effect's outcome; the next effect to carry out, or the result."""
+        if not isinstance(outcome, list):  # actions are written as each one ends
+            self._unwritten.append(outcome)
+        self.replay.steps.append((effect, outcome))
+        following = self.replay.send(outcome)
+        if self._deadline is not None and self.now > self._deadline:
+            return self._out_of_time(following)
+        return following
+
+    def fail(self, error: OrchestratorError) -> Result:
+        """Takes an effect's failure, which ends the turn."""
+        return self.replay.throw(error)
+
+    def _out_of_time(self, following: Live | Result) -> Live | Result:
+        if isinstance(following, (CallModel, Dispatch, Retrieve)):
+            seconds = self.plan.limits.seconds
+            return self.fail(
+                LimitExceeded(
+                    f"the turn took longer than its limit of {seconds} seconds; raise "
+                    "`Limits(seconds=...)`, or find out from the trace what is slow",
+                    limit="seconds",
+                )
+            )
+        return following
+
+    def request(self, effect: CallModel) -> ModelRequest:
+        """Renders a model call."""
+        stage = effect.stage
+        bound, messages = self.replay.prompt(effect)
+        call_format = stage.call_format
+        if effect.excluded and call_format is not None:
+            call_format = CallFormat(
+                call_format.protocol,
+                call_format.operations,
+                call_format.ask_user,
+                call_format.unknown_value,
+                effect.excluded,
+            )
+        return ModelRequest(
+            stage.stage,
+            bound.system,
+            messages,
+            stage.tools,
+            stage.inference,
+            stage.additional,
+            bound.raw_text,
+            call_format,
+        )
+
+    def model_record(
+        self, effect: CallModel, reply: ModelReply, parsed: Parsed, began: int
+    ) -> Record:
+        """A model's reply as its journal record."""
+        self.usage = self.usage.plus(reply.usage)
+        record: Record = {
+            "kind": "model",
+            "stage": effect.stage.stage,
+            "content": reply.content,
+            "stop": reply.stop_reason,
+            "usage": list(reply.usage[:4]),
+            "at": [began, self.now],
+            "response": parsed.response,
+        }
+        if parsed.code:
+            record["code"] = parsed.code
+        if parsed.notes:
+            record["notes"] = list(parsed.notes)
+        return record
+
+    def intend(self, calls: list[Call]) -> None:
+        """Writes down that calls are about to be carried out."""
+        told = [{"id": call.id, "key": call.key, "name": call.operation.xml_name} for call in calls]
+        self._unwritten.append({"kind": "intent", "calls": told})
+        self._flush()
+
+    def record_action(self, record: Record) -> None:
+        """Writes one action's outcome down, at once."""
+        self._unwritten.append(record)
+        self._flush()
+
+    def context(self) -> CallContext:
+        """What the turn's executors may know."""
+        plan, start = self.plan, self.replay.turn.start
+        return CallContext(
+            plan.identity,
+            self.session_id,
+            start.question,
+            self.session.attributes,
+            start.prompt_attributes,
+            plan.limits.result_bytes,
+        )
+
+    def finish(self, result: Result) -> None:
+        """Writes the turn's end, or its suspension, and takes the turn into the history."""
+        self.result = result
+        if isinstance(result, ReturnControl):
+            self._unwritten.append(
+                {
+                    "kind": "suspend",
+                    "invocation_id": result.invocation_id,
+                    "inputs": result.invocation_inputs,
+                    "at": self.now,
+                }
+            )
+            self._flush()
+            return
+        self._unwritten.append(_end_record(result, self.now))
+        self._flush()
+        self.session.unread.pop()
+        self.session.history += self.replay.turn.transcript(result)
+
+    def cancel(self) -> None:
+        """Writes that the caller stopped the turn before its end."""
+        self._unwritten.append(
+            {
+                "kind": "end",
+                "result": "cancelled",
+                "text": "",
+                "stop_reason": "cancelled",
+                "at": self.now,
+            }
+        )
+        self._flush()
+        self.session.unread.pop()
+        self.session.history += self.replay.turn.transcript(_STOPPED)
+
+    def close(self) -> None:
+        """Gives the session back."""
+        self._sessions.release(self.session)
+
+    def _flush(self) -> None:
+        records, self._unwritten = self._unwritten, []
+        self._sessions.write(self.session, records)
+
+
+def _end_record(result: Result, now: int) -> Record:
+    record: Record = {"kind": "end", "result": type(result).__name__.lower(), "at": now}
+    if isinstance(result, Failure):
+        record |= {
+            "text": "",
+            "stop_reason": result.code or "failure",
+            "error": type(result.error).__name__,
+            "message": result.error.message,
+        }
+        return record
+    if isinstance(result, ReturnControl):
+        raise AssertionError("a suspended turn has not ended")
+    record["text"] = result.text
+    record["stop_reason"] = result.stop_reason
+    if isinstance(result, Answer) and result.citations:
+        record["citations"] = result.citations
+    return record
+
+
+def restore_history(plan: Plan, session: Session) -> None:
+    """Takes the turns that were read from the store into the session's history."""
+    for log in session.unread:
+        session.history += _transcript(plan, log, session.history)
+    session.unread.clear()
+
+
+def _transcript(plan: Plan, log: TurnLog, history: list[Message]) -> list[Message]:
+    replay = Replay(plan, log, history)
+    end = log.records[-1]
+    try:
+        reached = replay.send(None)
+    except SessionConflict:
+        return _plain_transcript(plan, log.start, end)
+    if end["result"] in ("failure", "cancelled"):
+        return replay.turn.transcript(_STOPPED)
+    if isinstance(reached, (Answer, Refusal)):
+        return replay.turn.transcript(reached)
+    return _plain_transcript(plan, log.start, end)
+
+
+def _plain_transcript(plan: Plan, start: Record, end: Record) -> list[Message]:
+    # The agent was changed since: the question and the answer still hold, its steps may not.
+    if not end["text"]:
+        return []
+    dialect = plan.orchestration.dialect
+    answer = dialect.answer_message([{"text": f"<answer>{end['text']}</answer>"}])
+    return [Message("user", [{"text": start["question"]}]), answer]

@@ -1,0 +1,76 @@
+"""The journal's records and the seam of its stores.
+
+A session is the list of its records, in order; nothing else is kept. A record is a JSON object
+with a `kind`:
+
+| kind | members |
+|---|---|
+| `turn` | an invocation began: `id`, `at`, `question`, `attributes`, `prompt_attributes`,
+  `history`, `plan`, `owner`, `until` |
+| `model` | a model answered: `stage`, `content`, `stop`, `usage`, `at`, `response` (what the parser
+  returned), `code`, `notes` |
+| `intent` | calls are about to be carried out: `calls` |
+| `action` | one call's outcome: `id`, `text`, `state`, `at`, `attributes`, `prompt_attributes`,
+  `error`, `notes` |
+| `retrieved` | a knowledge base answered: `id`, `references`, `at` |
+| `suspend` | the turn waits for the caller: `invocation_id`, `inputs` |
+| `returned` | the caller's results: `invocation_id`, `results`, `digest`, `owner`, `until` |
+| `claim` | another process goes on with the turn: `owner`, `until` |
+| `end` | the turn ended: `result`, `text`, `stop_reason`, `citations`, `error`, `at` |
+| `closed` | the session was ended, by its user or by its idle time-out: `reason`, `at` |
+
+Times are nanoseconds since 1970. Records hold JSON values only: no classes, no pickles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+__all__ = ["Record", "SessionInfo", "SessionStore"]
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """A stored session, for lists.
+
+    Attributes:
+        key: The store's key.
+        label: `agent/alias/session id`, as given when the session began.
+        records: How many records its journal has.
+        updated: When the last one was written, in nanoseconds since 1970.
+    """
+
+    key: str
+    label: str
+    records: int
+    updated: int
+
+
+class SessionStore(Protocol):
+    """Keeps journals. Safe for many threads; processes may share what a store keeps."""
+
+    def load(self, key: str, after: int = 0) -> list[Record]:
+        """The records of a session after the first `after` ones."""
+        ...
+
+    def append(
+        self, key: str, expected: int, records: Sequence[Record], *, label: str = "", at: int = 0
+    ) -> None:
+        """Appends durably, if the journal has exactly `expected` records.
+
+        Raises:
+            SessionConflict: It has another number of records; nothing was written.
+        """
+        ...
+
+    def delete(self, key: str) -> None:
+        """Forgets a session; no error when there is none."""
+        ...
+
+    def list(self) -> Iterator[SessionInfo]:
+        """All sessions, the last changed first."""
+        ...

@@ -1,0 +1,64 @@
+"""Sessions in this process's memory: the default, and the fake for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from threading import Lock
+
+from orchestrator.errors import SessionConflict
+from orchestrator.sessions.journal import Record, SessionInfo
+
+__all__ = ["MemoryStore"]
+
+
+class _Journal:
+    __slots__ = ("label", "records", "updated")
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self.records: list[Record] = []
+        self.updated = 0
+
+
+class MemoryStore:
+    """A `SessionStore` that forgets everything when the process ends."""
+
+    def __init__(self) -> None:
+        self._journals: dict[str, _Journal] = {}
+        self._lock = Lock()
+
+    def load(self, key: str, after: int = 0) -> list[Record]:
+        """The records of a session after the first `after` ones."""
+        journal = self._journals.get(key)
+        return journal.records[after:] if journal else []
+
+    def append(
+        self, key: str, expected: int, records: Sequence[Record], *, label: str = "", at: int = 0
+    ) -> None:
+        """Appends, if the journal has exactly `expected` records.
+
+        Raises:
+            SessionConflict: It has another number of records.
+        """
+        with self._lock:
+            journal = self._journals.get(key)
+            if journal is None:
+                journal = self._journals[key] = _Journal(label)
+            if len(journal.records) != expected:
+                raise SessionConflict("the session was changed by another invocation; try again")
+            journal.records.extend(records)
+            journal.updated = at
+
+    def delete(self, key: str) -> None:
+        """Forgets a session."""
+        with self._lock:
+            self._journals.pop(key, None)
+
+    def list(self) -> Iterator[SessionInfo]:
+        """All sessions, the last changed first."""
+        with self._lock:
+            rows = [
+                SessionInfo(key, journal.label, len(journal.records), journal.updated)
+                for key, journal in self._journals.items()
+            ]
+        return iter(sorted(rows, key=lambda row: -row.updated))

@@ -1,0 +1,298 @@
+"""Sessions at run time: what their journals say, and who may go on with them.
+
+A `Session` is a projection of a journal, kept between turns so that a turn reads only what other
+processes have added since. `Sessions` hands each one to a single invocation at a time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from orchestrator.errors import SessionConflict
+from orchestrator.message import Message
+from orchestrator.sessions.journal import Record, SessionStore
+from orchestrator.sessions.memory import MemoryStore
+
+__all__ = ["Clock", "Session", "Sessions", "TurnLog", "owner_is_alive", "process_owner"]
+
+Clock = Callable[[], int]
+"""Tells the time in nanoseconds since 1970; tests inject their own."""
+
+_GRACE = 60_000_000_000  # after a turn's own time limit, before another host may take it over
+
+
+class TurnLog:
+    """The records of one turn, from its `turn` record on."""
+
+    __slots__ = ("records",)
+
+    def __init__(self, first: Record) -> None:
+        self.records: list[Record] = [first]
+
+    @property
+    def start(self) -> Record:
+        """The `turn` record."""
+        return self.records[0]
+
+    @property
+    def end(self) -> Record | None:
+        """The `end` record, when the turn has ended."""
+        last = self.records[-1]
+        return last if last["kind"] == "end" else None
+
+    @property
+    def suspended(self) -> Record | None:
+        """The `suspend` record, when the turn waits for the caller."""
+        last = self.records[-1]
+        return last if last["kind"] == "suspend" else None
+
+    @property
+    def holder(self) -> Record:
+        """The last record that says which process runs the turn."""
+        return next(record for record in reversed(self.records) if "owner" in record)
+
+
+class Session:
+    """What a session's journal says.
+
+    Attributes:
+        key: The store's key.
+        count: How many of the journal's records have been read.
+        attributes: Session attributes.
+        history: Messages of the finished turns; only ever appended to.
+        open: The turn that has not ended, if any.
+        unread: Finished turns that are not in `history` yet (they were read from the store).
+        active: When the last record was written.
+        answered: The hand-overs of this session that were answered: invocation id to the digest of
+            the results, and the log of the turn.
+    """
+
+    __slots__ = (
+        "active",
+        "answered",
+        "attributes",
+        "busy",
+        "count",
+        "history",
+        "key",
+        "label",
+        "open",
+        "unread",
+    )
+
+    def __init__(self, key: str, label: str) -> None:
+        self.key = key
+        self.label = label
+        self.count = 0
+        self.busy = False
+        self.active = 0
+        self._reset()
+
+    def _reset(self) -> None:
+        self.attributes: dict[str, str] = {}
+        self.history: list[Message] = []
+        self.open: TurnLog | None = None
+        self.unread: list[TurnLog] = []
+        self.answered: dict[str, tuple[str, TurnLog]] = {}
+
+    def apply(self, record: Record) -> None:
+        """Takes the journal's next record."""
+        self.count += 1
+        kind = record["kind"]
+        at = record.get("at", 0)
+        self.active = max(self.active, at if isinstance(at, int) else at[1])
+        if kind == "turn":
+            self.open = TurnLog(record)
+            self.attributes = record["attributes"]
+            return
+        if kind == "closed":
+            self._reset()
+            return
+        log = self.open
+        if log is None:
+            return
+        log.records.append(record)
+        if record.get("attributes") is not None:
+            self.attributes = record["attributes"]
+        if kind == "returned":
+            self.answered[record["invocation_id"]] = (record["digest"], log)
+        elif kind == "end":
+            self.open = None
+            self.unread.append(log)
+
+
+class Sessions:
+    """The sessions of a store. Safe for many threads and tasks.
+
+    Attributes:
+        store: Keeps the journals.
+        clock: Tells the time.
+    """
+
+    def __init__(
+        self,
+        store: SessionStore | None = None,
+        *,
+        clock: Clock = time.time_ns,
+        cached: int = 10_000,
+    ) -> None:
+        """Makes the sessions.
+
+        Args:
+            store: Keeps the journals; in memory when `None`.
+            clock: Tells the time in nanoseconds since 1970.
+            cached: How many sessions stay decoded between their turns.
+        """
+        self.store: SessionStore = store if store is not None else MemoryStore()
+        self.clock = clock
+        self._cached = cached
+        self._sessions: dict[str, Session] = {}
+        self._lock = Lock()
+
+    @classmethod
+    def of(cls, value: Any) -> Sessions:
+        """The sessions that `Agent(sessions=value)` means.
+
+        Args:
+            value: `None` (in memory), a path of a SQLite file, a `SessionStore` or `Sessions`.
+        """
+        if isinstance(value, cls):
+            return value
+        if isinstance(value, (str, Path)):
+            from orchestrator.sessions.sqlite import SQLiteStore
+
+            return cls(SQLiteStore(value))
+        return cls(value)
+
+    def acquire(self, label: str, ttl: int) -> Session:
+        """Takes a session for one invocation, up to date with the store.
+
+        Args:
+            label: Names the session: `agent/alias/session id`.
+            ttl: Idle time-out in nanoseconds; an older session is closed and begins anew.
+
+        Raises:
+            SessionConflict: Another invocation of this process has it.
+        """
+        key = _key(label)
+        with self._lock:
+            session = self._sessions.get(key)
+            if session is None:
+                self._evict()
+                session = self._sessions[key] = Session(key, label)
+            if session.busy:
+                raise SessionConflict(
+                    f"session {label.rsplit('/', 1)[-1]!r} is busy with another invocation; "
+                    "wait for its end, or use another session id"
+                )
+            session.busy = True
+        try:
+            for record in self.store.load(key, session.count):
+                session.apply(record)
+            self._expire(session, ttl)
+        except BaseException:
+            self.release(session)
+            raise
+        return session
+
+    def release(self, session: Session) -> None:
+        """Gives a session back."""
+        session.busy = False
+
+    def peek(self, label: str) -> Session:
+        """Reads a session from the store, for display; takes nothing."""
+        session = Session(_key(label), label)
+        for record in self.store.load(session.key):
+            session.apply(record)
+        return session
+
+    def write(self, session: Session, records: Sequence[Record]) -> None:
+        """Appends records durably, then takes them into the session.
+
+        Raises:
+            SessionConflict: Another process wrote to the session; nothing was written.
+        """
+        self.store.append(session.key, session.count, records, label=session.label, at=self.clock())
+        for record in records:
+            session.apply(record)
+
+    def lease(self, seconds: float | None) -> dict[str, Any]:
+        """The members of a record that say which process runs a turn, and until when."""
+        span = 3_600_000_000_000 if seconds is None else int(seconds * 1e9)
+        return {"owner": process_owner(), "until": self.clock() + span + _GRACE}
+
+    def is_running(self, log: TurnLog) -> bool:
+        """Whether another process still runs this turn."""
+        if log.end or log.suspended:
+            return False
+        holder = log.holder
+        if holder["owner"] == process_owner():
+            return False  # ours, and `acquire` says that no invocation of this process has it
+        alive = owner_is_alive(holder["owner"])
+        return self.clock() < holder["until"] if alive is None else alive
+
+    def _expire(self, session: Session, ttl: int) -> None:
+        now = self.clock()
+        if not session.count or now - session.active <= ttl or not session.active:
+            return
+        if session.open is not None and self.is_running(session.open):
+            return
+        self.write(session, [{"kind": "closed", "reason": "idle", "at": now}])
+
+    def _evict(self) -> None:
+        if len(self._sessions) < self._cached:
+            return
+        idle = [key for key, session in self._sessions.items() if not session.busy]
+        for key in idle[: max(len(idle) // 10, 1)]:
+            del self._sessions[key]
+
+
+def _key(label: str) -> str:
+    return hashlib.sha256(label.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@cache
+def _host() -> str:
+    import socket
+
+    return socket.gethostname()
+
+
+def process_owner() -> str:
+    """Names this process: host, process id, and when it was started."""
+    return _owner(os.getpid())
+
+
+@cache
+def _owner(pid: int) -> str:
+    return f"{_host()}:{pid}:{_started(pid)}"
+
+
+def _started(pid: int) -> str:
+    # Tells a process apart from an earlier one with the same id; field 22 of Linux's stat.
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return "0"
+    return stat.rpartition(")")[2].split()[19]
+
+
+def owner_is_alive(owner: str) -> bool | None:
+    """Whether the process that an `owner` names still runs; `None` when that can't be told."""
+    host, pid, started = owner.rsplit(":", 2)
+    if host != _host() or os.name != "posix":
+        return None
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return None
+    return _started(int(pid)) == started

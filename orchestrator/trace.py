@@ -1,0 +1,347 @@
+"""The journal as Bedrock's trace parts (AWS: `InvokeAgent`, `TracePart`).
+
+A trace is a projection: parts are made from a turn's effects and their recorded outcomes when
+somebody reads them, in the order in which the service sends them, with ids of its grammar
+(`{requestId}-{n}`, `-pre-0`, `-post-0`).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+from orchestrator.actions.base import Call
+from orchestrator.calls import match_results
+from orchestrator.effects import (
+    Answer,
+    AwaitResults,
+    CallModel,
+    Dispatch,
+    Effect,
+    Result,
+    Retrieve,
+)
+from orchestrator.message import text_of
+from orchestrator.reading import Finish, decide
+from orchestrator.replay import Replay
+from orchestrator.sessions import Record
+from orchestrator.stages import ORCHESTRATION, POST_PROCESSING, PRE_PROCESSING, Plan
+
+__all__ = ["TraceParts"]
+
+_TRACES = {
+    PRE_PROCESSING: ("preProcessingTrace", "pre-0"),
+    POST_PROCESSING: ("postProcessingTrace", "post-0"),
+}
+
+
+class TraceParts:
+    """Makes the trace parts of one turn.
+
+    Each method returns parts in order; a part is a JSON object equal in shape to the `trace`
+    member of `InvokeAgent`'s event stream, its times written as the service writes them.
+    """
+
+    def __init__(self, plan: Plan, session_id: str, started: int, replay: Replay) -> None:
+        self._plan = plan
+        self._replay = replay
+        self._request = replay.turn.start.request_id
+        self._started = started
+        self._told = 0
+        self._number = 0
+        self._shared = {
+            "agentId": plan.agent_id,
+            "agentAliasId": plan.alias_id,
+            "agentVersion": plan.version,
+            "sessionId": session_id,
+            "callerChain": [{"agentAliasArn": plan.alias_arn}],
+        }
+
+    def whole(self, end: Record | None, since: int = 0) -> list[dict[str, Any]]:
+        """The parts of all steps, or of those after step number `since` was answered.
+
+        Args:
+            end: The turn's `end` record, when it has ended.
+            since: Steps before this one were told to the caller before.
+        """
+        steps = self._replay.steps
+        parts: list[dict[str, Any]] = []
+        if since:
+            self._skip_told(steps[since][0].number)
+        for index in range(since, len(steps)):
+            effect, outcome = steps[index]
+            if index > since or not since:
+                parts += self.before(effect, _began(outcome, end, self._started))
+            if outcome is not None:
+                parts += self.after(effect, outcome)
+        return parts + self.ending(end)
+
+    def before(self, effect: Effect, at: int) -> list[dict[str, Any]]:
+        """The parts that tell that an effect is about to be carried out, at that time."""
+        parts = list(self._reprompts(effect.number - isinstance(effect, CallModel), at))
+        self._number = effect.number
+        match effect:
+            case CallModel():
+                parts.append(self._model_input(effect, at))
+            case Dispatch():
+                parts += [self._call_part(call, at, "LAMBDA") for call in effect.calls]
+            case AwaitResults():
+                parts += [
+                    self._call_part(item.call, at, "RETURN_CONTROL", effect.invocation_id)
+                    for item in effect.waiting
+                ]
+            case Retrieve():
+                lookup = {"knowledgeBaseId": effect.knowledge_base_id, "text": effect.query}
+                asked = {"invocationType": "KNOWLEDGE_BASE", "knowledgeBaseLookupInput": lookup}
+                parts.append(self._step(at, "invocationInput", asked))
+        return parts
+
+    def after(self, effect: Effect, outcome: Any) -> list[dict[str, Any]]:
+        """The parts that tell an effect's outcome."""
+        match effect:
+            case CallModel():
+                return self._model_output(effect, outcome)
+            case Dispatch():
+                return [
+                    self._observation(
+                        record["at"][1],
+                        "ACTION_GROUP",
+                        {
+                            "actionGroupInvocationOutput": {
+                                "text": record["text"],
+                                "metadata": self._metadata(record["at"], record["id"]),
+                            }
+                        },
+                    )
+                    for record in outcome
+                ]
+            case AwaitResults():
+                return [
+                    self._observation(
+                        outcome["at"],
+                        "ACTION_GROUP",
+                        {"actionGroupInvocationOutput": {"text": _body(result)}},
+                    )
+                    for result in match_results(effect.waiting, outcome["results"])
+                ]
+            case Retrieve():
+                found = {
+                    "retrievedReferences": outcome["references"],
+                    "metadata": self._metadata(outcome["at"], outcome["id"]),
+                }
+                return [
+                    self._observation(
+                        outcome["at"][1], "KNOWLEDGE_BASE", {"knowledgeBaseLookupOutput": found}
+                    )
+                ]
+
+    def ending(self, end: Record | None) -> list[dict[str, Any]]:
+        """The parts that tell how the turn ended."""
+        if end is None:
+            return []
+        parts = list(self._reprompts(self._number, end["at"]))
+        if end["stop_reason"] == "ask_user":
+            asked = {"finalResponse": {"text": end["text"]}}
+            parts.append(self._observation(end["at"], "ASK_USER", asked))
+        if end["result"] == "failure":
+            failure = {
+                "failureReason": end["message"],
+                "traceId": f"{self._request}-{self._number}",
+                "metadata": self._operation_metadata(end["at"]),
+            }
+            parts.append(self._part(end["at"], {"failureTrace": failure}))
+        return parts
+
+    def _model_input(self, effect: CallModel, at: int) -> dict[str, Any]:
+        stage = effect.stage
+        told: dict[str, Any] = {
+            "traceId": self._trace_id(effect),
+            "text": self._prompt_text(effect),
+            "type": stage.stage,
+            "foundationModel": stage.model.model_id,
+            "inferenceConfiguration": dict(stage.inference),
+            "promptCreationMode": stage.creation_mode,
+            "parserMode": "DEFAULT",
+        }
+        return self._stage_part(stage.stage, at, "modelInvocationInput", told)
+
+    def _prompt_text(self, effect: CallModel) -> str:
+        bound, messages = self._replay.prompt(effect)
+        if bound.raw_text:
+            return text_of(messages[0]["content"])
+        system = json.dumps(bound.system, ensure_ascii=False)
+        listed = ",".join([message.encoded for message in messages])
+        return f'{{"system":{system},"messages":[{listed}]}}'
+
+    def _model_output(self, effect: CallModel, record: Record) -> list[dict[str, Any]]:
+        stage = effect.stage.stage
+        ended = record["at"][1]
+        told: dict[str, Any] = {
+            "traceId": self._trace_id(effect),
+            "rawResponse": {"content": _raw(effect.stage.dialect.protocol, record)},
+            "metadata": {
+                **self._metadata(record["at"], f"{stage}-{effect.number}"),
+                "usage": {"inputTokens": record["usage"][0], "outputTokens": record["usage"][1]},
+            },
+        }
+        reasoning = _reasoning(record["content"])
+        if reasoning:
+            told["reasoningContent"] = reasoning
+        parsed = record["response"]
+        if stage == PRE_PROCESSING:
+            verdict = parsed.get("preProcessingParsedResponse") or {}
+            told["parsedResponse"] = {
+                "isValid": bool(verdict.get("isValidInput")),
+                "rationale": verdict.get("rationale") or "",
+            }
+        elif stage == POST_PROCESSING:
+            final = parsed.get("postProcessingParsedResponse") or {}
+            told["parsedResponse"] = {"text": final.get("responseText") or ""}
+        parts = [self._stage_part(stage, ended, "modelInvocationOutput", told)]
+        if stage == ORCHESTRATION:
+            parts += self._decision_parts(record)
+        return parts
+
+    def _decision_parts(self, record: Record) -> Iterator[dict[str, Any]]:
+        ended = record["at"][1]
+        rationale = record["response"]["orchestrationParsedResponse"].get("rationale")
+        if rationale:
+            yield self._step(ended, "rationale", {"text": rationale})
+        finished = record["stop"] != "model_context_window_exceeded" and _final(record)
+        if isinstance(finished, Answer):
+            told = {"text": finished.text, "metadata": self._operation_metadata(ended)}
+            yield self._observation(ended, "FINISH", {"finalResponse": told})
+
+    def _skip_told(self, number: int) -> None:
+        self._number = number
+        self._told = sum(step <= number for step, _ in self._replay.turn.reprompts)
+
+    def _reprompts(self, number: int, at: int) -> Iterator[dict[str, Any]]:
+        told = self._replay.turn.reprompts
+        while self._told < len(told) and told[self._told][0] <= number:
+            step, text = told[self._told]
+            self._told += 1
+            asked = {"repromptResponse": {"source": "PARSER", "text": text}}
+            yield self._observation(at, "REPROMPT", asked, step)
+
+    def _call_part(
+        self, call: Call, now: int, execution: str, invocation_id: str = ""
+    ) -> dict[str, Any]:
+        operation = call.operation
+        parameters, body = self._plan.catalog.parameters(call)
+        told: dict[str, Any] = {
+            "actionGroupName": operation.group,
+            "executionType": execution,
+        }
+        if operation.verb:
+            told["apiPath"], told["verb"] = operation.path, operation.verb.lower()
+        else:
+            told["function"] = operation.name
+        if parameters:
+            told["parameters"] = parameters
+        if body:
+            told["requestBody"] = {
+                "content": {kind: item["properties"] for kind, item in body["content"].items()}
+            }
+        if invocation_id:
+            told["invocationId"] = invocation_id
+        asked = {"invocationType": "ACTION_GROUP", "actionGroupInvocationInput": told}
+        return self._step(now, "invocationInput", asked)
+
+    def _observation(
+        self, at: int, kind: str, told: dict[str, Any], number: int | None = None
+    ) -> dict[str, Any]:
+        return self._step(at, "observation", {"type": kind, **told}, number)
+
+    def _step(
+        self, at: int, member: str, told: dict[str, Any], number: int | None = None
+    ) -> dict[str, Any]:
+        number = self._number if number is None else number
+        told["traceId"] = f"{self._request}-{number}"
+        return self._part(at, {"orchestrationTrace": {member: told}})
+
+    def _stage_part(self, stage: str, at: int, member: str, told: dict[str, Any]) -> dict[str, Any]:
+        trace, _ = _TRACES.get(stage, ("orchestrationTrace", ""))
+        return self._part(at, {trace: {member: told}})
+
+    def _trace_id(self, effect: CallModel) -> str:
+        _, suffix = _TRACES.get(effect.stage.stage, ("", str(effect.number)))
+        return f"{self._request}-{suffix}"
+
+    def _part(self, at: int, trace: dict[str, Any]) -> dict[str, Any]:
+        return {**self._shared, "eventTime": _time(at), "trace": trace}
+
+    def _metadata(self, at: Sequence[int], name: str) -> dict[str, Any]:
+        # The service has a random id for every request; ours is the same whenever it is read.
+        request = uuid.uuid5(uuid.UUID(self._request), name)
+        return {
+            "clientRequestId": str(request),
+            "startTime": _time(at[0]),
+            "endTime": _time(at[1]),
+            "totalTimeMs": (at[1] - at[0]) // 1_000_000,
+        }
+
+    def _operation_metadata(self, ended: int) -> dict[str, Any]:
+        return {
+            "startTime": _time(self._started),
+            "endTime": _time(ended),
+            "operationTotalTimeMs": (ended - self._started) // 1_000_000,
+        }
+
+
+def _began(outcome: Any, end: Record | None, started: int) -> int:
+    # When the effect with this outcome began; one without an outcome was the turn's last.
+    if isinstance(outcome, list):
+        return int(min((record["at"][0] for record in outcome), default=started))
+    at = (outcome or end or {"at": started})["at"]
+    return int(at if isinstance(at, int) else at[0])
+
+
+def _final(record: Record) -> Result | None:
+    decision = decide(record)
+    return decision.result if isinstance(decision, Finish) else None
+
+
+def _body(result: Record) -> str:
+    if result.get("confirmationState") == "DENY":
+        return "DENY"
+    bodies: dict[str, dict[str, Any]] = result.get("responseBody") or {}
+    for body in bodies.values():
+        return str(body.get("body", ""))
+    return ""
+
+
+def _raw(protocol: str, record: Record) -> str:
+    # As the service: text for text protocols, the whole message where blocks matter.
+    if protocol != "tool_use":
+        return text_of(record["content"])
+    usage = {"input_tokens": record["usage"][0], "output_tokens": record["usage"][1]}
+    reply = {
+        "role": "assistant",
+        "content": record["content"],
+        "stop_reason": record["stop"],
+        "usage": usage,
+    }
+    return json.dumps(reply, ensure_ascii=False)
+
+
+def _reasoning(content: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    for block in content:
+        text = block.get("reasoningContent", {}).get("reasoningText")
+        if text:
+            return {"reasoningText": text}
+    return None
+
+
+@lru_cache(maxsize=256)
+def _second(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+
+
+def _time(at: int) -> str:
+    seconds, nanoseconds = divmod(at, 1_000_000_000)
+    return f"{_second(seconds)}.{nanoseconds:09d}Z"

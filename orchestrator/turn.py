@@ -1,0 +1,377 @@
+"""One turn of an agent, as a generator of effects: no socket, no clock, no randomness.
+
+It reads like the flow chart of a Bedrock agent: pre-processing, then the ReAct loop (ask the
+model; carry out its calls, or ask the user, or answer), then post-processing. It yields effects
+and is sent their outcomes, which are journal records. The same records give the same turn again:
+that is how a turn goes on after a return of control or a crash, and how its trace is made.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, assert_never
+
+from orchestrator.actions.base import Call
+from orchestrator.calls import (
+    Slot,
+    identity,
+    invocation_input,
+    match_results,
+    prepare,
+    waiting_kind,
+)
+from orchestrator.citations import cite, source_ids
+from orchestrator.effects import (
+    Answer,
+    AwaitResults,
+    CallModel,
+    Dispatch,
+    Effect,
+    Failure,
+    Refusal,
+    Result,
+    Retrieve,
+    ReturnControl,
+    WaitingCall,
+)
+from orchestrator.errors import (
+    DependencyFailed,
+    LimitExceeded,
+    ModelOutputError,
+    OrchestratorError,
+    error_class,
+)
+from orchestrator.limits import Limits
+from orchestrator.message import Message
+from orchestrator.reading import REFUSAL, Act, Finish, Invocation, Reprompt, decide
+from orchestrator.sessions.journal import Record
+from orchestrator.stages import POST_PROCESSING, PRE_PROCESSING, Plan
+
+__all__ = ["Start", "Turn"]
+
+
+@dataclass(slots=True)
+class Start:
+    """What a turn begins with.
+
+    Attributes:
+        request_id: A UUID; trace ids, idempotency keys and hand-over ids are made from it.
+        question: The user's input.
+        prompt_attributes: Prompt session attributes.
+    """
+
+    request_id: str
+    question: str
+    prompt_attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+class Turn:
+    """One turn: `run` is its loop, the attributes are what it has come to know.
+
+    Attributes:
+        plan: The agent.
+        start: What the turn begins with.
+        scratchpad: Messages of the loop's finished steps.
+        responses: Outputs of actions and knowledge bases, for `$responses$`.
+        reprompts: What the model was told to do better: step number and text.
+        sources: Retrieved references by source id.
+    """
+
+    __slots__ = (
+        "_budget",
+        "_done",
+        "_excluded",
+        "_last",
+        "plan",
+        "reprompts",
+        "responses",
+        "scratchpad",
+        "sources",
+        "start",
+    )
+
+    def __init__(self, plan: Plan, start: Start) -> None:
+        self.plan = plan
+        self.start = start
+        self.scratchpad: list[Message] = []
+        self.responses: list[dict[str, str]] = []
+        self.reprompts: list[tuple[int, str]] = []
+        self.sources: dict[str, dict[str, Any]] = {}
+        self._budget = _Budget(plan.limits)
+        self._last: Record = {}
+        self._done: set[tuple[str, str]] = set()
+        self._excluded: frozenset[str] = frozenset()
+
+    def run(self) -> Generator[Effect, Any, Result]:
+        """The whole turn, from its beginning to its result."""
+        try:
+            refusal = yield from self._pre_process()
+            if refusal is not None:
+                return refusal
+            result = yield from self._react()
+            if isinstance(result, Answer) and result.stop_reason == "end_turn":
+                result = yield from self._post_process(result)
+            return result
+        except OrchestratorError as error:
+            return Failure(error, getattr(error, "limit", "") or getattr(error, "code", ""))
+
+    def _pre_process(self) -> Generator[Effect, Any, Refusal | None]:
+        stage = self.plan.stage(PRE_PROCESSING)
+        if stage is None:
+            return None
+        outcome = yield from self._ask(CallModel(stage, 0, {}, [], 0))
+        verdict = outcome["response"].get("preProcessingParsedResponse") or {}
+        return None if verdict.get("isValidInput") else Refusal(REFUSAL)
+
+    def _react(self) -> Generator[Effect, Any, Result]:
+        stage = self.plan.orchestration
+        live = self.plan.stage(POST_PROCESSING) is None
+        misread = 0
+        for number in range(self.plan.limits.iterations):
+            upto = len(self.scratchpad)
+            outcome = yield from self._ask(
+                CallModel(stage, number, {}, self.scratchpad, upto, live, self._excluded)
+            )
+            self._last = outcome
+            match decide(outcome):
+                case Finish(result=result, parts=parts):
+                    if isinstance(result, Answer):
+                        result.citations = cite(parts, self.sources)
+                    return result
+                case Reprompt() as problem:
+                    misread += 1
+                    self.reprompts.append((number, problem.text))
+                    self._check_misread(misread, problem)
+                    self._add_step([problem.as_result()])
+                case Act() as act:
+                    misread = 0
+                    ended = yield from self._act(act, number)
+                    if ended is not None:
+                        return ended
+                case never:
+                    assert_never(never)
+        raise _limit("iterations", self.plan.limits.iterations, "steps of the ReAct loop")
+
+    def _post_process(self, answer: Answer) -> Generator[Effect, Any, Result]:
+        stage = self.plan.stage(POST_PROCESSING)
+        if stage is None:
+            return answer
+        # `$latest_response$` is the answer without its tags: the template brings its own.
+        told = stage.dialect.partial("responses", responses=self.responses)
+        values = {"latest_response": answer.text, "responses": told, "bot_response": told}
+        outcome = yield from self._ask(CallModel(stage, 0, values, [], 0))
+        parsed = outcome["response"].get("postProcessingParsedResponse") or {}
+        answer.text = parsed.get("responseText") or answer.text
+        return answer
+
+    def _act(self, act: Act, number: int) -> Generator[Effect, Any, Result | None]:
+        slots = [self._slot(item, number, index) for index, item in enumerate(act.invocations)]
+        question = self._missing(slots)
+        if question:
+            return Answer(question, "ask_user")
+        self.reprompts += [(number, slot.text) for slot in slots if slot.error and slot.text]
+        yield from self._dispatch([slot for slot in slots if self._is_ours(slot)], number)
+        yield from self._search([slot for slot in slots if slot.search], number)
+        handed_over = yield from self._hand_over(slots, number)
+        if handed_over is not None:
+            return handed_over
+        if slots:
+            self._add_step([slot.as_result() for slot in slots])
+        return Answer(act.question, "ask_user") if act.question else None
+
+    def _slot(self, item: Invocation, number: int, index: int) -> Slot:
+        if item.knowledge_base_id:
+            return self._search_slot(item, number, index)
+        key = f"{self.start.request_id}:{number}:{index}"
+        slot = prepare(self.plan.catalog, item, f"call-{number}-{index}", key)
+        if slot.call is not None and self.plan.orchestration.dialect.no_repeat:
+            self._refuse_repetition(slot, slot.call)
+        return slot
+
+    def _search_slot(self, item: Invocation, number: int, index: int) -> Slot:
+        slot = Slot(item.id or f"call-{number}-{index}", item.name)
+        known = self.plan.knowledge_bases
+        if item.knowledge_base_id not in known:
+            slot.reject(
+                f"{item.knowledge_base_id!r} is not a knowledge base; there are: "
+                f"{', '.join(known) or 'none'}."
+            )
+        else:
+            slot.search = (item.knowledge_base_id, str(item.arguments["searchQuery"]))
+        return slot
+
+    def _refuse_repetition(self, slot: Slot, call: Call) -> None:
+        # Small models repeat a call instead of answering; its result is already in the prompt.
+        if identity(call) in self._done:
+            slot.call = None
+            slot.reject("This call was already made; its result is above. Answer with it.")
+            self._excluded |= {call.operation.xml_name}
+
+    def _missing(self, slots: list[Slot]) -> str:
+        unknown = self.plan.orchestration.dialect.unknown_value
+        if not unknown:
+            return ""
+        for slot in slots:
+            for parameter in slot.call.operation.parameters if slot.call else ():
+                if slot.call and slot.call.arguments.get(parameter.name) == unknown:
+                    what = parameter.description or parameter.name.replace("_", " ")
+                    return f"Please tell me: {what.rstrip('.')}?"
+        return ""
+
+    def _is_ours(self, slot: Slot) -> bool:
+        return slot.call is not None and not waiting_kind(self.plan.catalog, slot.call.operation)
+
+    def _dispatch(self, slots: list[Slot], number: int) -> Generator[Effect, Any, None]:
+        if not slots:
+            return
+        self._budget.spend_actions(len(slots))
+        outcomes = yield Dispatch([slot.call for slot in slots if slot.call], number)
+        for slot, outcome in zip(slots, outcomes, strict=True):
+            if outcome.get("state") == "FAILURE":
+                raise _failed(slot, outcome)
+            slot.text = outcome["text"]
+            slot.error = outcome.get("state") == "REPROMPT"
+            self._add_response(slot)
+            if slot.call is not None and self.plan.orchestration.dialect.no_repeat:
+                self._done.add(identity(slot.call))
+
+    def _search(self, slots: list[Slot], number: int) -> Generator[Effect, Any, None]:
+        self._budget.spend_actions(len(slots))
+        for slot in slots:
+            base, query = slot.search or ("", "")
+            outcome = yield Retrieve(base, query, number, slot.id)
+            found = source_ids(outcome["references"], f"{self.start.request_id}:{slot.id}")
+            self.sources.update(found)
+            results = [
+                {"content": reference["content"]["text"], "source": source}
+                for source, reference in found.items()
+            ]
+            dialect = self.plan.orchestration.dialect
+            slot.text = dialect.partial("search_results", results=results)
+            self._add_response(slot)
+
+    def _hand_over(
+        self, slots: list[Slot], number: int
+    ) -> Generator[Effect, Any, ReturnControl | None]:
+        catalog = self.plan.catalog
+        pending = [
+            (slot, WaitingCall(slot.call, waiting_kind(catalog, slot.call.operation)))
+            for slot in slots
+            if slot.call is not None and slot.text is None
+        ]
+        if not pending:
+            return None
+        waiting = [item for _, item in pending]
+        # Made from the request's random id, so that the same turn makes the same id again.
+        id = str(uuid.uuid5(uuid.UUID(self.start.request_id), f"control-{number}"))
+        outcome = yield AwaitResults(id, waiting, number)
+        if outcome is None:
+            inputs = [invocation_input(catalog, item, self.plan.agent_id) for item in waiting]
+            return ReturnControl(id, inputs)
+        confirmed = []
+        for (slot, item), result in zip(
+            pending, match_results(waiting, outcome["results"]), strict=True
+        ):
+            self._take_result(slot, result)
+            if slot.text is None and item.kind == "USER_CONFIRMATION":
+                confirmed.append(slot)
+        yield from self._dispatch(confirmed, number)
+        return None
+
+    def _take_result(self, slot: Slot, result: Mapping[str, Any]) -> None:
+        if result.get("confirmationState") == "DENY":
+            slot.reject("The user did not confirm this call; it was not carried out.")
+            return
+        if result.get("responseState") == "FAILURE":
+            raise DependencyFailed(
+                f"the caller reported that {slot.name!r} failed", resource=slot.name
+            )
+        body = result.get("responseBody")
+        if not body:
+            return
+        slot.text = str(next(iter(body.values())).get("body", ""))
+        slot.error = result.get("responseState") == "REPROMPT"
+        self._add_response(slot)
+
+    def _ask(self, effect: CallModel) -> Generator[Effect, Any, Record]:
+        self._budget.spend_model_call()
+        outcome: Record = yield effect
+        self._budget.add_tokens(outcome["usage"])
+        return outcome
+
+    def _add_response(self, slot: Slot) -> None:
+        self.responses.append({"name": slot.name, "text": slot.text or ""})
+
+    def _add_step(self, results: list[dict[str, Any]]) -> None:
+        dialect = self.plan.orchestration.dialect
+        self.scratchpad += dialect.step_messages(self._last["content"], results)
+
+    def _check_misread(self, misread: int, problem: Reprompt) -> None:
+        if misread > self.plan.limits.reprompts:
+            raise ModelOutputError(
+                f"the model's reply could not be understood {misread} times in a row "
+                f"({problem.code}); see the trace, or run `orchestrator parse` on the reply",
+                code=problem.code,
+                raw=problem.name,
+            )
+
+    def transcript(self, result: Result) -> list[Message]:
+        """The finished turn as messages, for the history of the next turns.
+
+        A refused input leaves nothing. A failed turn is told only when it had carried out
+        something, so that the model knows of it.
+        """
+        dialect = self.plan.orchestration.dialect
+        question = dialect.question_message(self.start.question)
+        match result:
+            case Answer(stop_reason="ask_user", text=text):
+                last = dialect.answer_message([{"text": f"<answer>{text}</answer>"}])
+            case Answer():
+                last = dialect.answer_message(self._last["content"])
+            case Failure() if self.scratchpad:
+                last = dialect.answer_message([{"text": "<answer>(The turn failed.)</answer>"}])
+            case _:
+                return []
+        return [question, *self.scratchpad, last]
+
+
+class _Budget:
+    # Counts what was spent; every check comes before the spending.
+    __slots__ = ("actions", "calls", "limits", "tokens")
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.calls = self.actions = self.tokens = 0
+
+    def spend_model_call(self) -> None:
+        if self.calls >= self.limits.model_calls:
+            raise _limit("model_calls", self.limits.model_calls, "model calls")
+        if self.tokens >= self.limits.tokens:
+            raise _limit("tokens", self.limits.tokens, "tokens")
+        self.calls += 1
+
+    def spend_actions(self, count: int) -> None:
+        if self.actions + count > self.limits.actions:
+            raise _limit("actions", self.limits.actions, "action calls")
+        self.actions += count
+
+    def add_tokens(self, usage: list[int]) -> None:
+        self.tokens += usage[0] + usage[1]
+
+
+def _limit(name: str, value: object, what: str) -> LimitExceeded:
+    return LimitExceeded(
+        f"the turn reached its limit of {value} {what}; raise `Limits({name}=...)`, or find out "
+        "from the trace why it needs so many",
+        limit=name,
+    )
+
+
+def _failed(slot: Slot, outcome: Record) -> OrchestratorError:
+    kind = error_class(outcome.get("error", ""))
+    message = outcome["text"] or f"{slot.name!r} reported a failure"
+    if issubclass(kind, DependencyFailed):
+        return kind(message, resource=slot.name)
+    return DependencyFailed(message, resource=slot.name)
