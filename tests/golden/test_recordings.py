@@ -1,0 +1,206 @@
+"""Recordings of the real service, replayed: its models' replies in, its trace out."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator import ActionGroup, Agent
+from orchestrator.actions import ActionResult, Call, CallContext
+from orchestrator.testing import ScriptedModel
+
+GOLDEN = Path(__file__).resolve().parents[2] / ".." / "shared" / "golden"
+FUNCTIONS = [
+    {
+        "name": "add_two_numbers",
+        "description": "Adds two numbers.",
+        "parameters": {
+            "n1": {"type": "number", "description": "One number.", "required": True},
+            "n2": {"type": "number", "description": "The other.", "required": True},
+        },
+    },
+    {"name": "get_time", "description": "The time of day.", "parameters": {}},
+]
+UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+
+
+def recording(name: str) -> dict[str, Any]:
+    path = GOLDEN / f"{name}.json"
+    if not path.exists():
+        pytest.skip("the recordings are not here")
+    return json.loads(path.read_text())
+
+
+def traces(recorded: dict[str, Any]) -> list[dict[str, Any]]:
+    return [event["payload"] for event in recorded["events"] if event["type"] == "trace"]
+
+
+def members(part: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
+    ((kind, trace),) = part["trace"].items()
+    ((member, value),) = trace.items()
+    return kind, member, value
+
+
+def replies(recorded: dict[str, Any]) -> list[list[dict[str, Any]]]:
+    """The model's raw replies, as Converse content blocks."""
+    found = []
+    for part in traces(recorded):
+        _, member, value = members(part)
+        if member == "modelInvocationOutput":
+            raw = json.loads(value["rawResponse"]["content"])
+            found.append([converse(block) for block in raw["content"]])
+    return found
+
+
+def converse(block: dict[str, Any]) -> dict[str, Any]:
+    if block["type"] == "text":
+        return {"text": block["text"]}
+    called = {"toolUseId": block["id"], "name": block["name"], "input": block["input"]}
+    return {"toolUse": called}
+
+
+class Recorded:
+    """An executor that returns the recorded outputs."""
+
+    def __init__(self, *recordings: dict[str, Any]) -> None:
+        self.outputs = [
+            value["actionGroupInvocationOutput"]["text"]
+            for recorded in recordings
+            for part in traces(recorded)
+            for _, member, value in [members(part)]
+            if member == "observation" and "actionGroupInvocationOutput" in value
+        ]
+
+    def call(self, call: Call, context: CallContext) -> ActionResult:
+        return ActionResult(self.outputs.pop(0))
+
+
+def told(part: dict[str, Any]) -> dict[str, Any]:
+    """What a trace part says, without times, random ids, prompts and raw replies."""
+    kind, member, value = members(part)
+    kept = {"kind": kind, "member": member, "id": re.sub(UUID, "<uuid>", value["traceId"])}
+    for key in ("text", "type", "invocationType", "actionGroupInvocationInput", "parsedResponse"):
+        if key in value and member != "modelInvocationInput":
+            kept[key] = value[key]
+    if member == "modelInvocationInput":
+        kept["type"] = value["type"]
+        kept["foundationModel"] = value["foundationModel"]
+    for key in ("actionGroupInvocationOutput", "finalResponse"):
+        if key in value:
+            kept[key] = value[key]["text"]
+    if member == "modelInvocationOutput":
+        kept["usage"] = sorted(value["metadata"]["usage"])
+    return kept
+
+
+def expected(recorded: dict[str, Any]) -> list[dict[str, Any]]:
+    found = [told(part) for part in traces(recorded)]
+    for part in found:
+        if "rationale" in part.get("parsedResponse", {}):
+            # The recording shows line breaks as backslash and n.
+            text = part["parsedResponse"]["rationale"]
+            part["parsedResponse"]["rationale"] = text.replace("\\n", "\n")
+    return found
+
+
+def final_text(recorded: dict[str, Any]) -> str:
+    chunks = [event["payload"]["bytes"] for event in recorded["events"] if event["type"] == "chunk"]
+    return "".join(base64.b64decode(chunk).decode() for chunk in chunks)
+
+
+def agent(model: ScriptedModel, *recordings: dict[str, Any], **options: Any) -> Agent:
+    groups = []
+    if recordings:
+        groups = [
+            ActionGroup(
+                "action_group_quick_start_6gq19",
+                functions=FUNCTIONS,
+                executor=Recorded(*recordings),
+            )
+        ]
+    return Agent(
+        "golden",
+        "You answer the questions of customers with the help of action groups.",
+        model,
+        action_groups=groups,
+        **options,
+    )
+
+
+def scripted(*recordings: dict[str, Any]) -> ScriptedModel:
+    script = [reply for recorded in recordings for reply in replies(recorded)]
+    return ScriptedModel(script, model_id="anthropic.claude-3-5-sonnet-20240620-v1:0")
+
+
+def ask(agent: Agent, recorded: dict[str, Any]) -> Any:
+    return agent.invoke(recorded["request"]["inputText"], session_id="default_session_id")
+
+
+def test_a_tool_call_with_parameters() -> None:
+    recorded = recording("tool_calls_with_input_params")
+    reply = ask(agent(scripted(recorded), recorded), recorded)
+    assert [told(part) for part in reply.trace] == expected(recorded)
+    assert reply.text == final_text(recorded)
+
+
+def test_a_tool_call_without_parameters_in_the_same_session() -> None:
+    first = recording("tool_calls_with_input_params")
+    second = recording("tool_calls_without_input_params")
+    model = scripted(first, second)
+    calculator = agent(model, first, second)
+    ask(calculator, first)
+    reply = ask(calculator, second)
+    assert [told(part) for part in reply.trace] == expected(second)
+    assert reply.text == final_text(second)
+    # The first turn is replayed with its steps, as recorded.
+    told_again = json.dumps(model.requests[2].messages)
+    assert "<answer>The sum of 10 and 20 is 30.</answer>" in told_again
+    roles = [message["role"] for message in model.requests[2].messages]
+    assert roles == ["user", "assistant", "user", "assistant", "user"]
+
+
+def test_pre_processing() -> None:
+    recorded = recording("preprocessing_trace")
+    asked = agent(scripted(recorded), prompts={"PRE_PROCESSING": {"promptState": "ENABLED"}})
+    reply = ask(asked, recorded)
+    assert [told(part) for part in reply.trace] == expected(recorded)
+    assert reply.text == final_text(recorded)
+
+
+def test_post_processing() -> None:
+    recorded = recording("post_processing_trace")
+    asked = agent(scripted(recorded), prompts={"POST_PROCESSING": {"promptState": "ENABLED"}})
+    reply = ask(asked, recorded)
+    assert [told(part) for part in reply.trace] == expected(recorded)
+    assert reply.text == final_text(recorded)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "tool_calls_with_input_params",
+        "tool_calls_without_input_params",
+        "preprocessing_trace",
+        "post_processing_trace",
+        "invoke_inline_agent",
+    ],
+)
+def test_streaming_tells_the_same(name: str) -> None:
+    recorded = recording(name)
+    stages = {"preprocessing_trace": "PRE_PROCESSING", "post_processing_trace": "POST_PROCESSING"}
+    prompts = {stages[name]: {"promptState": "ENABLED"}} if name in stages else {}
+    model = scripted(recorded)
+    model._chunk = 7
+    events = list(
+        agent(model, recorded, prompts=prompts).stream(recorded["request"]["inputText"], "s-1")
+    )
+    parts = [event.part for event in events if type(event).__name__ == "TracePart"]
+    text = "".join(event.text for event in events if type(event).__name__ == "TextDelta")
+    assert [told(part) for part in parts] == expected(recorded)
+    assert text == final_text(recorded) == events[-1].reply.text
+    assert [told(part) for part in events[-1].reply.trace] == expected(recorded)
