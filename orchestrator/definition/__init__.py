@@ -22,6 +22,7 @@ from orchestrator.definition.agent import (
 )
 from orchestrator.definition.dump import dump_definition
 from orchestrator.definition.files import PromptText, prompt_text
+from orchestrator.definition.groups import build_action_groups
 from orchestrator.definition.load import definition_of, load_definition, parse_definition
 from orchestrator.definition.places import Source
 from orchestrator.definition.prompt_override import (
@@ -54,6 +55,7 @@ __all__ = [
     "PromptText",
     "SessionSummaryConfiguration",
     "Source",
+    "build_action_groups",
     "definition_of",
     "definition_schema",
     "dump_definition",

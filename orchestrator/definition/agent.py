@@ -219,7 +219,7 @@ class AgentDefinition(Part):
 
     agent_name: Name
     description: str | None = None
-    instruction: Text = ""
+    instruction: str = ""
     foundation_model: Annotated[str, Field(min_length=1, max_length=2048)] | None = None
     idle_session_ttl_in_seconds: Annotated[int, Field(ge=60, le=5400)] = Field(
         default=1800, alias="idleSessionTTLInSeconds"

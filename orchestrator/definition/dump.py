@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import yaml
@@ -61,17 +62,19 @@ class _Dumper(yaml.SafeDumper):
     def analyze_scalar(self, scalar: str) -> ScalarAnalysis:
         analysis = super().analyze_scalar(scalar)
         # PyYAML has no blocks for tabs and spaces at a line's end; YAML keeps both there.
-        if analysis.multiline and _fits_a_block(scalar):
+        if analysis.multiline and not _AWKWARD.search(scalar):
             analysis.allow_block = True
         return analysis
 
 
-def _fits_a_block(text: str) -> bool:
-    return all(line.replace("\t", " ").isprintable() for line in text.split("\n"))
+# What YAML does not print, and the line ends besides "\n", which it would change.
+_AWKWARD = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 
 
 def _represent_text(dumper: _Dumper, text: str) -> ScalarNode:
-    style = "|" if "\n" in text and _fits_a_block(text) else None
+    style = "|" if "\n" in text else None
+    if _AWKWARD.search(text):
+        style = '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import (
@@ -15,6 +14,9 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
+
+from orchestrator.actions.names import check_text
+from orchestrator.errors import DefinitionError
 
 __all__ = [
     "NAME_PATTERN",
@@ -78,26 +80,15 @@ def mistake(message: str, *at: str | int) -> PydanticCustomError:
     return PydanticCustomError("mistake", "{text}", {"text": message, "at": at})
 
 
-# Controls except tab and line ends, zero-width spaces, direction overrides, tag characters. The
-# joiners and the direction marks are left: several scripts and emoji are spelled with them.
-_INVISIBLE = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f"
-    "\u200b\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e007f]"
-)
-
-
 def _readable(text: str) -> str:
-    """Refuses characters that a model reads and a person does not see.
-
-    Tools have been poisoned with them: what reviewers approve must be what the model is told.
-    """
-    if found := _INVISIBLE.search(text):
-        raise mistake(f"holds the invisible character U+{ord(found[0]):04X}; remove it")
-    return text
+    try:
+        return check_text(text, "it")
+    except DefinitionError as error:
+        raise mistake(error.message) from None
 
 
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 """Bedrock's pattern of names; tool names are made of them, so it holds for local agents too."""
 
 Text = Annotated[str, AfterValidator(_readable)]
-"""A text that a model will read."""
+"""A text that a model will read; whoever reviews it must see all of it."""

@@ -14,7 +14,18 @@ from orchestrator.definition.prompt_override import PromptConfiguration
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError
 
-__all__ = ["PromptText", "handler_of", "is_arn", "locate", "missing_files", "prompt_text"]
+__all__ = [
+    "FILE_NAMES",
+    "PromptText",
+    "handler_of",
+    "is_arn",
+    "locate",
+    "missing_files",
+    "prompt_text",
+]
+
+FILE_NAMES = ("agent.yaml", "agent.yml", "agent.json")
+"""What a definition's file may be called."""
 
 MAX_TEMPLATE = 100_000
 """Characters of a template (Bedrock: BasePromptTemplate)."""
@@ -108,6 +119,7 @@ def _not_inside(name: str) -> str:
 def _similar(root: Path, name: str) -> str:
     folder = (root / name).parent
     names = sorted(it.name for it in folder.iterdir()) if folder.is_dir() else []
+    names = [it for it in names if it not in FILE_NAMES]
     close = difflib.get_close_matches(PurePosixPath(name).name, names[:500], n=1)
     return f"; did you mean {str(PurePosixPath(name).with_name(close[0]))!r}?" if close else ""
 

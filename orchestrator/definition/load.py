@@ -13,15 +13,13 @@ from pydantic_core import ErrorDetails
 
 from orchestrator.definition.agent import AgentDefinition
 from orchestrator.definition.document import MAX_BYTES, decode, parse
-from orchestrator.definition.files import missing_files
+from orchestrator.definition.files import FILE_NAMES, missing_files
 from orchestrator.definition.places import Node, Source, complaint
 from orchestrator.definition.problems import finding, is_read_only, path_of
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError, ResourceNotFound
 
-__all__ = ["FILE_NAMES", "definition_of", "load_definition", "parse_definition"]
-
-FILE_NAMES = ("agent.yaml", "agent.yml", "agent.json")
+__all__ = ["definition_of", "load_definition", "parse_definition"]
 
 
 def load_definition(path: str | Path) -> AgentDefinition:

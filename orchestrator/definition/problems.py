@@ -11,6 +11,7 @@ from typing import Any, get_args
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
+from orchestrator.actions.names import slug
 from orchestrator.definition.fields import NAME_PATTERN, VARIABLE_PATTERN, VERSION_PATTERN, Part
 from orchestrator.definition.places import Keys, Source
 from orchestrator.diagnostics import Diagnostic
@@ -116,7 +117,7 @@ def _unknown(owner: type[Part] | None, keys: Keys, value: Any, source: Source) -
         return message, f"did you mean {close[0]!r}?"
     if owners := _owners(meant or to_camel(name)):
         return message, f"{meant or to_camel(name)!r} belongs into {owners[0]!r}"
-    return message, f"its members are {', '.join(members)}" if len(members) < 11 else "remove it"
+    return message, f"its members are {', '.join(members)}" if len(members) < 6 else "remove it"
 
 
 def _wrong(error: ErrorDetails, keys: Keys, written: str) -> tuple[str, str]:
@@ -159,8 +160,8 @@ def _choice(context: Mapping[str, Any], value: Any) -> str:
 
 def _misspelt(name: str, pattern: str, value: str, shown: str) -> tuple[str, str]:
     message = f"{name} must be {_PATTERNS.get(pattern, pattern)}{shown}"
-    better = "-".join(re.findall(r"[0-9A-Za-z]+", value))[:100].strip("-")
-    return message, f"for example {better!r}" if better and pattern == NAME_PATTERN else ""
+    better = slug(value) if pattern == NAME_PATTERN else ""
+    return message, f"for example {better!r}" if better else ""
 
 
 def _bound(kind: str, context: Mapping[str, Any]) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
+from orchestrator.actions.names import check_text
 from orchestrator.definition.agent import AgentDefinition
 from orchestrator.definition.places import Keys
 from orchestrator.diagnostics import Diagnostic
+from orchestrator.errors import DefinitionError
 
 __all__ = ["lint_definition", "unsupported"]
 
@@ -98,7 +100,11 @@ def lint_definition(definition: AgentDefinition) -> list[Diagnostic]:
     Returns:
         Notes of the reading, then warnings.
     """
-    found = (*_bedrock_limits(definition), *_unused_templates(definition))
+    found = (
+        *_instruction(definition),
+        *_bedrock_limits(definition),
+        *_unused_templates(definition),
+    )
     return [
         *definition.source.notes,
         *(
@@ -111,15 +117,22 @@ def lint_definition(definition: AgentDefinition) -> list[Diagnostic]:
 Warning_ = tuple[str, str, str, Keys]
 
 
-def _bedrock_limits(definition: AgentDefinition) -> Iterator[Warning_]:
+def _instruction(definition: AgentDefinition) -> Iterator[Warning_]:
     length = len(definition.instruction)
     at: Keys = ("instruction",)
+    try:
+        check_text(definition.instruction, "the instruction")
+    except DefinitionError as error:
+        yield "invisible-character", error.message, "", at
     if length < 40:
         text = f"the instruction has {length} characters, and Bedrock wants at least 40"
         yield "bedrock-limit", text, "say what the agent is and does", at
     elif length > 4000:
         text = f"the instruction has {length:,} characters, and Bedrock takes at most 4,000"
         yield "bedrock-limit", text, "shorten it before it goes to Bedrock", at
+
+
+def _bedrock_limits(definition: AgentDefinition) -> Iterator[Warning_]:
     for text_at, description, most in _descriptions(definition):
         if description and len(description) > most:
             text = f"this has {len(description)} characters, and Bedrock takes at most {most}"

@@ -19,6 +19,8 @@ from orchestrator.definition.places import Node
 
 __all__ = ["YamlReader", "add_plain_scalars"]
 
+_NO_COLON = "could not find expected ':'"
+
 _TAG = "tag:yaml.org,2002:"
 
 PLAIN: dict[str, tuple[re.Pattern[str], str]] = {
@@ -71,8 +73,11 @@ class YamlReader(Reader):
             line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
             code = ord(self.text[error.position])
             self.fail(f"the character U+{code:04X} may not stand in YAML", line, column)
-        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         problem = getattr(error, "problem", None) or str(error)
+        marks = [getattr(error, name, None) for name in ("problem_mark", "context_mark")]
+        if _NO_COLON in problem:
+            marks.reverse()  # The name, and not where the search for its colon ended.
+        mark = marks[0] or marks[1]
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
         self.fail(_in_plain_words(problem, getattr(error, "context", None)), line, column)
 
@@ -165,7 +170,7 @@ def _in_plain_words(problem: str, context: str | None) -> str:
         return "there is a second document; an agent's file holds one"
     if "mapping values are not allowed" in problem:
         return 'this colon begins a second value; put the text in quotes, as in "a: b"'
-    if "could not find expected ':'" in problem:
+    if _NO_COLON in problem:
         return "a colon is missing after this member's name"
     hint = f" {context}" if context else ""
     return f"this is not YAML: {problem}{hint}"

@@ -1,0 +1,185 @@
+"""A definition's action groups → `ActionGroup`s with their executors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from orchestrator.actions.group import USER_INPUT, ActionGroup, ReturnControl
+from orchestrator.actions.handlers import HandlerModule
+from orchestrator.actions.lambda_handler import LambdaHandler
+from orchestrator.actions.python import Action
+from orchestrator.definition.action_group import ActionGroupDefinition, ActionGroupExecutor
+from orchestrator.definition.agent import AgentDefinition
+from orchestrator.definition.dump import as_data
+from orchestrator.definition.files import handler_of, is_arn, locate
+from orchestrator.definition.places import Keys
+from orchestrator.errors import DefinitionError
+
+__all__ = ["build_action_groups"]
+
+
+def build_action_groups(
+    definition: AgentDefinition, folder: str | Path | None = None
+) -> list[ActionGroup]:
+    """The action groups of an agent, ready to be called; disabled ones are left out.
+
+    The Python files that groups name with `python` are run here, each as a module of its own.
+
+    Args:
+        definition: The definition.
+        folder: The agent's folder; by default the one that the definition was read from.
+
+    Raises:
+        DefinitionError: A schema, file or executor is wrong, missing or not supported yet.
+    """
+    root = Path(folder) if folder is not None else definition.source.folder
+    return [
+        _Builder(definition, group, ("actionGroups", index), root).build()
+        for index, group in enumerate(definition.action_groups)
+        if group.enabled
+    ]
+
+
+class _Builder:
+    """Makes one group, and knows where in the definition it stands."""
+
+    def __init__(
+        self,
+        definition: AgentDefinition,
+        group: ActionGroupDefinition,
+        keys: Keys,
+        folder: Path | None,
+    ) -> None:
+        self.definition = definition
+        self.group = group
+        self.keys = keys
+        self.folder = folder
+
+    def build(self) -> ActionGroup:
+        """The group."""
+        try:
+            return ActionGroup(
+                self.group.action_group_name,
+                description=self.group.description or "",
+                **self.content(),
+            )
+        except DefinitionError as error:
+            if error.file is not None:
+                raise
+            # A schema that is written into the definition: its own lines, in the message.
+            at = "apiSchema" if self.group.api_schema else "actionGroupName"
+            raise self.fail(str(error).removeprefix("<text>:"), at) from error
+
+    def fail(self, message: str, *keys: str) -> DefinitionError:
+        """An error about a member of the group."""
+        return self.definition.source.error(message, *self.keys, *keys)
+
+    def content(self) -> dict[str, Any]:
+        """Operations and executor, as `ActionGroup` takes them."""
+        signature = self.group.parent_action_group_signature
+        if signature is not None:
+            return {"signature": self.built_in(signature)}
+        executor = self.group.action_group_executor
+        if executor is None:
+            raise self.fail(
+                f"the action group {self.group.action_group_name!r} has no executor; "
+                "add actionGroupExecutor: {lambda: <handler.py>} or {customControl: RETURN_CONTROL}"
+            )
+        if executor.python is not None:
+            return {"actions": self.python_actions(executor.python)}
+        return {**self.schema(), "executor": self.executor(executor)}
+
+    def built_in(self, signature: str) -> str:
+        """The signature of a built-in group that there is."""
+        if signature != USER_INPUT:
+            raise self.fail(
+                f"the built-in action group {signature!r} is not supported yet; "
+                "set actionGroupState: DISABLED or leave the group out",
+                "parentActionGroupSignature",
+            )
+        return signature
+
+    def schema(self) -> dict[str, Any]:
+        """The operations of a group whose code does not tell them."""
+        if self.group.function_schema is not None:
+            return {"functions": as_data(self.group.function_schema)["functions"]}
+        api = self.group.api_schema
+        if api is None:
+            name = self.group.action_group_name
+            raise self.fail(f"the action group {name!r} has neither apiSchema nor functionSchema")
+        if api.s3 is not None:
+            raise self.fail(
+                "a schema in Amazon S3 is not supported yet; put it into the agent's folder and "
+                "write apiSchema: {file: <file>}",
+                *("apiSchema", "s3"),
+            )
+        if api.payload is not None:
+            return {"api_schema": api.payload}
+        return {"api_schema": self.file(str(api.file), "apiSchema", "file")}
+
+    def executor(self, executor: ActionGroupExecutor) -> LambdaHandler | ReturnControl:
+        """What carries the calls out."""
+        if executor.lambda_ is None:
+            return ReturnControl()
+        keys = ("actionGroupExecutor", "lambda")
+        if is_arn(executor.lambda_):
+            raise self.fail(
+                "a Lambda function by ARN is not supported yet; name a handler file, such as "
+                f"action_groups/{self.group.action_group_name}/handler.py",
+                *keys,
+            )
+        file, function = handler_of(executor.lambda_)
+        return LambdaHandler(
+            self.file(file, *keys),
+            function,
+            environment=self.group.environment,
+            root=self.folder or self.definition.source.folder,
+        )
+
+    def python_actions(self, name: str) -> list[Action[..., Any]]:
+        """The `@action` functions of a Python file, in their order in the file."""
+        keys = ("actionGroupExecutor", "python")
+        module = _run(self.file(name, *keys))
+        bound = (it for key, it in vars(module).items() if not key.startswith("_"))
+        actions = list(dict.fromkeys(it for it in bound if isinstance(it, Action)))
+        if not actions:
+            raise self.fail(f"the file {name!r} has no @action function; decorate one", *keys)
+        return actions
+
+    def file(self, name: str, *keys: str) -> Path:
+        """A file of the agent's folder."""
+        return locate(self.definition, name, (*self.keys, *keys), self.folder)
+
+
+def _run(file: Path) -> ModuleType:
+    """Runs a Python file as a module of its own; files beside it can be imported.
+
+    Raises:
+        DefinitionError: The file raises, with the line where it does.
+    """
+    try:
+        return HandlerModule(file).load()
+    except DefinitionError:
+        raise
+    except Exception as error:
+        line, column = _line_of(error, file)
+        raise DefinitionError(
+            f"running the file failed with {type(error).__name__}: {error}",
+            file=file,
+            line=line,
+            column=column,
+        ) from error
+
+
+def _line_of(error: Exception, file: Path) -> tuple[int | None, int | None]:
+    """The last line of `file` that had to do with `error`."""
+    if isinstance(error, SyntaxError) and error.filename == str(file):
+        return error.lineno, error.offset
+    line, trace = None, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(file):
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line, None

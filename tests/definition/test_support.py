@@ -1,0 +1,138 @@
+"""What is refused because it is not supported yet, and what is warned of."""
+
+import pytest
+
+from orchestrator.definition import lint_definition, parse_definition, unsupported
+
+PROMPTS = "promptOverrideConfiguration: {promptConfigurations: [%s]}"
+
+
+@pytest.mark.parametrize(
+    ("member", "column", "message"),
+    [
+        (
+            "guardrailConfiguration: {guardrailIdentifier: a}",
+            25,
+            "a guardrail is not supported yet",
+        ),
+        (
+            "memoryConfiguration: {enabledMemoryTypes: [SESSION_SUMMARY]}",
+            22,
+            "memory across sessions is not supported yet",
+        ),
+        ("agentCollaboration: SUPERVISOR", 21, "collaboration of agents is not supported yet"),
+        (
+            "agentCollaborators: [{collaboratorName: b}]",
+            21,
+            "collaboration of agents is not supported yet",
+        ),
+        (
+            "orchestrationType: CUSTOM_ORCHESTRATION",
+            20,
+            "custom orchestration is not supported yet",
+        ),
+        (
+            PROMPTS % "{promptType: ORCHESTRATION, parserMode: OVERRIDDEN}",
+            94,
+            "a parser of one's own is not supported yet",
+        ),
+        (
+            "promptOverrideConfiguration: {overrideLambda: arn}",
+            47,
+            "a parser of one's own is not supported yet",
+        ),
+        (
+            "knowledgeBases: [{knowledgeBaseId: rules}]",
+            36,
+            "the knowledge base 'rules' has no backend",
+        ),
+    ],
+)
+def test_what_the_engine_does_not_do_is_refused(member: str, column: int, message: str) -> None:
+    (found,) = unsupported(parse_definition(f"agentName: a\n{member}\n"))
+    assert (found.severity, found.code, found.message) == ("error", "unsupported", message)
+    assert (found.file, found.line, found.column) == ("agent.yaml", 2, column)
+    assert found.suggestion
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        "agentCollaboration: DISABLED",
+        "orchestrationType: DEFAULT",
+        PROMPTS % "{promptType: ORCHESTRATION, parserMode: DEFAULT}",
+        "knowledgeBases: [{knowledgeBaseId: rules, knowledgeBaseState: DISABLED}]",
+        "knowledgeBases: [{knowledgeBaseId: known}]",
+    ],
+)
+def test_what_the_engine_does_is_not_refused(member: str) -> None:
+    definition = parse_definition(f"agentName: a\n{member}\n")
+    assert unsupported(definition, knowledge_bases={"known"}) == []
+
+
+def warnings(text: str) -> list[tuple[str, int | None, str]]:
+    found = lint_definition(parse_definition("agentName: a\n" + text))
+    return [(it.code, it.line, it.message) for it in found]
+
+
+FINE = "instruction: You help the staff of an insurance company with claims.\n"
+
+
+def test_nothing_to_say() -> None:
+    assert warnings(FINE) == []
+
+
+def test_bedrocks_limits_are_warnings() -> None:
+    assert warnings("instruction: short\n") == [
+        ("bedrock-limit", 2, "the instruction has 5 characters, and Bedrock wants at least 40")
+    ]
+    assert warnings("instruction: " + "x" * 4001) == [
+        (
+            "bedrock-limit",
+            2,
+            "the instruction has 4,001 characters, and Bedrock takes at most 4,000",
+        )
+    ]
+    long = "x" * 501
+    assert warnings(
+        FINE
+        + f"description: {long}\n"
+        + "actionGroups:\n"
+        + "  - actionGroupName: g\n"
+        + f"    description: {long}\n"
+        + "    functionSchema: {functions: [{name: f, parameters: {p: {type: string, "
+        + f"description: {long}}}}}}}]}}\n"
+    ) == [
+        ("bedrock-limit", 3, "this has 501 characters, and Bedrock takes at most 200"),
+        ("bedrock-limit", 6, "this has 501 characters, and Bedrock takes at most 200"),
+        ("bedrock-limit", 7, "this has 501 characters, and Bedrock takes at most 500"),
+    ]
+    groups = "".join(f"  - actionGroupName: g{number}\n" for number in range(21))
+    assert warnings(FINE + "actionGroups:\n" + groups) == [
+        ("bedrock-limit", 4, "there are 21 action groups, and Bedrock takes at most 20")
+    ]
+
+
+def test_invisible_characters_in_the_instruction() -> None:
+    ((code, line, message),) = warnings(
+        'instruction: "You help the staff \\u202E with their insurance claims."'
+    )
+    assert (code, line) == ("invisible-character", 2)
+    assert "U+202E" in message
+
+
+def test_a_template_that_is_not_used() -> None:
+    prompt = "{promptType: ORCHESTRATION, promptCreationMode: DEFAULT, basePromptTemplate: x}"
+    assert warnings(FINE + PROMPTS % prompt) == [
+        (
+            "unused-template",
+            3,
+            "the template of ORCHESTRATION is not used: its mode is DEFAULT",
+        )
+    ]
+
+
+def test_notes_of_the_reading_are_told() -> None:
+    assert warnings(FINE + "agentId: ABCDEFGHIJ\n") == [
+        ("read-only-member", 3, "'agentId' is set by Bedrock only and was left out")
+    ]
