@@ -166,11 +166,11 @@ def ask(agent: Agent, question: dict[str, Any]) -> Outcome:
         )
     except OrchestratorError as error:
         outcome.problems.append(f"{type(error).__name__}: {error}")
-    else:
-        outcome.answer, outcome.stop_reason = reply.text, str(reply.stop_reason)
-        outcome.calls = calls_of(reply.trace)
+        reply = getattr(error, "reply", None)
+    if reply is not None:
+        outcome.answer, outcome.stop_reason = reply.text, reply.stop_reason
+        outcome.calls, outcome.rationales = calls_of(reply.trace), rationales(reply.trace)
         outcome.asked = asked(reply.trace)
-        outcome.rationales = rationales(reply.trace)
         expect = question["expect"]
         outcome.problems += judge_calls(expect, outcome.calls)
         outcome.problems += judge_answer(expect, outcome.answer, outcome.asked)

@@ -20,6 +20,8 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.definition import parse_definition
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(page for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 WITHOUT_A_MODEL = {"render", "lint", "parse", "schema", "init", "templates", "--help", "--version"}
@@ -67,21 +69,24 @@ def commands_of(block: Block) -> list[list[str]]:
     ]
 
 
-def carry_out(block: Block, namespace: dict[str, object]) -> None:
-    if block.file:
-        target = Path(block.file)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(block.text, encoding="utf-8")
-    elif block.language == "python":
-        # Blank lines before it make tracebacks name the page's own lines.
-        source = "\n" * (block.line - 1) + block.text
-        exec(compile(source, str(block.page), "exec"), namespace)
-    elif block.language == "console":
-        for words in commands_of(block):
-            run = [sys.executable, "-c", "from orchestrator.cli import main; main()", *words[1:]]
-            done = subprocess.run(run, capture_output=True, text=True, timeout=60, check=False)
-            shown = f"{block}: $ {shlex.join(words)}\n{done.stdout}{done.stderr}"
-            assert done.returncode == 0, shown
+def write_file(block: Block) -> None:
+    target = Path(block.file)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(block.text, encoding="utf-8")
+
+
+def run_python(block: Block, namespace: dict[str, object]) -> None:
+    # Blank lines before it make tracebacks name the page's own lines.
+    source = "\n" * (block.line - 1) + block.text
+    exec(compile(source, str(block.page), "exec"), namespace)
+
+
+def run_commands(block: Block) -> None:
+    for words in commands_of(block):
+        run = [sys.executable, "-c", "from orchestrator.cli import main; main()", *words[1:]]
+        done = subprocess.run(run, capture_output=True, text=True, timeout=60, check=False)
+        shown = f"{block}: $ {shlex.join(words)}\n{done.stdout}{done.stderr}"
+        assert done.returncode == 0, shown
 
 
 @pytest.fixture
@@ -94,10 +99,33 @@ def examples(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_a_page_runs_as_it_stands(page, examples):
+def test_python_runs_as_it_stands(page, examples):
     namespace: dict[str, object] = {"__name__": "__docs__"}
     for block in blocks_of(page):
-        carry_out(block, namespace)
+        if block.file:
+            write_file(block)
+        elif block.language == "python":
+            run_python(block, namespace)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_run_as_they_stand(page, examples):
+    for block in blocks_of(page):
+        if block.file:
+            write_file(block)
+        elif block.language == "console":
+            run_commands(block)
+
+
+def test_the_fields_of_the_agents_page_are_valid():
+    fragments = [
+        block.text
+        for block in blocks_of(ROOT / "docs/agents.md")
+        if block.language == "yaml" and not block.file
+    ]
+    assert len(fragments) > 2
+    for fragment in fragments:
+        parse_definition(f"agentName: a\ninstruction: You help.\n{fragment}")
 
 
 def test_blocks_are_found_with_their_marks(tmp_path):
@@ -121,5 +149,5 @@ def test_a_wrong_snippet_fails_at_its_own_line(tmp_path):
     page.write_text("# Page\n\n```python\nok = 1\nraise ValueError(ok)\n```\n")
     (block,) = blocks_of(page)
     with pytest.raises(ValueError) as caught:
-        carry_out(block, {})
+        run_python(block, {})
     assert caught.traceback[-1].lineno + 1 == 5

@@ -81,8 +81,14 @@ def test_the_user_is_asked_for_the_claim():
 
 def test_the_prompt_can_be_seen_without_a_model():
     model = ScriptedModel([], model_id=TOOL_USE)
-    messages = Agent.load(FOLDER, model=model).render(
-        "ORCHESTRATION", "Which claims are open?", session_id="s-1"
-    )
-    assert "Which claims are open?" in json.dumps(messages)
+    prompt = Agent.load(FOLDER, model=model).render("ORCHESTRATION", "Which claims are open?")
+    assert "Which claims are open?" in json.dumps(prompt.messages)
+    assert "insurance company" in prompt.system
+    assert [tool["toolSpec"]["name"] for tool in prompt.tools] == [
+        "GET__claims__listClaims",
+        "GET__claims__getClaimDetails",
+        "GET__claims__listMissingDocuments",
+        "POST__claims__sendReminder",
+        "user__askuser",
+    ]
     assert model.requests == []
