@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AliasChoices, Field, StringConstraints, model_validator
+from pydantic import AliasChoices, ConfigDict, Field, StringConstraints, model_validator
 
 from orchestrator.definition.fields import VARIABLE_PATTERN, Many, Name, Part, State, Text, mistake
 
@@ -31,6 +31,8 @@ VariableName = Annotated[str, StringConstraints(pattern=VARIABLE_PATTERN)]
 
 class _OneOf(Part):
     """A part with exactly one member (Bedrock: a union)."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:
@@ -107,7 +109,7 @@ class FunctionSchema(Part):
         functions: The functions; at least one.
     """
 
-    functions: Many[Function]
+    functions: Annotated[Many[Function], Field(json_schema_extra={"minItems": 1})]
 
     @model_validator(mode="after")
     def _own_names(self) -> FunctionSchema:

@@ -68,9 +68,9 @@ class _Builder:
         except DefinitionError as error:
             if error.file is not None:
                 raise
-            # A schema that is written into the definition: its own lines, in the message.
+            inside = f"line {error.line} of the payload: " if error.line else ""
             at = "apiSchema" if self.group.api_schema else "actionGroupName"
-            raise self.fail(str(error).removeprefix("<text>:"), at) from error
+            raise self.fail(f"{inside}{error.reason}", at) from error
 
     def fail(self, message: str, *keys: str) -> DefinitionError:
         """An error about a member of the group."""

@@ -22,6 +22,10 @@ from orchestrator.errors import DefinitionError, ResourceNotFound
 __all__ = ["definition_of", "load_definition", "parse_definition"]
 
 
+MOST_MISTAKES = 500
+"""Mistakes that are looked into: a file of nonsense must not cost minutes."""
+
+
 def load_definition(path: str | Path) -> AgentDefinition:
     """Reads an agent's folder, or its `agent.yaml`, `agent.yml` or `agent.json`.
 
@@ -104,12 +108,12 @@ def _validated(data: dict[str, Any], source: Source) -> AgentDefinition:
     try:
         definition = AgentDefinition.model_validate(data)
     except PydanticError as error:
-        details = error.errors(include_url=False)
-        dropped = [it for it in details if is_read_only(AgentDefinition, it)]
-        if len(dropped) < len(details):
-            rest = (it for it in details if it not in dropped)
-            raise complaint(finding(AgentDefinition, it, source) for it in rest) from None
-        notes = (*source.notes, *(_dropped(data, it, source) for it in dropped))
+        details = error.errors(include_url=False)[:MOST_MISTAKES]
+        mistakes = [it for it in details if not is_read_only(AgentDefinition, it)]
+        if mistakes:
+            raise complaint(finding(AgentDefinition, it, source) for it in mistakes) from None
+        # Others may follow after these: only whole parts are checked for agreement.
+        notes = (*source.notes, *(_dropped(data, it, source) for it in details))
         return _validated(data, replace(source, notes=notes))
     definition._source = source
     return definition

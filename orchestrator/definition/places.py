@@ -105,11 +105,18 @@ class Source:
         )
 
 
+MOST_TOLD = 20
+"""Mistakes that one message tells; a reader who gets more reads none."""
+
+
 def complaint(findings: Iterable[Diagnostic]) -> DefinitionError:
-    """One error that tells all `findings`, in the order of their places."""
+    """One error that tells `findings`, in the order of their places; it holds all of them."""
     ordered = sorted(findings, key=lambda it: (it.file or "", it.line or 0, it.column or 0))
     first, *others = ordered
-    lines = [_sentence(first), *(f"{it.place}: {_sentence(it)}" for it in others)]
+    told = others[: MOST_TOLD - 1]
+    lines = [_sentence(first), *(f"{_place(it)}{_sentence(it)}" for it in told)]
+    if more := len(others) - len(told):
+        lines.append(f"and {more} more")
     return DefinitionError(
         "\n".join(lines),
         file=first.file,
@@ -117,6 +124,10 @@ def complaint(findings: Iterable[Diagnostic]) -> DefinitionError:
         column=first.column,
         diagnostics=ordered,
     )
+
+
+def _place(finding: Diagnostic) -> str:
+    return f"{finding.place}: " if finding.file or finding.line else ""
 
 
 def _sentence(finding: Diagnostic) -> str:

@@ -45,6 +45,8 @@ def _describe(schema: dict[str, Any], model: type[Part]) -> None:
         member = schema["properties"][str(field.alias)]
         member.pop("title", None)
         _require_a_value(member, field.default)
+        if "patternProperties" in member:
+            member["additionalProperties"] = False
         member["description"] = members[name]
 
 
@@ -53,11 +55,9 @@ def _require_a_value(member: dict[str, Any], default: Any) -> None:
     if default is not None:
         return
     member.pop("default", None)
-    choices = [it for it in member.pop("anyOf", ()) if it != {"type": "null"}]
-    if len(choices) == 1:
-        member.update(choices[0])
-    elif choices:
-        member["anyOf"] = choices
+    for choice in member.pop("anyOf", ()):
+        if choice != {"type": "null"}:
+            member.update(choice)
 
 
 def _docstring(model: type[Part]) -> tuple[str, dict[str, str]]:

@@ -103,7 +103,7 @@ def lint_definition(definition: AgentDefinition) -> list[Diagnostic]:
     found = (
         *_instruction(definition),
         *_bedrock_limits(definition),
-        *_unused_templates(definition),
+        *_templates(definition),
     )
     return [
         *definition.source.notes,
@@ -157,7 +157,7 @@ def _descriptions(definition: AgentDefinition) -> Iterator[tuple[Keys, str | Non
                 yield (*at, "parameters", name, "description"), detail.description, 500
 
 
-def _unused_templates(definition: AgentDefinition) -> Iterator[Warning_]:
+def _templates(definition: AgentDefinition) -> Iterator[Warning_]:
     overrides = definition.prompt_override_configuration
     for index, prompt in enumerate(overrides.prompt_configurations if overrides else ()):
         if prompt.has_template and not prompt.overridden:
@@ -166,5 +166,13 @@ def _unused_templates(definition: AgentDefinition) -> Iterator[Warning_]:
                 "unused-template",
                 text,
                 "set promptCreationMode: OVERRIDDEN, or leave the template out",
+                (*_PROMPTS, index, "promptCreationMode"),
+            )
+        elif prompt.prompt_creation_mode == "OVERRIDDEN" and not prompt.has_template:
+            text = f"{prompt.prompt_type} is OVERRIDDEN without a template: the default one is used"
+            yield (
+                "missing-template",
+                text,
+                "give basePromptTemplate or basePromptTemplateFile, unless templates/ has one",
                 (*_PROMPTS, index, "promptCreationMode"),
             )

@@ -239,6 +239,15 @@ def test_a_wrong_schema_in_the_definition_has_its_place(tmp_path: Path) -> None:
     assert "OpenAPI document" in error.reason
 
 
+def test_broken_yaml_in_a_payload_has_the_payloads_line(tmp_path: Path) -> None:
+    with pytest.raises(DefinitionError, match=r"agent\.yaml:3:37: line 2 of the payload: "):
+        built(
+            tmp_path,
+            '  - {actionGroupName: g, apiSchema: {payload: "openapi: 3.0.0\\npaths: ]"}, '
+            "actionGroupExecutor: {customControl: RETURN_CONTROL}}",
+        )
+
+
 def test_another_folder_can_be_given(tmp_path: Path) -> None:
     (tmp_path / "actions.py").write_text("from orchestrator.actions.python import action\n"
                                          "@action\ndef f() -> str: 'It.'\n")  # fmt: skip

@@ -328,6 +328,12 @@ def test_several_mistakes_are_told_together_in_their_order() -> None:
     ]
 
 
+def test_a_message_tells_twenty_mistakes_and_counts_the_others() -> None:
+    lines = told(HEAD + "".join(f"x{number}: 1\n" for number in range(30))).splitlines()
+    assert len(lines) == 21
+    assert lines[-1] == "and 10 more"
+
+
 def test_what_bedrock_sets_does_not_hide_mistakes() -> None:
     assert told("agentId: ABCDEFGHIJ\nagentName: a\nfoo: 1\n") == (
         "agent.yaml:3:1: 'foo' is not a member of an agent; remove it"
@@ -339,6 +345,12 @@ def test_mistakes_in_plain_data_have_a_way_instead_of_a_place() -> None:
         definition_of({"agentName": "a", "actionGroups": [{"actionGroupName": "g", "x": 1}]})
     assert str(caught.value) == "'x' is not a member of actionGroups[0]; remove it"
     assert caught.value.file is None
+    with pytest.raises(DefinitionError) as caught:
+        definition_of({"x": 1})
+    assert str(caught.value).splitlines() == [
+        "'agentName' is missing; add it",
+        "'x' is not a member of an agent; remove it",
+    ]
 
 
 def test_secrets_are_not_repeated() -> None:

@@ -168,9 +168,14 @@ def test_anchors_and_aliases_work() -> None:
 
 
 def test_json_is_read_too(tmp_path: Path) -> None:
-    text = '\ufeff{\n\t"agentName": "a",\n\t"instruction": "\\ud83d\\ude00 \\u00fc\\/"\n}\n'
+    text = '\ufeff{\n\t"agentName": "a",\n\t"instruction": "\\ud83d\\ude00 \\u00fc\\/",\n'
+    text += ' "tags": {}, "knowledgeBases": [ ],\n'
+    text += ' "actionGroups": [{"actionGroupName": "g"} , {"actionGroupName": "h"}]\n}\n'
     (tmp_path / "agent.json").write_text(text, encoding="utf-8")
-    definition = load_definition(tmp_path)
+    definition = load_definition(tmp_path / "agent.json")
+    assert [group.action_group_name for group in definition.action_groups] == ["g", "h"]
+    assert (definition.tags, definition.knowledge_bases) == ({}, ())
+    assert definition.source.place_of("actionGroups", 1) == (5, 46)
     assert definition.instruction == "😀 ü/"
     assert definition.source.place_of("instruction") == (3, 17)
 

@@ -76,6 +76,16 @@ def test_members_that_may_be_left_out_do_not_offer_null() -> None:
     assert text.count('"null"') == 2  # limits.seconds and limits.actionSeconds
 
 
+def test_unions_have_one_member_and_mappings_only_good_names() -> None:
+    found = parts()
+    for name in ("ApiSchema", "ActionGroupExecutor"):
+        assert (found[name]["minProperties"], found[name]["maxProperties"]) == (1, 1)
+    assert found["FunctionSchema"]["properties"]["functions"]["minItems"] == 1
+    for part, member in (("ActionGroupDefinition", "environment"), ("Function", "parameters")):
+        mapping = found[part]["properties"][member]
+        assert mapping["patternProperties"] and mapping["additionalProperties"] is False
+
+
 def test_it_has_an_id_and_wants_a_name() -> None:
     schema = definition_schema()
     assert schema["$id"] == "urn:bedrock-orchestrator:agent-definition:1"

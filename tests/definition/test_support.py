@@ -32,6 +32,11 @@ PROMPTS = "promptOverrideConfiguration: {promptConfigurations: [%s]}"
             "custom orchestration is not supported yet",
         ),
         (
+            "customOrchestration: {executor: {lambda: arn}}",
+            22,
+            "custom orchestration is not supported yet",
+        ),
+        (
             PROMPTS % "{promptType: ORCHESTRATION, parserMode: OVERRIDDEN}",
             94,
             "a parser of one's own is not supported yet",
@@ -107,6 +112,9 @@ def test_bedrocks_limits_are_warnings() -> None:
         ("bedrock-limit", 6, "this has 501 characters, and Bedrock takes at most 200"),
         ("bedrock-limit", 7, "this has 501 characters, and Bedrock takes at most 500"),
     ]
+    assert warnings(FINE + f"knowledgeBases: [{{knowledgeBaseId: b, description: {long}}}]") == [
+        ("bedrock-limit", 3, "this has 501 characters, and Bedrock takes at most 200")
+    ]
     groups = "".join(f"  - actionGroupName: g{number}\n" for number in range(21))
     assert warnings(FINE + "actionGroups:\n" + groups) == [
         ("bedrock-limit", 4, "there are 21 action groups, and Bedrock takes at most 20")
@@ -130,6 +138,18 @@ def test_a_template_that_is_not_used() -> None:
             "the template of ORCHESTRATION is not used: its mode is DEFAULT",
         )
     ]
+
+
+def test_a_template_that_is_missing() -> None:
+    prompt = "{promptType: ORCHESTRATION, promptCreationMode: OVERRIDDEN}"
+    assert warnings(FINE + PROMPTS % prompt) == [
+        (
+            "missing-template",
+            3,
+            "ORCHESTRATION is OVERRIDDEN without a template: the default one is used",
+        )
+    ]
+    assert not warnings(FINE + PROMPTS % "{promptType: ORCHESTRATION, promptState: ENABLED}")
 
 
 def test_notes_of_the_reading_are_told() -> None:
