@@ -226,10 +226,10 @@ def _index(
     return exact, loose
 
 
-def _exact_names(operation: Operation) -> set[str]:
-    names = {operation.tool_use_name, operation.xml_name}
+def _exact_names(operation: Operation) -> list[str]:
+    names = [operation.tool_use_name, operation.xml_name]
     if operation.verb:
-        names.add(f"{operation.verb}::{operation.group}::{operation.name}")
+        names.append(f"{operation.verb}::{operation.group}::{operation.name}")
     return names
 
 

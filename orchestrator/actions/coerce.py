@@ -187,12 +187,11 @@ def _object(schema: Mapping[str, Any]) -> Coerce:
     other = compile_schema(extra) if isinstance(extra, Mapping) else _anything
 
     def object_(value: Any) -> dict[str, Any]:
-        if isinstance(value, str):
-            value = _json(value.strip())
-        if not isinstance(value, Mapping):
+        given = _json(value.strip()) if isinstance(value, str) else value
+        if not isinstance(given, Mapping):
             raise Wrong(f"must be a JSON object, not {_shown(value)}")
         out: dict[str, Any] = {}
-        for name, item in value.items():
+        for name, item in given.items():
             name = str(name)
             if name not in known and extra is False:
                 raise Wrong(f"has no member {name!r}; it may have {', '.join(known) or 'none'}")

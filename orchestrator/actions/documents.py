@@ -123,6 +123,7 @@ def _yaml(text: str, file: Path | None) -> Any:
     import yaml
 
     try:
+        _check_depth(text, file)
         loader = _loader()(text)
         node = loader.get_single_node()
         if node is None:
@@ -135,6 +136,20 @@ def _yaml(text: str, file: Path | None) -> Any:
         raise DefinitionError(f"broken YAML: {error}", file=file) from error
 
 
+def _check_depth(text: str, file: Path | None) -> None:
+    """Refuses deep nesting before libyaml composes it, which would overflow C's stack."""
+    import yaml
+
+    depth = 0
+    for event in yaml.parse(text, Loader=_loader()):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > _MAX_DEPTH:
+                raise _at(event.start_mark, "the schema is nested too deeply", file)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
 def _at(mark: Any, message: str, file: Path | None) -> DefinitionError:
     line, column = (mark.line + 1, mark.column + 1) if mark else (None, None)
     return DefinitionError(message, file=file, line=line, column=column)
@@ -142,8 +157,8 @@ def _at(mark: Any, message: str, file: Path | None) -> DefinitionError:
 
 def _check_keys(node: Any, file: Path | None, above: tuple[int, ...], seen: set[int]) -> None:
     """Refuses a key that is twice in a mapping, and an alias inside what it stands for."""
-    if id(node) in above or len(above) > _MAX_DEPTH:
-        raise _at(node.start_mark, "the YAML contains itself, or is too deep", file)
+    if id(node) in above:
+        raise _at(node.start_mark, "the YAML contains itself", file)
     if id(node) in seen or not isinstance(node.value, list):
         return
     seen.add(id(node))

@@ -316,8 +316,8 @@ def _signature(function: Callable[..., Any], what: str) -> list[inspect.Paramete
     for one in parameters:
         if one.kind not in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY):
             raise DefinitionError(
-                f"{what} takes {str(one)!r}; a model gives each argument by name, so name every "
-                "parameter and allow it as a keyword"
+                f"{what} has the {one.kind.description} parameter {one.name!r}; a model gives each "
+                "argument by name, so name every parameter and allow it as a keyword"
             )
         check_name(one.name, f"parameter of {what},")
     return parameters

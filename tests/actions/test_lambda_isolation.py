@@ -1,0 +1,264 @@
+"""Handlers in one process: their modules, and their environment variables, do not meet."""
+
+from __future__ import annotations
+
+import contextvars
+import gc
+import importlib
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from action_support import run
+from test_lambda_handlers import group, handler
+
+from orchestrator.actions import ActionGroup
+from orchestrator.errors import DefinitionError
+
+
+def ask(made: Any) -> str:
+    return run(made if isinstance(made, ActionGroup) else group(made), "now").text
+
+
+def write(folder: Path, **files: str) -> None:
+    for name, text in files.items():
+        file = folder / (name.replace("__", "/") + ".py")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+
+
+USES_UTILS = """
+import utils
+from utils import NAME as again
+def lambda_handler(event, context):
+    import utils as later
+    assert later is utils and again == utils.NAME
+    utils.CALLS.append(1)
+    return f"{utils.NAME} {len(utils.CALLS)} {__name__ != utils.__name__}"
+"""
+
+
+def test_two_groups_with_files_of_the_same_names(tmp_path: Path) -> None:
+    before = set(sys.modules)
+    path_before = list(sys.path)
+    made = []
+    for name in ("first", "second"):
+        write(tmp_path / name, utils=f"NAME = {name!r}\nCALLS = []")
+        made.append(handler(tmp_path / name, USES_UTILS))
+    assert [ask(one) for one in made] == ["first 1 True", "second 1 True"]
+    assert [ask(one) for one in made] == ["first 2 True", "second 2 True"]
+    assert sys.path == path_before
+    added = set(sys.modules) - before
+    assert "utils" not in added and "handler" not in added
+    assert all(name.startswith("orchestrator_handlers") for name in added)
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("utils")
+
+
+def test_the_same_file_twice_is_two_worlds(tmp_path: Path) -> None:
+    write(tmp_path, utils="NAME = 'x'\nCALLS = []")
+    first, second = handler(tmp_path, USES_UTILS), handler(tmp_path, USES_UTILS)
+    assert [ask(first), ask(second), ask(first)] == ["x 1 True", "x 1 True", "x 2 True"]
+
+
+def test_every_form_of_import_works(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        pkg____init__="from .inner import A\nfrom . import inner",
+        pkg__inner="import top\nfrom top import T\nfrom ..top import T as T2\nA = 'A' + T",
+        pkg__sub____init__="",
+        pkg__sub__deep="from .. import inner\nfrom ...top import T\nD = inner.A + T",
+        plain__leaf="L = 'L'",
+        top="import json\nT = 'T'",
+    )
+    code = """
+import pkg
+import pkg.sub.deep
+import pkg.sub.deep as d
+from pkg import inner, sub
+from pkg.sub import deep
+from pkg.inner import *
+import plain.leaf
+from plain import leaf
+import json, os.path
+from . import top
+def lambda_handler(event, context):
+    assert pkg.sub.deep is d is deep and inner.A == A == pkg.A
+    return A + d.D + plain.leaf.L + leaf.L + top.T + os.path.basename(json.__file__)
+"""
+    assert ask(handler(tmp_path, code)) == "ATATTLLT__init__.py"
+
+
+def test_a_local_file_wins_over_an_installed_module_for_its_handler_only(tmp_path: Path) -> None:
+    import yaml
+
+    write(tmp_path, yaml="def dump(): return 'mine'")
+    made = handler(tmp_path, "import yaml\ndef lambda_handler(e, c): return yaml.dump()")
+    assert ask(made) == "mine"
+    assert sys.modules["yaml"] is yaml
+
+
+def test_a_plain_folder_does_not_hide_an_installed_module(tmp_path: Path) -> None:
+    (tmp_path / "json").mkdir()
+    made = handler(tmp_path, "import json\ndef lambda_handler(e, c): return json.dumps([1])")
+    assert ask(made) == "[1]"
+
+
+def test_classes_that_look_up_their_module_work(tmp_path: Path) -> None:
+    code = """
+from __future__ import annotations
+import dataclasses, pickle, typing
+from pydantic import BaseModel
+from helper import Kind
+@dataclasses.dataclass
+class Point:
+    x: int
+    kind: typing.ClassVar[str] = "p"
+class Model(BaseModel):
+    point: Point
+    kind: Kind
+def lambda_handler(event, context):
+    again = pickle.loads(pickle.dumps(Point(3)))
+    return str((again.x, typing.get_type_hints(Point)["x"].__name__, Model(point=Point(1), kind="k").kind.name))
+"""
+    write(tmp_path, helper="import enum\nclass Kind(enum.Enum):\n    K = 'k'")
+    assert ask(handler(tmp_path, code)) == "(3, 'int', 'K')"
+
+
+def test_a_circular_import_works(tmp_path: Path) -> None:
+    write(
+        tmp_path, a="import b\nA = 1\ndef f(): return b.B", b="import a\nB = 2\ndef g(): return a.A"
+    )
+    assert (
+        ask(handler(tmp_path, "import a, b\ndef lambda_handler(e, c): return str(a.f() + b.g())"))
+        == "3"
+    )
+
+
+def test_a_helper_that_fails_is_named_by_file_and_line(tmp_path: Path) -> None:
+    write(tmp_path, utils="def f():\n    return {}['x']")
+    made = handler(tmp_path, "import utils\ndef lambda_handler(e, c): return utils.f()")
+    with pytest.raises(Exception, match="raised KeyError at utils.py:2"):
+        ask(made)
+
+
+def test_modules_are_forgotten_with_their_handler(tmp_path: Path) -> None:
+    write(tmp_path, utils="NAME = 'x'\nCALLS = []")
+    made = handler(tmp_path, USES_UTILS)
+    ask(made)
+    package = made._module.package
+    assert f"{package}.utils" in sys.modules
+    del made
+    gc.collect()
+    assert not [name for name in sys.modules if name.startswith(package)]
+
+
+def test_first_calls_at_the_same_time_load_the_file_once(tmp_path: Path) -> None:
+    write(tmp_path, utils="NAME = 'x'\nCALLS = []")
+    made = group(handler(tmp_path, USES_UTILS))
+    results: list[str] = []
+    threads = [threading.Thread(target=lambda: results.append(ask(made))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(result.split()[1] for result in results) == [str(n) for n in range(1, 9)]
+
+
+READS = """
+import os
+AT_IMPORT = os.environ["TABLE"]
+from os import environ, getenv
+def lambda_handler(event, context):
+    return f"{AT_IMPORT} {os.environ['TABLE']} {environ.get('TABLE')} {getenv('TABLE')} {dict(os.environ)['TABLE']}"
+"""
+
+
+def test_a_handlers_variables_are_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TABLE", "process")
+    first = handler(tmp_path / "a", READS, environment={"TABLE": "one"})
+    second = handler(tmp_path / "b", READS, environment={"TABLE": "two"})
+    third = handler(tmp_path / "c", READS)
+    assert [ask(made) for made in (first, second, third)] == [
+        "one one one one one",
+        "two two two two two",
+        "process process process process process",
+    ]
+    assert os.environ["TABLE"] == "process"
+
+
+def test_variables_do_not_leak_to_a_handler_that_runs_at_the_same_time(tmp_path: Path) -> None:
+    """Both handlers are inside their function, with their variables set, when each reads them."""
+    code = """
+import os, threading
+def lambda_handler(event, context):
+    BARRIER.wait(10)
+    value = os.environ.get("ONLY_HERE", "none") + os.environ["BOTH"]
+    BARRIER.wait(10)
+    return value
+"""
+    barrier = threading.Barrier(3)
+    made = []
+    for name, environment in (
+        ("a", {"BOTH": "a", "ONLY_HERE": "x"}),
+        ("b", {"BOTH": "b"}),
+    ):
+        one = handler(tmp_path / name, code, environment=environment)
+        one._module.load().BARRIER = barrier  # type: ignore[attr-defined]
+        made.append(group(one))
+    results: dict[int, str] = {}
+    threads = [
+        threading.Thread(target=lambda n=n: results.update({n: ask(made[n])})) for n in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    barrier.wait(10)
+    outside = os.environ.get("BOTH"), os.environ.get("ONLY_HERE")
+    barrier.wait(10)
+    for thread in threads:
+        thread.join()
+    assert (results, outside) == ({0: "xa", 1: "noneb"}, (None, None))
+
+
+def test_what_a_handler_sets_and_deletes_stays_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FROM_PROCESS", "p")
+    code = """
+import os
+def lambda_handler(event, context):
+    os.environ["MADE"] = "m"
+    os.environ.setdefault("X", "not used")
+    os.environ.pop("FROM_PROCESS", None)
+    gone = "FROM_PROCESS" not in os.environ and "FROM_PROCESS" not in list(os.environ)
+    try:
+        del os.environ["FROM_PROCESS"]
+    except KeyError:
+        gone = gone and len(os.environ) == len(dict(os.environ))
+    try:
+        os.environ["N"] = 1
+    except TypeError:
+        return f"{os.environ['MADE']} {os.environ['X']} {gone} {'N' in os.environ}"
+"""
+    assert ask(handler(tmp_path, code, environment={"X": "x"})) == "m x True False"
+    assert os.environ["FROM_PROCESS"] == "p"
+    assert "MADE" not in os.environ and "X" not in os.environ
+    assert len(os.environ) == len(list(os.environ))
+
+
+def test_the_process_variables_still_reach_subprocesses_and_mocks(tmp_path: Path) -> None:
+    ask(handler(tmp_path, READS, environment={"TABLE": "one"}))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SET_LATER", "yes")
+        assert os.popen("echo $SET_LATER").read().strip() == "yes"
+        assert contextvars.copy_context().run(os.getenv, "SET_LATER") == "yes"
+    assert "SET_LATER" not in os.environ
+
+
+@pytest.mark.parametrize("environment", [{"A": 1}, {"": "x"}, {"A=B": "x"}, {1: "x"}])
+def test_variables_are_texts(tmp_path: Path, environment: Any) -> None:
+    with pytest.raises(DefinitionError, match="the environment variable"):
+        handler(tmp_path, READS, environment=environment)
