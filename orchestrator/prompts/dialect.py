@@ -51,7 +51,7 @@ class StageDefaults:
     inference: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Dialect:
     """What a family of models understands.
 
@@ -74,7 +74,7 @@ class Dialect:
     stages: Mapping[str, StageDefaults]
     places: tuple[Place, ...]
     _models: tuple[Mapping[str, Any], ...] = ()
-    _partials: dict[str, Partial] = field(default_factory=dict, compare=False, repr=False)
+    _partials: dict[str, Partial] = field(default_factory=dict, repr=False)
 
     def for_model(self, model_id: str) -> Dialect:
         """The dialect with the settings that it keeps for this model, if it keeps any."""

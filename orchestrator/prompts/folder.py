@@ -56,10 +56,10 @@ class Place(NamedTuple):
 
 def places(dialect: str, overrides: Path | None) -> tuple[Place, ...]:
     """Where a dialect's files are looked for, best first."""
-    own = ()
-    if overrides is not None:
-        own = (Place(overrides / dialect, overrides), Place(overrides, overrides))
-    return (*own, Place(shipped() / dialect, shipped()))
+    last = Place(shipped() / dialect, shipped())
+    if overrides is None:
+        return (last,)
+    return Place(overrides / dialect, overrides), Place(overrides, overrides), last
 
 
 def dialect_places(overrides: Path | None) -> Iterator[Place]:

@@ -72,7 +72,7 @@ def parse(text: str, *, strict: bool = False, source: str | None = None) -> Body
     """
     reader = _Reader(text, strict, source)
     root = reader.value(reader.space(0), 0)
-    end = reader.space(root.end)
+    end = reader.space(_after(root))
     if end < len(text):
         raise reader.error(end, "expected nothing after the closing brace", _QUOTES)
     return Body(root, tuple(reader.controls), tuple(reader.repeated))

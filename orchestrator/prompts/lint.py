@@ -39,6 +39,8 @@ _NEEDED: dict[str, tuple[tuple[str, _Severity, str], ...]] = {
     ),
     POST_PROCESSING: (("latest_response", "error", "the model would not see the answer"),),
 }
+_ANCHORS = ("agent_scratchpad", "conversation_history")
+_MAX_SUGGESTIONS = 100  # names of one template; comparing names takes time
 _LOOSE = re.compile(r"\$\{([A-Za-z][A-Za-z0-9_]*)\}|\$([A-Za-z][A-Za-z0-9_]*)(\$?)")
 
 
@@ -83,8 +85,9 @@ def inspect(text: str, stage: str, uses: Sequence[Use], source: str | None) -> I
         uses: What looks like a placeholder in it.
         source: The file it came from.
     """
+    seen: set[str] = set()
     for use in uses:
-        if finding := _doubt(use, stage):
+        if finding := _doubt(use, stage, seen):
             severity, code, message, suggestion = finding
             yield Diagnostic(
                 severity=severity,
@@ -95,6 +98,7 @@ def inspect(text: str, stage: str, uses: Sequence[Use], source: str | None) -> I
                 line=use.line,
                 column=use.column,
             )
+        seen.add(use.name)
     yield from _loose(text, stage, source)
     used = {use.name for use in uses}
     for name, severity, reason in _NEEDED.get(stage, ()):
@@ -108,11 +112,14 @@ def inspect(text: str, stage: str, uses: Sequence[Use], source: str | None) -> I
             )
 
 
-def _doubt(use: Use, stage: str) -> tuple[_Severity, str, str, str] | None:
+def _doubt(use: Use, stage: str, seen: set[str]) -> tuple[_Severity, str, str, str] | None:
     shown = f"${use.name}$"
     if use.status == "unknown":
         stays = f"{shown} is not a placeholder of {stage}; it stays in the text as it is"
-        return "warning", "unknown-placeholder", stays, _nearest(use.name, stage)
+        suggestion = _nearest(use.name, stage) if len(seen) < _MAX_SUGGESTIONS else ""
+        return "warning", "unknown-placeholder", stays, suggestion
+    if use.name in _ANCHORS and use.name in seen:
+        return "warning", "repeated-anchor", f"{shown} occurs twice", "keep one of them"
     if use.literal:
         stages = sorted({row.stage for row in PLACEHOLDERS if row.name == use.name and row.stage})
         where = f"it belongs to {', '.join(stages)}" if stages else "it has no stage"
