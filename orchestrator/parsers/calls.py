@@ -13,6 +13,7 @@ __all__ = ["Calls", "split_name", "tool_uses"]
 
 _VERBS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE"})
 _KNOWLEDGE_BASE = "x_amz_knowledgebase_"
+_MOST_NOTES = 20
 _ASK_USER = {"user::askuser", "user__askuser", "user_askuser"}
 
 
@@ -45,12 +46,22 @@ class Calls:
         notes: Leniencies.
     """
 
-    __slots__ = ("_actions", "_question", "_searches", "code", "notes", "raw", "reprompt")
+    __slots__ = (
+        "_actions",
+        "_question_id",
+        "_questions",
+        "_searches",
+        "code",
+        "notes",
+        "raw",
+        "reprompt",
+    )
 
     def __init__(self) -> None:
         self._actions: list[dict[str, Any]] = []
         self._searches: list[dict[str, Any]] = []
-        self._question: dict[str, Any] | None = None
+        self._questions: list[str] = []
+        self._question_id = ""
         self.code = self.reprompt = self.raw = ""
         self.notes: list[str] = []
 
@@ -70,7 +81,7 @@ class Calls:
     def add_xml(self, tag: str, body: str, raw: str) -> None:
         """Adds an `<invoke>`; its values are texts."""
         name, values, notes = read_invoke(tag, body)
-        self.notes += notes
+        self.notes += [note for note in notes if len(self.notes) < _MOST_NOTES]
         if not name:
             self._fail(codes.NO_TOOL_NAME, codes.CALL_FORMAT, raw)
         elif values is None:
@@ -85,9 +96,12 @@ class Calls:
     def details(self) -> dict[str, Any]:
         """The `responseDetails` member; `invocationType` names the first kind that is there."""
         made: dict[str, Any] = {"invocationType": ""}
-        if self._question is not None:
+        if self._questions:
+            # Several questions are asked as one.
             made["invocationType"] = "ASK_USER"
-            made["agentAskUser"] = self._question
+            made["agentAskUser"] = {"responseText": "\n".join(self._questions)}
+            if self._question_id:
+                made["agentAskUser"]["id"] = self._question_id
         if self._searches:
             made["invocationType"] = "KNOWLEDGE_BASE"
             made["agentKnowledgeBases"] = self._searches
@@ -132,13 +146,10 @@ class Calls:
                 if values:
                     text = codes.missing_parameter("question", "user::askuser")
             self._fail(codes.MISSING_PARAM, text, raw)
-        elif self._question is not None:
-            self._question["responseText"] += "\n" + question
-            self.notes.append("several questions to the user were joined")
-        else:
-            self._question = {"responseText": question}
-            if id:
-                self._question["id"] = str(id)
+            return
+        if not self._questions and id:
+            self._question_id = str(id)
+        self._questions.append(question)
 
     def _search(self, base: str, name: str, values: dict[str, Any], id: Any, raw: str) -> None:
         query = self._only("searchQuery", values)
@@ -157,7 +168,8 @@ class Calls:
         value = values.get(wanted)
         if value is None and len(values) == 1:
             name, value = next(iter(values.items()))
-            self.notes.append(f"the parameter {name!r} was taken for {wanted!r}")
+            if len(self.notes) < _MOST_NOTES:
+                self.notes.append(f"the parameter {name!r} was taken for {wanted!r}")
         text = value if isinstance(value, str) else ""
         return text.strip() or None
 

@@ -55,7 +55,7 @@ class Orchestration(Scanner):
         """Ends the reply; see `orchestrator.parsers.base.Parser.finish`."""
         texts, uses = tool_uses(blocks)
         if uses:
-            return self._native("".join(self._fed or texts), uses)
+            return self._native(self.close() if self._fed else "".join(texts), uses)
         if not self._fed:
             for text in texts:
                 self.feed(text)
@@ -105,9 +105,7 @@ class Orchestration(Scanner):
         return _finished(thinking, final, tuple(found.notes))
 
     def _plain(self, text: str, thinking: str) -> Parsed:
-        answer = "".join(
-            text[piece.start : piece.end] for piece in self.pieces if piece.kind == "outside"
-        ).strip()
+        answer = self.outside(text)
         if answer:
             self.notes.append("no answer tag: the text without its thinking is the answer")
             return _finished(thinking, {"responseText": answer}, tuple(self.notes))
@@ -116,10 +114,7 @@ class Orchestration(Scanner):
 
     def _inside_thinking(self, text: str) -> Scanner | None:
         # Thinking that was never closed, or that wraps the whole reply, may hold the decision.
-        if self.unclosed < 0 and any(
-            piece.kind == "outside" and not text[piece.start : piece.end].isspace()
-            for piece in self.pieces
-        ):
+        if self.unclosed < 0 and self.outside(text):
             return None
         start, in_calls = -1, False
         for found in _LATE.finditer(text, max(self.unclosed, 0)):
@@ -141,8 +136,10 @@ def answer_parts(found: Scanner) -> list[dict[str, Any]]:
     """The answer's parts with their sources, as `generatedResponseParts`.
 
     The parts' texts, joined by one space, are the response's text; parts without text are left
-    out.
+    out. An answer that was not written in parts has none.
     """
+    if not found.parts:
+        return []
     made = []
     ends = [start for start, _ in found.parts[1:]] + [len(found.said)]
     for (start, sources), end in zip(found.parts, ends, strict=True):

@@ -8,7 +8,7 @@ character is looked at a bounded number of times, however the text is cut into p
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from orchestrator.parsers import tags
 from orchestrator.parsers.base import ANSWER, CALL, THINKING
@@ -19,18 +19,9 @@ __all__ = ["Invoke", "Piece", "Scanner"]
 _NOTHING: tuple[tuple[str, str], ...] = ()
 
 
-class Piece(NamedTuple):
-    """A piece of the reply's text and what it was taken for.
-
-    Attributes:
-        kind: `outside`, `thinking`, `answer`, `source`, `call`, `ignored` or `tag`.
-        start: Its first character in the whole text.
-        end: One past its last character.
-    """
-
-    kind: str
-    start: int
-    end: int
+Piece = tuple[str, int, int]
+"""What a piece of the reply's text was taken for (`outside`, `thinking`, `answer`, `source`,
+`call`, `ignored` or `tag`), its first character in the whole text, and one past its last."""
 
 
 class Invoke:
@@ -133,6 +124,12 @@ class Scanner:
             self._held = ""
         return "".join(self._fed)
 
+    def outside(self, text: str) -> str:
+        """What of the whole `text` is neither thinking nor anything else that has tags."""
+        return "".join(
+            text[start:end] for kind, start, end in self.pieces if kind == "outside"
+        ).strip()
+
     def _scan(self, text: str) -> Sequence[tuple[str, str]]:
         text = self._held + text
         base = self._end - len(text)
@@ -146,7 +143,7 @@ class Scanner:
                 cut = rules.held_from(text, position)
                 break
             start, position = found.span()
-            step = rules.steps[rules.key_of(found)]
+            step = rules.steps.get(found[1]) or rules.steps[rules.key_of(found)]
             if step is MAYBE_CALL:
                 follows = call_follows(text, position)
                 if follows is None:
@@ -198,7 +195,7 @@ class Scanner:
 
     def _mark(self, kind: str, end: int) -> None:
         if end > self._from:
-            self.pieces.append(Piece(kind, self._from, end))
+            self.pieces.append((kind, self._from, end))
             self._from = end
 
     def _tag(self, step: str, start: int, end: int, tag: str) -> None:
@@ -210,6 +207,10 @@ class Scanner:
         self._mark("tag", end)
         if self._rules.kind == CALL or step == "calls_end":
             self._told.append((CALL, tag))
+
+    def _note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
 
     def _enter(self, state: str) -> None:
         self._rules = self._states[state]
@@ -226,15 +227,15 @@ class Scanner:
         if self.verdict == CALL:
             self._close_invoke(start)
             self.invokes.clear()
-            self.notes.append("an answer follows the calls: they are not carried out")
+            self._note("an answer follows the calls: they are not carried out")
         self._begin(ANSWER, start)
         self._enter(tags.ANSWER)
 
     def _again(self, start: int, end: int, tag: str) -> None:
-        self.notes.append(f"a second {tag} inside the answer was dropped")
+        self._note("a second answer tag inside the answer was dropped")
 
     def _stray_close(self, start: int, end: int, tag: str) -> None:
-        if any(piece.kind == "outside" for piece in self.pieces):
+        if any(kind == "outside" for kind, _, _ in self.pieces):
             self._enter(tags.DONE)
 
     def _close(self, start: int, end: int, tag: str) -> None:
@@ -258,14 +259,14 @@ class Scanner:
             self.parts.append((len(self.said), []))
 
     def _segment(self, start: int, end: int, tag: str) -> None:
-        self._break(" ")
+        self._break()
         self._enter(tags.PARTS)
 
-    def _break(self, space: str) -> None:
+    def _break(self) -> None:
         # The pieces on both sides of a tag are set apart, and the space beside it is dropped.
         self._spaces.clear()
         self._flows = False
-        self._lead = space if self.said else ""
+        self._lead = " " if self.said else ""
 
     def _sources(self, start: int, end: int, tag: str) -> None:
         if not self.parts:
@@ -289,7 +290,7 @@ class Scanner:
 
     def _calls(self, start: int, end: int, tag: str) -> None:
         if self.verdict == ANSWER:
-            self.notes.append("calls follow the answer: they are carried out")
+            self._note("calls follow the answer: they are carried out")
         if self.verdict != CALL:
             self._begin(CALL, start)
         self._enter(tags.CALLS)
@@ -297,7 +298,7 @@ class Scanner:
     def _invoke(self, start: int, end: int, tag: str) -> None:
         if self.verdict != CALL:
             self._begin(CALL, start)
-            self.notes.append("calls without <function_calls>")
+            self._note("calls without <function_calls>")
         self._close_invoke(start)
         self.invokes.append(Invoke(tag, end, -1))
         self._enter(tags.INVOKE)
@@ -317,7 +318,7 @@ class Scanner:
     def _results(self, start: int, end: int, tag: str) -> None:
         if self.verdict == CALL:
             self._close_invoke(start)
-            self.notes.append("the model wrote results of its own calls: they are ignored")
+            self._note("the model wrote results of its own calls: they are ignored")
             self._enter(tags.CUT)
 
     def _values(self, start: int, end: int, tag: str) -> None:
@@ -334,7 +335,7 @@ class Scanner:
 
     def _begin(self, verdict: str, start: int) -> None:
         if verdict == ANSWER and self.said:
-            self._break("\n")
+            self._break()
         self.verdict = verdict
         self.start = start
 

@@ -133,8 +133,7 @@ def _finish(scanner: Scanner, blocks: Sequence[Block]) -> str:
     whole = scanner.close()
     if scanner.verdict:
         return "".join(scanner.said)
-    outside = (whole[one.start : one.end] for one in scanner.pieces if one.kind == "outside")
-    text = "".join(outside).strip()
+    text = scanner.outside(whole)
     if text:
         scanner.notes.append("no answer tag: the text without its thinking is the answer")
     return text

@@ -108,7 +108,7 @@ def _elements(text: str, notes: list[str]) -> dict[str, Any] | None:
             raw, position = reader.value(tag, found.end())
         if reader.unclosed > _MOST_UNCLOSED:
             return None
-        if key in values:
+        if key in values and not notes:
             notes.append(f"the parameter {key!r} is given twice: the last one counts")
         values[key] = decode(raw)
         found = _ELEMENT.search(text, position)
@@ -182,8 +182,8 @@ class _Elements:
 def decode(raw: str) -> str:
     """The text of a value: trimmed, entities and CDATA sections decoded, nested markup kept."""
     raw = raw.strip()
-    if "<" not in raw and "&" not in raw:
-        return raw
+    if "&" not in raw and "<!" not in raw:
+        return raw  # nothing to decode, whatever markup it has
     if raw[0] in "[{" and _json(raw) is not None:
         return raw
     if len(raw) <= _MOST_XML and raw.count("<") <= _MOST_TAGS:

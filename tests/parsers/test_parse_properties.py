@@ -1,0 +1,152 @@
+"""What holds for any reply: no exception, no matter how the text is cut, and no invented call."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from parser_helpers import cut, member, streamed
+
+from orchestrator import parsers
+
+TAGS = [
+    "<thinking>", "</thinking>", "<think>", "</scratchpad>", "<answer>", "</answer>",
+    "<ANSWER x='1'>",
+    "<answer_part>", "</answer_part>", "<text>", "</text>", "<sources>", "<source>", "</source>",
+    "</sources>", "<function_calls>", "</function_calls>", "<invoke>", '<invoke name="g::f">',
+    "</invoke>", "<tool_name>", "</tool_name>", "g::f", "GET__g__f", "user::askuser",
+    "GET::x_amz_knowledgebase_K::Search", "<parameters>", "</parameters>", "<a>", "</a>",
+    "<question>", "</question>", "<searchQuery>", "</searchQuery>", "<![CDATA[", "]]>", "]", "]]",
+    "<!DOCTYPE a [<!ENTITY b 'c'>]>", "&b;", "&amp;", "<__function=g__f>", "</__function>",
+    "<__parameter=a>", "</__parameter>", "<function_results>", "<final_response>",
+    "</final_response>", "<category>", "</category>", "D", "A", "<", ">", "</", "<an", " ", "\n",
+    "  \n ", "Paris", "{", '{"a": 1}', "\x00", "\ud800", "\u017f", "\u212a", "<thin\u212aing>",
+]  # fmt: skip
+TEXTS = st.lists(st.sampled_from(TAGS) | st.text(max_size=8), max_size=14).map("".join)
+NAMES = st.sampled_from(parsers.NAMES)
+STAGES = st.sampled_from(parsers.STAGES)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+NAMED = st.sampled_from(
+    ["g__f", "GET__g__f", "user__askuser", "GET__x_amz_knowledgebase_K__Search"]
+)
+USES = st.fixed_dictionaries({}, optional={"toolUseId": JSON, "name": NAMED | JSON, "input": JSON})
+BLOCKS = st.lists(
+    st.fixed_dictionaries({"text": TEXTS}) | st.fixed_dictionaries({"toolUse": USES | JSON}) | JSON,
+    max_size=4,
+)
+
+
+def valid(response: Any, stage: str) -> None:
+    # JSON has no lone surrogates, but everything else must be JSON.
+    json.dumps(response)
+    assert response["promptType"] == stage
+
+
+@settings(max_examples=200, deadline=None)
+@given(blocks=BLOCKS, stage=STAGES, name=NAMES)
+def test_no_reply_makes_a_parser_raise(blocks: Any, stage: str, name: str) -> None:
+    parsed = parsers.parse(blocks, stage, name)
+    valid(parsed.response, stage)
+    if stage == "ORCHESTRATION":
+        assert bool(parsed.code) == ("parsingErrorDetails" in member(parsed))
+        assert bool(parsed.code) != ("responseDetails" in member(parsed))
+
+
+@settings(max_examples=200, deadline=None)
+@given(text=TEXTS, stage=STAGES, name=NAMES, seed=st.integers(0, 9))
+@example("<answer>a <function_calls>  <invoke>", "ORCHESTRATION", "xml", 1)
+@example("<answer>x<sources><source>a</source></sources> y", "ORCHESTRATION", "xml", 2)
+def test_however_the_text_is_cut_the_result_is_the_same(
+    text: str, stage: str, name: str, seed: int
+) -> None:
+    whole = parsers.parse(text, stage, name)
+    told_in_pieces, parsed = streamed(cut(text, seed), stage, name)
+    assert parsed == whole
+    told_at_once, parsed = streamed([text] if text else [], stage, name)
+    assert parsed == whole
+    for kind in (parsers.THINKING, parsers.ANSWER, parsers.CALL):
+        in_pieces = "".join(piece for one, piece in told_in_pieces if one == kind)
+        at_once = "".join(piece for one, piece in told_at_once if one == kind)
+        assert in_pieces == at_once
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+@settings(max_examples=60, deadline=None)
+@given(text=TEXTS, stage=STAGES)
+def test_pieces_of_one_size_give_the_same_result(size: int, text: str, stage: str) -> None:
+    pieces = [text[start : start + size] for start in range(0, len(text), size)]
+    assert streamed(pieces, stage, "auto")[1] == parsers.parse(text, stage)
+
+
+@settings(max_examples=200, deadline=None)
+@given(before=TEXTS, text=TEXTS, seed=st.integers(0, 9))
+def test_what_was_told_of_the_answer_is_the_final_response(
+    before: str, text: str, seed: int
+) -> None:
+    told, parsed = streamed(cut(before + text, seed), "ORCHESTRATION", "auto")
+    answer = "".join(piece for kind, piece in told if kind == parsers.ANSWER)
+    final = member(parsed).get("responseDetails", {}).get("agentFinalResponse")
+    if final is not None:
+        assert answer in ("", final["responseText"])
+        if citations := final.get("citations"):
+            texts = [part["text"] for part in citations["generatedResponseParts"]]
+            assert " ".join(texts) == final["responseText"]
+
+
+@settings(max_examples=100, deadline=None)
+@given(text=st.text(alphabet=st.characters(exclude_characters="<"), max_size=60))
+def test_an_answer_tag_streams_everything_after_it(text: str) -> None:
+    told, parsed = streamed(cut(f"<thinking>t</thinking><answer>{text}", 3), "ORCHESTRATION", "xml")
+    answer = "".join(piece for kind, piece in told if kind == parsers.ANSWER)
+    assert answer == text.strip()
+    if answer:
+        details = member(parsed)["responseDetails"]
+        assert details["agentFinalResponse"] == {"responseText": answer}
+
+
+@settings(max_examples=200, deadline=None)
+@given(text=TEXTS, name=NAMES)
+def test_text_without_call_markup_yields_no_call(text: str, name: str) -> None:
+    lowered = text.lower()
+    if "<function_calls" in lowered or "<invoke" in lowered or "<__function" in lowered:
+        return
+    parsed = parsers.parse(text, "ORCHESTRATION", name)
+    if not parsed.code:
+        assert member(parsed)["responseDetails"]["invocationType"] == "FINISH"
+    else:
+        assert parsed.code in ("EMPTY", "NO_ANSWER")
+
+
+@settings(max_examples=100, deadline=None)
+@given(value=st.text(max_size=40))
+def test_an_encoded_value_reaches_the_action_as_it_was(value: str) -> None:
+    encoded = value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    reply = (
+        "<function_calls><invoke><tool_name>g::f</tool_name><parameters>"
+        f"<a>{encoded}</a></parameters></invoke></function_calls>"
+    )
+    (action,) = member(parsers.parse(reply))["responseDetails"]["actionGroupInvocations"]
+    found = action["actionGroupInput"]["a"]["value"]
+    # XML knows one kind of line end.
+    assert found.replace("\r\n", "\n").replace("\r", "\n") == value.strip().replace(
+        "\r\n", "\n"
+    ).replace("\r", "\n")
+
+
+@settings(max_examples=100, deadline=None)
+@given(text=TEXTS, stage=STAGES)
+def test_the_explanation_covers_every_character(text: str, stage: str) -> None:
+    told = parsers.explain(text, stage, "auto")
+    json.dumps(told)
+    if stage != "PRE_PROCESSING":
+        assert "".join(piece["text"] for piece in told["pieces"]) == text
+    assert told["response"] == parsers.parse(text, stage).response
