@@ -134,6 +134,11 @@ def _print(*values: object, **options: Any) -> None:
 
 def _loader_for(handler: HandlerModule) -> type[SourceFileLoader]:
     class Loader(SourceFileLoader):
+        def path_stats(self, path: str) -> Mapping[str, Any]:
+            # No cached bytecode: it is compared by the second, and an edited handler must be seen
+            # at once; nor should an agent's folder fill with caches.
+            raise OSError
+
         def exec_module(self, module: types.ModuleType) -> None:
             module.__dict__["__builtins__"] = handler.builtins()
             super().exec_module(module)
@@ -146,13 +151,15 @@ class _Finder:
 
     def __init__(self) -> None:
         self._handlers: dict[str, HandlerModule] = {}
+        self._lock = threading.Lock()
 
     def add(self, handler: HandlerModule) -> None:
-        if _ROOT not in sys.modules:
-            root = types.ModuleType(_ROOT)
-            root.__path__ = []
-            sys.modules[_ROOT] = root
-            sys.meta_path.insert(0, self)
+        with self._lock:
+            if _ROOT not in sys.modules:
+                root = types.ModuleType(_ROOT)
+                root.__path__ = []
+                sys.modules[_ROOT] = root
+                sys.meta_path.insert(0, self)
         self._handlers[handler.package] = handler
 
     def remove(self, handler: HandlerModule) -> None:

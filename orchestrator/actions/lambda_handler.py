@@ -46,9 +46,6 @@ class LambdaContext:
         """Milliseconds until the action is given up."""
         return max(int((self._deadline - time.monotonic()) * 1000), 0)
 
-    def log(self, message: object) -> None:
-        """Older handlers' way to log; does what `print` does in a handler: nothing by default."""
-
 
 class LambdaHandler:
     """Runs a Lambda handler file in this process, with Bedrock's event and response.
@@ -87,7 +84,7 @@ class LambdaHandler:
         self._variables = Variables(_environment(environment)) if environment else None
         self._module = HandlerModule(self.file)
         self._folder = self.file.parent
-        weakref.finalize(self, self._module.unload)
+        weakref.finalize(self, self._module.unload).atexit = False
 
     def __repr__(self) -> str:
         return f"LambdaHandler({self.file.name!r}, {self.function!r})"

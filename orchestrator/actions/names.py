@@ -10,6 +10,7 @@ import difflib
 import re
 import unicodedata
 from collections.abc import Iterable
+from functools import cache
 
 from orchestrator.errors import DefinitionError
 
@@ -17,7 +18,7 @@ __all__ = ["check_name", "check_text", "did_you_mean", "slug"]
 
 _NAME = re.compile(r"(?:[0-9a-zA-Z][_-]?){1,100}")  # (Bedrock: `Name` of bedrock-agent)
 
-_HIDDEN = re.compile(
+_HIDDEN = (
     # Controls, soft hyphen, fillers, zero-width and bidirectional marks, private use, tags.
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
     "\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ue000-\uf8ff\ufeff\uffa0"
@@ -56,6 +57,11 @@ def check_name(name: object, kind: str) -> str:
     )
 
 
+@cache
+def _hidden() -> re.Pattern[str]:
+    return re.compile(_HIDDEN)
+
+
 def check_text(text: object, what: str) -> str:
     """Returns `text` when it is a text without invisible or control characters.
 
@@ -70,7 +76,7 @@ def check_text(text: object, what: str) -> str:
         return ""
     if not isinstance(text, str):
         raise DefinitionError(f"{what} must be a text, not {type(text).__name__}")
-    found = _HIDDEN.search(text)
+    found = _hidden().search(text)
     if found is None:
         return text
     code = ord(found.group()[0])

@@ -107,7 +107,8 @@ def bounded(result: ActionResult, context: CallContext) -> ActionResult:
         f"The result has {size} bytes and is not shown: at most {context.max_bytes} bytes can be. "
         "Ask for less, for example with a narrower filter, a smaller page or a single item."
     )
-    result.state = "REPROMPT"
+    if result.state != "FAILURE":
+        result.state = "REPROMPT"
     result.notes = (*result.notes, f"the result of {size} bytes was over the limit")
     return result
 

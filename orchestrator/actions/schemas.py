@@ -208,7 +208,8 @@ def _merge(out: dict[str, Any], part: Mapping[str, Any]) -> None:
     """Adds one part of an `allOf` to `out`."""
     for key, value in part.items():
         if key == "properties":
-            out[key] = {**value, **out.get(key, {})}
+            own = out.setdefault(key, {})
+            out[key] = {**own, **{name: one for name, one in value.items() if name not in own}}
         elif key == "required":
             out[key] = [*out.get(key, []), *(n for n in value if n not in out.get(key, []))]
         else:

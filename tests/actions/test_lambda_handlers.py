@@ -112,7 +112,12 @@ def test_an_api_event_is_bedrocks(tmp_path: Path) -> None:
 
 def test_a_handler_cannot_change_more_than_its_event(tmp_path: Path) -> None:
     given = context()
-    code = "def lambda_handler(e, c):\n    e['sessionAttributes'].clear(); e['agent'].clear()\n    return 'x'\n"
+    code = """
+def lambda_handler(event, context):
+    event["sessionAttributes"].clear()
+    event["agent"].clear()
+    return ""
+"""
     run(group(handler(tmp_path, code)), "now", given)
     assert given.session_attributes == {"employeeId": "E-1"} and given.agent["id"] == "AGENT12345"
 
@@ -168,7 +173,8 @@ def test_a_file_that_failed_to_load_is_tried_again(tmp_path: Path) -> None:
     made = group(
         handler(
             tmp_path,
-            "import os\nif not os.path.exists(__file__ + '.ok'): raise OSError\ndef lambda_handler(e, c): return 'up'",
+            "import os\nif not os.path.exists(__file__ + '.ok'): raise OSError\n"
+            "def lambda_handler(e, c): return 'up'",
         )
     )
     with pytest.raises(DependencyFailed):
@@ -180,7 +186,8 @@ def test_a_file_that_failed_to_load_is_tried_again(tmp_path: Path) -> None:
 def test_nothing_runs_before_the_first_call(tmp_path: Path) -> None:
     made = handler(
         tmp_path,
-        "from pathlib import Path\nPath(__file__ + '.ran').touch()\ndef lambda_handler(e, c): return ''",
+        "from pathlib import Path\nPath(__file__ + '.ran').touch()\n"
+        "def lambda_handler(e, c): return ''",
     )
     assert not (tmp_path / "handler.py.ran").exists()
     run(group(made), "now")
@@ -238,7 +245,13 @@ def test_the_file_must_be_inside_the_root(tmp_path: Path) -> None:
 def test_print_does_not_reach_standard_output(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    code = "import sys\ndef lambda_handler(e, c):\n    print('a', 1, sep='-')\n    print('err', file=sys.stderr)\n    return ''"
+    code = """
+import sys
+def lambda_handler(event, context):
+    print("a", 1, sep="-")
+    print("err", file=sys.stderr)
+    return ""
+"""
     with caplog.at_level("INFO", logger="orchestrator.handler"):
         run(group(handler(tmp_path, code)), "now")
     assert capsys.readouterr() == ("", "err\n")

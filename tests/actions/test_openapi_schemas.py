@@ -139,12 +139,13 @@ def test_operations_are_read_with_their_references() -> None:
         "type": "object",
         "properties": {
             "claimId": {"type": "string", "description": "Its id."},
-            "note": {"type": "string", "description": "Why."},
             "amount": {"type": "number", "exclusiveMinimum": 0, "description": "How much."},
+            "note": {"type": "string", "description": "Why."},
         },
-        "required": ["claimId", "note", "amount"],
+        "required": ["claimId", "amount", "note"],
         "additionalProperties": False,
-    } or put.schema["required"] == ["claimId", "amount", "note"]
+    }
+    assert list(put.schema["properties"]) == ["claimId", "amount", "note"]
 
 
 def test_mapping_json_text_yaml_text_and_file_are_the_same(tmp_path: Path) -> None:
@@ -220,7 +221,7 @@ VIEW = (*GET, "parameters", 0, "schema")
                 "Money",
                 to={"properties": {"x": {"$ref": "#/components/schemas/Base"}}},
             ),
-            r"recursive \(#/components/schemas/Base -> #/components/schemas/Money -> #/components/schemas/Base\)",
+            r"recursive \(#/components/schemas/Base -> .*/Money -> .*/schemas/Base\)",
         ),
         (
             changed(
@@ -324,7 +325,7 @@ def test_a_reference_bomb_is_refused_quickly() -> None:
     bomb["paths"]["/claims/{claimId}"]["get"]["parameters"][0]["schema"] = {
         "$ref": "#/components/schemas/S19"
     }
-    with pytest.raises(DefinitionError, match="more than .* parts|levels deep"):
+    with pytest.raises(DefinitionError, match=r"more than .* parts|levels deep"):
         operations(bomb)
 
 
@@ -337,7 +338,7 @@ def test_a_yaml_alias_bomb_is_refused_quickly() -> None:
         "openapi: 3.0.0",
         "paths: {/x: {get: {parameters: [{name: x, in: query, schema: *a29}]}}}",
     ]
-    with pytest.raises(DefinitionError, match="more than .* parts|levels deep"):
+    with pytest.raises(DefinitionError, match=r"more than .* parts|levels deep"):
         operations("\n".join(lines))
 
 

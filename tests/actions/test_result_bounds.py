@@ -60,6 +60,16 @@ def test_attributes_of_a_larger_result_are_kept() -> None:
     }
 
 
+def test_a_larger_failure_stays_a_failure(tmp_path: Path) -> None:
+    code = """
+def lambda_handler(event, context):
+    content = {"TEXT": {"body": "x" * 101}}
+    return {"response": {"functionResponse": {"responseState": "FAILURE", "responseBody": content}}}
+"""
+    result = run(group(handler(tmp_path, code)), "now", context(max_bytes=100))
+    assert result.state == "FAILURE" and "x" * 20 not in result.text
+
+
 def test_a_lone_surrogate_is_replaced_since_it_cannot_be_sent() -> None:
     assert run(custom("a\ud800b"), "now").text == "a?b"
 
