@@ -136,15 +136,18 @@ class Dialect:
                 are encoded already and its tags are meant).
 
         Returns:
-            The assistant's message, then the user's message with the results.
+            The assistant's message, then the user's message with the results, so that roles
+            alternate whatever the reply was.
         """
         if self.protocol == "tool_use":
             said, told = steps.native_results(content, results)
         else:
             said = steps.text_blocks(content)
             told = [{"text": self._results(results)}]
-        messages = [steps.origin_message("assistant", said, "agent_scratchpad")] if said else []
-        return [*messages, steps.origin_message("user", told, "agent_scratchpad")]
+        return [
+            steps.origin_message("assistant", said or [{"text": steps.EMPTY}], "agent_scratchpad"),
+            steps.origin_message("user", told, "agent_scratchpad"),
+        ]
 
     def _results(self, results: Sequence[Mapping[str, Any]]) -> str:
         if any(result.get("markup") for result in results):

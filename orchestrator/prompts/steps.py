@@ -12,7 +12,10 @@ from typing import Any
 
 from orchestrator.message import Block, Message, Span
 
-__all__ = ["answer_blocks", "native_results", "origin_message", "text_blocks", "tidy"]
+__all__ = ["EMPTY", "answer_blocks", "native_results", "origin_message", "text_blocks", "tidy"]
+
+EMPTY = "(empty)"
+"""Stands for a blank text, which models refuse."""
 
 _THINKING, _END_THINKING = "<thinking>", "</thinking>"
 _ANSWER, _END_ANSWER = "<answer>", "</answer>"
@@ -81,8 +84,8 @@ def native_results(
 
 def _result(result: Mapping[str, Any], asked: set[str]) -> Block:
     text = result["text"]
-    if not text or text.isspace():  # models refuse blank texts
-        text = "(empty)"
+    if not text or text.isspace():
+        text = EMPTY
     if result["id"] not in asked:
         return {"text": text}
     made: Block = {"toolUseId": result["id"], "content": [{"text": text}]}

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.message import Block, Message, Span, Text
 from orchestrator.prompts.leaf import Leaf, Use
+from orchestrator.prompts.placeholders import ORCHESTRATION
+from orchestrator.prompts.steps import origin_message
 
 if TYPE_CHECKING:
     from orchestrator.prompts.dialect import Dialect
@@ -158,6 +160,8 @@ class Template:
                 becomes the empty text; names that the stage does not know are ignored.
             history: Messages of the session's earlier turns, shared and not copied.
         """
+        if self.stage != ORCHESTRATION:
+            history = _spoken(history)
         if self._texts and history and HISTORY not in values:
             text = self._dialect.partial(HISTORY, messages=list(history))
             values = {**values, HISTORY: text}
@@ -188,6 +192,19 @@ def _filled(
         elif message := slot.message(values):
             _append(messages, message)
     return messages
+
+
+def _spoken(history: Sequence[Message]) -> Sequence[Message]:
+    """`history` without native calls and results: only the loop has the tools that they need."""
+    spoken = []
+    for message in history:
+        content = message["content"]
+        if any("text" not in block for block in content):
+            content = [block for block in content if "text" in block]
+            message = origin_message(message["role"], content, HISTORY)
+        if content:
+            spoken.append(message)
+    return spoken
 
 
 def _alternating(history: Sequence[Message]) -> Sequence[Message]:

@@ -101,6 +101,18 @@ def test_a_scratchpad_inside_a_text_is_written_out_anew_each_step(native):
     assert texts(made.messages()) == ["u:Q", "a:Log: "]
 
 
+def test_only_the_loop_sees_native_calls_of_earlier_turns(native):
+    use = {"toolUse": {"toolUseId": "t", "name": "g__f", "input": {}}}
+    result = {"id": "t", "name": "g__f", "text": "30", "error": False}
+    step = native.step_messages([{"text": "<thinking>x</thinking>"}, use], [result])
+    history = [HISTORY[0], *step, HISTORY[1]]
+    body = [user("$question$")]
+    assert bound(body, native, history).messages()[:4] == history
+    made = bound(body, native, history, stage="PRE_PROCESSING").messages()
+    assert texts(made) == ["u:q1", "a:<thinking>x</thinking>|a1", "u:Q"]
+    assert [span.origin for span in made[1].spans] == ["conversation_history"]
+
+
 def test_a_history_that_does_not_alternate_is_mended(native):
     history = [*HISTORY, HISTORY[0], HISTORY[0]]
     made = bound([user("$question$")], native, history)

@@ -163,11 +163,12 @@ def test_native_steps_stay_balanced(native):
     assert [span.block for span in told.spans] == [1]
 
 
-def test_a_reply_without_anything_leaves_only_the_results(native, xml):
+def test_roles_alternate_after_a_reply_without_anything(native, xml):
     result = {"id": "x", "name": "", "text": "say something", "error": True}
     for dialect in (native, xml):
-        messages = dialect.step_messages([{"text": "\n"}], [result])
-        assert [message["role"] for message in messages] == ["user"]
+        said, told = dialect.step_messages([{"text": "\n"}], [result])
+        assert said == {"role": "assistant", "content": [{"text": "(empty)"}]}
+        assert told["role"] == "user"
 
 
 def test_a_question_to_the_user_stays_in_the_history(native):
