@@ -114,6 +114,7 @@ class Template:
         "_raw_text",
         "_system",
         "_tail",
+        "_tells_history",
         "_texts",
         "diagnostics",
         "placeholders",
@@ -150,6 +151,7 @@ class Template:
         leaves = chain((system,) if system else (), *(slot.leaves for slot in slots))
         in_texts = {name for leaf in leaves for name in leaf.names}
         self._texts = HISTORY in in_texts
+        self._tells_history = self._texts or any(slot.anchor == HISTORY for slot in slots)
         self._late = SCRATCHPAD in in_texts
 
     def bind(self, values: Mapping[str, str], history: Sequence[Message] = ()) -> Bound:
@@ -160,7 +162,9 @@ class Template:
                 becomes the empty text; names that the stage does not know are ignored.
             history: Messages of the session's earlier turns, shared and not copied.
         """
-        if self.stage != ORCHESTRATION:
+        if not self._tells_history:
+            history = ()
+        elif self.stage != ORCHESTRATION:
             history = _spoken(history)
         if self._texts and history and HISTORY not in values:
             text = self._dialect.partial(HISTORY, messages=list(history))
