@@ -11,11 +11,12 @@ from orchestrator.actions.base import (
     Executor,
     Operation,
     Parameter,
+    Reprompt,
 )
 from orchestrator.actions.catalog import Catalog
 from orchestrator.actions.group import USER_INPUT, ActionGroup, ReturnControl
 from orchestrator.actions.lambda_handler import LambdaHandler
-from orchestrator.actions.python import Action, Reprompt, action
+from orchestrator.actions.python import Action, action
 
 __all__ = [
     "USER_INPUT",

@@ -10,7 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-__all__ = ["ActionResult", "Call", "CallContext", "Executor", "Operation", "Parameter"]
+__all__ = [
+    "ActionResult",
+    "Call",
+    "CallContext",
+    "Executor",
+    "Operation",
+    "Parameter",
+    "Reprompt",
+]
 
 _LONGEST_NAME = 64  # (Bedrock: `ToolName` of Converse)
 
@@ -151,6 +159,10 @@ class ActionResult:
     prompt_session_attributes: dict[str, str] | None = None
     http_status: int | None = None
     notes: tuple[str, ...] = ()
+
+
+class Reprompt(Exception):
+    """Raised by a Python action to tell the model what to do better; its text goes to the model."""
 
 
 @runtime_checkable

@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import contextvars
-import inspect
 import types
-import typing
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import update_wrapper
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
-from orchestrator.actions.base import ActionResult, Call, CallContext, Operation, Parameter
-from orchestrator.actions.docstrings import read_docstring
-from orchestrator.actions.functions import object_schema
-from orchestrator.actions.names import check_name, check_text
+from orchestrator.actions.base import ActionResult, Call, CallContext, Operation, Reprompt
 from orchestrator.actions.results import as_text, failed
-from orchestrator.actions.schemas import SchemaReader, Where, kind_of
-from orchestrator.errors import DefinitionError, DependencyFailed
+from orchestrator.actions.signatures import Compiled, compile_function
+from orchestrator.errors import DependencyFailed
 
-__all__ = ["Action", "PythonExecutor", "Reprompt", "action", "python_group", "wait_for"]
+__all__ = ["Action", "PythonExecutor", "action", "python_group", "wait_for"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class Reprompt(Exception):
-    """Raised by an action to tell the model what to do better; its text goes to the model."""
 
 
 class Action(Generic[P, R]):
@@ -116,56 +106,24 @@ def python_group(
     Raises:
         DefinitionError: A function's name, parameter or type cannot be given to a model.
     """
-    made = [_compiled(group, one if isinstance(one, Action) else Action(one)) for one in actions]
+    made = [
+        compile_function(
+            group,
+            one.name,
+            one.function,
+            require_confirmation=one.require_confirmation,
+            idempotent=one.idempotent,
+        )
+        for one in (one if isinstance(one, Action) else Action(one) for one in actions)
+    ]
     executor = AsyncPythonExecutor if any(one.is_async for _, one in made) else PythonExecutor
     return tuple(operation for operation, _ in made), executor({o.name: c for o, c in made})
-
-
-@dataclass(frozen=True, slots=True)
-class _Compiled:
-    """A function, and how to make its arguments out of a call's."""
-
-    function: Callable[..., Any]
-    is_async: bool
-    context: str
-    absent: Mapping[str, None]
-    converters: Mapping[str, Callable[[Any], Any]]
-
-    def arguments(self, call: Call, context: CallContext) -> dict[str, Any]:
-        """Keyword arguments for the function.
-
-        Raises:
-            Reprompt: A value does not fit the parameter's Python type.
-        """
-        values = {**self.absent, **call.arguments}
-        for name, convert in self.converters.items():
-            if values.get(name) is not None:
-                try:
-                    values[name] = convert(values[name])
-                except ValueError as error:
-                    raise Reprompt(_conversion_problem(call.operation, name, error)) from error
-        if self.context:
-            values[self.context] = context
-        return values
-
-
-def _conversion_problem(operation: Operation, name: str, error: ValueError) -> str:
-    details = getattr(error, "errors", None)
-    parts = []
-    if details is not None:
-        for one in details(include_url=False, include_context=False, include_input=False)[:5]:
-            place = ".".join(str(step) for step in one["loc"])
-            parts.append(f"{place}: {one['msg']}" if place else one["msg"])
-    return (
-        f"The argument {name} in the {operation.name} function call is wrong"
-        f"{': ' if parts else ''}{'; '.join(parts)}. Please correct it and try again."
-    )
 
 
 class PythonExecutor:
     """Calls Python functions."""
 
-    def __init__(self, actions: Mapping[str, _Compiled]) -> None:
+    def __init__(self, actions: Mapping[str, Compiled]) -> None:
         self._actions = actions
 
     def call(self, call: Call, context: CallContext) -> ActionResult:
@@ -180,7 +138,7 @@ class PythonExecutor:
             if compiled.is_async:
                 returned = wait_for(returned)
         except Exception as error:
-            return _raised(call.operation, error)
+            return _raised(call.operation, error, compiled.function)
         return _result(call.operation, returned)
 
 
@@ -201,7 +159,7 @@ class AsyncPythonExecutor(PythonExecutor):
         try:
             returned = await compiled.function(**compiled.arguments(call, context))
         except Exception as error:
-            return _raised(call.operation, error)
+            return _raised(call.operation, error, compiled.function)
         return _result(call.operation, returned)
 
 
@@ -222,22 +180,21 @@ def wait_for(awaitable: Awaitable[Any]) -> Any:
         return pool.submit(contextvars.copy_context().run, asyncio.run, wait()).result()
 
 
-def _raised(operation: Operation, error: Exception) -> ActionResult:
+def _raised(operation: Operation, error: Exception, function: Callable[..., Any]) -> ActionResult:
     if isinstance(error, Reprompt):
         return ActionResult(str(error), "REPROMPT")
     if isinstance(error, DependencyFailed):
         raise error
-    raise failed(operation, error, _place(error)) from error
+    raise failed(operation, error, _place(error, function)) from error
 
 
-def _place(error: BaseException) -> str:
-    """File name and line where the error was raised, outside this module; may be empty."""
+def _place(error: BaseException, function: Callable[..., Any]) -> str:
+    """Name and line of the innermost frame in the function's own file; may be empty."""
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
     trace, place = error.__traceback__, ""
-    while trace is not None:
-        file = trace.tb_frame.f_code.co_filename
-        if file != __file__:
-            place = f"{Path(file).name}:{trace.tb_lineno}"
-            break
+    while trace is not None and code is not None:
+        if trace.tb_frame.f_code.co_filename == code.co_filename:
+            place = f"{Path(code.co_filename).name}:{trace.tb_lineno}"
         trace = trace.tb_next
     return place
 
@@ -255,152 +212,3 @@ def _result(operation: Operation, returned: Any) -> ActionResult:
             "become JSON; return a text, a dict, a list, a dataclass or a pydantic model",
             resource=operation.xml_name,
         ) from error
-
-
-# --- from a function's signature to an operation ------------------------------------------------
-
-_SIMPLE: dict[Any, dict[str, Any]] = {
-    str: {"type": "string"},
-    int: {"type": "integer"},
-    float: {"type": "number"},
-    bool: {"type": "boolean"},
-    list: {"type": "array"},
-    dict: {"type": "object"},
-    Any: {},
-}
-_ALLOWED = (
-    "str, int, float, bool, list, dict, Literal, Enum, Optional, datetime, dataclasses and "
-    "pydantic models"
-)
-
-
-def _compiled(group: str, one: Action[..., Any]) -> tuple[Operation, _Compiled]:
-    name = check_name(one.name, "function")
-    what = f"the function '{group}::{name}'"
-    description, texts = read_docstring(getattr(one.function, "__doc__", ""))
-    parameters: list[Parameter] = []
-    converters: dict[str, Callable[[Any], Any]] = {}
-    absent: dict[str, None] = {}
-    context = ""
-    for given in _signature(one.function, what):
-        kind = _annotation(one.function, given, what)
-        if kind is CallContext:
-            context = given.name
-            continue
-        parameter, convert = _parameter(given, kind, texts.get(given.name, ""), what)
-        parameters.append(parameter)
-        if convert is not None:
-            converters[given.name] = convert
-        if given.default is given.empty and not parameter.required:
-            absent[given.name] = None
-    operation = Operation(
-        group=group,
-        name=name,
-        description=check_text(description, f"the docstring of {what}"),
-        parameters=tuple(parameters),
-        require_confirmation=one.require_confirmation,
-        idempotent=one.idempotent,
-        schema=object_schema(parameters),
-    )
-    is_async = inspect.iscoroutinefunction(one.function) or inspect.iscoroutinefunction(
-        getattr(one.function, "__call__", None)  # noqa: B004  a callable object with async call
-    )
-    return operation, _Compiled(one.function, is_async, context, absent, converters)
-
-
-def _signature(function: Callable[..., Any], what: str) -> list[inspect.Parameter]:
-    try:
-        parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError) as error:
-        raise DefinitionError(f"{what} has no signature that can be read: {error}") from error
-    for one in parameters:
-        if one.kind not in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY):
-            raise DefinitionError(
-                f"{what} has the {one.kind.description} parameter {one.name!r}; a model gives each "
-                "argument by name, so name every parameter and allow it as a keyword"
-            )
-        check_name(one.name, f"parameter of {what},")
-    return parameters
-
-
-def _annotation(function: Callable[..., Any], given: inspect.Parameter, what: str) -> Any:
-    """The parameter's type; of an annotation that is a text, what it stands for."""
-    kind = given.annotation
-    if kind is given.empty:
-        default = type(given.default)
-        return default if given.default is not given.empty and default in _SIMPLE else str
-    if not isinstance(kind, str):
-        return kind
-    if kind.split(".")[-1].strip("'\"") == CallContext.__name__:
-        return CallContext  # may only be imported for type checkers
-    plain = inspect.unwrap(getattr(function, "__func__", function))
-    names = getattr(plain, "__globals__", {})
-    holder: Any = types.SimpleNamespace(__annotations__={given.name: kind})
-    try:
-        local = inspect.getclosurevars(plain).nonlocals
-        return typing.get_type_hints(holder, names, dict(local), include_extras=True)[given.name]
-    except (NameError, TypeError, SyntaxError, AttributeError, ValueError) as error:
-        raise DefinitionError(
-            f"the type {kind!r} of the parameter {given.name!r} of {what} is not known where the "
-            f"function is defined ({error})"
-        ) from error
-
-
-def _parameter(
-    given: inspect.Parameter, kind: Any, text: str, what: str
-) -> tuple[Parameter, Callable[[Any], Any] | None]:
-    place = f"the parameter {given.name!r} of {what}"
-    convert: Callable[[Any], Any] | None = None
-    try:
-        simple = _SIMPLE.get(kind)
-    except TypeError:  # an annotation that cannot be hashed
-        simple = None
-    if simple is not None:
-        schema = dict(simple)
-    else:
-        schema, convert = _pydantic(kind, place)
-    text = check_text(text or _note(kind) or schema.get("description", ""), place)
-    if text:
-        schema["description"] = text
-    if isinstance(given.default, str | int | float):
-        schema["default"] = given.default
-    required = given.default is given.empty and not _allows_none(kind)
-    return Parameter(given.name, kind_of(schema), text, required, schema=schema), convert
-
-
-def _note(kind: Any) -> str:
-    """The text in `Annotated[type, "text"]`."""
-    notes = typing.get_args(kind)[1:] if typing.get_origin(kind) is typing.Annotated else ()
-    return next((note for note in notes if isinstance(note, str)), "")
-
-
-def _allows_none(kind: Any) -> bool:
-    if typing.get_origin(kind) is typing.Annotated:
-        kind = typing.get_args(kind)[0]
-    if kind is None or kind is type(None):
-        return True
-    unions = (typing.Union, types.UnionType)
-    return typing.get_origin(kind) in unions and any(map(_allows_none, typing.get_args(kind)))
-
-
-def _pydantic(kind: Any, place: str) -> tuple[dict[str, Any], Callable[[Any], Any]]:
-    """Schema and converter of any type that pydantic knows."""
-    from pydantic import TypeAdapter
-    from pydantic.errors import PydanticUserError
-
-    def fail(message: str, where: Where) -> DefinitionError:
-        return DefinitionError(f"{place} has a type that a model cannot be given: {message}")
-
-    try:
-        adapter = TypeAdapter(kind)
-        document = adapter.json_schema()
-    except (PydanticUserError, TypeError, NameError) as error:
-        raise DefinitionError(
-            f"{place} has the type {_type_name(kind)!r}, which has no JSON form; allowed are "
-            f"{_ALLOWED}, and lists, dicts and unions of them"
-        ) from error
-    return SchemaReader(document, fail).schema(document, ()), adapter.validate_python
-
-
-def _type_name(kind: Any) -> str:
-    return kind.__qualname__ if isinstance(kind, type) else str(kind)

@@ -309,7 +309,10 @@ def test_an_async_failure_is_typed_as_well() -> None:
 
     made = catalog(fail)
     executor: Any = made.executor(made.operations[0])
-    with pytest.raises(DependencyFailed, match="'tools::fail' raised OSError"):
+    says = "'tools::fail' raised OSError at test_python_actions.py:"
+    with pytest.raises(DependencyFailed, match=says):
+        run(made, "fail")
+    with pytest.raises(DependencyFailed, match=says):
         asyncio.run(executor.acall(Call("1", made.operations[0], {}), context()))
 
 

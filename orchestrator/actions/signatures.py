@@ -1,0 +1,219 @@
+"""From a Python function's signature to an operation, and from a call's arguments to its own."""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.actions.base import Call, CallContext, Operation, Parameter, Reprompt
+from orchestrator.actions.docstrings import read_docstring
+from orchestrator.actions.functions import object_schema
+from orchestrator.actions.names import check_name, check_text
+from orchestrator.actions.schemas import SchemaReader, Where, kind_of
+from orchestrator.errors import DefinitionError
+
+__all__ = ["Compiled", "compile_function"]
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A function, and how to make its arguments out of a call's."""
+
+    function: Callable[..., Any]
+    is_async: bool
+    context: str
+    absent: Mapping[str, None]
+    converters: Mapping[str, Callable[[Any], Any]]
+
+    def arguments(self, call: Call, context: CallContext) -> dict[str, Any]:
+        """Keyword arguments for the function.
+
+        Raises:
+            Reprompt: A value does not fit the parameter's Python type.
+        """
+        values = {**self.absent, **call.arguments}
+        for name, convert in self.converters.items():
+            if values.get(name) is not None:
+                try:
+                    values[name] = convert(values[name])
+                except ValueError as error:
+                    raise Reprompt(_conversion_problem(call.operation, name, error)) from error
+        if self.context:
+            values[self.context] = context
+        return values
+
+
+def _conversion_problem(operation: Operation, name: str, error: ValueError) -> str:
+    details = getattr(error, "errors", None)
+    parts = []
+    if details is not None:
+        for one in details(include_url=False, include_context=False, include_input=False)[:5]:
+            place = ".".join(str(step) for step in one["loc"])
+            parts.append(f"{place}: {one['msg']}" if place else one["msg"])
+    return (
+        f"The argument {name} in the {operation.name} function call is wrong"
+        f"{': ' if parts else ''}{'; '.join(parts)}. Please correct it and try again."
+    )
+
+
+_SIMPLE: dict[Any, dict[str, Any]] = {
+    str: {"type": "string"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    bool: {"type": "boolean"},
+    list: {"type": "array"},
+    dict: {"type": "object"},
+    Any: {},
+}
+_ALLOWED = (
+    "str, int, float, bool, list, dict, Literal, Enum, Optional, datetime, dataclasses and "
+    "pydantic models"
+)
+
+
+def compile_function(
+    group: str,
+    name: str,
+    function: Callable[..., Any],
+    *,
+    require_confirmation: bool = False,
+    idempotent: bool = False,
+) -> tuple[Operation, Compiled]:
+    """The operation that a Python function is, and how to call it.
+
+    Raises:
+        DefinitionError: Its name, a parameter or a type cannot be given to a model.
+    """
+    check_name(name, "function")
+    what = f"the function '{group}::{name}'"
+    description, texts = read_docstring(getattr(function, "__doc__", ""))
+    parameters: list[Parameter] = []
+    converters: dict[str, Callable[[Any], Any]] = {}
+    absent: dict[str, None] = {}
+    context = ""
+    for given in _signature(function, what):
+        kind = _annotation(function, given, what)
+        if kind is CallContext:
+            context = given.name
+            continue
+        parameter, convert = _parameter(given, kind, texts.get(given.name, ""), what)
+        parameters.append(parameter)
+        if convert is not None:
+            converters[given.name] = convert
+        if given.default is given.empty and not parameter.required:
+            absent[given.name] = None
+    operation = Operation(
+        group=group,
+        name=name,
+        description=check_text(description, f"the docstring of {what}"),
+        parameters=tuple(parameters),
+        require_confirmation=require_confirmation,
+        idempotent=idempotent,
+        schema=object_schema(parameters),
+    )
+    is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004  a callable object with async call
+    )
+    return operation, Compiled(function, is_async, context, absent, converters)
+
+
+def _signature(function: Callable[..., Any], what: str) -> list[inspect.Parameter]:
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError) as error:
+        raise DefinitionError(f"{what} has no signature that can be read: {error}") from error
+    for one in parameters:
+        if one.kind not in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY):
+            raise DefinitionError(
+                f"{what} has the {one.kind.description} parameter {one.name!r}; a model gives each "
+                "argument by name, so name every parameter and allow it as a keyword"
+            )
+        check_name(one.name, f"parameter of {what},")
+    return parameters
+
+
+def _annotation(function: Callable[..., Any], given: inspect.Parameter, what: str) -> Any:
+    """The parameter's type; of an annotation that is a text, what it stands for."""
+    kind = given.annotation
+    if kind is given.empty:
+        default = type(given.default)
+        return default if given.default is not given.empty and default in _SIMPLE else str
+    if not isinstance(kind, str):
+        return kind
+    if kind.split(".")[-1].strip("'\"") == CallContext.__name__:
+        return CallContext  # may only be imported for type checkers
+    plain = inspect.unwrap(getattr(function, "__func__", function))
+    names = getattr(plain, "__globals__", {})
+    holder: Any = types.SimpleNamespace(__annotations__={given.name: kind})
+    try:
+        local = inspect.getclosurevars(plain).nonlocals
+        return typing.get_type_hints(holder, names, dict(local), include_extras=True)[given.name]
+    except (NameError, TypeError, SyntaxError, AttributeError, ValueError) as error:
+        raise DefinitionError(
+            f"the type {kind!r} of the parameter {given.name!r} of {what} is not known where the "
+            f"function is defined ({error})"
+        ) from error
+
+
+def _parameter(
+    given: inspect.Parameter, kind: Any, text: str, what: str
+) -> tuple[Parameter, Callable[[Any], Any] | None]:
+    place = f"the parameter {given.name!r} of {what}"
+    convert: Callable[[Any], Any] | None = None
+    try:
+        simple = _SIMPLE.get(kind)
+    except TypeError:  # an annotation that cannot be hashed
+        simple = None
+    if simple is not None:
+        schema = dict(simple)
+    else:
+        schema, convert = _pydantic(kind, place)
+    text = check_text(text or _note(kind) or schema.get("description", ""), place)
+    if text:
+        schema["description"] = text
+    if isinstance(given.default, str | int | float):
+        schema["default"] = given.default
+    required = given.default is given.empty and not _allows_none(kind)
+    return Parameter(given.name, kind_of(schema), text, required, schema=schema), convert
+
+
+def _note(kind: Any) -> str:
+    """The text in `Annotated[type, "text"]`."""
+    notes = typing.get_args(kind)[1:] if typing.get_origin(kind) is typing.Annotated else ()
+    return next((note for note in notes if isinstance(note, str)), "")
+
+
+def _allows_none(kind: Any) -> bool:
+    if typing.get_origin(kind) is typing.Annotated:
+        kind = typing.get_args(kind)[0]
+    if kind is None or kind is type(None):
+        return True
+    unions = (typing.Union, types.UnionType)
+    return typing.get_origin(kind) in unions and any(map(_allows_none, typing.get_args(kind)))
+
+
+def _pydantic(kind: Any, place: str) -> tuple[dict[str, Any], Callable[[Any], Any]]:
+    """Schema and converter of any type that pydantic knows."""
+    from pydantic import TypeAdapter
+    from pydantic.errors import PydanticUserError
+
+    def fail(message: str, where: Where) -> DefinitionError:
+        return DefinitionError(f"{place} has a type that a model cannot be given: {message}")
+
+    try:
+        adapter = TypeAdapter(kind)
+        document = adapter.json_schema()
+    except (PydanticUserError, TypeError, NameError) as error:
+        raise DefinitionError(
+            f"{place} has the type {_type_name(kind)!r}, which has no JSON form; allowed are "
+            f"{_ALLOWED}, and lists, dicts and unions of them"
+        ) from error
+    return SchemaReader(document, fail).schema(document, ()), adapter.validate_python
+
+
+def _type_name(kind: Any) -> str:
+    return kind.__qualname__ if isinstance(kind, type) else str(kind)
