@@ -336,8 +336,7 @@ class Agent:
             results=options.get("results"),
             conversation_history=options.get("conversation_history") or (),
         )
-        unknown = options.keys() - Options.__annotations__.keys()
-        if unknown:
+        if options and (unknown := options.keys() - Options.__annotations__.keys()):
             raise TypeError(f"unknown options {sorted(unknown)}; there are {_OPTIONS}")
         given.check(self.plan.limits)
         session = self.sessions.acquire(self._label(given.session_id), self.plan.idle_ttl)

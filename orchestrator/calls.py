@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from orchestrator.actions import Catalog, ReturnControl
 from orchestrator.actions.base import Call, Operation
 from orchestrator.effects import WaitingCall
 from orchestrator.errors import ValidationError
-from orchestrator.reading import Invocation
 
-__all__ = ["Slot", "identity", "invocation_input", "match_results", "prepare", "waiting_kind"]
+__all__ = [
+    "Slot",
+    "identity",
+    "invocation_input",
+    "match_results",
+    "prepare",
+    "prepare_search",
+]
 
 
 class Slot:
@@ -24,10 +30,11 @@ class Slot:
         call: The validated call, or `None` when it is wrong.
         text: The result; `None` until it is known.
         error: Whether the result tells of a mistake.
+        waits: How the call waits for the caller (`actionInvocationType`); empty: it does not.
         search: The knowledge base and query of a search; its text is then made by a partial.
     """
 
-    __slots__ = ("call", "error", "id", "name", "search", "text")
+    __slots__ = ("call", "error", "id", "name", "search", "text", "waits")
 
     def __init__(self, id: str, name: str) -> None:
         self.id = id
@@ -35,6 +42,7 @@ class Slot:
         self.call: Call | None = None
         self.text: str | None = None
         self.error = False
+        self.waits = ""
         self.search: tuple[str, str] | None = None
 
     def reject(self, text: str) -> None:
@@ -53,27 +61,46 @@ class Slot:
         }
 
 
-def prepare(catalog: Catalog, invocation: Invocation, id: str, key: str) -> Slot:
+def prepare(catalog: Catalog, item: Mapping[str, Any], id: str, key: str) -> Slot:
     """Finds and validates one action call; mistakes become results that the model can mend.
 
     Args:
         catalog: The agent's operations.
-        invocation: The call as the model wrote it.
-        id: Names the call in the turn.
+        item: A member of the parser's `actionGroupInvocations`.
+        id: Names the call in the turn, unless the model did.
         key: Its idempotency key.
     """
-    slot = Slot(invocation.id or id, invocation.name)
-    operation = catalog.find(
-        invocation.group, name=invocation.function, verb=invocation.verb, path=invocation.function
-    )
+    group = item.get("actionGroupName") or ""
+    name = item.get("functionName") or item.get("apiName") or ""
+    verb = item.get("verb") or ""
+    operation = catalog.find(group, name, verb, name)
+    slot = Slot(item.get("id") or id, operation.xml_name if operation else "")
     if operation is None:
-        slot.reject(catalog.unknown(invocation.name))
+        slot.name = "::".join([part for part in (verb, group, name) if part])
+        slot.reject(catalog.unknown(slot.name))
         return slot
-    arguments, problems = catalog.validate(operation, invocation.arguments)
+    values = item.get("actionGroupInput") or {}
+    arguments, problems = catalog.validate(
+        operation, {name: value.get("value") for name, value in values.items()}
+    )
     if problems:
         slot.reject(" ".join(problems))
         return slot
-    slot.call = Call(id, operation, arguments, key)
+    slot.call = Call(slot.id, operation, arguments, key)
+    slot.waits = _waiting_kind(catalog, operation)
+    return slot
+
+
+def prepare_search(known: Collection[str], item: Mapping[str, Any], id: str) -> Slot:
+    """The same for a member of the parser's `agentKnowledgeBases`."""
+    base = item.get("knowledgeBaseId") or ""
+    query = (item.get("searchQuery") or {}).get("value") or ""
+    slot = Slot(item.get("id") or id, f"GET::x_amz_knowledgebase_{base}::Search")
+    if base in known:
+        slot.search = (base, str(query))
+    else:
+        there = ", ".join(known) or "none"
+        slot.reject(f"{base!r} is not a knowledge base; there are: {there}.")
     return slot
 
 
@@ -82,9 +109,9 @@ def identity(call: Call) -> tuple[str, str]:
     return call.operation.xml_name, json.dumps(call.arguments, sort_keys=True, default=str)
 
 
-def waiting_kind(catalog: Catalog, operation: Operation) -> str:
+def _waiting_kind(catalog: Catalog, operation: Operation) -> str:
     """How a call waits for the caller, as Bedrock's `actionInvocationType`; empty: not at all."""
-    handed_over = isinstance(catalog.executor(operation), ReturnControl)
+    handed_over = type(catalog.executor(operation)) is ReturnControl
     if operation.require_confirmation:
         return "USER_CONFIRMATION_AND_RESULT" if handed_over else "USER_CONFIRMATION"
     return "RESULT" if handed_over else ""
@@ -94,7 +121,7 @@ def invocation_input(catalog: Catalog, waiting: WaitingCall, agent_id: str) -> d
     """A waiting call in the shape of Bedrock's `returnControl.invocationInputs`."""
     operation = waiting.call.operation
     parameters, body = catalog.parameters(waiting.call)
-    shared = {
+    shared: dict[str, Any] = {
         "actionGroup": operation.group,
         "parameters": parameters,
         "actionInvocationType": waiting.kind,

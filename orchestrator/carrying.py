@@ -43,7 +43,7 @@ def action_record(call: Call, result: ActionResult, began: int, ended: int) -> R
         "kind": "action",
         "id": call.id,
         "text": result.text,
-        "at": [began, ended],
+        "times": [began, ended],
     }
     if result.state:
         record["state"] = result.state
@@ -79,6 +79,8 @@ def timed_out(call: Call, seconds: float | None) -> DependencyFailed:
     )
 
 
-def retrieved_record(effect: Retrieve, references: list[dict[str, Any]], at: list[int]) -> Record:
+def retrieved_record(
+    effect: Retrieve, references: list[dict[str, Any]], times: list[int]
+) -> Record:
     """The journal record of a retrieval."""
-    return {"kind": "retrieved", "id": effect.call_id, "references": references, "at": at}
+    return {"kind": "retrieved", "id": effect.call_id, "references": references, "times": times}

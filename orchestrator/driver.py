@@ -25,7 +25,7 @@ from orchestrator.carrying import (
     retrieved_record,
     timed_out,
 )
-from orchestrator.effects import CallModel, Dispatch, Effect, Retrieve
+from orchestrator.effects import CallModel, Dispatch, Effect, Live, Retrieve
 from orchestrator.errors import DependencyFailed, OrchestratorError
 from orchestrator.models.base import ModelReply
 from orchestrator.parsers.base import ANSWER
@@ -64,12 +64,10 @@ def drive(run: Run, *, listen: bool) -> Generator[str | Progress, None, None]:
             if listen:
                 yield Progress(step)
             try:
-                if isinstance(step, CallModel):
-                    outcome: Any = yield from _call_model(run, step, listen)
-                elif isinstance(step, Dispatch):
-                    outcome = _dispatch(run, step)
+                if listen and isinstance(step, CallModel):
+                    outcome: Any = yield from _stream_model(run, step)
                 else:
-                    outcome = _retrieve(run, step)
+                    outcome = _carry_out(run, step)
             except OrchestratorError as error:
                 step = run.fail(error)
                 continue
@@ -92,17 +90,15 @@ async def adrive(run: Run, *, listen: bool) -> AsyncGenerator[str | Progress, No
             if listen:
                 yield Progress(step)
             try:
-                if isinstance(step, CallModel):
+                if listen and isinstance(step, CallModel):
                     outcome: Any = None
-                    async for item in _acall_model(run, step, listen):
+                    async for item in _astream_model(run, step):
                         if isinstance(item, str):
                             yield item
                         else:
                             outcome = item
-                elif isinstance(step, Dispatch):
-                    outcome = await _adispatch(run, step)
                 else:
-                    outcome = await asyncio.wrap_future(in_thread(partial(_retrieve, run, step)))
+                    outcome = await _acarry_out(run, step)
             except OrchestratorError as error:
                 step = run.fail(error)
                 continue
@@ -117,10 +113,32 @@ async def adrive(run: Run, *, listen: bool) -> AsyncGenerator[str | Progress, No
         run.close()
 
 
-def _call_model(run: Run, effect: CallModel, listen: bool) -> Generator[str, None, Record]:
+def _carry_out(run: Run, effect: Live) -> Record | list[Record]:
+    if isinstance(effect, CallModel):
+        return _call_model(run, effect)
+    return _dispatch(run, effect) if isinstance(effect, Dispatch) else _retrieve(run, effect)
+
+
+async def _acarry_out(run: Run, effect: Live) -> Record | list[Record]:
+    if isinstance(effect, CallModel):
+        return await _acall_model(run, effect)
+    if isinstance(effect, Dispatch):
+        return await _adispatch(run, effect)
+    return await asyncio.wrap_future(in_thread(partial(_retrieve, run, effect)))
+
+
+def _call_model(run: Run, effect: CallModel) -> Record:
     call = _ModelCall(run, effect)
-    if not listen:
-        return call.record(effect.stage.model.complete(call.request))
+    return call.record(effect.stage.model.complete(call.request))
+
+
+async def _acall_model(run: Run, effect: CallModel) -> Record:
+    call = _ModelCall(run, effect)
+    return call.record(await effect.stage.model.acomplete(call.request))
+
+
+def _stream_model(run: Run, effect: CallModel) -> Generator[str, None, Record]:
+    call = _ModelCall(run, effect)
     stream = effect.stage.model.stream(call.request)
     with contextlib.closing(stream):  # type: ignore[type-var]
         for item in stream:
@@ -128,13 +146,8 @@ def _call_model(run: Run, effect: CallModel, listen: bool) -> Generator[str, Non
     return call.record(call.reply)
 
 
-async def _acall_model(
-    run: Run, effect: CallModel, listen: bool
-) -> AsyncGenerator[str | Record, None]:
+async def _astream_model(run: Run, effect: CallModel) -> AsyncGenerator[str | Record, None]:
     call = _ModelCall(run, effect)
-    if not listen:
-        yield call.record(await effect.stage.model.acomplete(call.request))
-        return
     stream = effect.stage.model.astream(call.request)
     async with contextlib.aclosing(stream):  # type: ignore[type-var]
         async for item in stream:

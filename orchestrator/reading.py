@@ -10,11 +10,12 @@ from orchestrator.errors import ModelOutputError
 from orchestrator.message import text_of
 from orchestrator.sessions.journal import Record
 
-__all__ = ["REFUSAL", "Act", "Decision", "Finish", "Invocation", "Reprompt", "decide"]
+__all__ = ["REFUSAL", "Act", "Decision", "Finish", "Reprompt", "decide"]
 
 REFUSAL = "Sorry, I am unable to assist you with this request."
 """What a user reads when the input was refused (recorded from the service)."""
 
+_USUAL = frozenset({"end_turn", "tool_use", "stop_sequence"})
 _MALFORMED = {
     "malformed_tool_use": "The tool call was malformed. Write it again: one tool, with its "
     "parameters as valid JSON.",
@@ -23,36 +24,18 @@ _MALFORMED = {
 
 
 @dataclass(slots=True)
-class Invocation:
-    """A call as the model wrote it.
+class Act:
+    """Carry out calls, then ask the user when there is a question.
 
     Attributes:
-        id: The tool-use id; empty in text protocols.
-        name: The full tool name, for messages to the model.
-        group: The action group's name; empty for a knowledge base.
-        function: The function's or the API operation's name.
-        verb: HTTP verb of an API operation.
-        arguments: Values by parameter name.
-        knowledge_base_id: The knowledge base to search, else empty.
+        actions: `actionGroupInvocations` of the parser's object.
+        searches: Its `agentKnowledgeBases`.
+        question: What to ask the user; may be empty.
     """
 
-    id: str
-    name: str
-    group: str
-    function: str
-    verb: str
-    arguments: dict[str, Any]
-    knowledge_base_id: str = ""
-
-
-@dataclass(slots=True)
-class Act:
-    """Carry out calls, then ask the user when there is a question."""
-
-    invocations: list[Invocation]
-    question: str = ""
-    question_id: str = ""
-    rationale: str = ""
+    actions: list[dict[str, Any]]
+    searches: list[dict[str, Any]]
+    question: str
 
 
 @dataclass(slots=True)
@@ -88,12 +71,10 @@ def decide(record: Record) -> Decision:
         ModelOutputError: The reply was cut off where it can't be used.
     """
     stop = record["stop"]
-    if stop in ("guardrail_intervened", "content_filtered"):
-        return Finish(Refusal(text_of(record["content"]) or REFUSAL, stop))
-    if stop == "model_context_window_exceeded":
-        raise _cut(record, "the conversation no longer fits the model's context window")
-    if stop in _MALFORMED:
-        return Reprompt(_MALFORMED[stop], stop, text_of(record["content"]))
+    if stop not in _USUAL:
+        unusual = _unusual(record, stop)
+        if unusual is not None:
+            return unusual
     parsed = record["response"]["orchestrationParsedResponse"]
     details = parsed.get("responseDetails") or {}
     kind = details.get("invocationType")
@@ -109,46 +90,31 @@ def decide(record: Record) -> Decision:
         answer = Answer(final["responseText"], reason)
         parts = (final.get("citations") or {}).get("generatedResponseParts") or []
         return Finish(answer, parts)
-    ask = details.get("agentAskUser") or {}
+    ask = details.get("agentAskUser")
     return Act(
-        [
-            *map(_action, _all(details, "actionGroupInvocation")),
-            *map(_search, _all(details, "agentKnowledgeBase")),
-        ],
-        ask.get("responseText", ""),
-        ask.get("id", ""),
-        parsed.get("rationale") or "",
+        _all(details, "actionGroupInvocation"),
+        _all(details, "agentKnowledgeBase"),
+        ask["responseText"] if ask else "",
     )
+
+
+def _unusual(record: Record, stop: str) -> Decision | None:
+    if stop in ("guardrail_intervened", "content_filtered"):
+        return Finish(Refusal(text_of(record["content"]) or REFUSAL, stop))
+    if stop == "model_context_window_exceeded":
+        raise _cut(record, "the conversation no longer fits the model's context window")
+    if stop in _MALFORMED:
+        return Reprompt(_MALFORMED[stop], stop, text_of(record["content"]))
+    return None
 
 
 def _all(details: dict[str, Any], member: str) -> list[dict[str, Any]]:
     # Version 2.0 of the contract has lists (`...s`), version 1.0 a single member.
-    many = details.get(member + "s")
-    if many:
-        return list(many)
-    one = details.get(member)
-    return [one] if one else []
-
-
-def _action(item: dict[str, Any]) -> Invocation:
-    group = item.get("actionGroupName") or ""
-    function = item.get("functionName") or item.get("apiName") or ""
-    verb = item.get("verb") or ""
-    return Invocation(
-        item.get("id") or "",
-        "::".join(part for part in (verb, group, function) if part),
-        group,
-        function,
-        verb,
-        {name: value.get("value") for name, value in (item.get("actionGroupInput") or {}).items()},
-    )
-
-
-def _search(item: dict[str, Any]) -> Invocation:
-    base = item.get("knowledgeBaseId") or ""
-    query = (item.get("searchQuery") or {}).get("value") or ""
-    name = f"GET::x_amz_knowledgebase_{base}::Search"
-    return Invocation(item.get("id") or "", name, "", "Search", "GET", {"searchQuery": query}, base)
+    many: list[dict[str, Any]] | None = details.get(member + "s")
+    if many is None:
+        one = details.get(member)
+        many = [one] if one else []
+    return many
 
 
 def _cut(record: Record, why: str) -> ModelOutputError:

@@ -7,6 +7,7 @@ before anything is spent, the intent of calls before they are carried out, their
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from orchestrator.actions.base import Call, CallContext
@@ -53,6 +54,7 @@ class Run:
 
     __slots__ = (
         "_deadline",
+        "_durable",
         "_sessions",
         "_unwritten",
         "log",
@@ -78,6 +80,7 @@ class Run:
         self.replay = Replay(plan, self.log, session.history)
         self._sessions = sessions
         self._unwritten: list[Record] = []
+        self._durable = sessions.durable
         seconds = plan.limits.seconds
         self._deadline = None if seconds is None else sessions.clock() + int(seconds * 1e9)
 
@@ -155,7 +158,7 @@ class Run:
             "content": reply.content,
             "stop": reply.stop_reason,
             "usage": list(reply.usage[:4]),
-            "at": [began, self.now],
+            "times": [began, self.now],
             "response": parsed.response,
         }
         if parsed.code:
@@ -166,6 +169,8 @@ class Run:
 
     def intend(self, calls: list[Call]) -> None:
         """Writes down that calls are about to be carried out."""
+        if not self._durable:
+            return  # no later process could read it
         told = [{"id": call.id, "key": call.key, "name": call.operation.xml_name} for call in calls]
         self._unwritten.append({"kind": "intent", "calls": told})
         self._flush()
@@ -173,7 +178,10 @@ class Run:
     def record_action(self, record: Record) -> None:
         """Writes one action's outcome down, at once."""
         self._unwritten.append(record)
-        self._flush()
+        if "attributes" in record:
+            self.session.attributes = record["attributes"]
+        if self._durable:
+            self._flush()
 
     def context(self) -> CallContext:
         """What the turn's executors may know."""
@@ -203,8 +211,7 @@ class Run:
             return
         self._unwritten.append(_end_record(result, self.now))
         self._flush()
-        self.session.unread.pop()
-        self.session.history += self.replay.turn.transcript(result)
+        self.log.transcript = partial(self.replay.turn.transcript, result)
 
     def cancel(self) -> None:
         """Writes that the caller stopped the turn before its end."""
@@ -218,8 +225,7 @@ class Run:
             }
         )
         self._flush()
-        self.session.unread.pop()
-        self.session.history += self.replay.turn.transcript(_STOPPED)
+        self.log.transcript = partial(self.replay.turn.transcript, _STOPPED)
 
     def close(self) -> None:
         """Gives the session back."""
@@ -252,7 +258,9 @@ def _end_record(result: Result, now: int) -> Record:
 def restore_history(plan: Plan, session: Session) -> None:
     """Takes the turns that were read from the store into the session's history."""
     for log in session.unread:
-        session.history += _transcript(plan, log, session.history)
+        made = log.transcript() if log.transcript else _transcript(plan, log, session.history)
+        session.history += made
+        log.transcript = None
     session.unread.clear()
 
 

@@ -108,12 +108,12 @@ class TraceParts:
             case Dispatch():
                 return [
                     self._observation(
-                        record["at"][1],
+                        record["times"][1],
                         "ACTION_GROUP",
                         {
                             "actionGroupInvocationOutput": {
                                 "text": record["text"],
-                                "metadata": self._metadata(record["at"], record["id"]),
+                                "metadata": self._metadata(record["times"], record["id"]),
                             }
                         },
                     )
@@ -131,11 +131,11 @@ class TraceParts:
             case Retrieve():
                 found = {
                     "retrievedReferences": outcome["references"],
-                    "metadata": self._metadata(outcome["at"], outcome["id"]),
+                    "metadata": self._metadata(outcome["times"], outcome["id"]),
                 }
                 return [
                     self._observation(
-                        outcome["at"][1], "KNOWLEDGE_BASE", {"knowledgeBaseLookupOutput": found}
+                        outcome["times"][1], "KNOWLEDGE_BASE", {"knowledgeBaseLookupOutput": found}
                     )
                 ]
 
@@ -179,12 +179,12 @@ class TraceParts:
 
     def _model_output(self, effect: CallModel, record: Record) -> list[dict[str, Any]]:
         stage = effect.stage.stage
-        ended = record["at"][1]
+        ended = record["times"][1]
         told: dict[str, Any] = {
             "traceId": self._trace_id(effect),
             "rawResponse": {"content": _raw(effect.stage.dialect.protocol, record)},
             "metadata": {
-                **self._metadata(record["at"], f"{stage}-{effect.number}"),
+                **self._metadata(record["times"], f"{stage}-{effect.number}"),
                 "usage": {"inputTokens": record["usage"][0], "outputTokens": record["usage"][1]},
             },
         }
@@ -207,7 +207,7 @@ class TraceParts:
         return parts
 
     def _decision_parts(self, record: Record) -> Iterator[dict[str, Any]]:
-        ended = record["at"][1]
+        ended = record["times"][1]
         rationale = record["response"]["orchestrationParsedResponse"].get("rationale")
         if rationale:
             yield self._step(ended, "rationale", {"text": rationale})
@@ -296,9 +296,10 @@ class TraceParts:
 def _began(outcome: Any, end: Record | None, started: int) -> int:
     # When the effect with this outcome began; one without an outcome was the turn's last.
     if isinstance(outcome, list):
-        return int(min((record["at"][0] for record in outcome), default=started))
-    at = (outcome or end or {"at": started})["at"]
-    return int(at if isinstance(at, int) else at[0])
+        return int(min([record["times"][0] for record in outcome], default=started))
+    if outcome is not None and "times" in outcome:
+        return int(outcome["times"][0])
+    return int((outcome or end or {"at": started})["at"])
 
 
 def _final(record: Record) -> Result | None:

@@ -13,14 +13,13 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
-from orchestrator.actions.base import Call
 from orchestrator.calls import (
     Slot,
     identity,
     invocation_input,
     match_results,
     prepare,
-    waiting_kind,
+    prepare_search,
 )
 from orchestrator.citations import cite, source_ids
 from orchestrator.effects import (
@@ -45,7 +44,7 @@ from orchestrator.errors import (
 )
 from orchestrator.limits import Limits
 from orchestrator.message import Message
-from orchestrator.reading import REFUSAL, Act, Finish, Invocation, Reprompt, decide
+from orchestrator.reading import REFUSAL, Act, Finish, Reprompt, decide
 from orchestrator.sessions.journal import Record
 from orchestrator.stages import POST_PROCESSING, PRE_PROCESSING, Plan
 
@@ -81,6 +80,7 @@ class Turn:
 
     __slots__ = (
         "_budget",
+        "_dialect",
         "_done",
         "_excluded",
         "_last",
@@ -100,6 +100,7 @@ class Turn:
         self.reprompts: list[tuple[int, str]] = []
         self.sources: dict[str, dict[str, Any]] = {}
         self._budget = _Budget(plan.limits)
+        self._dialect = plan.orchestration.dialect
         self._last: Record = {}
         self._done: set[tuple[str, str]] = set()
         self._excluded: frozenset[str] = frozenset()
@@ -167,75 +168,74 @@ class Turn:
         return answer
 
     def _act(self, act: Act, number: int) -> Generator[Effect, Any, Result | None]:
-        slots = [self._slot(item, number, index) for index, item in enumerate(act.invocations)]
-        question = self._missing(slots)
+        slots = self._slots(act, number)
+        question = self._missing(slots) if self._dialect.unknown_value else ""
         if question:
             return Answer(question, "ask_user")
-        self.reprompts += [(number, slot.text) for slot in slots if slot.error and slot.text]
-        yield from self._dispatch([slot for slot in slots if self._is_ours(slot)], number)
-        yield from self._search([slot for slot in slots if slot.search], number)
-        handed_over = yield from self._hand_over(slots, number)
-        if handed_over is not None:
-            return handed_over
+        ours = [slot for slot in slots if slot.call is not None and not slot.waits]
+        if ours:
+            yield from self._dispatch(ours, number)
+        if len(ours) < len(slots):
+            handed_over = yield from self._others(slots, number)
+            if handed_over is not None:
+                return handed_over
         if slots:
             self._add_step([slot.as_result() for slot in slots])
         return Answer(act.question, "ask_user") if act.question else None
 
-    def _slot(self, item: Invocation, number: int, index: int) -> Slot:
-        if item.knowledge_base_id:
-            return self._search_slot(item, number, index)
-        key = f"{self.start.request_id}:{number}:{index}"
-        slot = prepare(self.plan.catalog, item, f"call-{number}-{index}", key)
-        if slot.call is not None and self.plan.orchestration.dialect.no_repeat:
-            self._refuse_repetition(slot, slot.call)
-        return slot
+    def _slots(self, act: Act, number: int) -> list[Slot]:
+        catalog = self.plan.catalog
+        slots = []
+        for index, item in enumerate(act.actions):
+            key = f"{self.start.request_id}:{number}:{index}"
+            slots.append(prepare(catalog, item, f"call-{number}-{index}", key))
+        for index, item in enumerate(act.searches):
+            known = self.plan.knowledge_bases
+            slots.append(prepare_search(known, item, f"search-{number}-{index}"))
+        if self._dialect.no_repeat:
+            self._refuse_repetitions(slots)
+        for slot in slots:
+            if slot.error:
+                self.reprompts.append((number, slot.text or ""))
+        return slots
 
-    def _search_slot(self, item: Invocation, number: int, index: int) -> Slot:
-        slot = Slot(item.id or f"call-{number}-{index}", item.name)
-        known = self.plan.knowledge_bases
-        if item.knowledge_base_id not in known:
-            slot.reject(
-                f"{item.knowledge_base_id!r} is not a knowledge base; there are: "
-                f"{', '.join(known) or 'none'}."
-            )
-        else:
-            slot.search = (item.knowledge_base_id, str(item.arguments["searchQuery"]))
-        return slot
-
-    def _refuse_repetition(self, slot: Slot, call: Call) -> None:
+    def _refuse_repetitions(self, slots: list[Slot]) -> None:
         # Small models repeat a call instead of answering; its result is already in the prompt.
-        if identity(call) in self._done:
-            slot.call = None
-            slot.reject("This call was already made; its result is above. Answer with it.")
-            self._excluded |= {call.operation.xml_name}
+        for slot in slots:
+            if slot.call is not None and identity(slot.call) in self._done:
+                self._excluded |= {slot.call.operation.xml_name}
+                slot.call = None
+                slot.reject("This call was already made; its result is above. Answer with it.")
 
     def _missing(self, slots: list[Slot]) -> str:
-        unknown = self.plan.orchestration.dialect.unknown_value
-        if not unknown:
-            return ""
         for slot in slots:
-            for parameter in slot.call.operation.parameters if slot.call else ():
-                if slot.call and slot.call.arguments.get(parameter.name) == unknown:
+            if slot.call is None:
+                continue
+            for parameter in slot.call.operation.parameters:
+                if slot.call.arguments.get(parameter.name) == self._dialect.unknown_value:
                     what = parameter.description or parameter.name.replace("_", " ")
                     return f"Please tell me: {what.rstrip('.')}?"
         return ""
 
-    def _is_ours(self, slot: Slot) -> bool:
-        return slot.call is not None and not waiting_kind(self.plan.catalog, slot.call.operation)
-
     def _dispatch(self, slots: list[Slot], number: int) -> Generator[Effect, Any, None]:
-        if not slots:
-            return
         self._budget.spend_actions(len(slots))
-        outcomes = yield Dispatch([slot.call for slot in slots if slot.call], number)
+        outcomes = yield Dispatch([slot.call for slot in slots if slot.call is not None], number)
         for slot, outcome in zip(slots, outcomes, strict=True):
-            if outcome.get("state") == "FAILURE":
+            state = outcome.get("state")
+            if state == "FAILURE":
                 raise _failed(slot, outcome)
             slot.text = outcome["text"]
-            slot.error = outcome.get("state") == "REPROMPT"
+            slot.error = state == "REPROMPT"
             self._add_response(slot)
-            if slot.call is not None and self.plan.orchestration.dialect.no_repeat:
+            if self._dialect.no_repeat and slot.call is not None:
                 self._done.add(identity(slot.call))
+
+    def _others(
+        self, slots: list[Slot], number: int
+    ) -> Generator[Effect, Any, ReturnControl | None]:
+        yield from self._search([slot for slot in slots if slot.search], number)
+        waiting = [slot for slot in slots if slot.waits]
+        return (yield from self._hand_over(waiting, number)) if waiting else None
 
     def _search(self, slots: list[Slot], number: int) -> Generator[Effect, Any, None]:
         self._budget.spend_actions(len(slots))
@@ -248,36 +248,25 @@ class Turn:
                 {"content": reference["content"]["text"], "source": source}
                 for source, reference in found.items()
             ]
-            dialect = self.plan.orchestration.dialect
-            slot.text = dialect.partial("search_results", results=results)
+            slot.text = self._dialect.partial("search_results", results=results)
             self._add_response(slot)
 
     def _hand_over(
         self, slots: list[Slot], number: int
     ) -> Generator[Effect, Any, ReturnControl | None]:
-        catalog = self.plan.catalog
-        pending = [
-            (slot, WaitingCall(slot.call, waiting_kind(catalog, slot.call.operation)))
-            for slot in slots
-            if slot.call is not None and slot.text is None
-        ]
-        if not pending:
-            return None
-        waiting = [item for _, item in pending]
+        waiting = [WaitingCall(slot.call, slot.waits) for slot in slots if slot.call is not None]
         # Made from the request's random id, so that the same turn makes the same id again.
         id = str(uuid.uuid5(uuid.UUID(self.start.request_id), f"control-{number}"))
         outcome = yield AwaitResults(id, waiting, number)
         if outcome is None:
-            inputs = [invocation_input(catalog, item, self.plan.agent_id) for item in waiting]
-            return ReturnControl(id, inputs)
-        confirmed = []
-        for (slot, item), result in zip(
-            pending, match_results(waiting, outcome["results"]), strict=True
-        ):
+            agent_id, catalog = self.plan.agent_id, self.plan.catalog
+            return ReturnControl(id, [invocation_input(catalog, one, agent_id) for one in waiting])
+        results = match_results(waiting, outcome["results"])
+        for slot, result in zip(slots, results, strict=True):
             self._take_result(slot, result)
-            if slot.text is None and item.kind == "USER_CONFIRMATION":
-                confirmed.append(slot)
-        yield from self._dispatch(confirmed, number)
+        confirmed = [slot for slot in slots if slot.text is None]
+        if confirmed:
+            yield from self._dispatch(confirmed, number)
         return None
 
     def _take_result(self, slot: Slot, result: Mapping[str, Any]) -> None:
@@ -289,9 +278,9 @@ class Turn:
                 f"the caller reported that {slot.name!r} failed", resource=slot.name
             )
         body = result.get("responseBody")
-        if not body:
-            return
-        slot.text = str(next(iter(body.values())).get("body", ""))
+        if not body and slot.waits == "USER_CONFIRMATION":
+            return  # confirmed: it is carried out here
+        slot.text = str(next(iter(body.values())).get("body", "")) if body else ""
         slot.error = result.get("responseState") == "REPROMPT"
         self._add_response(slot)
 
@@ -305,8 +294,7 @@ class Turn:
         self.responses.append({"name": slot.name, "text": slot.text or ""})
 
     def _add_step(self, results: list[dict[str, Any]]) -> None:
-        dialect = self.plan.orchestration.dialect
-        self.scratchpad += dialect.step_messages(self._last["content"], results)
+        self.scratchpad += self._dialect.step_messages(self._last["content"], results)
 
     def _check_misread(self, misread: int, problem: Reprompt) -> None:
         if misread > self.plan.limits.reprompts:
@@ -323,7 +311,7 @@ class Turn:
         A refused input leaves nothing. A failed turn is told only when it had carried out
         something, so that the model knows of it.
         """
-        dialect = self.plan.orchestration.dialect
+        dialect = self._dialect
         question = dialect.question_message(self.start.question)
         match result:
             case Answer(stop_reason="ask_user", text=text):

@@ -7,19 +7,20 @@ with a `kind`:
 |---|---|
 | `turn` | an invocation began: `id`, `at`, `question`, `attributes`, `prompt_attributes`,
   `history`, `plan`, `owner`, `until` |
-| `model` | a model answered: `stage`, `content`, `stop`, `usage`, `at`, `response` (what the parser
-  returned), `code`, `notes` |
+| `model` | a model answered: `stage`, `content`, `stop`, `usage`, `times`, `response` (what the
+  parser returned), `code`, `notes` |
 | `intent` | calls are about to be carried out: `calls` |
-| `action` | one call's outcome: `id`, `text`, `state`, `at`, `attributes`, `prompt_attributes`,
+| `action` | one call's outcome: `id`, `text`, `state`, `times`, `attributes`, `prompt_attributes`,
   `error`, `notes` |
-| `retrieved` | a knowledge base answered: `id`, `references`, `at` |
+| `retrieved` | a knowledge base answered: `id`, `references`, `times` |
 | `suspend` | the turn waits for the caller: `invocation_id`, `inputs` |
 | `returned` | the caller's results: `invocation_id`, `results`, `digest`, `owner`, `until` |
 | `claim` | another process goes on with the turn: `owner`, `until` |
 | `end` | the turn ended: `result`, `text`, `stop_reason`, `citations`, `error`, `at` |
 | `closed` | the session was ended, by its user or by its idle time-out: `reason`, `at` |
 
-Times are nanoseconds since 1970. Records hold JSON values only: no classes, no pickles.
+`at` is a time, `times` a beginning and an end, in nanoseconds since 1970. Records hold JSON values
+only: no classes, no pickles.
 """
 
 from __future__ import annotations
@@ -51,7 +52,14 @@ class SessionInfo:
 
 
 class SessionStore(Protocol):
-    """Keeps journals. Safe for many threads; processes may share what a store keeps."""
+    """Keeps journals. Safe for many threads; processes may share what a store keeps.
+
+    Attributes:
+        durable: Whether what was appended outlives the process. A turn's records are then
+            appended as soon as they must not be lost, else together at its end.
+    """
+
+    durable: bool
 
     def load(self, key: str, after: int = 0) -> list[Record]:
         """The records of a session after the first `after` ones."""

@@ -23,6 +23,8 @@ class _Journal:
 class MemoryStore:
     """A `SessionStore` that forgets everything when the process ends."""
 
+    durable = False
+
     def __init__(self) -> None:
         self._journals: dict[str, _Journal] = {}
         self._lock = Lock()

@@ -29,12 +29,18 @@ _GRACE = 60_000_000_000  # after a turn's own time limit, before another host ma
 
 
 class TurnLog:
-    """The records of one turn, from its `turn` record on."""
+    """The records of one turn, from its `turn` record on.
 
-    __slots__ = ("records",)
+    Attributes:
+        records: The records.
+        transcript: Makes the turn's messages for the history, when the turn ran in this process.
+    """
+
+    __slots__ = ("records", "transcript")
 
     def __init__(self, first: Record) -> None:
         self.records: list[Record] = [first]
+        self.transcript: Callable[[], list[Message]] | None = None
 
     @property
     def start(self) -> Record:
@@ -106,21 +112,23 @@ class Session:
         """Takes the journal's next record."""
         self.count += 1
         kind = record["kind"]
-        at = record.get("at", 0)
-        self.active = max(self.active, at if isinstance(at, int) else at[1])
         if kind == "turn":
             self.open = TurnLog(record)
-            self.attributes = record["attributes"]
-            return
-        if kind == "closed":
+            self.history += [
+                Message(message["role"], message["content"])
+                for message in record.get("history", ())
+            ]
+        elif kind == "closed":
             self._reset()
-            return
-        log = self.open
-        if log is None:
-            return
-        log.records.append(record)
-        if record.get("attributes") is not None:
+        elif self.open is not None:
+            self._apply_to(self.open, kind, record)
+        if "at" in record:
+            self.active = record["at"]
+        if "attributes" in record:
             self.attributes = record["attributes"]
+
+    def _apply_to(self, log: TurnLog, kind: str, record: Record) -> None:
+        log.records.append(record)
         if kind == "returned":
             self.answered[record["invocation_id"]] = (record["digest"], log)
         elif kind == "end":
@@ -133,6 +141,7 @@ class Sessions:
 
     Attributes:
         store: Keeps the journals.
+        durable: Whether they outlive the process.
         clock: Tells the time.
     """
 
@@ -151,6 +160,7 @@ class Sessions:
             cached: How many sessions stay decoded between their turns.
         """
         self.store: SessionStore = store if store is not None else MemoryStore()
+        self.durable = self.store.durable
         self.clock = clock
         self._cached = cached
         self._sessions: dict[str, Session] = {}
@@ -181,12 +191,11 @@ class Sessions:
         Raises:
             SessionConflict: Another invocation of this process has it.
         """
-        key = _key(label)
         with self._lock:
-            session = self._sessions.get(key)
+            session = self._sessions.get(label)
             if session is None:
                 self._evict()
-                session = self._sessions[key] = Session(key, label)
+                session = self._sessions[label] = Session(_key(label), label)
             if session.busy:
                 raise SessionConflict(
                     f"session {label.rsplit('/', 1)[-1]!r} is busy with another invocation; "
@@ -194,9 +203,10 @@ class Sessions:
                 )
             session.busy = True
         try:
-            for record in self.store.load(key, session.count):
+            for record in self.store.load(session.key, session.count):
                 session.apply(record)
-            self._expire(session, ttl)
+            if session.count:
+                self._expire(session, ttl)
         except BaseException:
             self.release(session)
             raise
@@ -224,13 +234,18 @@ class Sessions:
             session.apply(record)
 
     def lease(self, seconds: float | None) -> dict[str, Any]:
-        """The members of a record that say which process runs a turn, and until when."""
+        """The members of a record that say which process runs a turn, and until when.
+
+        None for a store that ends with the process.
+        """
+        if not self.durable:
+            return {}
         span = 3_600_000_000_000 if seconds is None else int(seconds * 1e9)
         return {"owner": process_owner(), "until": self.clock() + span + _GRACE}
 
     def is_running(self, log: TurnLog) -> bool:
         """Whether another process still runs this turn."""
-        if log.end or log.suspended:
+        if not self.durable or log.end or log.suspended:
             return False
         holder = log.holder
         if holder["owner"] == process_owner():
@@ -240,7 +255,7 @@ class Sessions:
 
     def _expire(self, session: Session, ttl: int) -> None:
         now = self.clock()
-        if not session.count or now - session.active <= ttl or not session.active:
+        if now - session.active <= ttl or not session.active:
             return
         if session.open is not None and self.is_running(session.open):
             return

@@ -33,6 +33,8 @@ class SQLiteStore:
     process loses nothing; a power cut may lose the last appends, never the file.
     """
 
+    durable = True
+
     def __init__(self, path: str | Path) -> None:
         """Opens the file, and makes it when it is not there.
 
