@@ -118,6 +118,8 @@ class Scanner:
     def close(self) -> str:
         """Ends the text and returns it whole. A tag cut off at its end is dropped."""
         self._close_invoke(self._end)
+        if self._source is not None:
+            self._end_source()
         self._mark(self._rules.kind, self._end - len(self._held))
         if self._held:
             self._mark("tag", self._end)

@@ -25,7 +25,45 @@ TAGS = [
     "</final_response>", "<category>", "</category>", "D", "A", "<", ">", "</", "<an", " ", "\n",
     "  \n ", "Paris", "{", '{"a": 1}', "\x00", "\ud800", "\u017f", "\u212a", "<thin\u212aing>",
 ]  # fmt: skip
-TEXTS = st.lists(st.sampled_from(TAGS) | st.text(max_size=8), max_size=14).map("".join)
+CALL = (
+    "<function_calls>", "<invoke>", "<tool_name>", "g::f", "</tool_name>", "<parameters>", "<a>",
+    "1 &amp; 2", "</a>", "<b>", "<![CDATA[", "</invoke>", "]]>", "</b>", "</parameters>",
+    "</invoke>", "</function_calls>",
+)  # fmt: skip
+CITED = (
+    "<answer>", "<answer_part>", "<text>", "One. ", "</text>", "<sources>", "<source>", "k1",
+    "</source>", "</sources>", "</answer_part>", "<answer_part>", "<text>", "Two.", "</text>",
+    "</answer_part>", "</answer>",
+)  # fmt: skip
+THOUGHT = ("<thinking>", "\nwhy ", "</thinking>", "\n\n")
+NOVA = ("<__function=g__f>", "<__parameter=a>", "1", "</__parameter>", "</__function>")
+GOOD = [
+    THOUGHT + CALL,
+    (*CALL, "<function_results>", *CALL),
+    THOUGHT + CITED,
+    (*THOUGHT, "<answer>", " Yes, ", "so.\n", "</answer>", *CALL),
+    CALL + THOUGHT + CITED,
+    THOUGHT + NOVA + CITED,
+    ("why", "</thinking>", "<final_response>", " Yes. ", "</final_response>"),
+    (*THOUGHT, "<category>", "D", "</category>"),
+    ("<thinking>", "why ", *CALL, *CITED),
+]
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> str:
+    """A good reply with pieces taken out, put in and moved."""
+    pieces = list(draw(st.sampled_from(GOOD)))
+    for _ in range(draw(st.integers(0, 4))):
+        at = draw(st.integers(0, max(len(pieces) - 1, 0)))
+        if draw(st.booleans()):
+            del pieces[at : at + 1]
+        else:
+            pieces.insert(at, draw(st.sampled_from(TAGS) | st.text(max_size=4)))
+    return "".join(pieces)[: draw(st.none() | st.integers(0, 200))]
+
+
+TEXTS = mutated() | st.lists(st.sampled_from(TAGS) | st.text(max_size=8), max_size=14).map("".join)
 NAMES = st.sampled_from(parsers.NAMES)
 STAGES = st.sampled_from(parsers.STAGES)
 JSON = st.recursive(
