@@ -120,6 +120,11 @@ def _classified(code: str, status: int, text: str, model_id: str, place: str) ->
             "bedrock:InvokeModelWithResponseStream",
             resource=model_id,
         )
+    if code == "ModelNotReadyException":
+        return ModelNotReady(
+            f"the model {model_id!r} is still being made ready ({place}); try again in a minute",
+            resource=model_id,
+        )
     if code in _THROTTLED or status == 429:
         return ThrottlingError(
             f"the model {model_id!r} refused more requests for now, after retries ({place}): "
@@ -136,11 +141,6 @@ def _about_the_model(
         return ResourceNotFound(
             f"Bedrock has no model {model_id!r} in this region ({place}): {text} — "
             "`aws bedrock list-foundation-models` and `list-inference-profiles` name what it has"
-        )
-    if code == "ModelNotReadyException":
-        return ModelNotReady(
-            f"the model {model_id!r} is still being made ready ({place}); try again in a minute",
-            resource=model_id,
         )
     if code == "ValidationException" or (status == 400 and not code):
         return ValidationError(f"the model {model_id!r} refused the request ({place}): {text}")

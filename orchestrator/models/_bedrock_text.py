@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from orchestrator.errors import DependencyFailed
 from orchestrator.usage import Usage
 
 __all__ = ["Piece", "TextShape", "decoded", "metrics_of", "shape_of"]
@@ -53,20 +52,15 @@ def metrics_of(chunk: Mapping[str, Any]) -> Usage | None:
     return Usage(counts.get("inputTokenCount", 0), counts.get("outputTokenCount", 0), calls=1)
 
 
-def decoded(body: bytes, model_id: str) -> Mapping[str, Any]:
+def decoded(body: bytes) -> Mapping[str, Any]:
     """The JSON object of a reply or chunk.
 
     Raises:
-        DependencyFailed: It is not one.
+        ValueError: It is not one.
     """
-    try:
-        value = json.loads(body)
-    except ValueError:
-        value = None
+    value = json.loads(body)
     if not isinstance(value, dict):
-        raise DependencyFailed(
-            f"the model {model_id!r} answered with something that is not JSON", resource=model_id
-        )
+        raise ValueError("not a JSON object")
     return value
 
 

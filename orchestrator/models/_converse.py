@@ -12,7 +12,7 @@ from typing import Any
 
 from orchestrator.errors import ValidationError
 from orchestrator.message import Block, Message
-from orchestrator.models._wire import encode, encoded, tool_input, tool_name
+from orchestrator.models._wire import blob, encode, encoded, tool_input, tool_name
 from orchestrator.models.base import ModelReply
 from orchestrator.usage import Usage
 
@@ -200,7 +200,7 @@ class _Block:
         self.thinking = True
         self.texts.append(delta.get("text", ""))
         self.signature += delta.get("signature", "")
-        self.redacted += delta.get("redactedContent", b"")
+        self.redacted += blob(delta.get("redactedContent", b""))
 
     def made(self) -> Block | None:
         text = "".join(self.texts)

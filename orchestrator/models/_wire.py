@@ -10,17 +10,22 @@ from typing import Any
 
 from orchestrator.message import Message
 
-__all__ = ["encode", "encoded", "tool_input", "tool_name"]
+__all__ = ["blob", "encode", "encoded", "tool_input", "tool_name"]
 
 
-def _blob(value: Any) -> str:
+def _base64(value: Any) -> str:
     if isinstance(value, bytes | bytearray):
         return base64.b64encode(value).decode("ascii")
     raise TypeError(f"a {type(value).__name__} cannot be part of a message")
 
 
+def blob(value: str | bytes) -> bytes:
+    """Bytes that may have come as base64 text."""
+    return base64.b64decode(value) if isinstance(value, str) else value
+
+
 encode: Callable[[Any], str] = json.JSONEncoder(
-    ensure_ascii=False, separators=(",", ":"), default=_blob
+    ensure_ascii=False, separators=(",", ":"), default=_base64
 ).encode
 """Compact JSON; bytes become base64, as in AWS's JSON protocols."""
 

@@ -101,16 +101,13 @@ class BedrockModel(Model):
             if request.raw_text and self._shape is not None:
                 return self._complete_text(request, self._shape)
             response = self._converse("converse", request)
-        message = response.get("output", {}).get("message")
-        if message is None:
-            raise DependencyFailed(
-                f"the model {self.model_id!r} answered without a message", resource=self.model_id
+        with _understood(self.model_id):
+            message = response["output"]["message"]
+            return ModelReply(
+                converse.reply_content(message.get("content", ())),
+                response.get("stopReason", "end_turn"),
+                converse.usage_of(response.get("usage", {})),
             )
-        return ModelReply(
-            converse.reply_content(message.get("content", ())),
-            response.get("stopReason", "end_turn"),
-            converse.usage_of(response.get("usage", {})),
-        )
 
     def stream(self, request: ModelRequest) -> Iterator[str | ModelReply]:
         """Answers `request` piece by piece; closing the iterator closes the connection.
@@ -125,14 +122,17 @@ class BedrockModel(Model):
             pieces = converse.Pieces()
             events = self._converse("converse_stream", request)["stream"]
             try:
-                for event in events:
-                    text = pieces.take(event)
-                    if text:
-                        yield text
+                with _understood(self.model_id):
+                    for event in events:
+                        text = pieces.take(event)
+                        if text:
+                            yield text
             finally:
                 events.close()
             self._check_end(pieces.stop_reason)
-        yield pieces.reply()
+            with _understood(self.model_id):
+                reply = pieces.reply()
+        yield reply
 
     def _executor(self) -> Executor:
         return super()._executor() if self._client is not None else self._connected().workers
@@ -145,7 +145,8 @@ class BedrockModel(Model):
 
     def _call(self, operation: str, **members: Any) -> Any:
         client = self._client if self._client is not None else self._connected().client
-        return getattr(client, operation)(modelId=self.model_id, **members)
+        with _understood(self.model_id):
+            return getattr(client, operation)(modelId=self.model_id, **members)
 
     def _check_end(self, stop_reason: str) -> None:
         if not stop_reason:
@@ -196,20 +197,22 @@ class BedrockModel(Model):
 
     # Text completion
 
-    def _text_body(self, request: ModelRequest, shape: text_models.TextShape) -> str:
+    def _text_body(self, request: ModelRequest, shape: text_models.TextShape) -> bytes:
         prompt = "".join(text_of(message["content"]) for message in request.messages)
-        return encode({**shape.body(prompt, request.inference), **request.additional})
+        body = encode({**shape.body(prompt, request.inference), **request.additional})
+        return body.encode("utf-8", "replace")
 
     def _complete_text(self, request: ModelRequest, shape: text_models.TextShape) -> ModelReply:
         response = self._call("invoke_model", body=self._text_body(request, shape))
-        reply = shape.read(text_models.decoded(response["body"].read(), self.model_id))
-        headers = response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
-        usage = Usage(
-            int(headers.get("x-amzn-bedrock-input-token-count", 0)),
-            int(headers.get("x-amzn-bedrock-output-token-count", 0)),
-            calls=1,
-        )
-        return ModelReply([{"text": reply.text}], reply.stop_reason or "end_turn", usage)
+        with _understood(self.model_id):
+            reply = shape.read(text_models.decoded(response["body"].read()))
+            headers = response["ResponseMetadata"]["HTTPHeaders"]
+            usage = Usage(
+                int(headers.get("x-amzn-bedrock-input-token-count", 0)),
+                int(headers.get("x-amzn-bedrock-output-token-count", 0)),
+                calls=1,
+            )
+            return ModelReply([{"text": reply.text}], reply.stop_reason or "end_turn", usage)
 
     def _stream_text(
         self, request: ModelRequest, shape: text_models.TextShape
@@ -219,20 +222,36 @@ class BedrockModel(Model):
         texts: list[str] = []
         stop_reason, usage = "", Usage(calls=1)
         try:
-            for event in events:
-                if "chunk" not in event:
-                    continue
-                chunk = text_models.decoded(event["chunk"]["bytes"], self.model_id)
-                piece = shape.read(chunk)
-                stop_reason = piece.stop_reason or stop_reason
-                usage = text_models.metrics_of(chunk) or usage
-                texts.append(piece.text)
-                if piece.text:
-                    yield piece.text
+            with _understood(self.model_id):
+                for event in events:
+                    chunk = text_models.decoded(event["chunk"]["bytes"])
+                    piece = shape.read(chunk)
+                    stop_reason = piece.stop_reason or stop_reason
+                    usage = text_models.metrics_of(chunk) or usage
+                    texts.append(piece.text)
+                    if piece.text:
+                        yield piece.text
         finally:
             events.close()
         self._check_end(stop_reason)
         yield ModelReply([{"text": "".join(texts)}], stop_reason, usage)
+
+
+@contextmanager
+def _understood(model_id: str) -> Iterator[None]:
+    """The code here and botocore trust the shape of answers; gateways may send others."""
+    from botocore.exceptions import BotoCoreError
+
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        if isinstance(error, BotoCoreError):
+            raise
+        raise DependencyFailed(
+            f"the model {model_id!r} answered with something that is no answer of Bedrock's API; "
+            "check the endpoint",
+            resource=model_id,
+        ) from error
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import time
 import weakref
 from collections.abc import AsyncIterator, Iterator, Mapping
 from functools import cache
+from itertools import cycle
 from threading import Lock
 from typing import Any
 from urllib.parse import urlsplit
@@ -92,7 +93,7 @@ class OpenAIModel(Model):
         self._tools: tuple[Any, str] = ((), "")
         self._lock = Lock()
         self._client: Any = None
-        self._async_clients: dict[Any, tuple[Any, AsyncIterator[None]]] = {}
+        self._async_clients: dict[Any, tuple[Iterator[Any], AsyncIterator[None]]] = {}
 
     def complete(self, request: ModelRequest) -> ModelReply:
         """Answers `request`.
@@ -226,8 +227,8 @@ class OpenAIModel(Model):
         headers = {"Content-Type": "application/json"}
         return {**headers, "Authorization": f"Bearer {key}"} if key else headers
 
-    def _client_options(self) -> dict[str, Any]:
-        http, (connections, connect, read) = _http(), self._options
+    def _client_options(self, connections: int) -> dict[str, Any]:
+        http, (_, connect, read) = _http(), self._options
         return {
             "headers": self._headers(),
             "timeout": http.Timeout(read, connect=connect),
@@ -240,33 +241,38 @@ class OpenAIModel(Model):
     def _sync_client(self) -> Any:
         with self._lock:
             if self._client is None:
-                self._client = _http().Client(**self._client_options())
+                self._client = _http().Client(**self._client_options(self._options[0]))
                 weakref.finalize(self, self._client.close)
             return self._client
 
     async def _async_client(self) -> Any:
-        """The client of the running loop: its connections belong to that loop."""
+        """One of the running loop's clients, in turn: connections belong to a loop."""
         loop = asyncio.get_running_loop()
         kept = self._async_clients.get(loop)
         if kept is None:
-            client = _http().AsyncClient(**self._client_options())
-            # A loop that shuts down closes the generators that began on it, and so the client.
-            closing = _closing(client, self._async_clients, loop)
-            kept = self._async_clients[loop] = (client, closing)
+            connections = self._options[0]
+            # A pool looks at all of its connections at each request: small ones are faster.
+            options = self._client_options(min(connections, _POOL))
+            clients = [_http().AsyncClient(**options) for _ in range(-(-connections // _POOL))]
+            # A loop that shuts down closes the generators that began on it, and so the clients.
+            closing = _closing(clients, self._async_clients, loop)
+            kept = self._async_clients[loop] = (cycle(clients), closing)
             await anext(closing)
-        return kept[0]
+        return next(kept[0])
 
 
+_POOL = 32
 _OWN_HOSTS = ("api.openai.com",)
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-async def _closing(client: Any, clients: dict[Any, Any], loop: Any) -> AsyncIterator[None]:
+async def _closing(clients: list[Any], kept: dict[Any, Any], loop: Any) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        clients.pop(loop, None)
-        await client.aclose()
+        kept.pop(loop, None)
+        for client in clients:
+            await client.aclose()
 
 
 class _Reading:

@@ -37,7 +37,8 @@ _VENDORS = (
 )
 _BEDROCK_ID = re.compile(
     r"(?:(?P<area>us|us-gov|eu|apac|jp|au|ca|sa|me|af|il|mx|global)\.)?"
-    r"(?P<vendor>[a-z0-9-]+)\.[a-zA-Z0-9][a-zA-Z0-9.:_-]*"
+    # No vendor's models are called like "4.1" or "gguf": those are names of other places.
+    r"(?P<vendor>[a-z0-9-]+)\.(?!gguf$|jsonl$)[a-zA-Z][a-zA-Z0-9.:_-]*"
 )
 _ARN = re.compile(r"arn:aws[a-z-]*:(?:bedrock|sagemaker):[a-z0-9-]*:[0-9]*:\S+")
 

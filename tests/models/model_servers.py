@@ -15,7 +15,7 @@ from typing import Any
 
 @dataclass
 class Answer:
-    """One HTTP response; a list of pieces is sent in chunks, and `cut` leaves out the last chunk."""
+    """One HTTP response; pieces are sent as chunks, and `cut` leaves out the last chunk."""
 
     body: bytes | Iterable[bytes] = b"{}"
     status: int = 200
@@ -28,10 +28,19 @@ class Asked:
     path: str
     headers: dict[str, str]
     body: bytes
+    peer: int = 0
 
     @property
     def json(self) -> Any:
         return json.loads(self.body)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients that hang up are part of the tests."""
 
 
 class Loopback:
@@ -41,8 +50,7 @@ class Loopback:
         self.answers = answers
         self.asked: list[Asked] = []
         self.hung_up = Event()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), self._handler())
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
@@ -57,7 +65,7 @@ class Loopback:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                loopback.asked.append(Asked(self.path, headers, body))
+                loopback.asked.append(Asked(self.path, headers, body, self.client_address[1]))
                 index = min(len(loopback.asked), len(loopback.answers)) - 1
                 try:
                     self._send(loopback.answers[index])
@@ -101,7 +109,11 @@ class Loopback:
 def frame(headers: dict[str, str], payload: bytes) -> bytes:
     """One message of AWS's event stream encoding (application/vnd.amazon.eventstream)."""
     encoded = b"".join(
-        bytes([len(name)]) + name.encode() + b"\x07" + struct.pack(">H", len(value)) + value.encode()
+        bytes([len(name)])
+        + name.encode()
+        + b"\x07"
+        + struct.pack(">H", len(value))
+        + value.encode()
         for name, value in headers.items()
     )
     prelude = struct.pack(">II", 16 + len(encoded) + len(payload), len(encoded))
@@ -129,7 +141,9 @@ def failure(kind: str, message: str) -> bytes:
 
 
 def aws_stream(*frames: bytes, cut: bool = False) -> Answer:
-    return Answer(list(frames), headers={"Content-Type": "application/vnd.amazon.eventstream"}, cut=cut)
+    return Answer(
+        list(frames), headers={"Content-Type": "application/vnd.amazon.eventstream"}, cut=cut
+    )
 
 
 def aws_error(code: str, message: str, status: int = 400) -> Answer:

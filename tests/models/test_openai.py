@@ -1,0 +1,302 @@
+"""What OpenAIModel sends to chat completions, and what it makes of the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from model_requests import TOOLS, ask, assistant, step, user
+from model_servers import Answer, json_answer
+
+from orchestrator.errors import DependencyFailed, ModelNotReady, ValidationError
+from orchestrator.message import Message
+from orchestrator.models import ModelReply, OpenAIModel
+from orchestrator.usage import Usage
+
+
+def completion(message, finish_reason="stop", **members):
+    choice = {"index": 0, "message": {"role": "assistant", **message}}
+    return {"id": "x", "choices": [{**choice, "finish_reason": finish_reason, **members}]}
+
+
+OK = completion({"content": "ok"})
+
+
+def model_at(server, **options):
+    return OpenAIModel("small", f"{server.url}/v1", **options)
+
+
+def sent(serve, request, **options):
+    server = serve(json_answer(OK))
+    model_at(server, **options).complete(request)
+    return server.asked[0].json
+
+
+def answered(serve, answer, request=None):
+    return model_at(serve(json_answer(answer))).complete(request or ask())
+
+
+def test_a_whole_request_reaches_chat_completions_in_its_terms(serve):
+    server = serve(json_answer({**OK, "usage": {"prompt_tokens": 9, "completion_tokens": 2}}))
+    inference = {
+        "maximumLength": 100,
+        "temperature": 0,
+        "topP": 1,
+        "topK": 250,
+        "stopSequences": ["a", "b", "c", "d", "e"],
+    }
+    request = ask(
+        user("Which claims?"),
+        *step(1),
+        tools=TOOLS,
+        inference=inference,
+        additional={"seed": 7},
+    )
+
+    reply = model_at(server).complete(request)
+
+    assert reply == ModelReply([{"text": "ok"}], "end_turn", Usage(9, 2, calls=1))
+    assert server.asked[0].path == "/v1/chat/completions"
+    spec = TOOLS[0]["toolSpec"]
+    arguments = '{"city":"Rome"}'
+    assert server.asked[0].json == {
+        "model": "small",
+        "temperature": 0,
+        "top_p": 1,
+        "max_tokens": 100,
+        "stop": ["a", "b", "c", "d"],
+        "seed": 7,
+        "tools": [
+            {
+                "type": "function",
+                "function": {
+                    "name": spec["name"],
+                    "description": spec["description"],
+                    "parameters": spec["inputSchema"]["json"],
+                },
+            }
+        ],
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "Which claims?"},
+            {
+                "role": "assistant",
+                "content": "I look.",
+                "tool_calls": [
+                    {
+                        "id": "t1",
+                        "type": "function",
+                        "function": {"name": spec["name"], "arguments": arguments},
+                    }
+                ],
+            },
+            {"role": "tool", "tool_call_id": "t1", "content": "3 claims"},
+        ],
+    }
+
+
+def test_several_results_and_a_text_in_one_message_are_as_many_messages(serve):
+    first, second = step(1, "one")[1]["content"][0], step(2, "two")[1]["content"][0]
+    json_result = {"toolUseId": "t3", "content": [{"json": {"n": 1}}, {"text": "x"}]}
+    content = [first, second, {"toolResult": json_result}, {"text": "Go"}, {"text": "on"}]
+    body = sent(serve, ask(user("q"), Message("user", content), system=""))
+    assert body["messages"][1:] == [
+        {"role": "tool", "tool_call_id": "t1", "content": "one"},
+        {"role": "tool", "tool_call_id": "t2", "content": "two"},
+        {"role": "tool", "tool_call_id": "t3", "content": '{"n":1}\nx'},
+        {"role": "user", "content": "Go\n\non"},
+    ]
+
+
+def test_reasoning_is_not_sent_back_and_made_up_calls_are_sendable(serve):
+    content = [
+        {"reasoningContent": {"reasoningText": {"text": "hm"}}},
+        {"toolUse": {"toolUseId": "t1", "name": "a b", "input": '{"x": '}},
+    ]
+    body = sent(serve, ask(user("q"), Message("assistant", content), user("again"), system=""))
+    function = {"name": "a_b", "arguments": '{"x": '}
+    assert body["messages"][1] == {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "t1", "type": "function", "function": function}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "prefill", "roles", "switched"),
+    [
+        ({}, "Thought:", ["user"], False),
+        ({"continues_prefill": True}, "Thought:", ["user", "assistant"], True),
+        ({"continues_prefill": True}, " ", ["user"], False),
+    ],
+)
+def test_a_prefill_is_sent_to_servers_that_continue_it(serve, options, prefill, roles, switched):
+    body = sent(serve, ask(user("q"), assistant(prefill), system=""), **options)
+    assert [message["role"] for message in body["messages"]] == roles
+    assert body.get("continue_final_message", False) is switched
+
+
+def test_the_encoding_of_a_message_is_made_once(serve):
+    question = user("q")
+    server = serve(json_answer(OK))
+    model = model_at(server)
+    model.complete(ask(question))
+    question["content"] = [{"text": "changed, which no one may do"}]
+    model.complete(ask(question))
+    assert server.asked[0].body == server.asked[1].body
+
+
+@pytest.mark.parametrize(
+    ("finish_reason", "stop_reason"),
+    [
+        ("stop", "end_turn"),
+        ("length", "max_tokens"),
+        ("tool_calls", "tool_use"),
+        ("content_filter", "content_filtered"),
+        ("eos", "end_turn"),
+        (None, "end_turn"),
+    ],
+)
+def test_each_finish_reason_is_a_stop_reason_of_converse(serve, finish_reason, stop_reason):
+    assert answered(serve, completion({"content": "x"}, finish_reason)).stop_reason == stop_reason
+
+
+def test_the_stop_sequence_that_vllm_names_is_a_stop_sequence(serve):
+    answer = completion({"content": "x"}, stop_reason="</answer>")
+    assert answered(serve, answer).stop_reason == "stop_sequence"
+
+
+def test_calls_and_reasoning_come_back_as_converse_blocks(serve):
+    calls = [
+        {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}},
+        {"type": "function", "function": {"name": "g", "arguments": {"b": 2}}},
+        {"id": "c3", "function": {"name": "h", "arguments": ""}},
+    ]
+    message = {"content": None, "reasoning_content": "hm", "tool_calls": calls}
+    reply = answered(serve, completion(message))
+    assert reply.stop_reason == "tool_use"
+    assert reply.content == [
+        {"reasoningContent": {"reasoningText": {"text": "hm"}}},
+        {"toolUse": {"toolUseId": "c1", "name": "f", "input": {"a": 1}}},
+        {"toolUse": {"toolUseId": "call_1_1", "name": "g", "input": {"b": 2}}},
+        {"toolUse": {"toolUseId": "c3", "name": "h", "input": {}}},
+    ]
+
+
+def test_arguments_that_are_no_object_are_kept_as_they_came(serve):
+    calls = [{"id": "c1", "function": {"name": "f", "arguments": '{"a": '}}]
+    reply = answered(serve, completion({"content": None, "tool_calls": calls}, "tool_calls"))
+    assert reply.stop_reason == "malformed_tool_use"
+    assert reply.content == [{"toolUse": {"toolUseId": "c1", "name": "f", "input": '{"a": '}}]
+
+
+def test_cached_tokens_are_counted_apart(serve):
+    usage = {
+        "prompt_tokens": 10,
+        "completion_tokens": 3,
+        "prompt_tokens_details": {"cached_tokens": 8},
+    }
+    assert answered(serve, {**OK, "usage": usage}).usage == Usage(2, 3, 8, calls=1)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(b"<html>welcome</html>"),
+        json_answer([]),
+        json_answer({"choices": []}),
+        json_answer({"choices": [{"message": {"content": 3}}]}),
+        json_answer({"choices": [{"message": {"content": "x", "tool_calls": [3]}}]}),
+    ],
+)
+def test_an_answer_that_is_no_completion_is_a_failure(serve, answer):
+    model = model_at(serve(answer))
+    with pytest.raises(DependencyFailed, match="no chat completion"):
+        model.complete(ask())
+    with pytest.raises(DependencyFailed, match="no chat completion"):
+        asyncio.run(model.acomplete(ask()))
+
+
+def test_an_error_in_an_answer_is_told(serve):
+    with pytest.raises(DependencyFailed, match="out of memory"):
+        answered(serve, {"error": {"message": "out of memory"}})
+
+
+def test_a_block_that_cannot_be_sent_is_named_before_anything_is_sent(serve):
+    server = serve(json_answer(OK))
+    image = Message("user", [{"image": {"format": "png", "source": {"bytes": b""}}}])
+    with pytest.raises(ValidationError, match="'image'"):
+        model_at(server).complete(ask(image))
+    assert not server.asked
+
+
+def test_a_tool_name_that_the_protocol_refuses_is_named(serve):
+    tools = ({"toolSpec": {"name": "a::b", "inputSchema": {"json": {}}}},)
+    with pytest.raises(ValidationError, match="'a::b'"):
+        model_at(serve(json_answer(OK))).complete(ask(tools=tools))
+
+
+def test_the_model_id_chooses_the_tool_use_dialect_and_can_be_another():
+    assert OpenAIModel("llama3.2", "http://127.0.0.1:1/v1").model_id == "openai:llama3.2"
+    model = OpenAIModel("c", "http://127.0.0.1:1/v1", model_id="anthropic.claude-3-haiku")
+    assert model.model_id == "anthropic.claude-3-haiku"
+
+
+def test_a_base_url_has_to_be_one():
+    with pytest.raises(ValidationError, match="'localhost:11434'"):
+        OpenAIModel("m", "localhost:11434")
+
+
+def test_openais_own_service_bounds_completion_tokens():
+    model = OpenAIModel("gpt-5")
+    request = ask(inference={"maximumLength": 5})
+    body = json.loads(model._body(request, False, frozenset()))
+    assert body["max_completion_tokens"] == 5
+    assert "max_tokens" not in body
+
+
+@pytest.mark.parametrize(
+    ("given", "environment", "expected"),
+    [
+        ("mine", "theirs", "Bearer mine"),
+        (None, "theirs", "Bearer theirs"),
+        (None, None, None),
+        ("", "theirs", None),
+    ],
+)
+def test_the_key_is_the_given_one_or_the_environments(
+    serve, monkeypatch, given, environment, expected
+):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    if environment:
+        monkeypatch.setenv("OPENAI_API_KEY", environment)
+    server = serve(json_answer(OK))
+    model_at(server, api_key=given).complete(ask())
+    assert server.asked[0].headers.get("authorization") == expected
+
+
+def test_the_environments_key_is_not_sent_over_plain_http_to_other_machines(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "canary")
+    assert "Authorization" not in OpenAIModel("m", "http://gpu.example/v1")._headers()
+    assert OpenAIModel("m", "https://gpu.example/v1")._headers()["Authorization"]
+    explicit = OpenAIModel("m", "http://gpu.example/v1", api_key="k")._headers()
+    assert explicit["Authorization"] == "Bearer k"
+
+
+def test_without_the_extra_its_name_is_told(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "httpx2", None)
+    with pytest.raises(ModelNotReady, match=r"bedrock-orchestrator\[openai\]"):
+        OpenAIModel("m", "http://127.0.0.1:1/v1").complete(ask())
+
+
+def test_asynchronous_callers_need_no_thread_and_may_come_from_several_loops(serve):
+    server = serve(json_answer(OK))
+    model = model_at(server)
+
+    async def several():
+        return await asyncio.gather(*(model.acomplete(ask()) for _ in range(40)))
+
+    for _ in range(2):
+        assert [reply.text for reply in asyncio.run(several())] == ["ok"] * 40
+    assert not model._async_clients
