@@ -17,7 +17,8 @@ def explain(
     """How a reply is understood.
 
     Args:
-        reply: A text, or Converse content blocks.
+        reply: A text, or content blocks: Converse's, or Anthropic's as a trace's `rawResponse`
+            shows them.
         stage: The prompt type.
         name: The parser.
 
@@ -32,7 +33,7 @@ def explain(
     """
     from orchestrator.parsers import new
 
-    blocks: Sequence[Block] = [{"text": reply}] if isinstance(reply, str) else reply
+    blocks = [{"text": reply}] if isinstance(reply, str) else [_converse(one) for one in reply]
     parser = new(name, stage)
     texts, uses = tool_uses(blocks)
     for text in texts:
@@ -55,6 +56,13 @@ def explain(
         "raw": parsed.raw,
         "notes": list(parsed.notes),
     }
+
+
+def _converse(block: Any) -> Any:
+    if not isinstance(block, dict) or block.get("type") != "tool_use":
+        return block
+    use = {"toolUseId": block.get("id"), "name": block.get("name"), "input": block.get("input")}
+    return {"toolUse": use}
 
 
 def _name_of(use: Any) -> str:

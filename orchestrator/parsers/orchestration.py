@@ -93,7 +93,7 @@ class Orchestration(Scanner):
             if calls.code:
                 break
         if not found.invokes:
-            calls.fail(text[shift + found.start :])
+            calls.fail(text[found.start :])
         return _called(calls, thinking)
 
     def _answered(self, thinking: str, found: Scanner) -> Parsed:

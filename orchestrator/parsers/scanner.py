@@ -58,6 +58,7 @@ class Scanner:
         "_rules",
         "_source",
         "_spaces",
+        "_spoken",
         "_states",
         "_told",
         "invokes",
@@ -81,6 +82,7 @@ class Scanner:
         self._spaces: list[str] = []
         self._lead: str | None = ""
         self._source: list[str] | None = None
+        self._spoken = False
         self._told: list[tuple[str, str]] = []
         self.verdict = ""
         self.start = 0
@@ -108,7 +110,9 @@ class Scanner:
             return self._scan(text)
         if kind == THINKING or (kind == CALL and self._rules.state != tags.CDATA):
             return ((kind, text),)
-        return self._scan(text) if kind == CALL or kind == "source" else _NOTHING
+        if kind == "ignored" or (kind == "outside" and self._spoken):
+            return _NOTHING
+        return self._scan(text)
 
     @property
     def length(self) -> int:
@@ -169,6 +173,8 @@ class Scanner:
             self._say(text)
         elif kind == THINKING or kind == CALL:
             self._told.append((kind, text))
+        elif kind == "outside":
+            self._spoken = self._spoken or not text.isspace()
         elif self._source is not None:
             self._source.append(text)
 
@@ -237,7 +243,8 @@ class Scanner:
         self._note("a second answer tag inside the answer was dropped")
 
     def _stray_close(self, start: int, end: int, tag: str) -> None:
-        if any(kind == "outside" for kind, _, _ in self.pieces):
+        # The answer's opening tag was in a prefill: what was read until now is the answer.
+        if self._spoken:
             self._enter(tags.DONE)
 
     def _close(self, start: int, end: int, tag: str) -> None:

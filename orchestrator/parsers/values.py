@@ -66,7 +66,8 @@ def read_invoke(tag: str, body: str) -> tuple[str, dict[str, Any] | None, list[s
 def _tool_name(tag: str, body: str) -> tuple[str, str]:
     # The name, and what of the body may hold parameters.
     if tag[:3] == "<__":
-        return tag[1:-1].partition("=")[2].partition(" ")[0].strip(" \"'"), body
+        name = tag[1:-1].partition("=")[2].split(None, 1)
+        return (name[0].strip("\"'") if name else ""), body
     found = _NAME.search(body)
     if found is not None:
         return decode(found[1]), body[: found.start()] + body[found.end() :]
@@ -129,11 +130,11 @@ def _key(found: re.Match[str]) -> tuple[str, str]:
 class _Elements:
     """Finds the ends of elements, looking at every character a bounded number of times."""
 
-    __slots__ = ("_nested", "_text", "unclosed")
+    __slots__ = ("_nested", "_sections", "_text", "unclosed")
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._nested = True
+        self._nested = self._sections = True
         self.unclosed = 0
 
     def between(self, start: int, end: int) -> bool:
@@ -151,9 +152,13 @@ class _Elements:
         return text[start:end], end + len(close)
 
     def _after_cdata(self, start: int) -> int:
+        if not self._sections:
+            return start
         if not self._text[start : start + 64].lstrip().startswith("<![CDATA["):
             return start
-        return max(self._text.find("]]>", start), start)
+        end = self._text.find("]]>", start)
+        self._sections = end >= 0
+        return max(end, start)
 
     def _outer_end(self, tag: str, start: int, first: int) -> int:
         opening, close = f"<{tag}>", f"</{tag}>"

@@ -27,6 +27,7 @@ from orchestrator import parsers
         ("<thinking>t</thinking>Yes, <thinking>u</thinking>really.", "Yes, really."),
         ("t</thinking>Yes.", "Yes."),
         ("Yes.</answer> More.", "Yes."),
+        ("<thinking>t</thinking>\n</answer>Yes.</answer>", "Yes."),
         ("<thinking>in <answer> tags</thinking>Yes.", "Yes."),
         ("<think>t</think>Yes.", "Yes."),
         ("2 < 3 and <b>4</b>", "2 < 3 and <b>4</b>"),

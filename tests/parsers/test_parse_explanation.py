@@ -38,6 +38,18 @@ def test_native_calls_are_listed_after_the_text() -> None:
     assert "".join(piece["text"] for piece in told["pieces"][:-1]) == "<thinking>t</thinking>"
 
 
+def test_blocks_of_a_recorded_raw_response_are_understood() -> None:
+    blocks = [
+        {"type": "text", "text": "<thinking>t</thinking>", "id": None, "name": None},
+        {"type": "tool_use", "text": None, "id": "toolu_1", "name": "a__b", "input": {"n": 1}},
+    ]
+    told = parsers.explain(blocks)
+    (action,) = told["response"]["orchestrationParsedResponse"]["responseDetails"][
+        "actionGroupInvocations"
+    ]
+    assert (action["id"], action["functionName"]) == ("toolu_1", "b")
+
+
 def test_a_tag_cut_off_at_the_end_is_shown() -> None:
     told = parsers.explain("<answer>Yes.</ans")
     assert told["pieces"][-1] == {"kind": "tag", "start": 12, "end": 17, "text": "</ans"}

@@ -85,7 +85,10 @@ BOMB = "".join(
         "<!doctype x>",
     ],
 )
-@pytest.mark.parametrize("place", ["<{0}parameters><a>&e9;</a>", "<parameters>{0}<a>&e9;</a>"])
+@pytest.mark.parametrize(
+    "place",
+    ["<{0}parameters><a>&e9;</a>", "<parameters>{0}<a>&e9;</a>", "<parameters><a>&e9;</a>{0}"],
+)
 def test_a_document_type_makes_a_call_unreadable(declaration: str, place: str) -> None:
     place = place.replace("<{0}", "{0}<")
     reply = "<function_calls><invoke><tool_name>g::f</tool_name>" + place.format(declaration)

@@ -201,6 +201,8 @@ def test_an_answer_inside_a_value_is_no_answer() -> None:
 def test_a_call_that_is_only_mentioned_is_no_call() -> None:
     text = "Write <function_calls> around it, then <invoke>."
     assert final(f"<answer>{text}") == text
+    text = f"<function_calls>{' ' * 200}<invoke> is too far away."
+    assert final(f"<answer>{text}") == text
     reply = "<thinking>use <function_calls><invoke><tool_name>a::b</tool_name></thinking>"
     assert final(reply + "<answer>No.") == "No."
 
