@@ -2,8 +2,9 @@
 
 The first client takes 44 ms and 8 MB to make, so it is made once and shared by all threads. boto3
 walks every nested value of a request twice, to validate and to serialise it: 8 ms of CPU for a
-history of 200 steps. Here the body is put together from messages that were encoded once (`Encoded`), and
-handed over through botocore's events; endpoint, signature, retries and errors stay botocore's.
+history of 200 steps. Here the body is put together from messages that were encoded once
+(`Encoded`), and handed over through botocore's events; endpoint, signature, retries and errors stay
+botocore's.
 """
 
 from __future__ import annotations

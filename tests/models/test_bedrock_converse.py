@@ -236,3 +236,23 @@ def test_any_conversation_is_valid_json_with_alternating_roles_and_no_blank_text
     said = [block["text"] for message in encoded for block in message["content"]]
     assert said[:-1] == kept[:-1]
     assert said[-1] in (kept[-1], kept[-1].rstrip())
+
+
+def test_plain_dicts_are_messages_too_and_bytes_are_base64(serve):
+    image = {"image": {"format": "png", "source": {"bytes": b"\x89PNG"}}}
+    body = sent(serve, ask({"role": "user", "content": [{"text": "See:"}, image]}))
+    assert body["messages"][0]["content"][1]["image"]["source"] == {"bytes": "iVBORw=="}
+
+
+@pytest.mark.parametrize(
+    ("message", "error"),
+    [
+        (Message("system", [{"text": "x"}]), ValidationError),
+        (Message("user", [{"image": {"source": object()}}]), TypeError),
+    ],
+)
+def test_what_is_no_message_is_refused_before_anything_is_sent(serve, message, error):
+    server = serve(json_answer(REPLY))
+    with pytest.raises(error, match=r"'system'|object"):
+        BedrockModel(CLAUDE, endpoint_url=server.url).complete(ask(message, user("q")))
+    assert not server.asked

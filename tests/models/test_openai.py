@@ -300,3 +300,19 @@ def test_asynchronous_callers_need_no_thread_and_may_come_from_several_loops(ser
     for _ in range(2):
         assert [reply.text for reply in asyncio.run(several())] == ["ok"] * 40
     assert not model._async_clients
+
+
+def test_a_role_that_is_none_is_refused(serve):
+    with pytest.raises(ValidationError, match="'system'"):
+        sent(serve, ask(Message("system", [{"text": "x"}]), user("q")))
+
+
+def test_a_blank_reply_of_the_model_is_not_sent_back(serve):
+    body = sent(serve, ask(user("q"), assistant(" "), user("again"), system=""))
+    assert [message["content"] for message in body["messages"]] == ["q", "again"]
+
+
+def test_a_refusal_and_a_text_in_parts_are_text(serve):
+    assert answered(serve, completion({"content": None, "refusal": "I may not."})).text
+    parts = [{"type": "text", "text": "Three "}, {"type": "text", "text": "claims."}]
+    assert answered(serve, completion({"content": parts})).text == "Three claims."
