@@ -12,7 +12,10 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-__all__ = ["AUTHOR", "Block", "Message", "Span", "Text", "text_of"]
+__all__ = ["AUTHOR", "Block", "Message", "Span", "Text", "text_of", "to_json"]
+
+to_json = json.JSONEncoder(ensure_ascii=False).encode
+"""Encodes JSON values as text; `json.dumps` would make a new encoder for every call."""
 
 Block = dict[str, Any]
 """One Converse content block: `text`, `toolUse`, `toolResult`, `reasoningContent`."""
@@ -86,7 +89,7 @@ class Message(dict[str, Any]):
     def encoded(self) -> str:
         """The message as JSON text; made when first read, then kept."""
         if self._encoded is None:
-            self._encoded = json.dumps(self, ensure_ascii=False)
+            self._encoded = to_json(self)
         return self._encoded
 
     def encoded_by(self, encode: Callable[[Message], str]) -> str:

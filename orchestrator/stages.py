@@ -44,6 +44,21 @@ STAGES = (
 )
 """The stages that an agent is compiled to."""
 
+_OF_A_TURN = frozenset(
+    {
+        "question",
+        "prompt_session_attributes",
+        "conversation_history",
+        "agent_scratchpad",
+        "latest_response",
+        "responses",
+        "bot_response",
+        "query",
+        "search_results",
+    }
+)
+"""Placeholders whose values are not the same in every turn."""
+
 _SEARCH = {
     "searchQuery": {"type": "string", "description": "What to search for, as a full sentence."}
 }
@@ -82,7 +97,6 @@ class StagePlan:
         model: Who answers.
         inference: Bedrock's inference configuration.
         additional: `additionalModelRequestFields`.
-        fixed: Placeholder values that are the same in every turn.
         tools: Converse tool specifications, when the dialect uses tools natively.
         call_format: What a well-formed call looks like, when the stage makes calls.
         creation_mode: Bedrock's `promptCreationMode`, for traces.
@@ -96,7 +110,6 @@ class StagePlan:
     model: Model
     inference: Mapping[str, Any]
     additional: Mapping[str, Any]
-    fixed: Mapping[str, str]
     tools: Sequence[Mapping[str, Any]]
     call_format: CallFormat | None
     creation_mode: str
@@ -109,7 +122,7 @@ class StagePlan:
             question: The user's input.
             attributes: Prompt session attributes.
         """
-        values = {**self.fixed, "question": question}
+        values = {"question": question}
         if attributes:
             values["prompt_session_attributes"] = self.dialect.partial(
                 "prompt_session_attributes", attributes=dict(attributes)
@@ -257,11 +270,10 @@ def _stage(stage: str, override: Override, parts: _Parts) -> StagePlan:
         # A stage that is off by default is meant to run when its template is overridden.
         enabled=default.enabled or own if override.enabled is None else override.enabled,
         dialect=dialect,
-        template=template,
+        template=template.fixed(_fixed_values(template, dialect, parts)),
         model=model,
         inference={**default.inference, **override.inference},
         additional=override.additional,
-        fixed=_fixed_values(dialect, parts),
         tools=_tool_specs(parts) if calls and dialect.protocol == "tool_use" else (),
         call_format=_call_format(dialect, parts) if calls else None,
         creation_mode="OVERRIDDEN" if own else "DEFAULT",
@@ -269,8 +281,10 @@ def _stage(stage: str, override: Override, parts: _Parts) -> StagePlan:
     )
 
 
-def _fixed_values(dialect: Dialect, parts: _Parts) -> dict[str, str]:
-    values = {
+def _fixed_values(template: Template, dialect: Dialect, parts: _Parts) -> dict[str, str]:
+    # Whatever a turn does not bring is known now; what nobody brings is empty.
+    values = {use.name: "" for use in template.placeholders if use.name not in _OF_A_TURN}
+    values |= {
         "instruction": parts.instruction,
         "tools": dialect.partial("tools", tools=_descriptions(dialect, parts)),
     }

@@ -7,9 +7,8 @@ somebody reads them, in the order in which the service sends them, with ids of i
 
 from __future__ import annotations
 
-import json
 import time
-import uuid
+import zlib
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
@@ -25,7 +24,7 @@ from orchestrator.effects import (
     Result,
     Retrieve,
 )
-from orchestrator.message import text_of
+from orchestrator.message import text_of, to_json
 from orchestrator.reading import Finish, decide
 from orchestrator.replay import Replay
 from orchestrator.sessions import Record
@@ -173,7 +172,7 @@ class TraceParts:
         bound, messages = self._replay.prompt(effect)
         if bound.raw_text:
             return text_of(messages[0]["content"])
-        system = json.dumps(bound.system, ensure_ascii=False)
+        system = to_json(bound.system)
         listed = ",".join([message.encoded for message in messages])
         return f'{{"system":{system},"messages":[{listed}]}}'
 
@@ -275,15 +274,19 @@ class TraceParts:
     def _part(self, at: int, trace: dict[str, Any]) -> dict[str, Any]:
         return {**self._shared, "eventTime": _time(at), "trace": trace}
 
-    def _metadata(self, at: Sequence[int], name: str) -> dict[str, Any]:
-        # The service has a random id for every request; ours is the same whenever it is read.
-        request = uuid.uuid5(uuid.UUID(self._request), name)
+    def _metadata(self, times: Sequence[int], call: str) -> dict[str, Any]:
+        began, ended = times
         return {
-            "clientRequestId": str(request),
-            "startTime": _time(at[0]),
-            "endTime": _time(at[1]),
-            "totalTimeMs": (at[1] - at[0]) // 1_000_000,
+            "clientRequestId": self._client_request_id(call),
+            "startTime": _time(began),
+            "endTime": _time(ended),
+            "totalTimeMs": (ended - began) // 1_000_000,
         }
+
+    def _client_request_id(self, call: str) -> str:
+        # The service has a random id for every request of its own; ours is made from the turn's
+        # random one, so that it is the same whenever the trace is read.
+        return f"{self._request[:24]}{zlib.crc32(call.encode()):08x}{self._request[32:]}"
 
     def _operation_metadata(self, ended: int) -> dict[str, Any]:
         return {
@@ -327,7 +330,7 @@ def _raw(protocol: str, record: Record) -> str:
         "stop_reason": record["stop"],
         "usage": usage,
     }
-    return json.dumps(reply, ensure_ascii=False)
+    return to_json(reply)
 
 
 def _reasoning(content: Sequence[dict[str, Any]]) -> dict[str, Any] | None:

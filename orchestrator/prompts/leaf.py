@@ -40,32 +40,52 @@ class Leaf:
         text: The author's text.
     """
 
-    __slots__ = ("_pieces", "names", "text", "uses")
+    __slots__ = ("_runs", "_texts", "names", "text", "uses")
 
     def __init__(self, text: str, stage: str, protocol: str) -> None:
         self.text = text
-        pieces, names, uses, last = [], [], [], 0
+        runs, names, uses, last = [], [], [], 0
         for start, end, name in scan(text, stage):
             literal = lookup(name, stage) is None
             uses.append(Use(name, status(name, stage, protocol), literal, start))
             if not literal:
-                pieces += [text[last:start], ""]
+                runs.append([(AUTHOR, text[last:start])])
                 names.append(name)
                 last = end
-        self._pieces = [*pieces, text[last:]]
-        self.names = tuple(names)
         self.uses = tuple(uses)
+        self._set([*runs, [(AUTHOR, text[last:])]], names)
+
+    def _set(self, runs: list[list[tuple[str, str]]], names: list[str]) -> None:
+        # A run is what stands between two holes: origins and texts. Runs are joined once, here.
+        self._runs = runs
+        self.names = tuple(names)
+        self._texts = [""] * (2 * len(runs) - 1)
+        self._texts[::2] = ["".join([text for _, text in run]) for run in runs]
+
+    def fixed(self, values: Mapping[str, str]) -> Leaf:
+        """The leaf with these values filled in, once and for all."""
+        made = Leaf.__new__(Leaf)
+        made.text, made.uses = self.text, self.uses
+        runs, names = [list(self._runs[0])], []
+        for name, run in zip(self.names, self._runs[1:], strict=True):
+            if name in values:
+                runs[-1] += [(name, values[name]), *run]
+            else:
+                names.append(name)
+                runs.append(list(run))
+        made._set(runs, names)
+        return made
 
     @property
     def only(self) -> str:
         """The placeholder that is the whole text but for white space; empty when there is none."""
-        if len(self.names) == 1 and not (self._pieces[0] + self._pieces[2]).strip():
+        if len(self.names) == 1 and not (self._texts[0] + self._texts[2]).strip():
             return self.names[0]
         return ""
 
     def parts(self, values: Mapping[str, str]) -> list[str]:
-        """The pieces in order, the author's at even places; a value that is absent is empty."""
-        parts = self._pieces.copy()
+        """The pieces in order, values at odd places; a value that is absent is empty."""
+        parts = self._texts.copy()
         parts[1::2] = [values.get(name, "") for name in self.names]
         return parts
 
@@ -73,8 +93,9 @@ class Leaf:
         """Who wrote which characters of the joined `parts`."""
         spans, start = [], 0
         for index, part in enumerate(parts):
-            if part:
-                origin = self.names[index // 2] if index % 2 else AUTHOR
-                spans.append(Span(block, start, start + len(part), origin))
-                start += len(part)
+            pieces = [(self.names[index // 2], part)] if index % 2 else self._runs[index // 2]
+            for origin, text in pieces:
+                if text:
+                    spans.append(Span(block, start, start + len(text), origin))
+                    start += len(text)
         return spans

@@ -26,6 +26,8 @@ _INVOKE, _END_INVOKE = "<invoke>", "</invoke>"
 def tidy(text: str) -> str:
     """A reply's text as it is shown to the model again."""
     text = text.strip()
+    if text.startswith(_THINKING) and text.endswith(_END_THINKING) and text.count("<") == 2:
+        return f"{_THINKING}{text[10:-11].strip()}{_END_THINKING}"  # the usual text before a call
     if _END_THINKING in text or _THINKING in text:
         text = _trim_around(_trim_around(text, _THINKING), _END_THINKING)
         end = text.find(_END_THINKING)

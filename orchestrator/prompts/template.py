@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from orchestrator.diagnostics import Diagnostic
@@ -25,8 +24,6 @@ __all__ = ["HISTORY", "SCRATCHPAD", "Bound", "Slot", "Template"]
 
 HISTORY, SCRATCHPAD = "conversation_history", "agent_scratchpad"
 """The placeholders that stand for messages."""
-
-_role = itemgetter("role")
 
 
 class Slot(NamedTuple):
@@ -57,6 +54,14 @@ class Slot(NamedTuple):
                 content.append({"text": text})
                 filled.append((leaf, parts))
         return Message(self.role, content, partial(_spans, filled)) if content else None
+
+    def with_fixed(self, values: Mapping[str, str]) -> Slot:
+        """The place with these values filled in, once and for all."""
+        leaves = tuple(leaf.fixed(values) for leaf in self.leaves)
+        slot = self._replace(leaves=leaves)
+        if leaves and not any(leaf.names for leaf in leaves) and self.fixed is None:
+            slot = slot._replace(fixed=slot.message({}))
+        return slot
 
 
 class Bound:
@@ -112,6 +117,7 @@ class Template:
         "_head",
         "_late",
         "_raw_text",
+        "_slots",
         "_system",
         "_tail",
         "_tells_history",
@@ -142,6 +148,7 @@ class Template:
         self.diagnostics = diagnostics
         self._dialect = dialect
         self._system = system
+        self._slots = tuple(slots)
         self._raw_text = shape == "text" and dialect.protocol == "text"
         at = next((i for i, slot in enumerate(slots) if slot.anchor == SCRATCHPAD), None)
         if at is None:
@@ -154,13 +161,31 @@ class Template:
         self._tells_history = self._texts or any(slot.anchor == HISTORY for slot in slots)
         self._late = SCRATCHPAD in in_texts
 
+    def fixed(self, values: Mapping[str, str]) -> Template:
+        """The template with these values filled in, once and for all.
+
+        Args:
+            values: Texts by placeholder name that are the same in every turn.
+        """
+        return Template(
+            self.stage,
+            self._dialect,
+            self._system.fixed(values) if self._system else None,
+            [slot.with_fixed(values) for slot in self._slots],
+            shape=self.shape,
+            source=self.source,
+            placeholders=self.placeholders,
+            diagnostics=self.diagnostics,
+        )
+
     def bind(self, values: Mapping[str, str], history: Sequence[Message] = ()) -> Bound:
         """Fills the template for one turn.
 
         Args:
             values: Texts by placeholder name. A name that this stage knows and that is absent
                 becomes the empty text; names that the stage does not know are ignored.
-            history: Messages of the session's earlier turns, shared and not copied.
+            history: Messages of the session's earlier turns, their roles alternating; shared and
+                not copied.
         """
         if not self._tells_history:
             history = ()
@@ -192,7 +217,7 @@ def _filled(
     for slot in slots:
         if slot.anchor:
             if history:
-                messages = _joined(messages, _alternating(history), ())
+                messages = _joined(messages, history, ())
         elif message := slot.message(values):
             _append(messages, message)
     return messages
@@ -200,26 +225,15 @@ def _filled(
 
 def _spoken(history: Sequence[Message]) -> Sequence[Message]:
     """`history` without native calls and results: only the loop has the tools that they need."""
-    spoken = []
+    spoken: list[Message] = []
     for message in history:
         content = message["content"]
         if any("text" not in block for block in content):
             content = [block for block in content if "text" in block]
             message = origin_message(message["role"], content, HISTORY)
         if content:
-            spoken.append(message)
+            _append(spoken, message)
     return spoken
-
-
-def _alternating(history: Sequence[Message]) -> Sequence[Message]:
-    """`history` itself when its roles alternate, as they should; else with neighbours merged."""
-    roles = list(map(_role, history))
-    if roles[::2].count(roles[0]) == (len(roles) + 1) // 2 and roles[0] not in roles[1::2]:
-        return history
-    merged: list[Message] = []
-    for message in history:
-        _append(merged, message)
-    return merged
 
 
 def _joined(

@@ -113,12 +113,6 @@ def test_only_the_loop_sees_native_calls_of_earlier_turns(native):
     assert [span.origin for span in made[1].spans] == ["conversation_history"]
 
 
-def test_a_history_that_does_not_alternate_is_mended(native):
-    history = [*HISTORY, HISTORY[0], HISTORY[0]]
-    made = bound([user("$question$")], native, history)
-    assert texts(made.messages()) == ["u:q1", "a:a1", "u:q1|q1|Q"]
-    assert texts(history) == ["u:q1", "a:a1", "u:q1", "u:q1"]
-
 
 def test_messages_are_shared_and_never_made_again(native):
     made = compiled(BODY, native).bind({"question": "Q"}, HISTORY)
