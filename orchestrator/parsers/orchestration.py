@@ -24,7 +24,7 @@ from orchestrator.message import Block
 from orchestrator.parsers import codes
 from orchestrator.parsers.base import ANSWER, CALL, Parsed
 from orchestrator.parsers.calls import Calls, tool_uses
-from orchestrator.parsers.scanner import Scanner
+from orchestrator.parsers.scanner import Piece, Scanner
 from orchestrator.parsers.thinking import thinking_of
 
 __all__ = ["Orchestration", "answer_parts"]
@@ -38,37 +38,56 @@ _LATE = re.compile(
 """What may decide a reply whose thinking was not closed."""
 
 
-class Orchestration(Scanner):
+class Orchestration:
     """Parses one orchestration reply; both call protocols are understood.
 
     Attributes:
         name: `xml`, `tool_use` or `auto`; calls in another protocol than this are noted.
     """
 
-    __slots__ = ("name",)
+    __slots__ = ("_scanner", "name")
 
     def __init__(self, name: str) -> None:
-        super().__init__("ORCHESTRATION")
         self.name = name
+        self._scanner: Scanner | None = None
+
+    @property
+    def pieces(self) -> Sequence[Piece]:
+        """What each piece of the text was taken for, when the text was fed."""
+        return self._scanner.pieces if self._scanner is not None else ()
+
+    def feed(self, text: str) -> Sequence[tuple[str, str]]:
+        """Takes the next piece; see `orchestrator.parsers.base.Parser.feed`."""
+        if self._scanner is None:
+            self._scanner = Scanner("ORCHESTRATION")
+        return self._scanner.feed(text)
 
     def finish(self, blocks: Sequence[Block] = ()) -> Parsed:
         """Ends the reply; see `orchestrator.parsers.base.Parser.finish`."""
         texts, uses = tool_uses(blocks)
+        scanner = self._scanner
         if uses:
-            return self._native(self.close() if self._fed else "".join(texts), uses)
-        if not self._fed:
+            return self._native("".join(texts) if scanner is None else scanner.close(), uses)
+        if scanner is None:
+            usual = _usual("".join(texts))
+            if usual is not None:
+                return usual
+            scanner = Scanner("ORCHESTRATION")
             for text in texts:
-                self.feed(text)
-        text = self.close()
-        found: Scanner = self
-        if not self.verdict:
-            found = self._inside_thinking(text) or self
+                scanner.feed(text)
+        return self._scanned(scanner)
+
+    def _scanned(self, scanner: Scanner) -> Parsed:
+        text = scanner.close()
+        found = scanner
+        if not scanner.verdict:
+            found = _inside_thinking(scanner, text) or scanner
         thinking = thinking_of(text, found.start if found.verdict else len(text))
         if found.verdict == CALL:
             return self._written(text, thinking, found)
         if found.verdict == ANSWER:
-            return self._answered(thinking, found)
-        return self._plain(text, thinking)
+            return _answered(thinking, found)
+        return _plain(scanner, text, thinking)
 
     def _native(self, text: str, uses: list[Any]) -> Parsed:
         calls = Calls()
@@ -96,40 +115,65 @@ class Orchestration(Scanner):
             calls.fail(text[found.start :])
         return _called(calls, thinking)
 
-    def _answered(self, thinking: str, found: Scanner) -> Parsed:
-        final: dict[str, Any] = {"responseText": "".join(found.said)}
-        if not found.said:
-            return _failed(thinking, codes.NO_ANSWER, tuple(found.notes))
-        if found.parts:
-            final["citations"] = {"generatedResponseParts": answer_parts(found)}
-        return _finished(thinking, final, tuple(found.notes))
 
-    def _plain(self, text: str, thinking: str) -> Parsed:
-        answer = self.outside(text)
-        if answer:
-            self.notes.append("no answer tag: the text without its thinking is the answer")
-            return _finished(thinking, {"responseText": answer}, tuple(self.notes))
-        code = codes.NO_ANSWER if text.strip() else codes.EMPTY
-        return _failed(thinking, code, tuple(self.notes))
+def _usual(text: str) -> Parsed | None:
+    """A whole reply as models usually write it: thinking, the answer, and no other tag.
 
-    def _inside_thinking(self, text: str) -> Scanner | None:
-        # Thinking that was never closed, or that wraps the whole reply, may hold the decision.
-        if self.unclosed < 0 and self.outside(text):
+    `None` for every other reply. The scanner reads these the same, at seven times the cost.
+    """
+    start = text.find("<answer>")
+    if start < 0:
+        return None
+    head = text[:start].strip()
+    thinking = ""
+    if head:
+        if not (
+            head.startswith("<thinking>") and head.endswith("</thinking>") and head.count("<") == 2
+        ):
             return None
-        start, in_calls = -1, False
-        for found in _LATE.finditer(text, max(self.unclosed, 0)):
-            if found[1]:
-                start, in_calls = found.start(), False
-            elif not in_calls:
-                start, in_calls = found.start(), True
-        if start < 0:
-            return None
-        inner = Scanner("ORCHESTRATION")
-        inner.feed(text[start:])
-        inner.close()
-        inner.start = start
-        inner.notes.append("the thinking was never closed before the answer or calls")
-        return inner
+        thinking = head[10:-11].strip()
+    answer, _, after = text[start + 8 :].partition("</answer>")
+    if "<" in answer or "<" in after or not (answer := answer.strip()):
+        return None
+    return _finished(thinking, {"responseText": answer}, ())
+
+
+def _answered(thinking: str, found: Scanner) -> Parsed:
+    final: dict[str, Any] = {"responseText": "".join(found.said)}
+    if not found.said:
+        return _failed(thinking, codes.NO_ANSWER, tuple(found.notes))
+    if found.parts:
+        final["citations"] = {"generatedResponseParts": answer_parts(found)}
+    return _finished(thinking, final, tuple(found.notes))
+
+
+def _plain(scanner: Scanner, text: str, thinking: str) -> Parsed:
+    answer = scanner.outside(text)
+    if answer:
+        scanner.notes.append("no answer tag: the text without its thinking is the answer")
+        return _finished(thinking, {"responseText": answer}, tuple(scanner.notes))
+    code = codes.NO_ANSWER if text.strip() else codes.EMPTY
+    return _failed(thinking, code, tuple(scanner.notes))
+
+
+def _inside_thinking(scanner: Scanner, text: str) -> Scanner | None:
+    # Thinking that was never closed, or that wraps the whole reply, may hold the decision.
+    if scanner.unclosed < 0 and scanner.outside(text):
+        return None
+    start, in_calls = -1, False
+    for found in _LATE.finditer(text, max(scanner.unclosed, 0)):
+        if found[1]:
+            start, in_calls = found.start(), False
+        elif not in_calls:
+            start, in_calls = found.start(), True
+    if start < 0:
+        return None
+    inner = Scanner("ORCHESTRATION")
+    inner.feed(text[start:])
+    inner.close()
+    inner.start = start
+    inner.notes.append("the thinking was never closed before the answer or calls")
+    return inner
 
 
 def answer_parts(found: Scanner) -> list[dict[str, Any]]:
