@@ -445,7 +445,7 @@ class _Events:
             yield TextDelta(item)
             return
         if item.outcome is None:
-            parts = self._parts.before(item.effect, self._run.now)
+            parts = self._parts.before(item.effect, self._run.now())
         else:
             parts = self._parts.after(item.effect, item.outcome)
         for part in parts:

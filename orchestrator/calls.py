@@ -61,12 +61,13 @@ class Slot:
         }
 
 
-def prepare(catalog: Catalog, item: Mapping[str, Any], id: str, key: str) -> Slot:
+def prepare(catalog: Catalog, item: Mapping[str, Any], protocol: str, id: str, key: str) -> Slot:
     """Finds and validates one action call; mistakes become results that the model can mend.
 
     Args:
         catalog: The agent's operations.
         item: A member of the parser's `actionGroupInvocations`.
+        protocol: The dialect's protocol, for the names in texts to the model.
         id: Names the call in the turn, unless the model did.
         key: Its idempotency key.
     """
@@ -81,7 +82,7 @@ def prepare(catalog: Catalog, item: Mapping[str, Any], id: str, key: str) -> Slo
         return slot
     values = item.get("actionGroupInput") or {}
     arguments, problems = catalog.validate(
-        operation, {name: value.get("value") for name, value in values.items()}
+        operation, {name: value.get("value") for name, value in values.items()}, protocol
     )
     if problems:
         slot.reject(" ".join(problems))

@@ -164,7 +164,7 @@ class _ModelCall:
         self._run = run
         self._effect = effect
         self._parser = effect.stage.new_parser()
-        self._began = run.now
+        self._began = run.now()
         self.request = run.request(effect)
         self.reply: ModelReply | None = None
 
@@ -191,9 +191,9 @@ class _ModelCall:
 
 
 def _retrieve(run: Run, effect: Retrieve) -> Record:
-    began = run.now
+    began = run.now()
     references = run.plan.knowledge_bases[effect.knowledge_base_id].retrieve(effect.query)
-    return retrieved_record(effect, references, [began, run.now])
+    return retrieved_record(effect, references, [began, run.now()])
 
 
 def _dispatch(run: Run, effect: Dispatch) -> list[Record]:
@@ -249,18 +249,18 @@ def _executor(run: Run, call: Call) -> Executor:
 
 
 def _perform(run: Run, call: Call, context: CallContext) -> Record:
-    began = run.now
+    began = run.now()
     try:
         result = _executor(run, call).call(call, context)
     except Exception as error:  # whatever an executor raises is its outcome
-        return failed_action(call, error, began, run.now)
-    return action_record(call, result, began, run.now)
+        return failed_action(call, error, began, run.now())
+    return action_record(call, result, began, run.now())
 
 
 def _together(run: Run, calls: list[Call], context: CallContext) -> Iterator[Record]:
     # Blocking calls, each in a thread, in the order in which they end.
     seconds = run.plan.limits.action_seconds
-    began = run.now
+    began = run.now()
     waiting = {in_thread(partial(_perform, run, call, context)): call for call in calls}
     deadline = None if seconds is None else time.monotonic() + seconds
     while waiting:
@@ -271,23 +271,23 @@ def _together(run: Run, calls: list[Call], context: CallContext) -> Iterator[Rec
             yield future.result()
         if not ended:
             for call in waiting.values():
-                yield failed_action(call, timed_out(call, seconds), began, run.now)
+                yield failed_action(call, timed_out(call, seconds), began, run.now())
             return
 
 
 async def _aperform(run: Run, call: Call, context: CallContext) -> Record:
     acall = getattr(_executor(run, call), "acall", None)
     seconds = run.plan.limits.action_seconds
-    began = run.now
+    began = run.now()
     try:
         async with asyncio.timeout(seconds) as limit:
             if acall is None:
                 blocking = in_thread(partial(_perform, run, call, context))
                 return await asyncio.wrap_future(blocking)
             result: ActionResult = await acall(call, context)
-            return action_record(call, result, began, run.now)
+            return action_record(call, result, began, run.now())
     except TimeoutError as error:
         late = timed_out(call, seconds) if limit.expired() else error
-        return failed_action(call, late, began, run.now)
+        return failed_action(call, late, began, run.now())
     except Exception as error:  # whatever an executor raises is its outcome
-        return failed_action(call, error, began, run.now)
+        return failed_action(call, error, began, run.now())

@@ -82,8 +82,8 @@ def decide(record: Record) -> Decision:
         raise _cut(record, "the model reached `maximumLength` before its answer: raise it")
     error = parsed.get("parsingErrorDetails")
     if error:
-        name = text_of(record["content"])
-        return Reprompt(error["repromptResponse"], record.get("code", ""), name)
+        raw = record.get("raw") or text_of(record["content"])
+        return Reprompt(error["repromptResponse"], record.get("code", ""), raw)
     if kind == "FINISH":
         final = details["agentFinalResponse"]
         reason = "max_tokens" if stop == "max_tokens" else "end_turn"
@@ -103,7 +103,8 @@ def _unusual(record: Record, stop: str) -> Decision | None:
         return Finish(Refusal(text_of(record["content"]) or REFUSAL, stop))
     if stop == "model_context_window_exceeded":
         raise _cut(record, "the conversation no longer fits the model's context window")
-    if stop in _MALFORMED:
+    if stop in _MALFORMED and record.get("code"):
+        # Some models' calls come under this stop reason and can be understood all the same.
         return Reprompt(_MALFORMED[stop], stop, text_of(record["content"]))
     return None
 

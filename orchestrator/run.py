@@ -47,6 +47,7 @@ class Run:
         log: The turn's records.
         replay: The turn, fed from the log.
         usage: Tokens of this turn.
+        now: Tells the time, in nanoseconds since 1970.
         result: The turn's result, once there is one.
         resumed_at: The step whose answer this invocation brought; the caller was told of those
             before it.
@@ -58,6 +59,7 @@ class Run:
         "_sessions",
         "_unwritten",
         "log",
+        "now",
         "plan",
         "replay",
         "result",
@@ -78,16 +80,12 @@ class Run:
         self.result: Result | None = None
         self.resumed_at = 0
         self.replay = Replay(plan, self.log, session.history)
+        self.now = sessions.clock
         self._sessions = sessions
         self._unwritten: list[Record] = []
         self._durable = sessions.durable
         seconds = plan.limits.seconds
         self._deadline = None if seconds is None else sessions.clock() + int(seconds * 1e9)
-
-    @property
-    def now(self) -> int:
-        """The time, in nanoseconds since 1970."""
-        return self._sessions.clock()
 
     def begin(self) -> Live | Result:
         """The first effect to carry out, or the result."""
@@ -103,7 +101,7 @@ class Run:
             self._unwritten.append(outcome)
         self.replay.steps.append((effect, outcome))
         following = self.replay.send(outcome)
-        if self._deadline is not None and self.now > self._deadline:
+        if self._deadline is not None and self.now() > self._deadline:
             return self._out_of_time(following)
         return following
 
@@ -158,11 +156,12 @@ class Run:
             "content": reply.content,
             "stop": reply.stop_reason,
             "usage": list(reply.usage[:4]),
-            "times": [began, self.now],
+            "times": [began, self.now()],
             "response": parsed.response,
         }
         if parsed.code:
             record["code"] = parsed.code
+            record["raw"] = parsed.raw
         if parsed.notes:
             record["notes"] = list(parsed.notes)
         return record
@@ -193,6 +192,7 @@ class Run:
             self.session.attributes,
             start.prompt_attributes,
             plan.limits.result_bytes,
+            plan.limits.action_seconds,
         )
 
     def finish(self, result: Result) -> None:
@@ -204,12 +204,12 @@ class Run:
                     "kind": "suspend",
                     "invocation_id": result.invocation_id,
                     "inputs": result.invocation_inputs,
-                    "at": self.now,
+                    "at": self.now(),
                 }
             )
             self._flush()
             return
-        self._unwritten.append(_end_record(result, self.now))
+        self._unwritten.append(_end_record(result, self.now()))
         self._flush()
         self.log.transcript = partial(self.replay.turn.transcript, result)
 
@@ -221,7 +221,7 @@ class Run:
                 "result": "cancelled",
                 "text": "",
                 "stop_reason": "cancelled",
-                "at": self.now,
+                "at": self.now(),
             }
         )
         self._flush()

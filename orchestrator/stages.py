@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -277,7 +278,7 @@ def _stage(stage: str, override: Override, parts: _Parts) -> StagePlan:
         tools=_tool_specs(parts) if calls and dialect.protocol == "tool_use" else (),
         call_format=_call_format(dialect, parts) if calls else None,
         creation_mode="OVERRIDDEN" if own else "DEFAULT",
-        new_parser=lambda: parsers.new(dialect.parser, stage),
+        new_parser=partial(parsers.new, dialect.parser, stage),
     )
 
 

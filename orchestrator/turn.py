@@ -184,11 +184,11 @@ class Turn:
         return Answer(act.question, "ask_user") if act.question else None
 
     def _slots(self, act: Act, number: int) -> list[Slot]:
-        catalog = self.plan.catalog
+        catalog, protocol = self.plan.catalog, self._dialect.protocol
         slots = []
         for index, item in enumerate(act.actions):
             key = f"{self.start.request_id}:{number}:{index}"
-            slots.append(prepare(catalog, item, f"call-{number}-{index}", key))
+            slots.append(prepare(catalog, item, protocol, f"call-{number}-{index}", key))
         for index, item in enumerate(act.searches):
             known = self.plan.knowledge_bases
             slots.append(prepare_search(known, item, f"search-{number}-{index}"))

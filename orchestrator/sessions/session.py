@@ -112,28 +112,24 @@ class Session:
         """Takes the journal's next record."""
         self.count += 1
         kind = record["kind"]
+        log = self.open
         if kind == "turn":
             self.open = TurnLog(record)
-            self.history += [
-                Message(message["role"], message["content"])
-                for message in record.get("history", ())
-            ]
+            if "history" in record:
+                self.history += [Message(one["role"], one["content"]) for one in record["history"]]
         elif kind == "closed":
             self._reset()
-        elif self.open is not None:
-            self._apply_to(self.open, kind, record)
+        elif log is not None:
+            log.records.append(record)
+            if kind == "returned":
+                self.answered[record["invocation_id"]] = (record["digest"], log)
+            elif kind == "end":
+                self.open = None
+                self.unread.append(log)
         if "at" in record:
             self.active = record["at"]
         if "attributes" in record:
             self.attributes = record["attributes"]
-
-    def _apply_to(self, log: TurnLog, kind: str, record: Record) -> None:
-        log.records.append(record)
-        if kind == "returned":
-            self.answered[record["invocation_id"]] = (record["digest"], log)
-        elif kind == "end":
-            self.open = None
-            self.unread.append(log)
 
 
 class Sessions:
