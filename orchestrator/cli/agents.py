@@ -1,0 +1,144 @@
+"""An agent for a command: where its sessions are kept, and its models ready to answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.cli.progress import progress_bar
+from orchestrator.cli.terminal import Terminal
+from orchestrator.errors import DependencyFailed, ModelNotReady, ValidationError
+
+if TYPE_CHECKING:
+    from orchestrator import Agent
+    from orchestrator.sessions import Session
+
+__all__ = [
+    "IN_MEMORY",
+    "get_ready",
+    "label_of",
+    "load_agent",
+    "own_folder",
+    "read_session",
+    "root_of",
+    "state_file",
+]
+
+IN_MEMORY = ":memory:"
+_OWN = ".orchestrator"
+
+
+def root_of(folder: Path) -> Path:
+    """The agent's folder, also when its file was named."""
+    return folder.parent if folder.is_file() else folder
+
+
+def own_folder(folder: Path) -> Path:
+    """The hidden folder in the agent's folder that the command line writes to; git ignores it."""
+    own = root_of(folder) / _OWN
+    if not own.is_dir():
+        own.mkdir(mode=0o700)
+        (own / ".gitignore").write_text("*\n", encoding="utf-8")
+    return own
+
+
+def state_file(folder: Path, session: str | None, state: str | None) -> Path | None:
+    """The file that keeps the sessions, or `None` when they are kept in memory.
+
+    A session that has a name is meant to be gone on with, so it is kept in the agent's folder when
+    nothing else is said; one without a name is not.
+    """
+    if state == IN_MEMORY:
+        return None
+    if state is not None:
+        return Path(state)
+    if session is None or not root_of(folder).is_dir():
+        return None
+    return own_folder(folder) / "sessions.sqlite"
+
+
+def load_agent(
+    folder: Path, model: str | None, session: str | None = None, state: str | None = None
+) -> Agent:
+    """The agent in `folder`, with the sessions that the options mean."""
+    from orchestrator import Agent
+
+    file = state_file(folder, session, state)
+    if file is not None and not file.absolute().parent.is_dir():
+        raise ValidationError(f"there is no folder {str(file.parent)!r} for --state")
+    return Agent.load(folder, model=model, sessions=file)
+
+
+def label_of(agent: Agent, session_id: str) -> str:
+    """The session's name in the store."""
+    return f"{agent.plan.agent_id}/{agent.plan.alias_id}/{session_id}"
+
+
+def read_session(agent: Agent, session_id: str) -> Session:
+    """What the session's journal says now."""
+    return agent.sessions.peek(label_of(agent, session_id))
+
+
+def get_ready(agent: Agent, terminal: Terminal) -> None:
+    """Loads the embedded models that the agent uses, with a progress bar.
+
+    On a terminal, weights that are not there are downloaded if the user agrees.
+
+    Raises:
+        ModelNotReady: The weights or the runtime are not there.
+    """
+    for model in _embedded(agent):
+        try:
+            _load(model, terminal)
+        except ModelNotReady as error:
+            if not _pull(error, terminal):
+                raise
+            _load(model, terminal)
+
+
+def _embedded(agent: Agent) -> list[Any]:
+    models = {id(stage.model): stage.model for stage in agent.plan.stages.values()}
+    if not any(model.model_id.startswith("local:") for model in models.values()):
+        return []
+    from orchestrator.models import LocalModel
+
+    return [model for model in models.values() if isinstance(model, LocalModel)]
+
+
+def _load(model: Any, terminal: Terminal) -> None:
+    with progress_bar(terminal) as progress:
+        model.load(progress)
+
+
+def _pull(error: ModelNotReady, terminal: Terminal) -> bool:
+    """Downloads the missing weights that `error` is about, if they are and the user agrees."""
+    from importlib.util import find_spec
+
+    from orchestrator.models import weights
+
+    missing = [it.weights for it in weights.available() if it.path is None]
+    wanted = next((it for it in missing if it.name == error.resource), None)
+    if wanted is None or not terminal.interactive:
+        return False
+    if find_spec("xllamacpp") is None:
+        raise DependencyFailed(
+            "the embedded model's runtime is not installed; run "
+            "`pip install 'bedrock-orchestrator[local]'`",
+            resource=wanted.name,
+        )
+    terminal.note(
+        f"The agent's model {wanted.name} is not on this machine yet: "
+        f"{wanted.megabytes}, licence {wanted.licence}, kept in {weights.folder()}."
+    )
+    if not _agrees(terminal, "Download it now?"):
+        return False
+    with progress_bar(terminal) as progress:
+        weights.pull(wanted.name, progress)
+    return True
+
+
+def _agrees(terminal: Terminal, question: str) -> bool:
+    try:
+        return terminal.err.input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False

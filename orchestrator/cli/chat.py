@@ -1,0 +1,215 @@
+"""`orchestrator chat`: a conversation with an agent in the terminal."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from orchestrator.cli.options import (
+    Attributes,
+    Folder,
+    Model,
+    PromptAttributes,
+    Session,
+    State,
+    pairs,
+)
+from orchestrator.cli.terminal import Terminal, short
+from orchestrator.cli.verb import AGENT_FAILED, verb
+from orchestrator.errors import OrchestratorError
+
+if TYPE_CHECKING:
+    from orchestrator import Agent
+    from orchestrator.agent import Options
+    from orchestrator.cli.keyboard import Keyboard
+
+__all__ = ["chat"]
+
+
+@verb
+def chat(
+    terminal: Terminal,
+    folder: Folder,
+    model: Model = None,
+    session: Session = None,
+    state: State = None,
+    attribute: Attributes = None,
+    prompt_attribute: PromptAttributes = None,
+    trace: Annotated[bool, typer.Option("--trace", help="Show every step.")] = False,
+) -> None:
+    """Talk to an agent.
+
+    Ctrl-C stops the answer that is under way, Ctrl-D leaves, /help lists the commands. When the
+    agent hands a call over, you are asked for its result. Without a terminal, every line of stdin
+    is a question; --json then writes one reply a line.
+
+    [bold]Examples[/bold]
+
+      orchestrator chat examples/insurance
+
+      orchestrator chat examples/hr --attribute employeeId=e-1042 --trace
+
+      orchestrator chat my-agent --session s-1 --model local:0.5b
+    """
+    from orchestrator.cli.agents import get_ready, load_agent
+
+    options: Options = {
+        "session_attributes": pairs(attribute, "--attribute"),
+        "prompt_session_attributes": pairs(prompt_attribute, "--prompt-attribute"),
+    }
+    agent = load_agent(folder, model, session, state)
+    get_ready(agent, terminal)
+    talk = Chat(terminal, agent, session or str(uuid.uuid4()), options, trace=trace)
+    if terminal.interactive and terminal.out.is_terminal:
+        _by_hand(talk, folder)
+    elif not talk.lines():
+        raise typer.Exit(AGENT_FAILED)
+
+
+def _by_hand(talk: Chat, folder: Path) -> None:
+    from orchestrator.cli.agents import own_folder
+    from orchestrator.cli.keyboard import Keyboard
+
+    with Keyboard(own_folder(folder) / "history", colour=talk.terminal.out.color_system) as keys:
+        talk.by_hand(keys)
+
+
+class Chat:
+    """A conversation.
+
+    Attributes:
+        terminal: Where it is held.
+        trace: Whether every step is shown.
+    """
+
+    def __init__(
+        self, terminal: Terminal, agent: Agent, session: str, options: Options, *, trace: bool
+    ) -> None:
+        self.terminal = terminal
+        self.trace = trace
+        self._agent = agent
+        self._session = session
+        self._options = options
+        self._prompt = ""
+        self._commands: dict[str, tuple[Callable[[], None], str]] = {
+            "/trace": (self._toggle_trace, "show the steps of each turn, or stop showing them"),
+            "/prompt": (self._show_prompt, "show the last prompt that the model was sent"),
+            "/reset": (self._reset, "begin the conversation anew"),
+            "/session": (self._tell_session, "show the session's id"),
+            "/help": (self._help, "show this"),
+            "/quit": (self._help, "leave; so does Ctrl-D"),
+        }
+
+    def lines(self) -> bool:
+        """Answers every line of stdin; whether all turns went well."""
+        from orchestrator.cli.findings import error_document, show_error
+
+        well = True
+        for line in sys.stdin:
+            if not line.strip():
+                continue
+            try:
+                self._line(line.strip())
+            except OrchestratorError as error:
+                well = False
+                if self.terminal.json:
+                    self.terminal.line(error_document(error))
+                show_error(self.terminal, error)
+        return well
+
+    def _line(self, question: str) -> None:
+        from orchestrator.cli.live import LiveTurn
+
+        if self.terminal.json:
+            reply = self._agent.invoke(question, self._session, **self._options)
+            self.terminal.line(reply.as_dict())
+        else:
+            events = self._agent.stream(question, self._session, **self._options)
+            LiveTurn(self.terminal, trace=self.trace).run(events)
+
+    def by_hand(self, keyboard: Keyboard) -> None:
+        """Talks until the user leaves."""
+        self._greet()
+        while (given := keyboard.question()) is not None:
+            if given.startswith("/"):
+                if given == "/quit":
+                    return
+                self._command(given)
+            elif given:
+                self._turn(given, keyboard)
+            self.terminal.print()
+
+    def _turn(self, question: str, keyboard: Keyboard) -> None:
+        from orchestrator.cli.findings import show_error
+        from orchestrator.cli.live import LiveTurn
+        from orchestrator.cli.returned import ask_results
+
+        options: Options = {**self._options}
+        while True:
+            live = LiveTurn(self.terminal, trace=self.trace)
+            try:
+                events = self._agent.stream(question, self._session, **options)
+                reply = live.run(events)
+                if reply.return_control is None:
+                    return
+                results = ask_results(reply.return_control, self.terminal, keyboard.answer)
+                question, options = "", {**self._options, "results": results}
+            except KeyboardInterrupt:
+                self.terminal.note("stopped")
+                return
+            except OrchestratorError as error:
+                show_error(self.terminal, error)
+                return
+            finally:
+                self._prompt = live.prompt or self._prompt
+
+    def _command(self, given: str) -> None:
+        found = self._commands.get(given.split()[0])
+        if found is None:
+            self.terminal.print(f"there is no command {short(given, 40)!r}; /help lists them")
+        else:
+            found[0]()
+
+    def _greet(self) -> None:
+        from rich.text import Text
+
+        plan = self._agent.plan
+        model = plan.orchestration.model.model_id
+        self.terminal.block(Text.assemble((plan.name, "agent"), f"  {model}"))
+        groups = {operation.group for operation in plan.catalog.operations}
+        count = len(plan.catalog.operations)
+        actions = f"{count} action{'' if count == 1 else 's'}"
+        facts = [f"{actions} in {', '.join(sorted(groups))}" if groups else "no actions"]
+        self.terminal.block(Text(" · ".join([*facts, "/help lists commands"]), "quiet"))
+        self.terminal.print()
+
+    def _toggle_trace(self) -> None:
+        self.trace = not self.trace
+        self.terminal.print(f"the steps are {'shown' if self.trace else 'hidden'} from now on")
+
+    def _show_prompt(self) -> None:
+        from orchestrator.cli.prompt_view import show_prompt_text
+
+        if self._prompt:
+            show_prompt_text(self.terminal, self._prompt)
+        else:
+            self.terminal.print("no prompt was sent yet; ask something first")
+
+    def _reset(self) -> None:
+        self._agent.end_session(self._session)
+        self.terminal.print("the conversation begins anew")
+
+    def _tell_session(self) -> None:
+        self.terminal.print(self._session)
+
+    def _help(self) -> None:
+        for name, (_, what) in self._commands.items():
+            self.terminal.block(f"{name:<9} {what}")
+        self.terminal.block(
+            "A line that ends in \\ goes on in the next one. Ctrl-C stops an answer."
+        )

@@ -1,0 +1,132 @@
+"""Findings and errors for people: the place, what is the matter, the line, the way out.
+
+```
+agent.yaml:2:1: error there is no member 'instructions' [unknown-member]
+  2 | instructions: You help people.
+    | ^
+    = did you mean 'instruction'?
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.cli.terminal import Terminal, clean
+from orchestrator.diagnostics import Diagnostic
+from orchestrator.errors import DefinitionError, OrchestratorError
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+__all__ = ["as_findings", "error_document", "show_error", "show_finding", "shown_path"]
+
+_LONGEST = 400
+
+
+def shown_path(path: str | Path) -> str:
+    """A path as it is best read: relative to the working directory when it lies in it."""
+    try:
+        return str(Path(path).resolve().relative_to(Path.cwd()))
+    except (OSError, ValueError):
+        return str(path)
+
+
+def as_findings(error: DefinitionError) -> tuple[Diagnostic, ...]:
+    """The mistakes that an error tells of, at least one."""
+    if error.diagnostics:
+        return error.diagnostics
+    kind = "template" if type(error).__name__ == "TemplateError" else "definition"
+    return (
+        Diagnostic(
+            severity="error",
+            code=kind,
+            message=error.reason,
+            file=error.file,
+            line=error.line,
+            column=error.column,
+        ),
+    )
+
+
+def show_finding(terminal: Terminal, finding: Diagnostic, *, stderr: bool = False) -> None:
+    """Writes a finding with its source line."""
+    from rich.text import Text
+
+    head = Text()
+    if place := _place(finding):
+        head.append(f"{place}: ", "name")
+    head.append(finding.severity, finding.severity)
+    head.append(f" {clean(finding.message)}")
+    head.append(f" [{finding.code}]", "quiet")
+    terminal.block(head, stderr=stderr)
+    console = terminal.err if stderr else terminal.out
+    gutter = len(str(finding.line or 0)) + 2
+    for line in _source_lines(finding, gutter, console.width):
+        console.print(line, soft_wrap=True)
+    if finding.suggestion:
+        hint = Text.assemble(("= ", "quiet"), (clean(finding.suggestion), "good"))
+        terminal.block(hint, gutter + 1, stderr=stderr)
+
+
+def _place(finding: Diagnostic) -> str:
+    parts = [finding.file and shown_path(finding.file), finding.line, finding.column]
+    return ":".join(str(part) for part in parts if part)
+
+
+def _source_lines(finding: Diagnostic, gutter: int, width: int) -> Iterable[Text]:
+    from rich.text import Text
+
+    if finding.file is None or finding.line is None:
+        return
+    try:
+        with Path(finding.file).open(encoding="utf-8", errors="replace") as stream:
+            line = next((it for n, it in enumerate(stream, 1) if n == finding.line), "")
+    except OSError:
+        return
+    column = finding.column or 1
+    shown, at = _around(clean(line.rstrip("\n").expandtabs(1)), column - 1, width - gutter - 4)
+    yield Text.assemble((f"{finding.line:>{gutter}} | ", "quiet"), shown)
+    if finding.column:
+        yield Text.assemble((f"{'':>{gutter}} | ", "quiet"), " " * at, ("^", finding.severity))
+
+
+def _around(line: str, at: int, width: int) -> tuple[str, int]:
+    # A window of a long line with the place in it: templates are often one line of 5,000 letters.
+    width = min(max(width, 20), 120)
+    if len(line) <= width:
+        return line, min(at, len(line))
+    start = max(0, min(at - width // 2, len(line) - width))
+    window = line[start : start + width]
+    return ("…" + window[1:] if start else window), at - start
+
+
+def show_error(terminal: Terminal, error: OrchestratorError) -> None:
+    """Writes an error to stderr."""
+    from rich.text import Text
+
+    if isinstance(error, DefinitionError):
+        for finding in as_findings(error):
+            show_finding(terminal, finding, stderr=True)
+        return
+    message = clean(error.message)
+    terminal.block(Text.assemble(("error ", "error"), message), stderr=True)
+
+
+def error_document(error: BaseException) -> dict[str, Any]:
+    """An error as JSON members; with `reply`, what a failed turn had done."""
+    place = isinstance(error, DefinitionError)
+    members: dict[str, Any] = {
+        "type": type(error).__name__,
+        "message": error.message if isinstance(error, OrchestratorError) else str(error),
+        "file": getattr(error, "file", None) if place else None,
+        "line": getattr(error, "line", None) if place else None,
+        "column": getattr(error, "column", None) if place else None,
+    }
+    document: dict[str, Any] = {"error": members}
+    reply = getattr(error, "reply", None)
+    if reply is not None:
+        document["reply"] = reply.as_dict()
+    return document

@@ -1,0 +1,88 @@
+"""`orchestrator init`: a new agent that runs at once."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orchestrator import content
+from orchestrator.cli.schema import SCHEMA_FILE, write_schema
+from orchestrator.cli.terminal import Terminal
+from orchestrator.cli.verb import verb
+from orchestrator.errors import ValidationError
+
+__all__ = ["init"]
+
+_LEFT_OUT = shutil.ignore_patterns("__pycache__", ".pytest_cache", ".orchestrator")
+
+
+@verb
+def init(
+    terminal: Terminal,
+    folder: Annotated[Path, typer.Argument(help="The folder to make; its name names the agent.")],
+    model: Annotated[
+        str,
+        typer.Option("--model", help="The agent's foundationModel."),
+    ] = "local",
+) -> None:
+    """Make a new agent that runs at once.
+
+    It is a small shop's agent to change into your own: a definition, an action group with its
+    schema and handler, folders for your own templates, and a test.
+
+    [bold]Examples[/bold]
+
+      orchestrator init my-agent
+
+      orchestrator init my-agent --model anthropic.claude-3-5-sonnet-20240620-v1:0
+    """
+    from orchestrator.models import resolve_model
+
+    resolve_model(model)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ValidationError(f"{str(folder)!r} exists already; name a new folder")
+    files = _make(folder, model)
+    if terminal.json:
+        terminal.document({"folder": str(folder), "files": files})
+        return
+    terminal.print(f"made {folder} with {len(files)} files")
+    terminal.print()
+    for command, what in (
+        (f"orchestrator chat {folder}", "talk to it"),
+        (f"orchestrator lint {folder}", "check it"),
+        (f"python -m pytest {folder}", "run its test, without a model"),
+    ):
+        terminal.print(f"  {command:<38}  {what}")
+
+
+def _make(folder: Path, model: str) -> list[str]:
+    """Copies the starter and gives it its name, model and schema."""
+    shutil.copytree(
+        content.root() / "examples" / "starter", folder, ignore=_LEFT_OUT, dirs_exist_ok=True
+    )
+    write_schema(folder / SCHEMA_FILE)
+    file = folder / "agent.yaml"
+    text = file.read_text(encoding="utf-8")
+    text = _set(text, "agentName", _agent_name(folder.resolve().name))
+    text = _set(text, "foundationModel", model)
+    file.write_text(f"# yaml-language-server: $schema={SCHEMA_FILE}\n{text}", encoding="utf-8")
+    return sorted(str(it.relative_to(folder)) for it in folder.rglob("*") if it.is_file())
+
+
+def _set(text: str, member: str, value: str) -> str:
+    plain = re.fullmatch(r"[A-Za-z][\w.:/@-]*", value)
+    line = f"{member}: {value if plain else json.dumps(value, ensure_ascii=False)}"
+    changed, count = re.subn(rf"(?m)^{member}: .*$", lambda _: line, text)
+    if count != 1:
+        raise AssertionError(f"the starter's agent.yaml has {count} lines with {member}")
+    return changed
+
+
+def _agent_name(folder: str) -> str:
+    """The folder's name as an agent's name: letters and digits, with single `_` or `-` between."""
+    return re.sub(r"[^0-9A-Za-z]+", "-", folder).strip("-")[:100].strip("-") or "agent"

@@ -1,0 +1,134 @@
+"""`orchestrator invoke`: one question, one answer."""
+
+from __future__ import annotations
+
+import json as json_module
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from orchestrator.cli.options import (
+    Attributes,
+    Folder,
+    Model,
+    PromptAttributes,
+    Session,
+    State,
+    pairs,
+)
+from orchestrator.cli.terminal import Terminal
+from orchestrator.cli.verb import verb
+from orchestrator.errors import ValidationError
+
+if TYPE_CHECKING:
+    from orchestrator import Agent, Reply
+    from orchestrator.agent import Options
+
+__all__ = ["invoke"]
+
+
+@verb
+def invoke(
+    terminal: Terminal,
+    folder: Folder,
+    question: Annotated[
+        str, typer.Argument(help="The question; '-' reads it from stdin.", show_default=False)
+    ] = "",
+    model: Model = None,
+    session: Session = None,
+    state: State = None,
+    attribute: Attributes = None,
+    prompt_attribute: PromptAttributes = None,
+    results: Annotated[
+        str | None,
+        typer.Option(
+            "--results",
+            metavar="FILE",
+            help="JSON with the results of a return of control ('-': stdin): a mapping from each "
+            "call's function or path to its result, or to true or false to confirm it.",
+            show_default=False,
+        ),
+    ] = None,
+    trace: Annotated[bool, typer.Option("--trace", help="Show every step, on stderr.")] = False,
+) -> None:
+    """Ask an agent one question.
+
+    The answer streams to stdout. A session is kept when it has a name, so that the next invocation
+    goes on with it.
+
+    [bold]Examples[/bold]
+
+      orchestrator invoke examples/insurance "Which claims are open?" --trace
+
+      orchestrator invoke examples/insurance "And what does claim-857 miss?" --session s-1
+
+      orchestrator invoke my-agent "Order a book" --session s-1 --json | jq .return_control
+
+      echo '{"order_book": "ordered"}' | orchestrator invoke my-agent --session s-1 --results -
+    """
+    from orchestrator.cli.agents import get_ready, load_agent
+
+    if not question and results is None and session is None:
+        raise typer.BadParameter("give a question, or --session and --results", param_hint="")
+    agent = load_agent(folder, model, session, state)
+    options: Options = {
+        "session_attributes": pairs(attribute, "--attribute"),
+        "prompt_session_attributes": pairs(prompt_attribute, "--prompt-attribute"),
+    }
+    if results is not None:
+        options["results"] = _results(agent, session, _read(results))
+    get_ready(agent, terminal)
+    text = sys.stdin.read() if question == "-" else question
+    if terminal.json:
+        terminal.document(agent.invoke(text, session, **options).as_dict())
+    else:
+        _stream(agent, (text, session, options), terminal, trace)
+
+
+def _stream(
+    agent: Agent, given: tuple[str, str | None, Options], terminal: Terminal, trace: bool
+) -> None:
+    from orchestrator.cli.live import LiveTurn
+
+    text, session, options = given
+    reply = LiveTurn(terminal, trace=trace).run(agent.stream(text, session, **options))
+    if reply.return_control is not None:
+        _tell_control(reply, session, terminal)
+    for note in reply.notes if trace else ():
+        terminal.note(f"note: {note}")
+
+
+def _tell_control(reply: Reply, session: str | None, terminal: Terminal) -> None:
+    from orchestrator.cli.returned import waiting_calls
+
+    control = reply.return_control
+    for call in waiting_calls(control.invocation_inputs if control else ()):
+        terminal.note(f"waits for you: {call.text} ({call.wants})")
+    how = "--results FILE" if session else "--session ID, and then --results FILE"
+    terminal.note(f"Go on with {how}.")
+
+
+def _read(file: str) -> Any:
+    text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    try:
+        return json_module.loads(text)
+    except ValueError as error:
+        raise ValidationError(f"--results {file!r} is not JSON: {error}") from error
+
+
+def _results(agent: Agent, session: str | None, given: Any) -> dict[str, Any]:
+    """The results in Bedrock's shape, from that shape or from a mapping of calls to results."""
+    if isinstance(given, dict) and "returnControlInvocationResults" in given:
+        return given
+    if session is None or not isinstance(given, dict):
+        raise ValidationError("--results needs --session, and a JSON object")
+    from orchestrator.cli.agents import read_session
+    from orchestrator.effects import ReturnControl
+
+    log = read_session(agent, session).open
+    waits = log.suspended if log is not None else None
+    if waits is None:
+        raise ValidationError(f"no call waits for results in session {session!r}")
+    return ReturnControl(waits["invocation_id"], waits["inputs"]).answer(given)

@@ -1,0 +1,80 @@
+"""`orchestrator lint`: what is wrong or doubtful in an agent's folder."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from orchestrator.cli.options import Folder, Model
+from orchestrator.cli.terminal import Terminal
+from orchestrator.cli.verb import AGENT_FAILED, verb
+
+if TYPE_CHECKING:
+    from orchestrator.diagnostics import Diagnostic
+
+__all__ = ["lint"]
+
+
+@verb
+def lint(
+    terminal: Terminal,
+    folder: Folder,
+    model: Model = None,
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict", help="Fail on warnings too, and on what Bedrock's API may refuse."
+        ),
+    ] = False,
+) -> None:
+    """Check an agent's definition, actions and templates.
+
+    The exit code is 1 when there are errors (with --strict: or warnings).
+
+    [bold]Examples[/bold]
+
+      orchestrator lint examples/insurance
+
+      orchestrator lint my-agent --strict --json
+    """
+    from orchestrator.cli.findings import show_finding
+    from orchestrator.cli.lint_agent import lint_agent
+
+    found = lint_agent(folder, model, strict=strict)
+    count: Counter[str] = Counter(finding.severity for finding in found)
+    if terminal.json:
+        terminal.document(
+            {
+                "diagnostics": [finding.as_dict() for finding in found],
+                "errors": count["error"],
+                "warnings": count["warning"],
+            }
+        )
+    else:
+        for finding in found:
+            show_finding(terminal, finding)
+        _sum(terminal, found, count)
+    if count["error"] or (strict and count["warning"]):
+        raise typer.Exit(AGENT_FAILED)
+
+
+def _sum(terminal: Terminal, found: Sequence[Diagnostic], count: Counter[str]) -> None:
+    from rich.text import Text
+
+    if not found:
+        terminal.print(Text("nothing to complain about", "good"))
+        return
+    parts = [
+        (f"{count[severity]} {severity}{'s' if count[severity] > 1 else ''}", severity)
+        for severity in ("error", "warning")
+        if count[severity]
+    ]
+    if count["info"]:
+        parts.append((f"{count['info']} for your information", "info"))
+    line = Text()
+    for place, part in enumerate(parts):
+        line.append(", " if place else "").append(*part)
+    terminal.print(line)

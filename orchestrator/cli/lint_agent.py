@@ -1,0 +1,200 @@
+"""All that can be said against an agent's folder: its definition, actions and templates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orchestrator import content
+from orchestrator.cli.agents import root_of
+from orchestrator.cli.findings import as_findings
+from orchestrator.diagnostics import Diagnostic
+from orchestrator.errors import DefinitionError, OrchestratorError
+
+if TYPE_CHECKING:
+    from orchestrator.definition import AgentDefinition
+    from orchestrator.prompts import Dialect
+
+__all__ = ["lint_agent"]
+
+
+def lint_agent(folder: Path, model: str | None = None, *, strict: bool = False) -> list[Diagnostic]:
+    """Checks an agent without running a turn or needing its models.
+
+    Python files that action groups name with `python:` are run, since their functions are the
+    group; handlers are not.
+
+    Args:
+        folder: The agent's folder or file.
+        model: Used instead of the definition's model.
+        strict: Report what Bedrock's API may refuse as an error.
+
+    Returns:
+        The findings in the order of their places.
+
+    Raises:
+        ResourceNotFound: There is nothing at `folder`.
+    """
+    from orchestrator.definition import lint_definition, load_definition, unsupported
+
+    found: list[Diagnostic] = []
+    definition: AgentDefinition | None = None
+    try:
+        definition = load_definition(folder)
+        found += unsupported(definition)
+        found += lint_definition(definition)
+        found += _actions(definition)
+    except DefinitionError as error:
+        found += as_findings(error)
+    found += _Templates(root_of(folder), definition, model, strict).findings()
+    return sorted(
+        dict.fromkeys(found), key=lambda it: (it.file or "", it.line or 0, it.column or 0)
+    )
+
+
+def _actions(definition: AgentDefinition) -> Iterator[Diagnostic]:
+    from orchestrator.actions import Catalog
+    from orchestrator.definition import build_action_groups
+
+    try:
+        Catalog(build_action_groups(definition))
+    except DefinitionError as error:
+        yield from as_findings(error)
+
+
+class _Templates:
+    """The templates that an agent uses, and all those in its `templates/` folder."""
+
+    def __init__(
+        self, root: Path, definition: AgentDefinition | None, model: str | None, strict: bool
+    ) -> None:
+        self.root = root
+        self.definition = definition
+        self.model = model
+        self.strict = strict
+        self.own = root / "templates" if (root / "templates").is_dir() else None
+
+    def findings(self) -> Iterator[Diagnostic]:
+        """What is said against them."""
+        from orchestrator.prompts import STAGES
+
+        dialects: dict[str, Dialect] = {}
+        for stage in STAGES:
+            try:
+                dialect = self.dialect_of(stage)
+                dialects[dialect.name] = dialect
+                yield from self.stage(stage, dialect)
+            except DefinitionError as error:
+                yield from as_findings(error)
+            except OrchestratorError as error:
+                yield self.about_model(error, stage)
+        if self.own is not None:
+            yield from self.folder(self.own, dialects)
+
+    def dialect_of(self, stage: str) -> Dialect:
+        """The dialect of the model that answers a stage."""
+        from orchestrator.models import resolve_model
+        from orchestrator.prompts import dialect_for, load_dialect
+
+        prompt = self.definition.prompt(stage) if self.definition else None
+        spec = (prompt and prompt.foundation_model) or self.model
+        spec = spec or (self.definition.foundation_model if self.definition else None)
+        model_id = resolve_model(spec).model_id if spec else ""
+        return load_dialect(dialect_for(model_id, self.own), self.own, model_id=model_id)
+
+    def stage(self, stage: str, dialect: Dialect) -> Iterator[Diagnostic]:
+        """The template that a turn would use in a stage."""
+        from orchestrator.definition import prompt_text
+        from orchestrator.prompts import lint_template
+
+        given = prompt_text(self.definition, stage, self.root) if self.definition else None
+        if given is not None:
+            yield from lint_template(
+                given.text, stage=stage, dialect=dialect, source=given.source, strict=self.strict
+            )
+        elif default := dialect.stages.get(stage):
+            shipped = Path(default.source).is_relative_to(content.root())
+            for finding in lint_template(
+                default.template,
+                stage=stage,
+                dialect=dialect,
+                source=default.source,
+                strict=self.strict and not shipped,
+            ):
+                # What a shipped template could do better is not for its users to mend.
+                if not shipped or finding.severity == "error":
+                    yield finding
+
+    def about_model(self, error: OrchestratorError, stage: str) -> Diagnostic:
+        """A finding about a model that does not exist."""
+        if self.definition is None or self.model is not None:
+            return Diagnostic(severity="error", code="model", message=error.message)
+        keys: tuple[str | int, ...] = ("foundationModel",)
+        overrides = self.definition.prompt_override_configuration
+        for index, prompt in enumerate(overrides.prompt_configurations if overrides else ()):
+            if prompt.prompt_type == stage and prompt.foundation_model:
+                at = ("promptOverrideConfiguration", "promptConfigurations", index)
+                keys = (*at, "foundationModel")
+        return self.definition.source.diagnostic("error", "model", error.message, *keys)
+
+    def folder(self, own: Path, used: dict[str, Dialect]) -> Iterator[Diagnostic]:
+        """The files of the user's own folder."""
+        from orchestrator.prompts import load_dialect
+
+        known = _known_files(own) | self.named_files()
+        for file in sorted(own.rglob("*")):
+            if file.is_file() and not file.name.startswith("."):
+                yield from _file(file, own, known)
+        for sub in sorted(it for it in own.iterdir() if it.is_dir()):
+            try:
+                dialect = used.get(sub.name) or load_dialect(sub.name, own)
+                for stage, default in dialect.stages.items():
+                    if Path(default.source).is_relative_to(sub):
+                        yield from self.stage(stage, dialect)
+            except DefinitionError as error:
+                yield from as_findings(error)
+
+    def named_files(self) -> set[str]:
+        """Names of the template files that the definition names."""
+        overrides = self.definition and self.definition.prompt_override_configuration
+        prompts = overrides.prompt_configurations if overrides else ()
+        named = (prompt.base_prompt_template_file for prompt in prompts)
+        return {Path(name).name for name in named if name}
+
+
+def _known_files(own: Path) -> set[str]:
+    """Names of files that some dialect reads."""
+    from orchestrator.prompts.folder import read_yaml
+
+    known = {"README.md", "dialect.yaml"}
+    known |= {file.name for file in (content.root() / "templates").glob("*/*")}
+    for file in own.glob("*/dialect.yaml"):
+        try:
+            stages = read_yaml(file.read_text(encoding="utf-8"), file).get("stages") or {}
+            known |= {str(it["template"]) for it in stages.values() if "template" in it}
+        except (DefinitionError, AttributeError, TypeError, UnicodeDecodeError):
+            continue  # told when the dialect itself is loaded
+    return known
+
+
+def _file(file: Path, own: Path, known: set[str]) -> Iterator[Diagnostic]:
+    from orchestrator.prompts.partials import compile_partial
+
+    if file.name not in known:
+        close = get_close_matches(file.name, sorted(known), n=1)
+        yield Diagnostic(
+            severity="warning",
+            code="unused-template",
+            message=f"nothing reads {str(file.relative_to(own))!r}",
+            suggestion=f"did you mean {close[0]!r}?" if close else "give it a shipped file's name",
+            file=str(file),
+        )
+    elif file.suffix == ".j2":
+        try:
+            compile_partial(file.read_text(encoding="utf-8"), str(file))
+        except DefinitionError as error:
+            yield from as_findings(error)
+        except UnicodeDecodeError:
+            yield from as_findings(DefinitionError("the file is not UTF-8 text", file=file))

@@ -1,0 +1,103 @@
+"""One turn as it happens: the answer as it streams, and what the agent is doing meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.cli.steps import activity
+from orchestrator.cli.terminal import Terminal, clean
+from orchestrator.cli.trace_view import TraceView
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+    from orchestrator.reply import Event, Reply
+
+__all__ = ["LiveTurn"]
+
+
+class LiveTurn:
+    """Shows a turn's events.
+
+    Attributes:
+        reply: The reply, once the turn has ended.
+        prompt: The last prompt that a model was sent, as its trace tells it.
+    """
+
+    def __init__(self, terminal: Terminal, *, trace: bool = False) -> None:
+        self.reply: Reply | None = None
+        self.prompt = ""
+        self._terminal = terminal
+        self._view = TraceView(terminal, answers=False, stderr=True) if trace else None
+        self._status: Status | None = None
+        self._midline = False
+
+    def run(self, events: Generator[Event, None, None]) -> Reply:
+        """Shows all events; an interruption closes them, which stops the turn.
+
+        Raises:
+            OrchestratorError: The turn failed.
+        """
+        from orchestrator.reply import TextDelta, TracePart, TurnEnd
+
+        try:
+            self._busy("thinking")
+            with closing(events):
+                for event in events:
+                    if isinstance(event, TextDelta):
+                        self._text(event.text)
+                    elif isinstance(event, TracePart):
+                        self._part(event.part)
+                    elif isinstance(event, TurnEnd):
+                        self.reply = event.reply
+        finally:
+            self._idle()
+            self._end_line()
+            if self._view is not None:
+                self._view.finish()
+        if self.reply is None:
+            raise AssertionError("a stream ends in a TurnEnd")
+        return self.reply
+
+    def _text(self, text: str) -> None:
+        self._idle()
+        self._midline = True
+        self._terminal.raw(clean(text))
+
+    def _part(self, part: dict[str, Any]) -> None:
+        for told in part["trace"].values():
+            if "modelInvocationInput" in told:
+                self.prompt = told["modelInvocationInput"].get("text", "")
+        steps = self._view.feed(part) if self._view is not None else []
+        if self._view is not None and steps:
+            self._idle()
+            self._end_line()
+            self._view.show(steps)
+        if doing := activity(part):
+            self._end_line()
+            self._busy(doing)
+
+    def _end_line(self) -> None:
+        if self._midline:
+            self._terminal.raw("\n")
+            self._midline = False
+
+    def _busy(self, doing: str) -> None:
+        console = self._terminal.err
+        if not console.is_terminal:
+            return
+        from rich.text import Text
+
+        text = Text(clean(doing) + "…", "quiet", no_wrap=True, overflow="ellipsis")
+        if self._status is None:
+            self._status = console.status(text, spinner="dots")
+            self._status.start()
+        else:
+            self._status.update(text)
+
+    def _idle(self) -> None:
+        if self._status is not None:
+            self._status.stop()
+            self._status = None

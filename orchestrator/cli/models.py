@@ -1,0 +1,142 @@
+"""`orchestrator models`: the embedded models' weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from orchestrator.cli.terminal import Terminal
+from orchestrator.cli.verb import verb
+
+if TYPE_CHECKING:
+    from orchestrator.models.weights import Listed
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="List, download and remove the embedded models.",
+)
+
+Name = Annotated[str, typer.Argument(help="A model's name or short name.")]
+
+
+@app.command("list")
+@verb
+def list_models(terminal: Terminal) -> None:
+    """List the embedded models: size, licence, and whether they are here.
+
+    [bold]Examples[/bold]
+
+      orchestrator models list
+    """
+    from orchestrator.models import weights
+
+    listed = weights.available()
+    if terminal.json:
+        terminal.document({"folder": str(weights.folder()), "models": [*map(_members, listed)]})
+        return
+    for item in listed:
+        _show(terminal, item)
+    terminal.print(f"kept in {weights.folder()}")
+
+
+@app.command()
+@verb
+def pull(
+    terminal: Terminal,
+    name: Name = "default",
+    source: Annotated[
+        Path | None,
+        typer.Option("--source", help="Take it from this file or folder.", show_default=False),
+    ] = None,
+) -> None:
+    """Download a model, resume where an earlier download stopped, and verify its sha256.
+
+    [bold]Examples[/bold]
+
+      orchestrator models pull
+
+      orchestrator models pull 0.5b
+
+      orchestrator models pull --source /media/usb
+    """
+    from orchestrator.cli.progress import progress_bar
+    from orchestrator.models import weights
+
+    wanted = weights.find(name)
+    terminal.note(f"{wanted.name}: {wanted.megabytes}, licence {wanted.licence}")
+    with progress_bar(terminal, told=True) as progress:
+        file = weights.pull(name, progress, source=source)
+    if terminal.json:
+        terminal.document({"name": wanted.name, "path": str(file), "sha256": wanted.sha256})
+    else:
+        terminal.print(f"verified {file}")
+
+
+@app.command()
+@verb
+def path(terminal: Terminal, name: Name = "default") -> None:
+    """Print the path of a model's verified file.
+
+    [bold]Examples[/bold]
+
+      orchestrator models path 0.5b
+    """
+    from orchestrator.cli.progress import progress_bar
+    from orchestrator.models import weights
+
+    with progress_bar(terminal) as progress:
+        file = weights.path(name, progress)
+    if terminal.json:
+        terminal.document({"name": weights.find(name).name, "path": str(file)})
+    else:
+        terminal.raw(f"{file}\n")
+
+
+@app.command()
+@verb
+def remove(terminal: Terminal, name: Annotated[str, typer.Argument(help="Its name.")]) -> None:
+    """Delete a model's weights from this machine.
+
+    [bold]Examples[/bold]
+
+      orchestrator models remove 0.5b
+    """
+    from orchestrator.models import weights
+
+    wanted = weights.find(name)
+    removed = weights.remove(name)
+    if terminal.json:
+        terminal.document({"name": wanted.name, "removed": removed})
+    else:
+        terminal.print(f"{'removed' if removed else 'was not here:'} {wanted.name}")
+
+
+def _members(item: Listed) -> dict[str, Any]:
+    weights = item.weights
+    return {
+        "name": weights.name,
+        "aliases": list(weights.aliases),
+        "summary": weights.summary,
+        "size": weights.size,
+        "licence": weights.licence,
+        "attribution": weights.attribution,
+        "sha256": weights.sha256,
+        "default": item.default,
+        "path": str(item.path) if item.path else None,
+    }
+
+
+def _show(terminal: Terminal, item: Listed) -> None:
+    from rich.text import Text
+
+    weights = item.weights
+    here = ("here", "good") if item.path else ("not downloaded", "quiet")
+    short = f" ({', '.join(weights.aliases)})" if weights.aliases else ""
+    terminal.block(Text.assemble((weights.name, "name"), short, "  ", here))
+    terminal.block(f"{weights.summary} · {weights.megabytes} · {weights.licence}", 2)
+    terminal.block(Text(f"sha256 {weights.sha256}", "quiet"), 2)

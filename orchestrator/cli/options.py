@@ -1,0 +1,73 @@
+"""Arguments and options that several verbs share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["Attributes", "Folder", "Model", "PromptAttributes", "Session", "State", "pairs"]
+
+Folder = Annotated[Path, typer.Argument(help="The agent's folder, or its agent.yaml.")]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        help="Use this model instead of the agent's: local, local:0.5b, a Bedrock model id, "
+        "openai:NAME@URL, scripted:FILE or replay:FILE.",
+        show_default=False,
+    ),
+]
+Session = Annotated[
+    str | None,
+    typer.Option(
+        "--session",
+        help="Go on with this session; it is kept in the agent's folder.",
+        show_default=False,
+    ),
+]
+State = Annotated[
+    str | None,
+    typer.Option(
+        "--state",
+        metavar="FILE",
+        help="Keep sessions in this SQLite file; ':memory:' keeps none. "
+        "Default with --session: FOLDER/.orchestrator/sessions.sqlite.",
+        show_default=False,
+    ),
+]
+Attributes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--attribute",
+        metavar="NAME=VALUE",
+        help="A session attribute, for actions only. Repeatable.",
+        show_default=False,
+    ),
+]
+PromptAttributes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--prompt-attribute",
+        metavar="NAME=VALUE",
+        help="A prompt session attribute, which the model reads. Repeatable.",
+        show_default=False,
+    ),
+]
+
+
+def pairs(given: Sequence[str] | None, option: str) -> dict[str, str]:
+    """`NAME=VALUE` options as a mapping.
+
+    Raises:
+        typer.BadParameter: One of them has no `=`.
+    """
+    found = {}
+    for item in given or ():
+        name, equals, value = item.partition("=")
+        if not equals or not name:
+            raise typer.BadParameter(f"{item!r} is not NAME=VALUE", param_hint=option)
+        found[name] = value
+    return found

@@ -1,0 +1,79 @@
+"""`orchestrator render`: the exact prompt of a stage."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from orchestrator.cli.options import Folder, Model, PromptAttributes, Session, State, pairs
+from orchestrator.cli.terminal import Terminal
+from orchestrator.cli.verb import verb
+
+__all__ = ["render", "stage_name"]
+
+
+@verb
+def render(
+    terminal: Terminal,
+    folder: Folder,
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[STAGE] QUESTION",
+            help="The stage (ORCHESTRATION when it is left out) and the user's input.",
+        ),
+    ],
+    model: Model = None,
+    session: Session = None,
+    state: State = None,
+    prompt_attribute: PromptAttributes = None,
+    value: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--value",
+            metavar="NAME=VALUE",
+            help="The value of a placeholder that only a running turn knows: latest_response, "
+            "responses, query, search_results. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Show the exact prompt that a stage would send.
+
+    No model is called, and none needs to be installed. Every piece has the colour of the
+    placeholder that it was filled from.
+
+    [bold]Examples[/bold]
+
+      orchestrator render examples/insurance "Which claims are open?"
+
+      orchestrator render examples/insurance PRE_PROCESSING "Which claims are open?"
+
+      orchestrator render examples/insurance POST_PROCESSING "Hi" --value latest_response=Hello
+
+      orchestrator render examples/insurance "And then?" --session s-1 --json
+    """
+    from orchestrator.cli.agents import load_agent
+    from orchestrator.cli.prompt_view import prompt_document, show_prompt
+
+    if len(words) > 2:
+        raise typer.BadParameter("put the question in quotes", param_hint="QUESTION")
+    stage, question = words if len(words) == 2 else ("ORCHESTRATION", words[0])
+    agent = load_agent(folder, model, session, state)
+    prompt = agent.render(
+        stage_name(stage),
+        question,
+        session,
+        prompt_session_attributes=pairs(prompt_attribute, "--prompt-attribute"),
+        values=pairs(value, "--value"),
+    )
+    if terminal.json:
+        terminal.document(prompt_document(prompt))
+    else:
+        show_prompt(terminal, prompt)
+
+
+def stage_name(given: str) -> str:
+    """A prompt type in Bedrock's spelling, from any: `post-processing` is `POST_PROCESSING`."""
+    return given.strip().upper().replace("-", "_")

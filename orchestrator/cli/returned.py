@@ -1,0 +1,100 @@
+"""Calls that an agent handed over: what they are, and asking the user for their results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.cli.steps import signature
+from orchestrator.cli.terminal import Terminal, clean
+
+if TYPE_CHECKING:
+    from orchestrator.effects import ReturnControl
+
+__all__ = ["WaitingCall", "ask_results", "waiting_calls"]
+
+_WANTS = {
+    "RESULT": "its result",
+    "USER_CONFIRMATION": "yes or no",
+    "USER_CONFIRMATION_AND_RESULT": "yes or no, and its result",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingCall:
+    """A call that waits.
+
+    Attributes:
+        text: The call on one line.
+        name: Its function or API path.
+        confirm: Whether it has to be confirmed.
+        result: Whether the caller carries it out.
+        wants: What it waits for, in words.
+        item: The call as it was handed over.
+    """
+
+    text: str
+    name: str
+    confirm: bool
+    result: bool
+    wants: str
+    item: dict[str, Any]
+
+
+def waiting_calls(inputs: Iterable[Mapping[str, Any]]) -> list[WaitingCall]:
+    """The calls in a return of control's `invocationInputs`."""
+    made = []
+    for item in inputs:
+        call = next(iter(item.values()))
+        kind = call.get("actionInvocationType", "RESULT")
+        made.append(
+            WaitingCall(
+                signature(call),
+                str(call.get("function") or call.get("apiPath", "")),
+                "CONFIRMATION" in kind,
+                kind.endswith("RESULT"),
+                _WANTS.get(kind, kind),
+                dict(item),
+            )
+        )
+    return made
+
+
+def ask_results(
+    control: ReturnControl, terminal: Terminal, ask: Callable[[str], str]
+) -> dict[str, Any]:
+    """Asks the user for the result of each call, or whether it may be carried out.
+
+    Args:
+        control: The hand-over.
+        terminal: Where the calls are told.
+        ask: Asks for one line.
+
+    Returns:
+        The results, as `Agent.invoke(results=...)` takes them.
+    """
+    results = []
+    for call in waiting_calls(control.invocation_inputs):
+        terminal.block(f"The agent asks you for {clean(call.text)}", stderr=True)
+        results += _answer(control, call, ask)
+    return {
+        "invocationId": control.invocation_id,
+        "returnControlInvocationResults": results,
+    }
+
+
+def _answer(
+    control: ReturnControl, call: WaitingCall, ask: Callable[[str], str]
+) -> list[dict[str, Any]]:
+    # One hand-over a call: two calls of one function may have different results.
+    value: Any = True
+    if call.confirm:
+        value = ask("May it? [y/N] ").strip().lower() in ("y", "yes")
+    if value and call.result:
+        value = ask("Its result: ")
+    alone = type(control)(control.invocation_id, [call.item])
+    answered: list[dict[str, Any]] = alone.answer({call.name: value})[
+        "returnControlInvocationResults"
+    ]
+    return answered

@@ -1,0 +1,122 @@
+"""Where output goes: answers and documents to stdout, everything else to stderr.
+
+Colours have meanings, not names: `STYLES` is the only place that says what each looks like. There
+are none when the output is piped or `NO_COLOR` is set.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+__all__ = ["STYLES", "Terminal", "clean", "short"]
+
+STYLES = {
+    "error": "bold red",
+    "warning": "bold yellow",
+    "info": "bold blue",
+    "good": "green",
+    "quiet": "dim",
+    "name": "bold",
+    "heading": "bold cyan",
+    "thinking": "italic",
+    "call": "magenta",
+    "answer": "green",
+    "you": "bold green",
+    "agent": "bold cyan",
+}
+
+_WIDE = 100_000
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def clean(text: str) -> str:
+    """A text of a model, user or action without what a terminal would obey."""
+    return _CONTROLS.sub("�", text.replace("\r\n", "\n")) if not text.isprintable() else text
+
+
+def short(text: str, limit: int) -> str:
+    """A text on one line, cut to `limit` characters."""
+    line = " ".join(clean(text).split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+class Terminal:
+    """The streams of one command.
+
+    Attributes:
+        json: Whether stdout holds JSON and nothing else.
+    """
+
+    def __init__(self, *, json: bool = False) -> None:
+        self.json = json
+        self._consoles: dict[bool, Console] = {}
+
+    @property
+    def out(self) -> Console:
+        """Stdout."""
+        return self._console(stderr=False)
+
+    @property
+    def err(self) -> Console:
+        """Stderr."""
+        return self._console(stderr=True)
+
+    @property
+    def interactive(self) -> bool:
+        """Whether somebody can be asked."""
+        return sys.stdin.isatty() and self.err.is_terminal and not self.json
+
+    def document(self, value: Any) -> None:
+        """Writes one JSON document."""
+        self._write(json.dumps(value, ensure_ascii=False, indent=2, default=str))
+
+    def line(self, value: Any) -> None:
+        """Writes one line of JSON."""
+        self._write(json.dumps(value, ensure_ascii=False, default=str))
+        sys.stdout.flush()
+
+    def raw(self, text: str) -> None:
+        """Writes text as it is, at once."""
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    def print(self, *items: Any) -> None:
+        """Writes a line to stdout, wrapped by words."""
+        self.out.print(*items)
+
+    def note(self, *items: Any) -> None:
+        """Writes a line to stderr."""
+        self.err.print(*items)
+
+    def block(self, text: Text | str, indent: int = 0, *, stderr: bool = False) -> None:
+        """Writes a text wrapped by words, every line indented; long words stay whole in pipes."""
+        from rich.text import Text
+
+        console = self._console(stderr=stderr)
+        body = Text(text) if isinstance(text, str) else text
+        width = max(console.width - indent, 20)
+        for line in body.wrap(console, width):
+            line.rstrip()
+            console.print(Text.assemble(" " * indent if line.plain else "", line), soft_wrap=True)
+
+    def _write(self, text: str) -> None:
+        sys.stdout.write(text + "\n")
+
+    def _console(self, *, stderr: bool) -> Console:
+        console = self._consoles.get(stderr)
+        if console is None:
+            from rich.console import Console
+            from rich.theme import Theme
+
+            console = Console(stderr=stderr, theme=Theme(STYLES), highlight=False, markup=False)
+            if not console.is_terminal:
+                console.width = _WIDE  # whoever reads a pipe does not want our line ends
+            self._consoles[stderr] = console
+        return console

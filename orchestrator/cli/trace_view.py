@@ -1,0 +1,94 @@
+"""Steps of a trace on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from orchestrator.cli.steps import Step, Steps
+from orchestrator.cli.terminal import Terminal, short
+
+__all__ = ["TraceView", "show_trace"]
+
+_LINE = 600
+_LOOK = {
+    "thinks": "thinking",
+    "calls": "call",
+    "hands over": "call",
+    "searches": "call",
+    "answers": "answer",
+    "asks the user": "answer",
+    "fails": "error",
+    "refuses the input": "warning",
+    "is told to try again": "warning",
+    "is stopped by the guardrail": "warning",
+}
+_QUOTED = frozenset({"calls", "searches", "is given", "hands over", "asks the agent"})
+
+
+class TraceView:
+    """Writes the steps of one turn as its trace parts come.
+
+    Attributes:
+        answers: Whether the answer is written too; no when it was streamed already.
+    """
+
+    def __init__(self, terminal: Terminal, *, answers: bool = True, stderr: bool = False) -> None:
+        self.answers = answers
+        self._terminal = terminal
+        self._stderr = stderr
+        self._steps = Steps()
+        self._number = 0
+
+    def feed(self, part: Mapping[str, Any]) -> list[Step]:
+        """Takes a part, and returns the steps that can now be shown."""
+        return list(self._steps.feed(part))
+
+    def finish(self) -> None:
+        """Writes what is left, and the sum."""
+        self.show(self._steps.rest())
+        steps = self._steps
+        facts = []
+        if steps.model_calls:
+            plural = "" if steps.model_calls == 1 else "s"
+            facts.append(f"{steps.model_calls} model call{plural}")
+            facts.append(f"{steps.tokens[0]:,} → {steps.tokens[1]:,} tokens")
+        if steps.milliseconds is not None:
+            facts.append(f"{steps.milliseconds / 1000:.1f} s")
+        if facts:
+            from rich.text import Text
+
+            self._terminal.block(Text(" · ".join(facts), "quiet"), stderr=self._stderr)
+
+    def show(self, steps: Iterable[Step]) -> None:
+        """Writes steps."""
+        for step in steps:
+            if self.answers or step.verb != "answers":
+                self._number += 1
+                self._show(step)
+
+    def _show(self, step: Step) -> None:
+        from rich.text import Text
+
+        number = f"{self._number:>2}. "
+        head = Text.assemble((number, "quiet"), (step.verb, _LOOK.get(step.verb, "name")))
+        if step.subject:
+            head.append(" ").append(step.subject, "name")
+        if step.facts:
+            head.append(f"  {' · '.join(step.facts)}", "quiet")
+        self._terminal.block(head, stderr=self._stderr)
+        if step.text:
+            arrow = ("→ ", "quiet") if step.verb in _QUOTED else ""
+            look = "answer" if step.verb in ("answers", "asks the user") else ""
+            body = Text.assemble(arrow, (short(step.text, _LINE), look))
+            self._terminal.block(body, len(number), stderr=self._stderr)
+
+
+def show_trace(
+    terminal: Terminal, parts: Iterable[Mapping[str, Any]], *, stderr: bool = False
+) -> None:
+    """Writes a whole trace."""
+    view = TraceView(terminal, stderr=stderr)
+    for part in parts:
+        view.show(view.feed(part))
+    view.finish()

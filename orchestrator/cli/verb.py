@@ -1,0 +1,86 @@
+"""What all verbs share: `--json`, `--debug`, and errors that become messages and exit codes."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, Any, Concatenate, ParamSpec
+
+import typer
+
+from orchestrator.cli.terminal import Terminal
+from orchestrator.errors import DefinitionError, OrchestratorError, ValidationError
+
+__all__ = ["AGENT_FAILED", "USAGE", "verb"]
+
+AGENT_FAILED = 1
+"""Exit code: the agent, or what it depends on, failed."""
+
+USAGE = 2
+"""Exit code: an option, a definition or another thing that the user gave is wrong."""
+
+_STOPPED = 130
+
+Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout, and nothing else.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+P = ParamSpec("P")
+
+
+def verb(function: Callable[Concatenate[Terminal, P], None]) -> Callable[..., None]:
+    """Makes a function a command of the command line.
+
+    Args:
+        function: Its first parameter takes the `Terminal`; the others become arguments and
+            options, and `--json` and `--debug` are added to them.
+    """
+    signature = inspect.signature(function, eval_str=True)
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind)
+        for name, kind in (("json", Json), ("debug", Debug))
+    ]
+    given = [
+        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for parameter in list(signature.parameters.values())[1:]
+    ]
+
+    @wraps(function)
+    def run(*, json: bool, debug: bool, **options: Any) -> None:
+        terminal = Terminal(json=json)
+        try:
+            function(terminal, **options)  # type: ignore[call-arg]
+        except (typer.Exit, typer.Abort):
+            raise
+        except KeyboardInterrupt:
+            raise typer.Exit(_STOPPED) from None
+        except BrokenPipeError:
+            # Whoever read has seen enough; Python must not complain about it at its end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+        except Exception as error:
+            if debug:
+                raise
+            raise typer.Exit(_tell(terminal, error)) from error
+
+    run.__dict__["__signature__"] = signature.replace(parameters=[*given, *added])
+    del run.__dict__["__wrapped__"]
+    run.__annotations__ = {it.name: it.annotation for it in (*given, *added)}
+    return run
+
+
+def _tell(terminal: Terminal, error: Exception) -> int:
+    from orchestrator.cli.findings import error_document, show_error
+
+    if terminal.json:
+        terminal.document(error_document(error))
+    if isinstance(error, OrchestratorError):
+        show_error(terminal, error)
+    else:
+        kind = "cannot do that" if isinstance(error, OSError) else type(error).__name__
+        hint = "" if isinstance(error, OSError) else " (--debug shows where)"
+        show_error(terminal, OrchestratorError(f"{kind}: {error}{hint}"))
+    wrong_input = isinstance(error, (DefinitionError, ValidationError, OSError))
+    return USAGE if wrong_input else AGENT_FAILED
