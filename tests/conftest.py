@@ -1,0 +1,108 @@
+"""Guards of all tests: no network but loopback, and secrets that must not turn up anywhere."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+_LOCAL_NAMES = frozenset({None, "", "localhost", b"localhost", socket.gethostname()})
+
+
+class _Guard:
+    """Refuses connections to other machines, and remembers who tried."""
+
+    def __init__(self) -> None:
+        self.refused: list[str] = []
+
+    def check(self, host: Any) -> None:
+        if host in _LOCAL_NAMES:
+            return
+        try:
+            text = host.decode() if isinstance(host, bytes) else str(host)
+            if ipaddress.ip_address(text.partition("%")[0]).is_loopback:
+                return
+        except ValueError:
+            pass
+        self.refused.append(str(host))
+        raise PermissionError(f"tests may not reach {host!r}: only loopback is allowed")
+
+    def connecting(self, sock: socket.socket, address: Any) -> None:
+        if sock.family in (socket.AF_INET, socket.AF_INET6):
+            self.check(address[0])
+
+
+@pytest.fixture(scope="session")
+def _guard() -> Iterator[_Guard]:
+    guard = _Guard()
+    patch = pytest.MonkeyPatch()
+    connect, connect_ex = socket.socket.connect, socket.socket.connect_ex
+    getaddrinfo = socket.getaddrinfo
+
+    def guarded_connect(self: socket.socket, address: Any) -> None:
+        guard.connecting(self, address)
+        connect(self, address)
+
+    def guarded_connect_ex(self: socket.socket, address: Any) -> int:
+        guard.connecting(self, address)
+        return connect_ex(self, address)
+
+    def guarded_getaddrinfo(host: Any, *args: Any, **options: Any) -> Any:
+        guard.check(host)
+        return getaddrinfo(host, *args, **options)
+
+    patch.setattr(socket.socket, "connect", guarded_connect)
+    patch.setattr(socket.socket, "connect_ex", guarded_connect_ex)
+    patch.setattr(socket, "getaddrinfo", guarded_getaddrinfo)
+    yield guard
+    patch.undo()
+
+
+@pytest.fixture(autouse=True)
+def only_loopback(_guard: _Guard) -> Iterator[_Guard]:
+    """Fails a test that tries to reach another machine, even if it survives the refusal."""
+    _guard.refused.clear()
+    yield _guard
+    if _guard.refused:
+        pytest.fail(f"the test tried to reach {', '.join(_guard.refused)}")
+
+
+class Canaries:
+    """Secrets by where they were planted; `nowhere_in` says where they must not be."""
+
+    def __init__(self, planted: dict[str, str]) -> None:
+        self.planted = planted
+
+    def __getitem__(self, name: str) -> str:
+        return self.planted[name]
+
+    def nowhere_in(self, what: str, *texts: object) -> None:
+        for name, secret in self.planted.items():
+            for text in texts:
+                # Half of it would be a leak, too.
+                assert secret[:16] not in str(text), f"the {name} is in the {what}"
+
+
+@pytest.fixture
+def canaries(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Canaries:
+    """Credentials of every kind in the environment, each recognisable."""
+    planted = {
+        "session attribute": "canary-attribute-5d1f0c",
+        "AWS_ACCESS_KEY_ID": "AKIACANARY77E2B0Q4ZZ",
+        "AWS_SECRET_ACCESS_KEY": "canary-secret-key-91ab33",
+        "AWS_SESSION_TOKEN": "canary-session-token-07c2d8",
+        "OPENAI_API_KEY": "sk-canary-openai-3f60aa12",
+    }
+    for name, secret in planted.items():
+        if name.isupper():
+            monkeypatch.setenv(name, secret)
+    for name in ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_BEARER_TOKEN_BEDROCK"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "no-config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "no-credentials"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_REGION", "eu-central-1")
+    return Canaries(planted)
