@@ -18,7 +18,13 @@ __all__ = [
     "match_results",
     "prepare",
     "prepare_search",
+    "result_text",
 ]
+
+_STATES = {
+    "confirmationState": ("CONFIRM", "DENY"),
+    "responseState": ("FAILURE", "REPROMPT"),
+}
 
 
 class Slot:
@@ -155,19 +161,51 @@ def match_results(
                 f"no result was given for {item.call.operation.xml_name!r}; every call of the "
                 "hand-over needs one, with its actionGroup and function, or apiPath and httpMethod"
             )
-        found.append(left.pop(index))
+        result = left.pop(index)
+        _check_confirmation(item, result)
+        found.append(result)
     if left:
         raise ValidationError(f"{len(left)} results fit no call of the hand-over: {_told(left[0])}")
     return found
 
 
+def result_text(result: Mapping[str, Any]) -> str:
+    """The text of a caller's result; empty when it has no body."""
+    for content in (result.get("responseBody") or {}).values():
+        return str(content["body"])
+    return ""
+
+
 def _result_member(result: Mapping[str, Any]) -> dict[str, Any]:
-    member = result.get("functionResult") or result.get("apiResult")
-    if not isinstance(member, dict) or not isinstance(member.get("actionGroup"), str):
+    found = isinstance(result, Mapping) and (
+        result.get("functionResult") or result.get("apiResult")
+    )
+    if not isinstance(found, dict) or not isinstance(found.get("actionGroup"), str):
         raise ValidationError(
             "a result must be {'functionResult': {...}} or {'apiResult': {...}} with 'actionGroup'"
         )
-    return member
+    for member, allowed in _STATES.items():
+        if found.get(member) not in (None, *allowed):
+            raise ValidationError(
+                f"{member} of a result must be {' or '.join(allowed)}, not {found[member]!r:.80}"
+            )
+    body = found.get("responseBody") or {}
+    contents = body.values() if isinstance(body, Mapping) else [None]
+    if not all(isinstance(one, Mapping) and isinstance(one.get("body"), str) for one in contents):
+        raise ValidationError(
+            "responseBody of a result must be {'TEXT': {'body': '...'}} for a function, or have "
+            "a content type such as 'application/json' for an API operation"
+        )
+    return found
+
+
+def _check_confirmation(waiting: WaitingCall, result: Mapping[str, Any]) -> None:
+    # What the user was to confirm is never carried out because something else was said.
+    if waiting.kind == "USER_CONFIRMATION" and not result.get("confirmationState"):
+        raise ValidationError(
+            f"the call of {waiting.call.operation.xml_name!r} asks for confirmation: its result "
+            "needs 'confirmationState': 'CONFIRM' or 'DENY'"
+        )
 
 
 def _fits(call: Call, result: Mapping[str, Any]) -> bool:

@@ -6,6 +6,7 @@ A turn *yields* effects and is *sent* their outcomes, which are the journal's re
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -149,37 +150,40 @@ class ReturnControl:
     invocation_id: str
     invocation_inputs: list[dict[str, Any]]
 
-    def answer(self, results: Mapping[str, Any] | str) -> dict[str, Any]:
+    def answer(self, results: Mapping[str, Any] | str | bool) -> dict[str, Any]:
         """Makes the results that `Agent.invoke(results=...)` and boto3's `sessionState` take.
 
         Args:
-            results: What each call gave, by function name or API path: a text, JSON data, or
-                `True`/`False` to confirm or deny a call that asks for confirmation. A single text
-                answers a single call.
+            results: What each call gave, by function name or API path: a text or JSON data, and
+                for a call that asks for confirmation `False` to deny it or `True` to confirm it
+                (one that the caller carries out itself is confirmed by its result). Several calls
+                of one name take a list of as many results, in the calls' order. A single text or
+                bool answers a single call.
 
         Raises:
             ValidationError: A call has no result, or a result has no call.
         """
-        inputs = [_member(item) for item in self.invocation_inputs]
-        if isinstance(results, str):
-            if len(inputs) != 1:
+        calls = [_member(item) for item in self.invocation_inputs]
+        names = [_name(call) for _, call in calls]
+        if isinstance(results, (str, bool)):
+            if len(calls) != 1:
                 raise ValidationError(
-                    f"{len(inputs)} calls wait for results: give a mapping from their names "
-                    f"({', '.join(repr(_name(call)) for _, call in inputs)})"
+                    f"{len(calls)} calls wait for results: give a mapping from their names "
+                    f"({', '.join(map(repr, names))})"
                 )
-            results = {_name(inputs[0][1]): results}
-        unknown = set(results) - {_name(call) for _, call in inputs}
-        missing = {_name(call) for _, call in inputs} - set(results)
+            results = {names[0]: results}
+        unknown, missing = set(results) - set(names), set(names) - set(results)
         if unknown or missing:
-            waiting = ", ".join(repr(_name(call)) for _, call in inputs)
             raise ValidationError(
-                f"the results do not fit the calls that wait ({waiting}); "
+                f"the results do not fit the calls that wait ({', '.join(map(repr, names))}); "
                 f"unknown: {sorted(unknown)}, missing: {sorted(missing)}"
             )
+        values = {name: iter(_values(name, names.count(name), results[name])) for name in results}
         return {
             "invocationId": self.invocation_id,
             "returnControlInvocationResults": [
-                _result(kind, call, results[_name(call)]) for kind, call in inputs
+                _result(kind, call, next(values[name]))
+                for name, (kind, call) in zip(names, calls, strict=True)
             ],
         }
 
@@ -209,19 +213,29 @@ def _name(call: Mapping[str, Any]) -> str:
     return str(call.get("function") or call["apiPath"])
 
 
-def _result(kind: str, call: Mapping[str, Any], value: Any) -> dict[str, Any]:
-    import json
+def _values(name: str, count: int, value: Any) -> list[Any]:
+    if count == 1:
+        return [value]
+    if not isinstance(value, list) or len(value) != count:
+        raise ValidationError(
+            f"{count} calls of {name!r} wait for results: give a list of {count}, in their order"
+        )
+    return value
 
+
+def _result(kind: str, call: Mapping[str, Any], value: Any) -> dict[str, Any]:
     made: dict[str, Any] = {"actionGroup": call["actionGroup"]}
-    if isinstance(value, bool):
-        made["confirmationState"] = "CONFIRM" if value else "DENY"
-        text = ""
-    else:
+    api = kind == "apiInvocationInput"
+    for name in ("apiPath", "httpMethod") if api else ("function",):
+        made[name] = call[name]
+    waits = call.get("actionInvocationType", "RESULT")
+    if waits == "USER_CONFIRMATION" and not isinstance(value, bool):
+        raise ValidationError(
+            f"the call of {_name(call)!r} only asks for confirmation: answer it with True or False"
+        )
+    if waits != "RESULT":
+        made["confirmationState"] = "DENY" if value is False else "CONFIRM"
+    if waits == "RESULT" or (waits != "USER_CONFIRMATION" and value is not False):
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    if kind == "functionInvocationInput":
-        made["function"] = call["function"]
-        made["responseBody"] = {"TEXT": {"body": text}}
-        return {"functionResult": made}
-    made["apiPath"], made["httpMethod"] = call["apiPath"], call["httpMethod"]
-    made["responseBody"] = {"application/json": {"body": text}}
-    return {"apiResult": made}
+        made["responseBody"] = {"application/json" if api else "TEXT": {"body": text}}
+    return {"apiResult" if api else "functionResult": made}

@@ -89,8 +89,8 @@ def failed(operation: Operation, error: BaseException, place: str = "") -> Depen
     )
 
 
-def bounded(result: ActionResult, context: CallContext) -> ActionResult:
-    """`result`, or what the model is told instead when it is larger than `context.max_bytes`.
+def bounded(result: ActionResult, max_bytes: int) -> ActionResult:
+    """`result`, or what the model is told instead when it is larger than `max_bytes`.
 
     A larger result is not cut: half of a JSON text, or of a list, reads like the whole.
     """
@@ -101,10 +101,10 @@ def bounded(result: ActionResult, context: CallContext) -> ActionResult:
         encoded = text.encode("utf-8", "replace")  # a lone surrogate cannot be sent anywhere
         size = len(encoded)
         result.text = encoded.decode()
-    if size <= context.max_bytes:
+    if size <= max_bytes:
         return result
     result.text = (
-        f"The result has {size} bytes and is not shown: at most {context.max_bytes} bytes can be. "
+        f"The result has {size} bytes and is not shown: at most {max_bytes} bytes can be. "
         "Ask for less, for example with a narrower filter, a smaller page or a single item."
     )
     if result.state != "FAILURE":
@@ -128,7 +128,7 @@ class Guarded:
             DependencyFailed: The executor raised.
         """
         try:
-            return bounded(self.executor.call(call, context), context)
+            return bounded(self.executor.call(call, context), context.max_bytes)
         except OrchestratorError:
             raise
         except Exception as error:
@@ -148,7 +148,7 @@ class _GuardedAsync(Guarded):
         """
         executor: Any = self.executor
         try:
-            return bounded(await executor.acall(call, context), context)
+            return bounded(await executor.acall(call, context), context.max_bytes)
         except OrchestratorError:
             raise
         except Exception as error:
