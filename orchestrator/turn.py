@@ -13,6 +13,8 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
+from orchestrator.actions.base import ActionResult
+from orchestrator.actions.results import bounded
 from orchestrator.calls import (
     Slot,
     identity,
@@ -20,6 +22,7 @@ from orchestrator.calls import (
     match_results,
     prepare,
     prepare_search,
+    result_text,
 )
 from orchestrator.citations import cite, source_ids
 from orchestrator.effects import (
@@ -42,11 +45,10 @@ from orchestrator.errors import (
     OrchestratorError,
     error_class,
 )
-from orchestrator.limits import Limits
 from orchestrator.message import Message
 from orchestrator.reading import REFUSAL, Act, Finish, Reprompt, decide
 from orchestrator.sessions.journal import Record
-from orchestrator.stages import POST_PROCESSING, PRE_PROCESSING, Plan
+from orchestrator.stages import POST_PROCESSING, PRE_PROCESSING, Plan, StagePlan
 
 __all__ = ["Start", "Turn"]
 
@@ -79,11 +81,15 @@ class Turn:
     """
 
     __slots__ = (
-        "_budget",
+        "_actions",
+        "_calls",
         "_dialect",
         "_done",
         "_excluded",
         "_last",
+        "_limits",
+        "_post",
+        "_tokens",
         "plan",
         "reprompts",
         "responses",
@@ -99,46 +105,56 @@ class Turn:
         self.responses: list[dict[str, str]] = []
         self.reprompts: list[tuple[int, str]] = []
         self.sources: dict[str, dict[str, Any]] = {}
-        self._budget = _Budget(plan.limits)
+        self._limits = plan.limits
+        self._post = plan.stage(POST_PROCESSING)
         self._dialect = plan.orchestration.dialect
+        self._calls = self._tokens = self._actions = 0
         self._last: Record = {}
-        self._done: set[tuple[str, str]] = set()
+        self._done: set[tuple[str, str]] | None = set() if self._dialect.no_repeat else None
         self._excluded: frozenset[str] = frozenset()
 
     def run(self) -> Generator[Effect, Any, Result]:
         """The whole turn, from its beginning to its result."""
         try:
-            refusal = yield from self._pre_process()
-            if refusal is not None:
-                return refusal
+            pre = self.plan.stage(PRE_PROCESSING)
+            if pre is not None:
+                refusal = yield from self._pre_process(pre)
+                if refusal is not None:
+                    return refusal
             result = yield from self._react()
-            if isinstance(result, Answer) and result.stop_reason == "end_turn":
-                result = yield from self._post_process(result)
+            if self._post is not None and isinstance(result, Answer):
+                yield from self._post_process(self._post, result)
             return result
         except OrchestratorError as error:
             return Failure(error, getattr(error, "limit", "") or getattr(error, "code", ""))
 
-    def _pre_process(self) -> Generator[Effect, Any, Refusal | None]:
-        stage = self.plan.stage(PRE_PROCESSING)
-        if stage is None:
-            return None
-        outcome = yield from self._ask(CallModel(stage, 0, {}, [], 0))
+    def _pre_process(self, stage: StagePlan) -> Generator[Effect, Any, Refusal | None]:
+        self._spend_model_call()
+        outcome = yield CallModel(stage, 0, {}, [], 0)
+        self._add_tokens(outcome)
         verdict = outcome["response"].get("preProcessingParsedResponse") or {}
         return None if verdict.get("isValidInput") else Refusal(REFUSAL)
 
     def _react(self) -> Generator[Effect, Any, Result]:
         stage = self.plan.orchestration
-        live = self.plan.stage(POST_PROCESSING) is None
+        live = self._post is None
         misread = 0
-        for number in range(self.plan.limits.iterations):
+        for number in range(self._limits.iterations):
             upto = len(self.scratchpad)
-            outcome = yield from self._ask(
-                CallModel(stage, number, {}, self.scratchpad, upto, live, self._excluded)
+            self._spend_model_call()
+            outcome = yield CallModel(
+                stage, number, {}, self.scratchpad, upto, live, self._excluded
             )
+            self._add_tokens(outcome)
             self._last = outcome
             match decide(outcome):
+                case Act() as act:
+                    misread = 0
+                    ended = yield from self._act(act, number)
+                    if ended is not None:
+                        return ended
                 case Finish(result=result, parts=parts):
-                    if isinstance(result, Answer):
+                    if parts and isinstance(result, Answer):
                         result.citations = cite(parts, self.sources)
                     return result
                 case Reprompt() as problem:
@@ -146,26 +162,21 @@ class Turn:
                     self.reprompts.append((number, problem.text))
                     self._check_misread(misread, problem)
                     self._add_step([problem.as_result()])
-                case Act() as act:
-                    misread = 0
-                    ended = yield from self._act(act, number)
-                    if ended is not None:
-                        return ended
                 case never:
                     assert_never(never)
-        raise _limit("iterations", self.plan.limits.iterations, "steps of the ReAct loop")
+        raise _limit("iterations", self._limits.iterations, "steps of the ReAct loop")
 
-    def _post_process(self, answer: Answer) -> Generator[Effect, Any, Result]:
-        stage = self.plan.stage(POST_PROCESSING)
-        if stage is None:
-            return answer
-        # `$latest_response$` is the answer without its tags: the template brings its own.
+    def _post_process(self, stage: StagePlan, answer: Answer) -> Generator[Effect, Any, None]:
+        if answer.stop_reason != "end_turn":
+            return
         told = stage.dialect.partial("responses", responses=self.responses)
+        # `$latest_response$` is the answer without its tags: the template brings its own.
         values = {"latest_response": answer.text, "responses": told, "bot_response": told}
-        outcome = yield from self._ask(CallModel(stage, 0, values, [], 0))
+        self._spend_model_call()
+        outcome = yield CallModel(stage, 0, values, [], 0)
+        self._add_tokens(outcome)
         parsed = outcome["response"].get("postProcessingParsedResponse") or {}
         answer.text = parsed.get("responseText") or answer.text
-        return answer
 
     def _act(self, act: Act, number: int) -> Generator[Effect, Any, Result | None]:
         slots = self._slots(act, number)
@@ -192,17 +203,17 @@ class Turn:
         for index, item in enumerate(act.searches):
             known = self.plan.knowledge_bases
             slots.append(prepare_search(known, item, f"search-{number}-{index}"))
-        if self._dialect.no_repeat:
-            self._refuse_repetitions(slots)
+        if self._done:
+            self._refuse_repetitions(slots, self._done)
         for slot in slots:
             if slot.error:
                 self.reprompts.append((number, slot.text or ""))
         return slots
 
-    def _refuse_repetitions(self, slots: list[Slot]) -> None:
+    def _refuse_repetitions(self, slots: list[Slot], done: set[tuple[str, str]]) -> None:
         # Small models repeat a call instead of answering; its result is already in the prompt.
         for slot in slots:
-            if slot.call is not None and identity(slot.call) in self._done:
+            if slot.call is not None and identity(slot.call) in done:
                 self._excluded |= {slot.call.operation.xml_name}
                 slot.call = None
                 slot.reject("This call was already made; its result is above. Answer with it.")
@@ -218,7 +229,7 @@ class Turn:
         return ""
 
     def _dispatch(self, slots: list[Slot], number: int) -> Generator[Effect, Any, None]:
-        self._budget.spend_actions(len(slots))
+        self._spend_actions(len(slots))
         outcomes = yield Dispatch([slot.call for slot in slots if slot.call is not None], number)
         for slot, outcome in zip(slots, outcomes, strict=True):
             state = outcome.get("state")
@@ -227,7 +238,7 @@ class Turn:
             slot.text = outcome["text"]
             slot.error = state == "REPROMPT"
             self._add_response(slot)
-            if self._dialect.no_repeat and slot.call is not None:
+            if self._done is not None and slot.call is not None:
                 self._done.add(identity(slot.call))
 
     def _others(
@@ -238,7 +249,7 @@ class Turn:
         return (yield from self._hand_over(waiting, number)) if waiting else None
 
     def _search(self, slots: list[Slot], number: int) -> Generator[Effect, Any, None]:
-        self._budget.spend_actions(len(slots))
+        self._spend_actions(len(slots))
         for slot in slots:
             base, query = slot.search or ("", "")
             outcome = yield Retrieve(base, query, number, slot.id)
@@ -277,27 +288,39 @@ class Turn:
             raise DependencyFailed(
                 f"the caller reported that {slot.name!r} failed", resource=slot.name
             )
-        body = result.get("responseBody")
-        if not body and slot.waits == "USER_CONFIRMATION":
+        if slot.waits == "USER_CONFIRMATION":
             return  # confirmed: it is carried out here
-        slot.text = str(next(iter(body.values())).get("body", "")) if body else ""
-        slot.error = result.get("responseState") == "REPROMPT"
+        given = ActionResult(result_text(result), result.get("responseState") or "")
+        taken = bounded(given, self.plan.limits.result_bytes)
+        slot.text, slot.error = taken.text, taken.state == "REPROMPT"
         self._add_response(slot)
 
-    def _ask(self, effect: CallModel) -> Generator[Effect, Any, Record]:
-        self._budget.spend_model_call()
-        outcome: Record = yield effect
-        self._budget.add_tokens(outcome["usage"])
-        return outcome
+    def _spend_model_call(self) -> None:
+        # Every budget is checked before the spending.
+        limits = self._limits
+        if self._calls >= limits.model_calls:
+            raise _limit("model_calls", limits.model_calls, "model calls")
+        if self._tokens >= limits.tokens:
+            raise _limit("tokens", limits.tokens, "tokens")
+        self._calls += 1
+
+    def _add_tokens(self, outcome: Record) -> None:
+        self._tokens += outcome["usage"][0] + outcome["usage"][1]
+
+    def _spend_actions(self, count: int) -> None:
+        if self._actions + count > self._limits.actions:
+            raise _limit("actions", self._limits.actions, "action calls")
+        self._actions += count
 
     def _add_response(self, slot: Slot) -> None:
-        self.responses.append({"name": slot.name, "text": slot.text or ""})
+        if self._post is not None:
+            self.responses.append({"name": slot.name, "text": slot.text or ""})
 
     def _add_step(self, results: list[dict[str, Any]]) -> None:
         self.scratchpad += self._dialect.step_messages(self._last["content"], results)
 
     def _check_misread(self, misread: int, problem: Reprompt) -> None:
-        if misread > self.plan.limits.reprompts:
+        if misread > self._limits.reprompts:
             raise ModelOutputError(
                 f"the model's reply could not be understood {misread} times in a row "
                 f"({problem.code}); see the trace, or run `orchestrator parse` on the reply",
@@ -323,30 +346,6 @@ class Turn:
             case _:
                 return []
         return [question, *self.scratchpad, last]
-
-
-class _Budget:
-    # Counts what was spent; every check comes before the spending.
-    __slots__ = ("actions", "calls", "limits", "tokens")
-
-    def __init__(self, limits: Limits) -> None:
-        self.limits = limits
-        self.calls = self.actions = self.tokens = 0
-
-    def spend_model_call(self) -> None:
-        if self.calls >= self.limits.model_calls:
-            raise _limit("model_calls", self.limits.model_calls, "model calls")
-        if self.tokens >= self.limits.tokens:
-            raise _limit("tokens", self.limits.tokens, "tokens")
-        self.calls += 1
-
-    def spend_actions(self, count: int) -> None:
-        if self.actions + count > self.limits.actions:
-            raise _limit("actions", self.limits.actions, "action calls")
-        self.actions += count
-
-    def add_tokens(self, usage: list[int]) -> None:
-        self.tokens += usage[0] + usage[1]
 
 
 def _limit(name: str, value: object, what: str) -> LimitExceeded:
