@@ -341,7 +341,8 @@ class Agent:
         given.check(self.plan.limits)
         session = self.sessions.acquire(self._label(given.session_id), self.plan.idle_ttl)
         try:
-            restore_history(self.plan, session)
+            if session.unread:
+                restore_history(self.plan, session)
             finished = open_turn(self.plan, self.sessions, session, given)
             if finished is None:
                 return Run(self.plan, self.sessions, session, given.session_id)
@@ -432,11 +433,12 @@ def _as_override(
 
 class _Events:
     # From the driver's progress to the events of a stream.
-    __slots__ = ("_parts", "_run", "_told")
+    __slots__ = ("_begun", "_parts", "_run", "_told")
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._told = False
+        self._begun = False
         self._parts = _trace_parts(run)
 
     def of(self, item: str | Progress) -> Iterator[Event]:
@@ -444,6 +446,8 @@ class _Events:
             self._told = True
             yield TextDelta(item)
             return
+        if not self._begun:
+            yield from self._beginning()
         if item.outcome is None:
             parts = self._parts.before(item.effect, self._run.now())
         else:
@@ -452,9 +456,23 @@ class _Events:
             yield TracePart(part)
 
     def rest(self, end: Callable[[], Reply]) -> Iterator[Event]:
-        for part in self._parts.ending(self._run.log.end):
+        run = self._run
+        if not self._begun:
+            yield from self._beginning()
+        if isinstance(run.result, ReturnControl):
+            # No driver carries a hand-over out, so none reports it.
+            for part in self._parts.before(run.replay.steps[-1][0], run.now()):
+                yield TracePart(part)
+        for part in self._parts.ending(run.log.end):
             yield TracePart(part)
         yield from _last_events(end(), told=self._told)
+
+    def _beginning(self) -> Iterator[Event]:
+        # The caller's answer that this invocation brought; the steps before it were told.
+        self._begun = True
+        if since := self._run.resumed_at:
+            for part in self._parts.whole(None, since):
+                yield TracePart(part)
 
 
 def _last_events(reply: Reply, *, told: bool) -> Iterator[Event]:
@@ -467,7 +485,9 @@ def _last_events(reply: Reply, *, told: bool) -> Iterator[Event]:
 
 def _reply(run: Run) -> Reply:
     reply = Reply("", "failure", run.session_id, usage=run.usage)
-    reply.notes = [note for record in run.log.records for note in record.get("notes", ())]
+    for record in run.log.records:
+        if "notes" in record:
+            reply.notes += record["notes"]
     reply._make_trace = partial(_whole_trace, run)
     match run.result:
         case Answer(text=text, stop_reason=reason, citations=citations):
