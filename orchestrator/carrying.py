@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from orchestrator.actions.base import ActionResult, Call
 from orchestrator.effects import Retrieve
 from orchestrator.errors import DependencyFailed, OrchestratorError
+from orchestrator.message import clean
 from orchestrator.sessions import Record
 
 __all__ = ["action_record", "failed_action", "in_thread", "retrieved_record", "timed_out"]
@@ -43,7 +44,7 @@ def action_record(call: Call, result: ActionResult, began: int, ended: int) -> R
         "kind": "action",
         "id": call.id,
         "text": result.text,
-        "times": [began, ended],
+        "times": (began, ended),
     }
     if result.state:
         record["state"] = result.state
@@ -80,7 +81,27 @@ def timed_out(call: Call, seconds: float | None) -> DependencyFailed:
 
 
 def retrieved_record(
-    effect: Retrieve, references: list[dict[str, Any]], times: list[int]
+    effect: Retrieve, references: list[dict[str, Any]], times: tuple[int, int]
 ) -> Record:
-    """The journal record of a retrieval."""
-    return {"kind": "retrieved", "id": effect.call_id, "references": references, "times": times}
+    """The journal record of a retrieval.
+
+    Raises:
+        DependencyFailed: What was retrieved are no references with texts.
+    """
+    try:
+        kept = [_reference(reference) for reference in references]
+    except (AttributeError, KeyError, TypeError):
+        raise DependencyFailed(
+            f"the knowledge base {effect.knowledge_base_id!r} returned something else than "
+            "references: each must be {'content': {'text': '...'}}, with 'location' and 'metadata' "
+            "if it has them",
+            resource=effect.knowledge_base_id,
+        ) from None
+    return {"kind": "retrieved", "id": effect.call_id, "references": kept, "times": times}
+
+
+def _reference(reference: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(reference["content"]["text"], str):
+        raise TypeError
+    # Bedrock's shape has no empty members.
+    return {name: clean(value) for name, value in reference.items() if value}

@@ -27,6 +27,7 @@ from orchestrator.carrying import (
 )
 from orchestrator.effects import CallModel, Dispatch, Effect, Live, Retrieve
 from orchestrator.errors import DependencyFailed, OrchestratorError
+from orchestrator.message import clean
 from orchestrator.models.base import ModelReply
 from orchestrator.parsers.base import ANSWER
 from orchestrator.run import Run
@@ -128,13 +129,17 @@ async def _acarry_out(run: Run, effect: Live) -> Record | list[Record]:
 
 
 def _call_model(run: Run, effect: CallModel) -> Record:
-    call = _ModelCall(run, effect)
-    return call.record(effect.stage.model.complete(call.request))
+    stage, began = effect.stage, run.now()
+    reply = stage.model.complete(run.request(effect))
+    reply.content = clean(reply.content)
+    return run.model_record(effect, reply, stage.new_parser().finish(reply.content), began)
 
 
 async def _acall_model(run: Run, effect: CallModel) -> Record:
-    call = _ModelCall(run, effect)
-    return call.record(await effect.stage.model.acomplete(call.request))
+    stage, began = effect.stage, run.now()
+    reply = await stage.model.acomplete(run.request(effect))
+    reply.content = clean(reply.content)
+    return run.model_record(effect, reply, stage.new_parser().finish(reply.content), began)
 
 
 def _stream_model(run: Run, effect: CallModel) -> Generator[str, None, Record]:
@@ -157,7 +162,7 @@ async def _astream_model(run: Run, effect: CallModel) -> AsyncGenerator[str | Re
 
 
 class _ModelCall:
-    # One model call: its request, its parser, and the reply when it is whole.
+    # One streamed model call: its request, its parser, and the reply when it is whole.
     __slots__ = ("_began", "_effect", "_parser", "_run", "reply", "request")
 
     def __init__(self, run: Run, effect: CallModel) -> None:
@@ -173,7 +178,7 @@ class _ModelCall:
         if not isinstance(item, str):
             self.reply = item
             return []
-        pieces = self._parser.feed(item)
+        pieces = self._parser.feed(clean(item))
         if not self._effect.live:
             return []
         return [text for kind, text in pieces if kind == ANSWER]
@@ -186,6 +191,7 @@ class _ModelCall:
                 f"the stream of model {model_id!r} ended before its reply was whole; try again",
                 resource=model_id,
             )
+        reply.content = clean(reply.content)
         parsed = self._parser.finish(reply.content)
         return self._run.model_record(self._effect, reply, parsed, self._began)
 
@@ -193,7 +199,7 @@ class _ModelCall:
 def _retrieve(run: Run, effect: Retrieve) -> Record:
     began = run.now()
     references = run.plan.knowledge_bases[effect.knowledge_base_id].retrieve(effect.query)
-    return retrieved_record(effect, references, [began, run.now()])
+    return retrieved_record(effect, references, (began, run.now()))
 
 
 def _dispatch(run: Run, effect: Dispatch) -> list[Record]:

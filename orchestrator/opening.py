@@ -17,6 +17,7 @@ from orchestrator.calls import match_results
 from orchestrator.effects import AwaitResults
 from orchestrator.errors import SessionConflict, ValidationError
 from orchestrator.limits import Limits
+from orchestrator.message import clean
 from orchestrator.replay import Replay
 from orchestrator.sessions import Record, Session, Sessions, TurnLog
 from orchestrator.stages import Plan
@@ -67,8 +68,9 @@ class Input:
                 f"the question has {len(self.question):,} characters; the limit is "
                 f"{limits.input_chars:,} (`Limits(input_chars=...)`)"
             )
-        _check_attributes("session_attributes", self.session_attributes)
-        _check_attributes("prompt_session_attributes", self.prompt_session_attributes)
+        for name in ("session_attributes", "prompt_session_attributes"):
+            if attributes := getattr(self, name):
+                _check_attributes(name, attributes)
         for message in self.conversation_history:
             _check_message(message)
 
@@ -120,14 +122,14 @@ def _turn_record(plan: Plan, sessions: Sessions, session: Session, given: Input)
         "kind": "turn",
         "id": _request_id(),
         "at": sessions.clock(),
-        "question": _clean(given.question),
-        "attributes": {**session.attributes, **given.session_attributes},
-        "prompt_attributes": dict(given.prompt_session_attributes),
+        "question": clean(given.question),
+        "attributes": {**session.attributes, **clean(dict(given.session_attributes))},
+        "prompt_attributes": clean(dict(given.prompt_session_attributes)),
         "plan": plan.digest,
         **sessions.lease(plan.limits.seconds),
     }
     if given.conversation_history and not session.history:
-        record["history"] = [dict(message) for message in given.conversation_history]
+        record["history"] = [clean(dict(message)) for message in given.conversation_history]
     return record
 
 
@@ -150,6 +152,7 @@ def _given_up(sessions: Sessions) -> Record:
 
 def _take_results(plan: Plan, sessions: Sessions, session: Session, given: Input) -> TurnLog | None:
     id, results = _control_results(given.results or {})
+    results = clean(results)
     digest = hashlib.sha256(json.dumps(results, sort_keys=True).encode()).hexdigest()
     if id in session.answered:
         return _answered_before(plan, sessions, session, (id, digest))
@@ -171,7 +174,7 @@ def _take_results(plan: Plan, sessions: Sessions, session: Session, given: Input
         **sessions.lease(plan.limits.seconds),
     }
     if given.session_attributes:
-        record["attributes"] = {**session.attributes, **given.session_attributes}
+        record["attributes"] = {**session.attributes, **clean(dict(given.session_attributes))}
     sessions.write(session, [record])
     return None
 
@@ -232,10 +235,3 @@ def _check_message(message: Mapping[str, Any]) -> None:
         isinstance(block, Mapping) and isinstance(block.get("text"), str) for block in content
     ):
         raise ValidationError("conversation_history holds text blocks only: {'text': '...'}")
-
-
-def _clean(text: str) -> str:
-    # Lone surrogates can't be encoded for any model or store.
-    if text.isascii():
-        return text
-    return text.encode("utf-8", "replace").decode("utf-8")

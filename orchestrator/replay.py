@@ -157,5 +157,5 @@ def _unknown(id: str, name: str, key: str) -> Record:
         "stopped while it ran. It was not run again; look at the system that it acts on",
         "state": "FAILURE",
         "error": "ActionOutcomeUnknown",
-        "times": [0, 0],
+        "times": (0, 0),
     }

@@ -155,8 +155,8 @@ class Run:
             "stage": effect.stage.stage,
             "content": reply.content,
             "stop": reply.stop_reason,
-            "usage": list(reply.usage[:4]),
-            "times": [began, self.now()],
+            "usage": reply.usage[:4],
+            "times": (began, self.now()),
             "response": parsed.response,
         }
         if parsed.code:

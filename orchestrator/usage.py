@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import add
 from typing import NamedTuple
 
 
@@ -29,10 +30,4 @@ class Usage(NamedTuple):
 
     def plus(self, other: Usage) -> Usage:
         """The sum of both, member by member."""
-        return Usage(
-            self[0] + other[0],
-            self[1] + other[1],
-            self[2] + other[2],
-            self[3] + other[3],
-            self[4] + other[4],
-        )
+        return Usage._make(map(add, self, other))
