@@ -107,3 +107,25 @@ class Message(dict[str, Any]):
 def text_of(content: Sequence[Block]) -> str:
     """The text blocks of `content`, joined."""
     return "".join(block["text"] for block in content if "text" in block)
+
+
+def clean(value: Any) -> Any:
+    """A text, or JSON value, without halves of surrogate pairs: nothing can encode them.
+
+    Two halves that belong together become their character, a lone one becomes U+FFFD.
+    """
+    if isinstance(value, str):
+        return value if value.isascii() else _clean_text(value)
+    if isinstance(value, dict):
+        return {clean(key): clean(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [clean(item) for item in value]
+    return value
+
+
+def _clean_text(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

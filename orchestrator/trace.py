@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from orchestrator.actions.base import Call
-from orchestrator.calls import match_results
+from orchestrator.calls import match_results, result_text
 from orchestrator.effects import (
     Answer,
     AwaitResults,
@@ -24,6 +24,7 @@ from orchestrator.effects import (
     Result,
     Retrieve,
 )
+from orchestrator.errors import ModelOutputError
 from orchestrator.message import text_of, to_json
 from orchestrator.reading import Finish, decide
 from orchestrator.replay import Replay
@@ -210,7 +211,7 @@ class TraceParts:
         rationale = record["response"]["orchestrationParsedResponse"].get("rationale")
         if rationale:
             yield self._step(ended, "rationale", {"text": rationale})
-        finished = record["stop"] != "model_context_window_exceeded" and _final(record)
+        finished = _final(record)
         if isinstance(finished, Answer):
             told = {"text": finished.text, "metadata": self._operation_metadata(ended)}
             yield self._observation(ended, "FINISH", {"finalResponse": told})
@@ -306,17 +307,15 @@ def _began(outcome: Any, end: Record | None, started: int) -> int:
 
 
 def _final(record: Record) -> Result | None:
-    decision = decide(record)
+    try:
+        decision = decide(record)
+    except ModelOutputError:  # the reply was cut off: the turn's failure tells it
+        return None
     return decision.result if isinstance(decision, Finish) else None
 
 
 def _body(result: Record) -> str:
-    if result.get("confirmationState") == "DENY":
-        return "DENY"
-    bodies: dict[str, dict[str, Any]] = result.get("responseBody") or {}
-    for body in bodies.values():
-        return str(body.get("body", ""))
-    return ""
+    return "DENY" if result.get("confirmationState") == "DENY" else result_text(result)
 
 
 def _raw(protocol: str, record: Record) -> str:

@@ -58,7 +58,6 @@ class FakeKnowledgeBase:
                     "type": "CUSTOM",
                     "customDocumentLocation": {"id": f"passage:{index}"},
                 },
-                "metadata": {},
             }
             for index, text in enumerate(self._passages)
         ]
