@@ -29,9 +29,52 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-__all__ = ["Record", "SessionInfo", "SessionStore"]
+__all__ = ["Record", "SessionInfo", "SessionStore", "complaint"]
 
 Record = dict[str, Any]
+
+_LEASE: dict[str, type] = {"owner": str, "until": int}
+_MEMBERS: dict[str, dict[str, type]] = {
+    "turn": {
+        "id": str,
+        "at": int,
+        "question": str,
+        "attributes": dict,
+        "prompt_attributes": dict,
+        **_LEASE,
+    },
+    "model": {
+        "stage": str,
+        "content": list,
+        "stop": str,
+        "usage": list,
+        "times": list,
+        "response": dict,
+    },
+    "intent": {"calls": list},
+    "action": {"id": str, "text": str, "times": list},
+    "retrieved": {"id": str, "references": list, "times": list},
+    "suspend": {"invocation_id": str, "inputs": list, "at": int},
+    "returned": {"invocation_id": str, "results": list, "digest": str, "at": int, **_LEASE},
+    "claim": _LEASE,
+    "end": {"result": str, "text": str, "stop_reason": str, "at": int},
+    "closed": {"reason": str, "at": int},
+}
+
+
+def complaint(record: Any) -> str:
+    """What is wrong with a record that a store gave back; empty when nothing is.
+
+    A file may have been written by a newer version of this program, or by something else.
+    """
+    kind = record.get("kind") if isinstance(record, dict) else None
+    members = _MEMBERS.get(kind) if isinstance(kind, str) else None
+    if members is None:
+        return f"is of an unknown kind ({kind!r:.60})"
+    for name, member_type in members.items():
+        if not isinstance(record.get(name), member_type):
+            return f"is a {kind!r} without a proper {name!r}"
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +96,9 @@ class SessionInfo:
 
 class SessionStore(Protocol):
     """Keeps journals. Safe for many threads; processes may share what a store keeps.
+
+    A store that several objects may open (a file) has an `identity`, equal for all of them, so
+    that one process does not run two turns of a session at once.
 
     Attributes:
         durable: Whether what was appended outlives the process. A turn's records are then

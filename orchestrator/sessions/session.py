@@ -9,15 +9,16 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import Any
+from weakref import WeakValueDictionary
 
-from orchestrator.errors import SessionConflict
+from orchestrator.errors import DependencyFailed, SessionConflict
 from orchestrator.message import Message
-from orchestrator.sessions.journal import Record, SessionStore
+from orchestrator.sessions.journal import Record, SessionStore, complaint
 from orchestrator.sessions.memory import MemoryStore
 
 __all__ = ["Clock", "Session", "Sessions", "TurnLog", "owner_is_alive", "process_owner"]
@@ -34,13 +35,15 @@ class TurnLog:
     Attributes:
         records: The records.
         transcript: Makes the turn's messages for the history, when the turn ran in this process.
+        before: How many messages the history has before the turn; `None` while all of them are.
     """
 
-    __slots__ = ("records", "transcript")
+    __slots__ = ("before", "records", "transcript")
 
     def __init__(self, first: Record) -> None:
         self.records: list[Record] = [first]
         self.transcript: Callable[[], list[Message]] | None = None
+        self.before: int | None = None
 
     @property
     def start(self) -> Record:
@@ -84,7 +87,6 @@ class Session:
         "active",
         "answered",
         "attributes",
-        "busy",
         "count",
         "history",
         "key",
@@ -97,7 +99,6 @@ class Session:
         self.key = key
         self.label = label
         self.count = 0
-        self.busy = False
         self.active = 0
         self._reset()
 
@@ -160,7 +161,7 @@ class Sessions:
         self.clock = clock
         self._cached = cached
         self._sessions: dict[str, Session] = {}
-        self._lock = Lock()
+        self._used = _in_use(self.store)
 
     @classmethod
     def of(cls, value: Any) -> Sessions:
@@ -186,37 +187,56 @@ class Sessions:
 
         Raises:
             SessionConflict: Another invocation of this process has it.
+            DependencyFailed: The store, or the session's journal in it, cannot be read.
         """
-        with self._lock:
+        used = self._used
+        with used.lock:
             session = self._sessions.get(label)
             if session is None:
                 self._evict()
                 session = self._sessions[label] = Session(_key(label), label)
-            if session.busy:
+            if session.key in used.keys:
                 raise SessionConflict(
                     f"session {label.rsplit('/', 1)[-1]!r} is busy with another invocation; "
                     "wait for its end, or use another session id"
                 )
-            session.busy = True
+            used.keys.add(session.key)
         try:
-            for record in self.store.load(session.key, session.count):
-                session.apply(record)
+            self._read(session)
             if session.count:
                 self._expire(session, ttl)
         except BaseException:
+            self._forget(session)
             self.release(session)
             raise
         return session
 
+    def _read(self, session: Session) -> None:
+        for record in self.store.load(session.key, session.count):
+            if wrong := complaint(record):
+                raise DependencyFailed(
+                    f"the journal of session {session.label!r} cannot be read: record "
+                    f"{session.count} {wrong}; delete the session, or use another session id",
+                    resource=session.label,
+                )
+            session.apply(record)
+
+    def _forget(self, session: Session) -> None:
+        # What is kept of it may not be what its journal says; the next turn reads it again.
+        self._sessions.pop(session.label, None)
+
     def release(self, session: Session) -> None:
         """Gives a session back."""
-        session.busy = False
+        self._used.keys.discard(session.key)
 
     def peek(self, label: str) -> Session:
-        """Reads a session from the store, for display; takes nothing."""
+        """Reads a session from the store, for display; takes nothing.
+
+        Raises:
+            DependencyFailed: The store, or the session's journal in it, cannot be read.
+        """
         session = Session(_key(label), label)
-        for record in self.store.load(session.key):
-            session.apply(record)
+        self._read(session)
         return session
 
     def write(self, session: Session, records: Sequence[Record]) -> None:
@@ -225,7 +245,13 @@ class Sessions:
         Raises:
             SessionConflict: Another process wrote to the session; nothing was written.
         """
-        self.store.append(session.key, session.count, records, label=session.label, at=self.clock())
+        try:
+            self.store.append(
+                session.key, session.count, records, label=session.label, at=self.clock()
+            )
+        except SessionConflict:
+            self._forget(session)
+            raise
         for record in records:
             session.apply(record)
 
@@ -260,9 +286,30 @@ class Sessions:
     def _evict(self) -> None:
         if len(self._sessions) < self._cached:
             return
-        idle = [key for key, session in self._sessions.items() if not session.busy]
+        idle = [
+            key for key, session in self._sessions.items() if session.key not in self._used.keys
+        ]
         for key in idle[: max(len(idle) // 10, 1)]:
             del self._sessions[key]
+
+
+class _InUse:
+    """The sessions of one store that are in use in this process, whoever opened the store."""
+
+    __slots__ = ("__weakref__", "keys", "lock")
+
+    def __init__(self) -> None:
+        self.keys: set[str] = set()
+        self.lock = Lock()
+
+
+_IN_USE: WeakValueDictionary[Hashable, _InUse] = WeakValueDictionary()
+_IN_USE_LOCK = Lock()
+
+
+def _in_use(store: SessionStore) -> _InUse:
+    with _IN_USE_LOCK:
+        return _IN_USE.setdefault(getattr(store, "identity", id(store)), _InUse())
 
 
 def _key(label: str) -> str:
@@ -297,13 +344,14 @@ def _started(pid: int) -> str:
 
 def owner_is_alive(owner: str) -> bool | None:
     """Whether the process that an `owner` names still runs; `None` when that can't be told."""
-    host, pid, started = owner.rsplit(":", 2)
-    if host != _host() or os.name != "posix":
+    host, _, process = owner.partition(":")
+    number, _, started = process.partition(":")
+    if host != _host() or os.name != "posix" or not number.isdecimal():
         return None
     try:
-        os.kill(int(pid), 0)
+        os.kill(int(number), 0)
     except ProcessLookupError:
         return False
-    except OSError:
+    except (OSError, OverflowError):
         return None
-    return _started(int(pid)) == started
+    return _started(int(number)) == started
