@@ -77,14 +77,15 @@ class Catalog:
             verb: The HTTP verb, for an API operation.
             path: The API path, when it is known to be one.
         """
-        parts = [part for part in (verb, group, name or path) if part]
-        written = "::".join(parts)
+        part = name or path
+        written = f"{verb}::{group}::{part}" if verb else f"{group}::{part}"
         found = self._exact.get(written)
         if found is not None:
             return found
+        parts = [part for part in (verb, group, part) if part]
         if name and path:
             found = self.find(group, "", verb, path)
-        return found or self._find_loosely(written, "__".join(parts))
+        return found or self._find_loosely("::".join(parts), "__".join(parts))
 
     def _find_loosely(self, *names: str) -> Operation | None:
         for name in names:

@@ -115,6 +115,7 @@ class Template:
     __slots__ = (
         "_dialect",
         "_head",
+        "_kept",
         "_late",
         "_raw_text",
         "_slots",
@@ -149,6 +150,7 @@ class Template:
         self._dialect = dialect
         self._system = system
         self._slots = tuple(slots)
+        self._kept: tuple[list[str], Text] | None = None
         self._raw_text = shape == "text" and dialect.protocol == "text"
         at = next((i for i, slot in enumerate(slots) if slot.anchor == SCRATCHPAD), None)
         if at is None:
@@ -194,14 +196,23 @@ class Template:
         if self._texts and history and HISTORY not in values:
             text = self._dialect.partial(HISTORY, messages=list(history))
             values = {**values, HISTORY: text}
-        system = Text()
-        if self._system is not None:
-            parts = self._system.parts(values)
-            system = Text.of("".join(parts), partial(_spans, [(self._system, parts)]))
+        system = self._system_text(values)
         head = _filled(self._head, values, history)
         tail = _filled(self._tail, values, ())
         late = partial(self._with_scratchpad, values, history) if self._late else None
         return Bound(system, head, tail, raw_text=self._raw_text, late=late)
+
+    def _system_text(self, values: Mapping[str, str]) -> Text:
+        leaf = self._system
+        if leaf is None:
+            return Text()
+        filled = [values.get(name, "") for name in leaf.names]
+        kept = self._kept
+        if kept is None or kept[0] != filled:  # most turns fill it as the last one did
+            parts = leaf.parts(values)
+            text = Text.of("".join(parts), partial(_spans, [(leaf, parts)]))
+            kept = self._kept = (filled, text)
+        return kept[1]
 
     def _with_scratchpad(
         self, values: Mapping[str, str], history: Sequence[Message], scratchpad: Sequence[Message]
