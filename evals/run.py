@@ -167,12 +167,13 @@ def ask(agent: Agent, question: dict[str, Any]) -> Outcome:
     except OrchestratorError as error:
         outcome.problems.append(f"{type(error).__name__}: {error}")
         reply = getattr(error, "reply", None)
+    expect = question["expect"]
     if reply is not None:
         outcome.answer, outcome.stop_reason = reply.text, reply.stop_reason
         outcome.calls, outcome.rationales = calls_of(reply.trace), rationales(reply.trace)
         outcome.asked = asked(reply.trace)
-        expect = question["expect"]
         outcome.problems += judge_calls(expect, outcome.calls)
+    if not outcome.problems or outcome.answer:
         outcome.problems += judge_answer(expect, outcome.answer, outcome.asked)
     outcome.seconds = time.monotonic() - start
     return outcome

@@ -1,4 +1,4 @@
-"""The documentation runs: every example of README.md and docs/*.md is carried out as it stands.
+"""The documentation runs: the examples of README.md, docs/ and examples/ are carried out.
 
 - A `python` block runs, in the order of the page, in one namespace a page.
 - A block after `<!-- file: PATH -->` is written to PATH first.
@@ -23,7 +23,11 @@ import pytest
 from orchestrator.definition import parse_definition
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted(page for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "examples").glob("*/README.md")),
+]
 WITHOUT_A_MODEL = {"render", "lint", "parse", "schema", "init", "templates", "--help", "--version"}
 BLOCK = re.compile(
     r"(?:^<!-- (?P<mark>no-run|file): (?P<note>.+?) -->\n+)?"
@@ -41,7 +45,7 @@ class Block:
     file: str
 
     def __str__(self) -> str:
-        return f"{self.page.relative_to(ROOT)}:{self.line}"
+        return f"{self.page.relative_to(ROOT)}, line {self.line}"
 
 
 def blocks_of(page: Path) -> list[Block]:
@@ -98,7 +102,7 @@ def examples(tmp_path, monkeypatch):
     monkeypatch.setenv("REMINDERS_FILE", str(tmp_path / "reminders.jsonl"))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_python_runs_as_it_stands(page, examples):
     namespace: dict[str, object] = {"__name__": "__docs__"}
     for block in blocks_of(page):
@@ -108,7 +112,7 @@ def test_python_runs_as_it_stands(page, examples):
             run_python(block, namespace)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_run_as_they_stand(page, examples):
     for block in blocks_of(page):
         if block.file:
