@@ -113,7 +113,9 @@ def test_python_runs_as_it_stands(page, examples):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_commands_run_as_they_stand(page, examples):
+def test_commands_run_as_they_stand(page, examples, monkeypatch):
+    if page.parent.name == "starter":  # the page of a new project speaks of its own folder
+        monkeypatch.chdir("examples/starter")
     for block in blocks_of(page):
         if block.file:
             write_file(block)
