@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import aclosing, closing
+from contextlib import aclosing, closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from orchestrator.actions import ActionGroup
 from orchestrator.driver import Progress, adrive, drive
 from orchestrator.effects import Answer, Failure, Refusal, ReturnControl
-from orchestrator.errors import ValidationError
+from orchestrator.errors import SessionConflict, ValidationError, error_again
 from orchestrator.knowledge import KnowledgeBase
 from orchestrator.limits import Limits
 from orchestrator.message import Message, Text
 from orchestrator.models import Model, resolve_model
 from orchestrator.opening import Input, open_turn
-from orchestrator.reply import Event, Reply, TextDelta, TracePart, TurnEnd
-from orchestrator.run import Run, restore_history
+from orchestrator.reply import Details, Event, Reply, TextDelta, TracePart, TurnEnd
+from orchestrator.run import Run, replay_again, restore_history
 from orchestrator.sessions import Session, Sessions, SessionStore, TurnLog
 from orchestrator.stages import Override, Plan, build_plan
 from orchestrator.trace import TraceParts
@@ -374,13 +374,23 @@ class Agent:
         control = None
         if end["kind"] == "suspend":
             control = ReturnControl(end["invocation_id"], end["inputs"])
-        return Reply(
+        reply = Reply(
             text=end.get("text", ""),
             stop_reason=end.get("stop_reason", "return_control"),
             session_id=session_id,
             citations=end.get("citations", []),
             return_control=control,
         )
+        with suppress(SessionConflict):  # the agent was changed since: the answer still holds
+            replay = replay_again(self.plan, session, log)
+            parts = TraceParts(self.plan, session_id, log.start["at"], replay)
+            make_trace = partial(parts.whole, log.end, replay.resumed_at)
+            reply._details = Details(make_trace, list)
+        if end.get("result") == "failure":
+            error = error_again(end["error"], end["message"], end["stop_reason"])
+            error.reply = reply
+            raise error
+        return reply
 
 
 def _override(stage: str, given: Mapping[str, Any] | Override) -> Override:
@@ -484,21 +494,17 @@ def _last_events(reply: Reply, *, told: bool) -> Iterator[Event]:
 
 
 def _reply(run: Run) -> Reply:
-    reply = Reply("", "failure", run.session_id, usage=run.usage)
-    for record in run.log.records:
-        if "notes" in record:
-            reply.notes += record["notes"]
-    reply._make_trace = partial(_whole_trace, run)
-    match run.result:
-        case Answer(text=text, stop_reason=reason, citations=citations):
-            reply.text, reply.stop_reason, reply.citations = text, reason, citations
-        case Refusal(text=text, stop_reason=reason):
-            reply.text, reply.stop_reason = text, reason
-        case ReturnControl() as control:
-            reply.stop_reason, reply.return_control = "return_control", control
-        case Failure(code=code):
-            reply.stop_reason = code or "failure"
-    return reply
+    details = Details(partial(_whole_trace, run), run.new_records)
+    result, session_id = run.result, run.session_id
+    if isinstance(result, Answer):
+        text, reason, cited = result.text, result.stop_reason, result.citations
+        return Reply(text, reason, session_id, citations=cited, details=details)
+    if isinstance(result, Refusal):
+        return Reply(result.text, result.stop_reason, session_id, details=details)
+    if isinstance(result, ReturnControl):
+        return Reply("", "return_control", session_id, return_control=result, details=details)
+    reason = result.code if result is not None and result.code else "failure"
+    return Reply("", reason, session_id, details=details)
 
 
 def _trace_parts(run: Run) -> TraceParts:

@@ -70,7 +70,7 @@ def drive(run: Run, *, listen: bool) -> Generator[str | Progress, None, None]:
                 else:
                     outcome = _carry_out(run, step)
             except OrchestratorError as error:
-                step = run.fail(error)
+                step = run.fail(error, step)
                 continue
             if listen:
                 yield Progress(step, outcome)
@@ -101,7 +101,7 @@ async def adrive(run: Run, *, listen: bool) -> AsyncGenerator[str | Progress, No
                 else:
                     outcome = await _acarry_out(run, step)
             except OrchestratorError as error:
-                step = run.fail(error)
+                step = run.fail(error, step)
                 continue
             if listen:
                 yield Progress(step, outcome)

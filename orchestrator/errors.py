@@ -194,6 +194,14 @@ class ActionOutcomeUnknown(DependencyFailed):
     """
 
 
+def error_again(name: str, message: str, reason: str) -> OrchestratorError:
+    """The error that ended a turn, from the turn's `end` record."""
+    found = error_class(name)
+    if issubclass(found, LimitExceeded):
+        return found(message, limit=reason)
+    return found(message, code=reason) if issubclass(found, ModelOutputError) else found(message)
+
+
 def error_class(name: str) -> type[OrchestratorError]:
     """The class of this tree called `name`, for errors read back from a journal."""
     found: Any = globals().get(name)

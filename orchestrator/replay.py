@@ -84,6 +84,15 @@ class Replay:
             result: Result = stop.value
             return result
 
+    @property
+    def resumed_at(self) -> int:
+        """The last step whose results the caller brought; 0 when there is none."""
+        last = 0
+        for index, (effect, outcome) in enumerate(self.steps):
+            if isinstance(effect, AwaitResults) and outcome is not None:
+                last = index
+        return last
+
     def throw(self, error: OrchestratorError) -> Result:
         """Tells the turn that its effect failed, and takes its result."""
         try:

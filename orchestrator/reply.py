@@ -3,16 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.effects import ReturnControl
+from orchestrator.sessions.journal import Record
 from orchestrator.usage import Usage
 
-__all__ = ["Event", "Files", "Reply", "ReturnControl", "TextDelta", "TracePart", "TurnEnd"]
+__all__ = [
+    "Details",
+    "Event",
+    "Files",
+    "Reply",
+    "ReturnControl",
+    "TextDelta",
+    "TracePart",
+    "TurnEnd",
+]
 
 
-@dataclass(slots=True)
+class Details:
+    """What a reply can tell of its turn when it is asked; nothing of it is made before.
+
+    Attributes:
+        make_trace: Makes the trace parts.
+        records: The journal's records of the invocation.
+    """
+
+    __slots__ = ("make_trace", "records")
+
+    def __init__(
+        self, make_trace: Callable[[], list[dict[str, Any]]], records: Callable[[], list[Record]]
+    ) -> None:
+        self.make_trace = make_trace
+        self.records = records
+
+    def usage(self) -> Usage:
+        """Tokens of the invocation's model calls."""
+        total = Usage()
+        for record in self.records():
+            if record["kind"] == "model":
+                total = total.plus(Usage(*record["usage"][:4], 1))
+        return total
+
+    def notes(self) -> list[str]:
+        """Leniencies that were needed."""
+        return [note for record in self.records() for note in record.get("notes", ())]
+
+
 class Reply:
     """The end of an invocation.
 
@@ -25,28 +63,58 @@ class Reply:
         session_id: The session.
         citations: Bedrock's citations of the answer.
         return_control: The calls that wait for the caller, or `None`.
-        usage: Tokens of this invocation.
         files: Files that the turn made.
-        notes: Leniencies that were needed to understand models and actions.
     """
 
-    text: str
-    stop_reason: str
-    session_id: str
-    citations: list[dict[str, Any]] = field(default_factory=list)
-    return_control: ReturnControl | None = None
-    usage: Usage = field(default_factory=Usage)
-    files: list[dict[str, Any]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    _make_trace: Callable[[], list[dict[str, Any]]] = field(default=list, repr=False)
-    _trace: list[dict[str, Any]] | None = field(default=None, repr=False)
+    __slots__ = (
+        "_details",
+        "_trace",
+        "citations",
+        "files",
+        "return_control",
+        "session_id",
+        "stop_reason",
+        "text",
+    )
+
+    def __init__(
+        self,
+        text: str,
+        stop_reason: str,
+        session_id: str,
+        *,
+        citations: list[dict[str, Any]] | None = None,
+        return_control: ReturnControl | None = None,
+        details: Details | None = None,
+    ) -> None:
+        self.text = text
+        self.stop_reason = stop_reason
+        self.session_id = session_id
+        self.citations = citations or []
+        self.return_control = return_control
+        self.files: list[dict[str, Any]] = []
+        self._details = details
+        self._trace: list[dict[str, Any]] | None = None
 
     @property
     def trace(self) -> list[dict[str, Any]]:
         """The trace parts, equal in shape to those of `InvokeAgent`; made when first read."""
         if self._trace is None:
-            self._trace = self._make_trace()
+            self._trace = self._details.make_trace() if self._details is not None else []
         return self._trace
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of this invocation."""
+        return self._details.usage() if self._details is not None else Usage()
+
+    @property
+    def notes(self) -> list[str]:
+        """Leniencies that were needed to understand models and actions."""
+        return self._details.notes() if self._details is not None else []
+
+    def __repr__(self) -> str:
+        return f"Reply({self.text!r}, stop_reason={self.stop_reason!r})"
 
     def __str__(self) -> str:
         return self.text

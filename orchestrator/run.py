@@ -13,7 +13,6 @@ from typing import Any
 from orchestrator.actions.base import Call, CallContext
 from orchestrator.effects import (
     Answer,
-    AwaitResults,
     CallModel,
     Dispatch,
     Effect,
@@ -31,9 +30,8 @@ from orchestrator.parsers.base import Parsed
 from orchestrator.replay import Replay
 from orchestrator.sessions import Record, Session, Sessions, TurnLog
 from orchestrator.stages import Plan
-from orchestrator.usage import Usage
 
-__all__ = ["Run", "restore_history"]
+__all__ = ["Run", "replay_again", "restore_history"]
 
 _STOPPED = Failure(OrchestratorError("the turn was stopped"), "cancelled")
 
@@ -46,7 +44,6 @@ class Run:
         session: The session, held by this invocation until `close`.
         log: The turn's records.
         replay: The turn, fed from the log.
-        usage: Tokens of this turn.
         now: Tells the time, in nanoseconds since 1970.
         result: The turn's result, once there is one.
         resumed_at: The step whose answer this invocation brought; the caller was told of those
@@ -54,6 +51,7 @@ class Run:
     """
 
     __slots__ = (
+        "_before",
         "_deadline",
         "_durable",
         "_sessions",
@@ -66,7 +64,6 @@ class Run:
         "resumed_at",
         "session",
         "session_id",
-        "usage",
     )
 
     def __init__(self, plan: Plan, sessions: Sessions, session: Session, session_id: str) -> None:
@@ -76,11 +73,11 @@ class Run:
         self.session = session
         self.session_id = session_id
         self.log: TurnLog = session.open
-        self.usage = Usage()
         self.result: Result | None = None
         self.resumed_at = 0
         self.replay = Replay(plan, self.log, session.history)
         self.now = sessions.clock
+        self._before = len(self.log.records)
         self._sessions = sessions
         self._unwritten: list[Record] = []
         self._durable = sessions.durable
@@ -90,9 +87,7 @@ class Run:
     def begin(self) -> Live | Result:
         """The first effect to carry out, or the result."""
         first = self.replay.send(None)
-        for index, (effect, outcome) in enumerate(self.replay.steps):
-            if isinstance(effect, AwaitResults) and outcome is not None:
-                self.resumed_at = index
+        self.resumed_at = self.replay.resumed_at
         return first
 
     def advance(self, effect: Effect, outcome: Any) -> Live | Result:
@@ -105,8 +100,10 @@ class Run:
             return self._out_of_time(following)
         return following
 
-    def fail(self, error: OrchestratorError) -> Result:
-        """Takes an effect's failure, which ends the turn."""
+    def fail(self, error: OrchestratorError, effect: Effect | None = None) -> Result:
+        """Takes the failure of an effect that was begun, or could not be; it ends the turn."""
+        if effect is not None:
+            self.replay.steps.append((effect, None))
         return self.replay.throw(error)
 
     def _out_of_time(self, following: Live | Result) -> Live | Result:
@@ -120,6 +117,10 @@ class Run:
                 )
             )
         return following
+
+    def new_records(self) -> list[Record]:
+        """The records that this invocation has written."""
+        return self.log.records[self._before :]
 
     def request(self, effect: CallModel) -> ModelRequest:
         """Renders a model call."""
@@ -149,7 +150,6 @@ class Run:
         self, effect: CallModel, reply: ModelReply, parsed: Parsed, began: int
     ) -> Record:
         """A model's reply as its journal record."""
-        self.usage = self.usage.plus(reply.usage)
         record: Record = {
             "kind": "model",
             "stage": effect.stage.stage,
@@ -259,9 +259,25 @@ def restore_history(plan: Plan, session: Session) -> None:
     """Takes the turns that were read from the store into the session's history."""
     for log in session.unread:
         made = log.transcript() if log.transcript else _transcript(plan, log, session.history)
+        log.before = len(session.history)
         session.history += made
         log.transcript = None
     session.unread.clear()
+
+
+def replay_again(plan: Plan, session: Session, log: TurnLog) -> Replay:
+    """A turn that ended or was suspended, run again from its journal alone.
+
+    Raises:
+        SessionConflict: The journal was written by another version of the agent.
+    """
+    replay = Replay(plan, log, session.history[: log.before])
+    reached = replay.send(None)
+    end = log.end
+    failed = end is not None and end["result"] == "failure" and end["stop_reason"] != "seconds"
+    if failed and isinstance(reached, (CallModel, Dispatch, Retrieve)):
+        replay.steps.append((reached, None))
+    return replay
 
 
 def _transcript(plan: Plan, log: TurnLog, history: list[Message]) -> list[Message]:

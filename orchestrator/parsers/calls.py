@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import Any
 
 from orchestrator.message import Block
@@ -34,6 +35,15 @@ def split_name(name: str) -> tuple[str, str, str] | None:
         # A group's name may end with an underscore; a function's never begins with one.
         first, rest = first + "_", rest[1:]
     return (verb, first, rest) if first and rest else None
+
+
+_USER = ("", "user", "askuser")
+
+
+@lru_cache(maxsize=1024)
+def _split(name: str) -> tuple[str, str, str] | None:
+    # A model's calls have few names: each is split once. `_USER` asks the user.
+    return _USER if name.lower() in _ASK_USER else split_name(name)
 
 
 class Calls:
@@ -115,10 +125,10 @@ class Calls:
             self.code, self.reprompt, self.raw = code, reprompt, raw
 
     def _add(self, name: str, values: dict[str, Any], id: Any, raw: str, malformed: str) -> None:
-        if name.lower() in _ASK_USER:
+        parts = _split(name)
+        if parts is _USER:
             self._ask(values, id, raw, malformed)
             return
-        parts = split_name(name)
         if parts is None:
             self._fail(codes.BAD_PARTS, malformed, raw)
             return
