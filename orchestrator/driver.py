@@ -227,15 +227,20 @@ async def _adispatch(run: Run, effect: Dispatch) -> list[Record]:
             async with gate:
                 _note(run, known, await _aperform(run, call, context))
 
-        async with asyncio.TaskGroup() as group:
-            for call in calls:
-                group.create_task(perform(call))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for call in calls:
+                    group.create_task(perform(call))
+        except BaseExceptionGroup as failed:  # only the journal's store can fail here
+            raise failed.exceptions[0] from None
     return [known[call.id] for call in effect.calls]
 
 
 def _to_do(run: Run, effect: Dispatch) -> tuple[dict[str, Record], list[Call]]:
     # What a stopped process left behind is known; the rest is written down as intended.
     known = run.replay.known_actions(effect)
+    for lost in run.replay.lost_actions(effect, known, run.now()):
+        _note(run, known, lost)
     calls = [call for call in effect.calls if call.id not in known]
     if calls:
         run.intend(calls)

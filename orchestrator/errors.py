@@ -188,7 +188,7 @@ class ModelNotReady(DependencyFailed):
 
 
 class ActionOutcomeUnknown(DependencyFailed):
-    """A process stopped while an action ran: nobody knows whether the action took effect.
+    """A process stopped, or the time was up, while an action ran: nobody knows its effect.
 
     The action is never run again by itself. `resource` names it.
     """

@@ -7,9 +7,10 @@ from the journal, without I/O and without rendering.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from orchestrator.actions.base import Call
 from orchestrator.effects import (
     AwaitResults,
     CallModel,
@@ -35,6 +36,7 @@ _KINDS: dict[type, str] = {
     Retrieve: "retrieved",
 }
 _OUTCOMES = frozenset(_KINDS.values())
+_UNBOUND: tuple[Mapping[str, str], None] = ({}, None)
 
 
 class Replay:
@@ -53,7 +55,7 @@ class Replay:
         self.turn = Turn(plan, Start(start["id"], start["question"], start["prompt_attributes"]))
         self.history = history
         self.steps: list[tuple[Effect, Any]] = []
-        self._bound: dict[str, Bound] = {}
+        self._bound: dict[str, tuple[Mapping[str, str], Bound | None]] = {}
         self._generator = self.turn.run()
         self._feed: list[Record] = []
         self._intents: set[str] = set()
@@ -105,11 +107,12 @@ class Replay:
     def prompt(self, effect: CallModel) -> tuple[Bound, list[Message]]:
         """The bound prompt of a model call, and all its messages."""
         stage = effect.stage
-        bound = self._bound.get(stage.stage)
-        if bound is None:
-            values = stage.values(self.turn.start.question, self.turn.start.prompt_attributes)
+        attributes, bound = self._bound.get(stage.stage, _UNBOUND)
+        if bound is None or attributes is not effect.attributes:
+            values = stage.values(self.turn.start.question, effect.attributes)
             values.update(effect.values)
-            bound = self._bound[stage.stage] = stage.template.bind(values, self.history)
+            bound = stage.template.bind(values, self.history)
+            self._bound[stage.stage] = (effect.attributes, bound)
         scratchpad = effect.scratchpad
         if len(scratchpad) != effect.upto:
             scratchpad = scratchpad[: effect.upto]
@@ -119,9 +122,7 @@ class Replay:
         """What the journal knows of calls that were being carried out when a process stopped.
 
         Returns:
-            Outcomes by call id. A call that was begun and has no recorded outcome is reported as
-            a failure of unknown outcome, unless its operation is idempotent: then it is missing
-            here and may be carried out again, with the same idempotency key.
+            Outcomes by call id.
         """
         known: dict[str, Record] = {}
         if not self._intents:
@@ -130,15 +131,27 @@ class Replay:
         while self._feed and self._feed[-1].get("id") in ids:
             record = self._feed.pop()
             known[record["id"]] = record
-        for call in effect.calls:
-            begun = call.key in self._intents and call.id not in known
-            if begun and not call.operation.idempotent:
-                known[call.id] = _unknown(call.id, call.operation.xml_name, call.key)
         return known
+
+    def lost_actions(self, effect: Dispatch, known: Mapping[str, Record], at: int) -> list[Record]:
+        """Records of the calls that were begun and have no known outcome: nobody knows it.
+
+        A call of an idempotent operation is not one of them: it may be carried out again, with
+        the same idempotency key.
+        """
+        if not self._intents:
+            return []
+        return [
+            _unknown(call, at)
+            for call in effect.calls
+            if call.key in self._intents
+            and call.id not in known
+            and not call.operation.idempotent
+        ]
 
     def _recorded(self, effect: Effect) -> Any:
         record = self._feed[-1]
-        if record["kind"] != _KINDS[type(effect)]:
+        if not _answers(record, effect):
             raise SessionConflict(
                 "the session's open turn was begun with another version of this agent (its "
                 f"journal goes on with a {record['kind']!r} record): finish it with that version, "
@@ -158,13 +171,20 @@ class Replay:
         return found
 
 
-def _unknown(id: str, name: str, key: str) -> Record:
+def _answers(record: Record, effect: Effect) -> bool:
+    if record["kind"] != _KINDS[type(effect)]:
+        return False
+    return not isinstance(effect, CallModel) or record["stage"] == effect.stage.stage
+
+
+def _unknown(call: Call, at: int) -> Record:
     return {
         "kind": "action",
-        "id": id,
-        "text": f"nobody knows whether {name!r} (idempotency key {key!r}) took effect: the process "
-        "stopped while it ran. It was not run again; look at the system that it acts on",
+        "id": call.id,
+        "text": f"nobody knows whether {call.operation.xml_name!r} (idempotency key {call.key!r}) "
+        "took effect: the process stopped while it ran. It was not run again; look at the system "
+        "that it acts on",
         "state": "FAILURE",
         "error": "ActionOutcomeUnknown",
-        "times": (0, 0),
+        "times": (at, at),
     }

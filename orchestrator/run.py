@@ -184,13 +184,13 @@ class Run:
 
     def context(self) -> CallContext:
         """What the turn's executors may know."""
-        plan, start = self.plan, self.replay.turn.start
+        plan, turn = self.plan, self.replay.turn
         return CallContext(
             plan.identity,
             self.session_id,
-            start.question,
+            turn.start.question,
             self.session.attributes,
-            start.prompt_attributes,
+            turn.prompt_attributes,
             plan.limits.result_bytes,
             plan.limits.action_seconds,
         )

@@ -1,0 +1,150 @@
+"""A trace is the same whenever and wherever it is read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from trace_turns import EACH_TURN, IDS, Turn
+from whole_agents import BOTH, Calls, Family, agent, answer, live_parts, outcome, streamed
+
+from orchestrator import SQLiteStore, TurnEnd
+from orchestrator.run import replay_again, restore_history
+from orchestrator.sessions import Sessions
+from orchestrator.testing import FakeClock
+from orchestrator.trace import TraceParts
+
+QUESTION = "How many days have I left?"
+
+
+class Ticking(FakeClock):
+    """A clock that moves on whenever it is read, so that no two times are equal by accident."""
+
+    def __call__(self) -> int:
+        self.now += 1_000_003
+        return self.now
+
+
+@pytest.mark.parametrize(("turn", "family"), EACH_TURN, ids=IDS)
+def test_the_live_trace_is_the_one_read_afterwards(turn: Turn, family: Family) -> None:
+    asked = agent(
+        family.model(turn.script(family), chunk=5),
+        sessions=Sessions(clock=FakeClock()),
+        **turn.agent_options(),
+    )
+    events, error = streamed(asked, QUESTION, "s-1")
+    reply = error.reply if error else events[-1].reply
+    assert live_parts(events) == reply.trace
+    if turn.results is not None:
+        results = reply.return_control.answer(turn.results)
+        events, error = streamed(asked, "", "s-1", results=results)
+        assert error is None
+        assert live_parts(events) == events[-1].reply.trace
+        assert live_parts(events)
+
+
+@BOTH
+def test_events_of_a_trace_are_in_the_order_of_their_times(family: Family) -> None:
+    script = [family.calls(("vacations::get_days", {"employee": "E-1"})), answer("12")]
+    sessions = Sessions(clock=Ticking())
+    events, _ = streamed(agent(family.model(script), Calls().groups(), sessions=sessions), "Q?")
+    for parts in (live_parts(events), events[-1].reply.trace):
+        times = [part["eventTime"] for part in parts]
+        assert times == sorted(times)
+
+
+@pytest.mark.parametrize(("turn", "family"), EACH_TURN, ids=IDS)
+def test_async_and_sync_tell_the_same(turn: Turn, family: Family) -> None:
+    script = turn.script(family)
+
+    def made() -> Any:
+        sessions = Sessions(clock=FakeClock())
+        return agent(family.model(script), sessions=sessions, **turn.agent_options())
+
+    async def asynchronously() -> list[Any]:
+        events = []
+        try:
+            async for event in made().astream(QUESTION, "s-1"):
+                events.append(event)
+        except Exception as error:
+            events.append(TurnEnd(error.reply))  # type: ignore[attr-defined]
+        return events
+
+    events = asyncio.run(asynchronously())
+    reply = outcome(made(), QUESTION, "s-1")
+    assert told(live_parts(events)) == told(reply.trace) == told(events[-1].reply.trace)
+    assert events[-1].reply.text == reply.text
+
+
+def told(parts: list[dict[str, Any]]) -> str:
+    """The parts without the request's random id and the ids that are made from it."""
+    ((_, first),) = parts[0]["trace"].items()
+    request = (first.get("traceId") or next(iter(first.values()))["traceId"])[:36]
+    text = json.dumps(parts).replace(request, "<request>")
+    text = re.sub(r"(<source>\\+n)[0-9a-f]+", r"\1<id>", text)
+    found = json.loads(text)
+    _forget(found)
+    return json.dumps(found)
+
+
+def _forget(value: Any) -> None:
+    if isinstance(value, dict):
+        value.pop("clientRequestId", None)
+        if "invocationId" in value:
+            value["invocationId"] = ""
+        for item in value.values():
+            _forget(item)
+    elif isinstance(value, list):
+        for item in value:
+            _forget(item)
+
+
+@BOTH
+def test_the_same_results_again_give_the_same_reply_and_trace_in_another_process_too(
+    family: Family, tmp_path: Path
+) -> None:
+    turn = next(one for one, _ in EACH_TURN if one.name == "return of control")
+    file = tmp_path / "sessions.db"
+    script = turn.script(family)
+    first = agent(family.model(script), sessions=SQLiteStore(file), **turn.agent_options())
+    control = first.invoke(QUESTION, "s-1").return_control
+    results = control.answer(turn.results)
+    reply = first.invoke(session_id="s-1", results=results)
+    again = first.invoke(session_id="s-1", results=results)
+    assert (again.text, again.trace) == (reply.text, reply.trace)
+    # A new agent on the same file, whose model has nothing to say.
+    other = agent(family.model([]), sessions=SQLiteStore(file), **turn.agent_options())
+    reread = other.invoke(session_id="s-1", results=results)
+    assert (reread.text, reread.trace) == (reply.text, reply.trace)
+    assert reread.trace
+
+
+@pytest.mark.parametrize(("turn", "family"), EACH_TURN, ids=IDS)
+def test_a_new_process_reads_the_same_trace_from_the_journal(
+    turn: Turn, family: Family, tmp_path: Path
+) -> None:
+    def made(script: list[Any]) -> Any:
+        store = SQLiteStore(tmp_path / "sessions.db")
+        sessions = Sessions(store, clock=FakeClock())
+        return agent(family.model(script), sessions=sessions, **turn.agent_options())
+
+    first = made([answer("Hello."), *turn.script(family)])
+    if "prompts" not in turn.agent_options():
+        first.invoke("Hi", "s-1")  # a turn before, whose history the prompts tell
+    else:
+        first = made(turn.script(family))
+    reply = outcome(first, QUESTION, "s-1")
+    assert read_from_journal(made([]), "s-1") == reply.trace
+
+
+def read_from_journal(agent: Any, session_id: str) -> list[dict[str, Any]]:
+    plan = agent.plan
+    session = agent.sessions.peek(f"{plan.agent_id}/{plan.alias_id}/{session_id}")
+    log = session.open or session.unread[-1]
+    restore_history(plan, session)
+    replay = replay_again(plan, session, log)
+    return TraceParts(plan, session_id, log.start["at"], replay).whole(log.end)
