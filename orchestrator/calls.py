@@ -74,7 +74,7 @@ def prepare(catalog: Catalog, item: Mapping[str, Any], protocol: str, id: str, k
         catalog: The agent's operations.
         item: A member of the parser's `actionGroupInvocations`.
         protocol: The dialect's protocol, for the names in texts to the model.
-        id: Names the call in the turn, unless the model did.
+        id: Names the call in the turn; the model's own ids may come twice.
         key: Its idempotency key.
     """
     group = item.get("actionGroupName") or ""
@@ -93,7 +93,7 @@ def prepare(catalog: Catalog, item: Mapping[str, Any], protocol: str, id: str, k
     if problems:
         slot.reject(" ".join(problems))
         return slot
-    slot.call = Call(slot.id, operation, arguments, key)
+    slot.call = Call(id, operation, arguments, key)
     slot.waits = _waiting_kind(catalog, operation)
     return slot
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from orchestrator.actions.base import ActionResult, Call
 from orchestrator.effects import Retrieve
-from orchestrator.errors import DependencyFailed, OrchestratorError
+from orchestrator.errors import ActionOutcomeUnknown, DependencyFailed, OrchestratorError
 from orchestrator.message import clean
 from orchestrator.sessions import Record
 
@@ -70,10 +70,10 @@ def failed_action(call: Call, error: BaseException, began: int, ended: int) -> R
     return record
 
 
-def timed_out(call: Call, seconds: float | None) -> DependencyFailed:
+def timed_out(call: Call, seconds: float | None) -> ActionOutcomeUnknown:
     """The error of an action that did not answer in time."""
     name = call.operation.xml_name
-    return DependencyFailed(
+    return ActionOutcomeUnknown(
         f"{name!r} did not answer within {seconds} seconds; it may still take effect. Raise "
         "`Limits(action_seconds=...)` if it needs longer",
         resource=name,

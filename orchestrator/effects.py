@@ -44,6 +44,7 @@ class CallModel:
         values: Placeholder values that are not the same in every turn.
         scratchpad: Messages of the steps so far; the turn appends to this list later on.
         upto: How many of them belong to this call.
+        attributes: Prompt session attributes, as the last action left them.
         live: Whether the answer may be shown while it streams.
         excluded: Tool names that may not be called now.
     """
@@ -53,6 +54,7 @@ class CallModel:
     values: Mapping[str, str]
     scratchpad: list[Message]
     upto: int
+    attributes: Mapping[str, str]
     live: bool = False
     excluded: frozenset[str] = frozenset()
 

@@ -144,9 +144,7 @@ class Replay:
         return [
             _unknown(call, at)
             for call in effect.calls
-            if call.key in self._intents
-            and call.id not in known
-            and not call.operation.idempotent
+            if call.key in self._intents and call.id not in known and not call.operation.idempotent
         ]
 
     def _recorded(self, effect: Effect) -> Any:

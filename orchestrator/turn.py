@@ -39,6 +39,7 @@ from orchestrator.effects import (
     WaitingCall,
 )
 from orchestrator.errors import (
+    ActionOutcomeUnknown,
     DependencyFailed,
     LimitExceeded,
     ModelOutputError,
@@ -74,6 +75,7 @@ class Turn:
     Attributes:
         plan: The agent.
         start: What the turn begins with.
+        prompt_attributes: Prompt session attributes; actions may replace them.
         scratchpad: Messages of the loop's finished steps.
         responses: Outputs of actions and knowledge bases, for `$responses$`.
         reprompts: What the model was told to do better: step number and text.
@@ -91,6 +93,7 @@ class Turn:
         "_post",
         "_tokens",
         "plan",
+        "prompt_attributes",
         "reprompts",
         "responses",
         "scratchpad",
@@ -101,6 +104,7 @@ class Turn:
     def __init__(self, plan: Plan, start: Start) -> None:
         self.plan = plan
         self.start = start
+        self.prompt_attributes = start.prompt_attributes
         self.scratchpad: list[Message] = []
         self.responses: list[dict[str, str]] = []
         self.reprompts: list[tuple[int, str]] = []
@@ -130,7 +134,7 @@ class Turn:
 
     def _pre_process(self, stage: StagePlan) -> Generator[Effect, Any, Refusal | None]:
         self._spend_model_call()
-        outcome = yield CallModel(stage, 0, {}, [], 0)
+        outcome = yield CallModel(stage, 0, {}, [], 0, self.prompt_attributes)
         self._add_tokens(outcome)
         verdict = outcome["response"].get("preProcessingParsedResponse") or {}
         return None if verdict.get("isValidInput") else Refusal(REFUSAL)
@@ -143,7 +147,14 @@ class Turn:
             upto = len(self.scratchpad)
             self._spend_model_call()
             outcome = yield CallModel(
-                stage, number, {}, self.scratchpad, upto, live, self._excluded
+                stage,
+                number,
+                {},
+                self.scratchpad,
+                upto,
+                self.prompt_attributes,
+                live,
+                self._excluded,
             )
             self._add_tokens(outcome)
             self._last = outcome
@@ -173,7 +184,7 @@ class Turn:
         # `$latest_response$` is the answer without its tags: the template brings its own.
         values = {"latest_response": answer.text, "responses": told, "bot_response": told}
         self._spend_model_call()
-        outcome = yield CallModel(stage, 0, values, [], 0)
+        outcome = yield CallModel(stage, 0, values, [], 0, self.prompt_attributes)
         self._add_tokens(outcome)
         parsed = outcome["response"].get("postProcessingParsedResponse") or {}
         answer.text = parsed.get("responseText") or answer.text
@@ -231,15 +242,24 @@ class Turn:
     def _dispatch(self, slots: list[Slot], number: int) -> Generator[Effect, Any, None]:
         self._spend_actions(len(slots))
         outcomes = yield Dispatch([slot.call for slot in slots if slot.call is not None], number)
+        failure: OrchestratorError | None = None
         for slot, outcome in zip(slots, outcomes, strict=True):
             state = outcome.get("state")
+            slot.text, slot.error = outcome["text"], bool(state)
             if state == "FAILURE":
-                raise _failed(slot, outcome)
-            slot.text = outcome["text"]
-            slot.error = state == "REPROMPT"
+                failed = _failed(slot, outcome)
+                failure = failure or failed
+                if not isinstance(failed, ActionOutcomeUnknown):
+                    slot.text = "The action failed."
             self._add_response(slot)
+            if "prompt_attributes" in outcome:
+                self.prompt_attributes = outcome["prompt_attributes"]
             if self._done is not None and slot.call is not None:
                 self._done.add(identity(slot.call))
+        if failure is not None:
+            # What else was carried out must be known to the next turns.
+            self._add_step([slot.as_result() for slot in slots])
+            raise failure
 
     def _others(
         self, slots: list[Slot], number: int
@@ -250,10 +270,11 @@ class Turn:
 
     def _search(self, slots: list[Slot], number: int) -> Generator[Effect, Any, None]:
         self._spend_actions(len(slots))
-        for slot in slots:
+        for index, slot in enumerate(slots):
             base, query = slot.search or ("", "")
-            outcome = yield Retrieve(base, query, number, slot.id)
-            found = source_ids(outcome["references"], f"{self.start.request_id}:{slot.id}")
+            id = f"search-{number}-{index}"
+            outcome = yield Retrieve(base, query, number, id)
+            found = source_ids(outcome["references"], f"{self.start.request_id}:{id}")
             self.sources.update(found)
             results = [
                 {"content": reference["content"]["text"], "source": source}
@@ -272,6 +293,7 @@ class Turn:
         if outcome is None:
             agent_id, catalog = self.plan.agent_id, self.plan.catalog
             return ReturnControl(id, [invocation_input(catalog, one, agent_id) for one in waiting])
+        self.prompt_attributes = outcome.get("prompt_attributes", self.prompt_attributes)
         results = match_results(waiting, outcome["results"])
         for slot, result in zip(slots, results, strict=True):
             self._take_result(slot, result)

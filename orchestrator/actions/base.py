@@ -104,7 +104,7 @@ class Call:
     """One validated call.
 
     Attributes:
-        id: The model's tool-use id, or one made by the engine; unique in the turn.
+        id: Names the call; unique in the turn.
         operation: What is called.
         arguments: Values by parameter name, coerced to the schema's types.
         key: Idempotency key: the same when the same call is carried out again after a crash.

@@ -33,8 +33,9 @@ __all__ = ["Record", "SessionInfo", "SessionStore", "complaint"]
 
 Record = dict[str, Any]
 
-_LEASE: dict[str, type] = {"owner": str, "until": int}
-_MEMBERS: dict[str, dict[str, type]] = {
+_LIST = (list, tuple)
+_LEASE: dict[str, Any] = {"owner": str, "until": int}
+_MEMBERS: dict[str, dict[str, Any]] = {
     "turn": {
         "id": str,
         "at": int,
@@ -45,17 +46,17 @@ _MEMBERS: dict[str, dict[str, type]] = {
     },
     "model": {
         "stage": str,
-        "content": list,
+        "content": _LIST,
         "stop": str,
-        "usage": list,
-        "times": list,
+        "usage": _LIST,
+        "times": _LIST,
         "response": dict,
     },
-    "intent": {"calls": list},
-    "action": {"id": str, "text": str, "times": list},
-    "retrieved": {"id": str, "references": list, "times": list},
-    "suspend": {"invocation_id": str, "inputs": list, "at": int},
-    "returned": {"invocation_id": str, "results": list, "digest": str, "at": int, **_LEASE},
+    "intent": {"calls": _LIST},
+    "action": {"id": str, "text": str, "times": _LIST},
+    "retrieved": {"id": str, "references": _LIST, "times": _LIST},
+    "suspend": {"invocation_id": str, "inputs": _LIST, "at": int},
+    "returned": {"invocation_id": str, "results": _LIST, "digest": str, "at": int, **_LEASE},
     "claim": _LEASE,
     "end": {"result": str, "text": str, "stop_reason": str, "at": int},
     "closed": {"reason": str, "at": int},
