@@ -43,7 +43,7 @@ class Details:
         total = Usage()
         for record in self.records():
             if record["kind"] == "model":
-                total = total.plus(Usage(*record["usage"][:4], 1))
+                total = total.plus(Usage._make((*record["usage"][:4], 1)))
         return total
 
     def notes(self) -> list[str]:
