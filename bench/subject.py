@@ -69,7 +69,9 @@ async def aget(city: str) -> str:
     return f"sunny in {city}"
 
 
-def engine(model: Model, *, asynchronous: bool = False, **limits: Any) -> Agent:
+def engine(
+    model: Model, *, asynchronous: bool = False, sessions: Any = None, **limits: Any
+) -> Agent:
     """The engine with the same model and tool."""
     tool = action(name="get")(aget if asynchronous else get)
     return Agent(
@@ -77,6 +79,7 @@ def engine(model: Model, *, asynchronous: bool = False, **limits: Any) -> Agent:
         INSTRUCTION,
         model,
         action_groups=[ActionGroup("weather", actions=[tool])],
+        sessions=sessions,
         limits=Limits(iterations=1000, model_calls=1000, actions=1000, **limits),
     )
 
