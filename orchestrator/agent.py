@@ -18,7 +18,7 @@ from orchestrator.knowledge import KnowledgeBase
 from orchestrator.limits import Limits
 from orchestrator.message import Message, Text
 from orchestrator.models import Model, resolve_model
-from orchestrator.opening import Input, open_turn
+from orchestrator.opening import Input, check_session_id, open_turn, refuse_running
 from orchestrator.reply import Details, Event, Reply, TextDelta, TracePart, TurnEnd
 from orchestrator.run import Run, replay_again, restore_history
 from orchestrator.sessions import Session, Sessions, SessionStore, TurnLog
@@ -213,7 +213,7 @@ class Agent:
             return run
         for _ in drive(run, listen=False):
             pass
-        return self._end(run, options)
+        return self._end(run)
 
     async def ainvoke(
         self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
@@ -224,7 +224,7 @@ class Agent:
             return run
         async for _ in adrive(run, listen=False):
             pass
-        return self._end(run, options)
+        return self._end(run)
 
     def stream(
         self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
@@ -250,7 +250,7 @@ class Agent:
         with closing(drive(run, listen=True)) as progress:
             for item in progress:
                 yield from events.of(item)
-        yield from events.rest(partial(self._end, run, options))
+        yield from events.rest(partial(self._end, run))
 
     async def astream(
         self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
@@ -266,7 +266,7 @@ class Agent:
             async for item in progress:
                 for event in events.of(item):
                     yield event
-        for event in events.rest(partial(self._end, run, options)):
+        for event in events.rest(partial(self._end, run)):
             yield event
 
     def render(
@@ -317,10 +317,15 @@ class Agent:
 
         Raises:
             SessionConflict: A turn of the session is running.
+            ValidationError: The id is not valid.
         """
+        check_session_id(session_id)
         session = self.sessions.acquire(self._label(session_id), self.plan.idle_ttl)
         try:
-            self._close_session(session)
+            refuse_running(self.sessions, session, session_id)
+            if session.count:
+                closed = {"kind": "closed", "reason": "ended", "at": self.sessions.clock()}
+                self.sessions.write(session, [closed])
         finally:
             self.sessions.release(session)
 
@@ -345,7 +350,15 @@ class Agent:
                 restore_history(self.plan, session)
             finished = open_turn(self.plan, self.sessions, session, given)
             if finished is None:
-                return Run(self.plan, self.sessions, session, given.session_id)
+                if session.unread:  # a turn was given up
+                    restore_history(self.plan, session)
+                return Run(
+                    self.plan,
+                    self.sessions,
+                    session,
+                    given.session_id,
+                    ends_session=options.get("end_session", False),
+                )
             reply = self._reply_again(finished, session, given.session_id)
         except BaseException:
             self.sessions.release(session)
@@ -353,20 +366,13 @@ class Agent:
         self.sessions.release(session)
         return reply
 
-    def _end(self, run: Run, options: Options) -> Reply:
+    def _end(self, run: Run) -> Reply:
         reply = _reply(run)
-        if options.get("end_session"):
-            self.end_session(run.session_id)
         if isinstance(run.result, Failure):
             error = run.result.error
             error.reply = reply
             raise error
         return reply
-
-    def _close_session(self, session: Session) -> None:
-        if session.count:
-            record = {"kind": "closed", "reason": "ended", "at": self.sessions.clock()}
-            self.sessions.write(session, [record])
 
     def _reply_again(self, log: TurnLog, session: Session, session_id: str) -> Reply:
         # The same results were given before: the reply that they led to, from the journal.

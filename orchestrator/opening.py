@@ -18,11 +18,12 @@ from orchestrator.effects import AwaitResults
 from orchestrator.errors import SessionConflict, ValidationError
 from orchestrator.limits import Limits
 from orchestrator.message import clean
+from orchestrator.prompts.steps import EMPTY
 from orchestrator.replay import Replay
 from orchestrator.sessions import Record, Session, Sessions, TurnLog
 from orchestrator.stages import Plan
 
-__all__ = ["Input", "open_turn"]
+__all__ = ["Input", "check_session_id", "open_turn", "refuse_running"]
 
 _SESSION_ID = re.compile(r"[0-9a-zA-Z._:-]{2,100}")
 
@@ -54,11 +55,7 @@ class Input:
         Raises:
             ValidationError: Something is wrong, and how to mend it.
         """
-        if not isinstance(self.session_id, str) or not _SESSION_ID.fullmatch(self.session_id):
-            raise ValidationError(
-                f"session_id {str(self.session_id)[:120]!r} is not valid: 2 to 100 characters of "
-                "letters, digits, '.', '_', ':' and '-'"
-            )
+        check_session_id(self.session_id)
         if not isinstance(self.question, str):
             raise ValidationError(
                 f"the question must be a text, not {type(self.question).__name__!r}"
@@ -73,6 +70,32 @@ class Input:
                 _check_attributes(name, attributes)
         for message in self.conversation_history:
             _check_message(message)
+
+
+def check_session_id(session_id: object) -> None:
+    """Checks a session id.
+
+    Raises:
+        ValidationError: It is not one.
+    """
+    if not isinstance(session_id, str) or not _SESSION_ID.fullmatch(session_id):
+        raise ValidationError(
+            f"session_id {str(session_id)[:120]!r} is not valid: 2 to 100 characters of letters, "
+            "digits, '.', '_', ':' and '-'"
+        )
+
+
+def refuse_running(sessions: Sessions, session: Session, session_id: str) -> None:
+    """Refuses a session whose turn another process runs.
+
+    Raises:
+        SessionConflict: It does.
+    """
+    if session.open is not None and sessions.is_running(session.open):
+        raise SessionConflict(
+            f"session {session_id!r} is busy in another process; wait for its end, or use "
+            "another session id"
+        )
 
 
 def open_turn(plan: Plan, sessions: Sessions, session: Session, given: Input) -> TurnLog | None:
@@ -90,16 +113,13 @@ def open_turn(plan: Plan, sessions: Sessions, session: Session, given: Input) ->
         SessionConflict: Another process runs a turn of this session, or other results were given
             for the same hand-over before.
     """
-    log = session.open
-    if log is not None and sessions.is_running(log):
-        raise SessionConflict(
-            f"session {given.session_id!r} is busy in another process; wait for its end, or use "
-            "another session id"
-        )
+    refuse_running(sessions, session, given.session_id)
     if given.results is not None:
         return _take_results(plan, sessions, session, given)
-    if log is not None and not log.suspended and given.question in ("", log.start["question"]):
-        _claim(plan, sessions, session)
+    log = session.open
+    goes_on = log is not None and not log.suspended
+    if log is not None and goes_on and clean(given.question) in ("", log.start["question"]):
+        _claim(plan, sessions, session, given)
         return None
     if not given.question.strip():
         raise ValidationError(
@@ -113,8 +133,15 @@ def open_turn(plan: Plan, sessions: Sessions, session: Session, given: Input) ->
     return None
 
 
-def _claim(plan: Plan, sessions: Sessions, session: Session) -> None:
-    sessions.write(session, [{"kind": "claim", **sessions.lease(plan.limits.seconds)}])
+def _claim(plan: Plan, sessions: Sessions, session: Session, given: Input) -> None:
+    record: Record = {"kind": "claim", **sessions.lease(plan.limits.seconds)}
+    _add_attributes(record, session, given)
+    sessions.write(session, [record])
+
+
+def _add_attributes(record: Record, session: Session, given: Input) -> None:
+    if given.session_attributes:
+        record["attributes"] = {**session.attributes, **clean(dict(given.session_attributes))}
 
 
 def _turn_record(plan: Plan, sessions: Sessions, session: Session, given: Input) -> Record:
@@ -129,7 +156,7 @@ def _turn_record(plan: Plan, sessions: Sessions, session: Session, given: Input)
         **sessions.lease(plan.limits.seconds),
     }
     if given.conversation_history and not session.history:
-        record["history"] = [clean(dict(message)) for message in given.conversation_history]
+        record["history"] = _alternating(clean(list(given.conversation_history)))
     return record
 
 
@@ -151,11 +178,11 @@ def _given_up(sessions: Sessions) -> Record:
 
 
 def _take_results(plan: Plan, sessions: Sessions, session: Session, given: Input) -> TurnLog | None:
-    id, results = _control_results(given.results or {})
+    id, results = _control_results(given.results)
     results = clean(results)
-    digest = hashlib.sha256(json.dumps(results, sort_keys=True).encode()).hexdigest()
+    digest = _digest(results)
     if id in session.answered:
-        return _answered_before(plan, sessions, session, (id, digest))
+        return _answered_before(plan, sessions, session, given, (id, digest))
     log = session.open
     waits = log.suspended if log is not None else None
     if log is None or waits is None or waits["invocation_id"] != id:
@@ -173,16 +200,17 @@ def _take_results(plan: Plan, sessions: Sessions, session: Session, given: Input
         "at": sessions.clock(),
         **sessions.lease(plan.limits.seconds),
     }
-    if given.session_attributes:
-        record["attributes"] = {**session.attributes, **clean(dict(given.session_attributes))}
+    _add_attributes(record, session, given)
+    if given.prompt_session_attributes:
+        record["prompt_attributes"] = clean(dict(given.prompt_session_attributes))
     sessions.write(session, [record])
     return None
 
 
 def _answered_before(
-    plan: Plan, sessions: Sessions, session: Session, results: tuple[str, str]
+    plan: Plan, sessions: Sessions, session: Session, given: Input, answered: tuple[str, str]
 ) -> TurnLog | None:
-    id, digest = results
+    id, digest = answered
     known, log = session.answered[id]
     if known != digest:
         raise SessionConflict(
@@ -190,7 +218,7 @@ def _answered_before(
         )
     if log is session.open and not log.suspended:
         # The process stopped after it had taken them: go on.
-        _claim(plan, sessions, session)
+        _claim(plan, sessions, session, given)
         return None
     return log
 
@@ -206,7 +234,9 @@ def _check_results(
             match_results(effect.waiting, results)
 
 
-def _control_results(given: Mapping[str, Any]) -> tuple[str, list[dict[str, Any]]]:
+def _control_results(given: Any) -> tuple[str, list[dict[str, Any]]]:
+    if not isinstance(given, Mapping):
+        given = {}
     id, results = given.get("invocationId"), given.get("returnControlInvocationResults")
     if not isinstance(id, str) or not isinstance(results, list) or not results:
         raise ValidationError(
@@ -216,7 +246,35 @@ def _control_results(given: Mapping[str, Any]) -> tuple[str, list[dict[str, Any]
     return id, results
 
 
-def _check_attributes(name: str, attributes: Mapping[str, str]) -> None:
+def _digest(results: list[dict[str, Any]]) -> str:
+    try:
+        text = json.dumps(results, sort_keys=True)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValidationError(f"the results are not JSON: {error}") from error
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _alternating(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    # From the user's first message to an assistant's last, as templates and models need it.
+    told: list[dict[str, Any]] = []
+    for message in messages:
+        content = [{"text": block["text"]} for block in message["content"] if block["text"].strip()]
+        if not content:
+            continue
+        if told and told[-1]["role"] == message["role"]:
+            told[-1]["content"] += content
+        else:
+            told.append({"role": message["role"], "content": content})
+    if told and told[0]["role"] == "assistant":
+        told.insert(0, {"role": "user", "content": [{"text": EMPTY}]})
+    if told and told[-1]["role"] == "user":
+        told.append({"role": "assistant", "content": [{"text": EMPTY}]})
+    return told
+
+
+def _check_attributes(name: str, attributes: Any) -> None:
+    if not isinstance(attributes, Mapping):
+        raise ValidationError(f"{name} must be a mapping, not {type(attributes).__name__!r}")
     for key, value in attributes.items():
         if not isinstance(key, str) or not isinstance(value, str):
             raise ValidationError(
@@ -225,8 +283,8 @@ def _check_attributes(name: str, attributes: Mapping[str, str]) -> None:
 
 
 def _check_message(message: Mapping[str, Any]) -> None:
-    content = message.get("content")
-    if message.get("role") not in ("user", "assistant") or not isinstance(content, list):
+    content = message.get("content") if isinstance(message, Mapping) else None
+    if not isinstance(content, list) or message.get("role") not in ("user", "assistant"):
         raise ValidationError(
             "a message of conversation_history needs a 'role' ('user' or 'assistant') and a "
             "'content' list"

@@ -54,6 +54,7 @@ class Run:
         "_before",
         "_deadline",
         "_durable",
+        "_ends_session",
         "_sessions",
         "_unwritten",
         "log",
@@ -66,7 +67,15 @@ class Run:
         "session_id",
     )
 
-    def __init__(self, plan: Plan, sessions: Sessions, session: Session, session_id: str) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        sessions: Sessions,
+        session: Session,
+        session_id: str,
+        *,
+        ends_session: bool = False,
+    ) -> None:
         if session.open is None:
             raise AssertionError("a run needs the session's open turn")
         self.plan = plan
@@ -81,6 +90,7 @@ class Run:
         self._sessions = sessions
         self._unwritten: list[Record] = []
         self._durable = sessions.durable
+        self._ends_session = ends_session
         seconds = plan.limits.seconds
         self._deadline = None if seconds is None else sessions.clock() + int(seconds * 1e9)
 
@@ -207,10 +217,13 @@ class Run:
                     "at": self.now(),
                 }
             )
-            self._flush()
-            return
-        self._unwritten.append(_end_record(result, self.now()))
+        else:
+            self._unwritten.append(_end_record(result, self.now()))
+        if self._ends_session:
+            self._unwritten.append({"kind": "closed", "reason": "ended", "at": self.now()})
         self._flush()
+        if isinstance(result, ReturnControl):
+            return
         self.log.transcript = partial(self.replay.turn.transcript, result)
 
     def cancel(self) -> None:
