@@ -194,6 +194,7 @@ class Turn:
         question = self._missing(slots) if self._dialect.unknown_value else ""
         if question:
             return Answer(question, "ask_user")
+        self._spend_actions(len([slot for slot in slots if slot.text is None]))
         ours = [slot for slot in slots if slot.call is not None and not slot.waits]
         if ours:
             yield from self._dispatch(ours, number)
@@ -240,7 +241,6 @@ class Turn:
         return ""
 
     def _dispatch(self, slots: list[Slot], number: int) -> Generator[Effect, Any, None]:
-        self._spend_actions(len(slots))
         outcomes = yield Dispatch([slot.call for slot in slots if slot.call is not None], number)
         failure: OrchestratorError | None = None
         for slot, outcome in zip(slots, outcomes, strict=True):
@@ -269,7 +269,6 @@ class Turn:
         return (yield from self._hand_over(waiting, number)) if waiting else None
 
     def _search(self, slots: list[Slot], number: int) -> Generator[Effect, Any, None]:
-        self._spend_actions(len(slots))
         for index, slot in enumerate(slots):
             base, query = slot.search or ("", "")
             id = f"search-{number}-{index}"

@@ -34,7 +34,6 @@ __all__ = ["Record", "SessionInfo", "SessionStore", "complaint"]
 Record = dict[str, Any]
 
 _LIST = (list, tuple)
-_LEASE: dict[str, Any] = {"owner": str, "until": int}
 _MEMBERS: dict[str, dict[str, Any]] = {
     "turn": {
         "id": str,
@@ -42,7 +41,6 @@ _MEMBERS: dict[str, dict[str, Any]] = {
         "question": str,
         "attributes": dict,
         "prompt_attributes": dict,
-        **_LEASE,
     },
     "model": {
         "stage": str,
@@ -56,8 +54,8 @@ _MEMBERS: dict[str, dict[str, Any]] = {
     "action": {"id": str, "text": str, "times": _LIST},
     "retrieved": {"id": str, "references": _LIST, "times": _LIST},
     "suspend": {"invocation_id": str, "inputs": _LIST, "at": int},
-    "returned": {"invocation_id": str, "results": _LIST, "digest": str, "at": int, **_LEASE},
-    "claim": _LEASE,
+    "returned": {"invocation_id": str, "results": _LIST, "digest": str, "at": int},
+    "claim": {},
     "end": {"result": str, "text": str, "stop_reason": str, "at": int},
     "closed": {"reason": str, "at": int},
 }

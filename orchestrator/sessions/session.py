@@ -64,8 +64,8 @@ class TurnLog:
 
     @property
     def holder(self) -> Record:
-        """The last record that says which process runs the turn."""
-        return next(record for record in reversed(self.records) if "owner" in record)
+        """The last record that says which process runs the turn; empty when none does."""
+        return next((record for record in reversed(self.records) if "owner" in record), {})
 
 
 class Session:
@@ -270,10 +270,11 @@ class Sessions:
         if not self.durable or log.end or log.suspended:
             return False
         holder = log.holder
-        if holder["owner"] == process_owner():
+        owner, until = str(holder.get("owner")), holder.get("until", 0)
+        if owner == process_owner():
             return False  # ours, and `acquire` says that no invocation of this process has it
-        alive = owner_is_alive(holder["owner"])
-        return self.clock() < holder["until"] if alive is None else alive
+        alive = owner_is_alive(owner)
+        return self.clock() < int(until) if alive is None else alive
 
     def _expire(self, session: Session, ttl: int) -> None:
         now = self.clock()
