@@ -29,6 +29,7 @@ from orchestrator.effects import CallModel, Dispatch, Effect, Live, Retrieve
 from orchestrator.errors import DependencyFailed, OrchestratorError
 from orchestrator.message import clean
 from orchestrator.models.base import ModelReply
+from orchestrator.models.blocks import received
 from orchestrator.parsers.base import ANSWER
 from orchestrator.run import Run
 from orchestrator.sessions import Record
@@ -131,14 +132,14 @@ async def _acarry_out(run: Run, effect: Live) -> Record | list[Record]:
 def _call_model(run: Run, effect: CallModel) -> Record:
     stage, began = effect.stage, run.now()
     reply = stage.model.complete(run.request(effect))
-    reply.content = clean(reply.content)
+    reply.content = received(reply.content)
     return run.model_record(effect, reply, stage.new_parser().finish(reply.content), began)
 
 
 async def _acall_model(run: Run, effect: CallModel) -> Record:
     stage, began = effect.stage, run.now()
     reply = await stage.model.acomplete(run.request(effect))
-    reply.content = clean(reply.content)
+    reply.content = received(reply.content)
     return run.model_record(effect, reply, stage.new_parser().finish(reply.content), began)
 
 
@@ -191,14 +192,24 @@ class _ModelCall:
                 f"the stream of model {model_id!r} ended before its reply was whole; try again",
                 resource=model_id,
             )
-        reply.content = clean(reply.content)
+        reply.content = received(reply.content)
         parsed = self._parser.finish(reply.content)
         return self._run.model_record(self._effect, reply, parsed, self._began)
 
 
 def _retrieve(run: Run, effect: Retrieve) -> Record:
     began = run.now()
-    references = run.plan.knowledge_bases[effect.knowledge_base_id].retrieve(effect.query)
+    base = run.plan.knowledge_bases[effect.knowledge_base_id]
+    try:
+        references = base.retrieve(effect.query)
+    except OrchestratorError:
+        raise
+    except Exception as error:
+        raise DependencyFailed(
+            f"the knowledge base {effect.knowledge_base_id!r} raised {type(error).__name__}; its "
+            "message is kept out of this one, see `__cause__`",
+            resource=effect.knowledge_base_id,
+        ) from error
     return retrieved_record(effect, references, (began, run.now()))
 
 

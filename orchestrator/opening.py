@@ -68,6 +68,8 @@ class Input:
         for name in ("session_attributes", "prompt_session_attributes"):
             if attributes := getattr(self, name):
                 _check_attributes(name, attributes)
+        if not isinstance(self.conversation_history, list | tuple):
+            raise ValidationError("conversation_history must be a list of messages")
         for message in self.conversation_history:
             _check_message(message)
 

@@ -17,6 +17,7 @@ from threading import Event
 from typing import Any
 
 from orchestrator.message import Block, Message, text_of
+from orchestrator.models.blocks import received
 from orchestrator.usage import Usage
 
 __all__ = [
@@ -147,6 +148,7 @@ class Model(ABC):
         without the whole reply.
         """
         reply = self.complete(request)
+        reply.content = received(reply.content)
         yield reply.text
         yield reply
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from orchestrator.errors import ModelOutputError, ResourceNotFound
+from orchestrator.errors import ModelOutputError, ResourceNotFound, ValidationError
 from orchestrator.message import Block, text_of
 from orchestrator.models.base import Model, ModelReply, ModelRequest
+from orchestrator.models.blocks import received
 from orchestrator.usage import Usage
 
 __all__ = ["Scripted", "ScriptedModel"]
@@ -48,12 +49,14 @@ class ScriptedModel(Model):
 
         Raises:
             ResourceNotFound: There is no such file.
+            ValidationError: A line is neither of the two.
         """
         try:
-            lines = Path(path).read_text(encoding="utf-8").splitlines()
-        except OSError as error:
+            lines = Path(path).read_text(encoding="utf-8").split("\n")
+        except (OSError, UnicodeDecodeError) as error:
             raise ResourceNotFound(f"the script {str(path)!r} cannot be read: {error}") from error
-        return cls([json.loads(line) for line in lines if line.strip()], model_id)
+        numbered = enumerate(lines, 1)
+        return cls([_read(line, path, at) for at, line in numbered if line.strip()], model_id)
 
     def complete(self, request: ModelRequest) -> ModelReply:
         """The next reply.
@@ -82,16 +85,33 @@ class ScriptedModel(Model):
     def stream(self, request: ModelRequest) -> Iterator[str | ModelReply]:
         """The next reply, in pieces of `chunk` characters."""
         reply = self.complete(request)
+        reply.content = received(reply.content)
         text, size = reply.text, self._chunk or max(len(reply.text), 1)
         for start in range(0, len(text), size):
             yield text[start : start + size]
         yield reply
 
 
+def _read(line: str, path: str | Path, number: int) -> Scripted:
+    try:
+        item = json.loads(line)
+    except (ValueError, RecursionError):
+        item = None
+    if isinstance(item, str) or (
+        isinstance(item, list) and all(isinstance(block, dict) for block in item)
+    ):
+        return item
+    raise ValidationError(
+        f"line {number} of the script {str(path)!r} is not a reply: write a JSON text, or a list "
+        'of content blocks such as [{"text": "..."}]'
+    )
+
+
 def _reply(item: str | Sequence[Block] | ModelReply) -> ModelReply:
     if isinstance(item, ModelReply):
         return item
     content: list[Any] = [{"text": item}] if isinstance(item, str) else list(item)
+    content = received(content)
     stop = "tool_use" if any("toolUse" in block for block in content) else "end_turn"
     tokens = max(len(text_of(content)) // 4, 1)
     return ModelReply(content, stop, Usage(output_tokens=tokens, calls=1))

@@ -1,0 +1,67 @@
+"""A reply's content blocks, checked once where they come in."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from orchestrator.message import Block, clean
+
+__all__ = ["received"]
+
+
+def received(content: Any) -> list[Block]:
+    """The blocks of a reply that have Converse's shape, as everything after relies on it.
+
+    Halves of surrogate pairs go; a tool call without an id, or with that of another, gets one of
+    its own; input that is JSON text becomes what it says. A call whose name or input cannot be
+    used stays, for the parser to tell the model; any other block of a wrong type is left out.
+    """
+    made: list[Block] = []
+    taken: set[str] = set()
+    for block in content if isinstance(content, list | tuple) else ():
+        if not isinstance(block, dict):
+            continue
+        if "toolUse" in block:
+            made.append({"toolUse": _tool_use(clean(block["toolUse"]), taken)})
+        elif "text" in block:
+            text = block["text"]
+            if isinstance(text, str):
+                made.append(block if text.isascii() else clean(block))
+        elif _fits(block):
+            made.append(clean(block))
+    return made
+
+
+def _tool_use(use: Any, taken: set[str]) -> dict[str, Any]:
+    use = use if isinstance(use, dict) else {}
+    id, name, values = use.get("toolUseId"), use.get("name"), use.get("input")
+    if not isinstance(id, str) or not id or id in taken:
+        id = f"{id or 'call'}-{len(taken) + 1}"
+    taken.add(id)
+    if isinstance(values, str):
+        values = _json(values)
+    return {
+        "toolUseId": id,
+        "name": name if isinstance(name, str) else "",
+        "input": {} if values is None else values,
+    }
+
+
+def _json(text: str) -> Any:
+    # Some servers give the input as JSON text.
+    if not text.strip():
+        return {}
+    try:
+        return clean(json.loads(text))
+    except (ValueError, RecursionError):
+        return text
+
+
+def _fits(block: Block) -> bool:
+    if not all(isinstance(value, dict) for value in block.values()):
+        return False
+    reasoning = block.get("reasoningContent", {}).get("reasoningText")
+    return reasoning is None or (
+        isinstance(reasoning, dict) and isinstance(reasoning.get("text"), str)
+    )
