@@ -335,12 +335,14 @@ def _owner(pid: int) -> str:
 
 
 def _started(pid: int) -> str:
-    # Tells a process apart from an earlier one with the same id; field 22 of Linux's stat.
+    # Tells a process apart from an earlier one with the same id; field 22 of Linux's stat. One
+    # that has ended and whose parent does not know yet (state Z) is no longer the same.
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return "0"
-    return stat.rpartition(")")[2].split()[19]
+    fields = stat.rpartition(")")[2].split()
+    return "ended" if fields[0] in "ZX" else fields[19]
 
 
 def owner_is_alive(owner: str) -> bool | None:
