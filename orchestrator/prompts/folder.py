@@ -14,6 +14,8 @@ __all__ = ["MAX_FILE_BYTES", "Place", "dialect_places", "places", "read_file", "
 MAX_FILE_BYTES = 1_000_000
 """A larger file is not read; a template's own limit is counted in characters."""
 
+_MAX_DEPTH = 20
+
 
 def shipped() -> Path:
     """The folder of the shipped dialects."""
@@ -101,12 +103,29 @@ def read_yaml(text: str, file: Path) -> dict[str, Any]:
     import yaml
 
     try:
-        data = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except yaml.YAMLError as error:
+        _check_depth(text, file)
+        data = yaml.load(text, yaml.SafeLoader)
+    except (yaml.YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         line, column = (mark.line + 1, mark.column + 1) if mark else (None, None)
-        problem = getattr(error, "problem", None) or "not YAML"
+        problem = getattr(error, "problem", None) or str(error)
         raise TemplateError(f"not YAML: {problem}", file=file, line=line, column=column) from error
     if not isinstance(data, dict):
         raise TemplateError("the file must be a mapping, such as 'protocol: xml'", file=file)
     return data
+
+
+def _check_depth(text: str, file: Path) -> None:
+    # Before anything recurses. libyaml's own parser is not used: deep nesting ends the process.
+    import yaml
+
+    depth = 0
+    for event in yaml.parse(text, yaml.SafeLoader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > _MAX_DEPTH:
+                line, column = event.start_mark.line + 1, event.start_mark.column + 1
+                message = f"the file is nested more than {_MAX_DEPTH} levels deep"
+                raise TemplateError(message, file=file, line=line, column=column)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
