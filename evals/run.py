@@ -32,6 +32,12 @@ EXAMPLES = HERE.parent / "examples"
 ACTING = {"POST /reminders", "request_vacation", "cancel_vacation"}
 """Calls that change something: an unexpected one is a mistake, while reading too much is not."""
 
+_ASKS = re.compile(
+    r"\?|\bplease (?:tell|give|provide|name|specify|enter|share|send)\b|\blet me know\b",
+    re.IGNORECASE,
+)
+"""A question that an answer puts to the user, with a question mark or as a request."""
+
 
 @dataclass
 class Outcome:
@@ -141,7 +147,7 @@ def judge_answer(expect: dict[str, Any], answer: str, was_asked: bool) -> Iterat
     for fact in expect.get("answer_lacks", []):
         if says(answer, fact):
             yield f"the answer must not hold {fact}"
-    if expect.get("asks_user") and not (was_asked or "?" in answer):
+    if expect.get("asks_user") and not (was_asked or _ASKS.search(answer)):
         yield "the user was not asked"
 
 

@@ -120,6 +120,7 @@ LIST = {"name": "GET /claims", "arguments": {}}
         ({"answer_contains": [["13"]]}, [], "Twelve.", False),
         ({"answer_lacks": ["101"]}, [], "claim-101", False),
         ({"asks_user": True}, [], "I sent it.", False),
+        ({"asks_user": True}, [], "Please ask for the dates.", False),
         ({}, [], " ", False),
     ],
 )
@@ -133,6 +134,7 @@ def test_the_judge_finds_what_is_wrong(expect, calls, answer, asked):
         ({"calls": [REMINDER]}, [LIST, {**REMINDER, "arguments": {"claimId": "741"}}], "ok", False),
         ({"asks_user": True}, [], "The dates, please", True),
         ({"asks_user": True}, [LIST], "Which claim?", False),
+        ({"asks_user": True}, [], "Please provide both dates.", False),
         ({"answer_contains": [["a", "b"]]}, [], "only B", False),
     ],
 )
