@@ -26,6 +26,7 @@ def in_thread(function: Callable[[], T]) -> Future[T]:
     keep the interpreter from exiting.
     """
     future: Future[T] = Future()
+    future.set_running_or_notify_cancel()  # whoever stops waiting does not stop the thread
     context = contextvars.copy_context()
 
     def work() -> None:
