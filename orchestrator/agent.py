@@ -8,7 +8,7 @@ from contextlib import aclosing, closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from orchestrator.actions import ActionGroup
 from orchestrator.driver import Progress, adrive, drive
@@ -55,8 +55,8 @@ _OPTIONS = ", ".join(Options.__annotations__)
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
-    """The exact prompt of a stage, as `Agent.render` shows it.
+class Prompt(Sequence[Message]):
+    """The exact prompt of a stage, as `Agent.render` shows it: a sequence of its messages.
 
     Attributes:
         stage: The prompt type.
@@ -73,6 +73,18 @@ class Prompt:
     messages: list[Message]
     tools: Sequence[Mapping[str, Any]]
     inference: Mapping[str, Any]
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Message]: ...
+    def __getitem__(self, index: int | slice) -> Message | list[Message]:
+        """The messages at `index`."""
+        return self.messages[index]
+
+    def __len__(self) -> int:
+        """How many messages there are."""
+        return len(self.messages)
 
 
 class Agent:

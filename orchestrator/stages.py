@@ -266,6 +266,11 @@ def _stage(stage: str, override: Override, parts: _Parts) -> StagePlan:
         source=override.source if own else str(default.source),
     )
     calls = stage == ORCHESTRATION
+    if calls and override.enabled is False:
+        raise DefinitionError(
+            "an agent without the ORCHESTRATION stage is not supported yet; leave its "
+            "promptState out, or ask the model itself"
+        )
     return StagePlan(
         stage=stage,
         # A stage that is off by default is meant to run when its template is overridden.

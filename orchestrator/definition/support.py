@@ -84,11 +84,23 @@ def _parser(definition: AgentDefinition) -> Iterator[Keys]:
         yield ("promptOverrideConfiguration", "overrideLambda")
 
 
+def _no_orchestration(definition: AgentDefinition) -> Iterator[Keys]:
+    overrides = definition.prompt_override_configuration
+    for index, prompt in enumerate(overrides.prompt_configurations if overrides else ()):
+        if prompt.prompt_type == "ORCHESTRATION" and prompt.prompt_state == "DISABLED":
+            yield (*_PROMPTS, index, "promptState")
+
+
 FEATURES: tuple[tuple[str, str, Callable[[AgentDefinition], Iterator[Keys]]], ...] = (
     ("a guardrail", "leave guardrailConfiguration out", _guardrail),
     ("memory across sessions", "leave memoryConfiguration out", _memory),
     ("collaboration of agents", "set agentCollaboration: DISABLED", _collaboration),
     ("custom orchestration", "set orchestrationType: DEFAULT", _orchestration),
+    (
+        "an agent without ORCHESTRATION",
+        "set promptState: ENABLED, or ask the model itself",
+        _no_orchestration,
+    ),
     ("a parser of one's own", "set parserMode: DEFAULT, without overrideLambda", _parser),
 )
 """What is not supported yet, what to do instead, and where a definition asks for it."""
