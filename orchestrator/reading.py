@@ -10,10 +10,13 @@ from orchestrator.errors import ModelOutputError
 from orchestrator.message import text_of
 from orchestrator.sessions.journal import Record
 
-__all__ = ["REFUSAL", "Act", "Decision", "Finish", "Reprompt", "decide"]
+__all__ = ["NO_ANSWER", "REFUSAL", "Act", "Decision", "Finish", "Reprompt", "decide", "refused", "was_cut"]
 
 REFUSAL = "Sorry, I am unable to assist you with this request."
 """What a user reads when the input was refused (recorded from the service)."""
+
+NO_ANSWER = frozenset({"guardrail_intervened", "content_filtered", "model_context_window_exceeded"})
+"""Stop reasons whose text is no answer of the model, whatever it looks like."""
 
 _USUAL = frozenset({"end_turn", "tool_use", "stop_sequence"})
 _MALFORMED = {
@@ -78,8 +81,8 @@ def decide(record: Record) -> Decision:
     parsed = record["response"]["orchestrationParsedResponse"]
     details = parsed.get("responseDetails") or {}
     kind = details.get("invocationType")
-    if stop == "max_tokens" and kind != "FINISH":
-        raise _cut(record, "the model reached `maximumLength` before its answer: raise it")
+    if kind != "FINISH" and (cut := was_cut(record)):
+        raise cut
     error = parsed.get("parsingErrorDetails")
     if error:
         raw = record.get("raw") or text_of(record["content"])
@@ -98,11 +101,28 @@ def decide(record: Record) -> Decision:
     )
 
 
-def _unusual(record: Record, stop: str) -> Decision | None:
+def refused(record: Record) -> Refusal | None:
+    """The refusal that a guardrail or filter of the provider made of a reply, if one did."""
+    stop = record["stop"]
     if stop in ("guardrail_intervened", "content_filtered"):
-        return Finish(Refusal(text_of(record["content"]) or REFUSAL, stop))
-    if stop == "model_context_window_exceeded":
-        raise _cut(record, "the conversation no longer fits the model's context window")
+        return Refusal(text_of(record["content"]) or REFUSAL, stop)
+    return None
+
+
+def was_cut(record: Record) -> ModelOutputError | None:
+    """The error of a reply that ended too early, if it did."""
+    if record["stop"] == "max_tokens":
+        return _cut(record, "the model reached `maximumLength` before its answer: raise it")
+    if record["stop"] == "model_context_window_exceeded":
+        return _cut(record, "the conversation no longer fits the model's context window")
+    return None
+
+
+def _unusual(record: Record, stop: str) -> Decision | None:
+    if refusal := refused(record):
+        return Finish(refusal)
+    if stop == "model_context_window_exceeded" and (cut := was_cut(record)):
+        raise cut
     if stop in _MALFORMED and record.get("code"):
         # Some models' calls come under this stop reason and can be understood all the same.
         return Reprompt(_MALFORMED[stop], stop, text_of(record["content"]))

@@ -47,7 +47,7 @@ from orchestrator.errors import (
     error_class,
 )
 from orchestrator.message import Message
-from orchestrator.reading import REFUSAL, Act, Finish, Reprompt, decide
+from orchestrator.reading import REFUSAL, Act, Finish, Reprompt, decide, refused, was_cut
 from orchestrator.sessions.journal import Record
 from orchestrator.stages import POST_PROCESSING, PRE_PROCESSING, Plan, StagePlan
 
@@ -127,7 +127,7 @@ class Turn:
                     return refusal
             result = yield from self._react()
             if self._post is not None and isinstance(result, Answer):
-                yield from self._post_process(self._post, result)
+                result = yield from self._post_process(self._post, result)
             return result
         except OrchestratorError as error:
             return Failure(error, getattr(error, "limit", "") or getattr(error, "code", ""))
@@ -136,6 +136,10 @@ class Turn:
         self._spend_model_call()
         outcome = yield CallModel(stage, 0, {}, [], 0, self.prompt_attributes)
         self._add_tokens(outcome)
+        if refusal := refused(outcome):
+            return refusal
+        if cut := was_cut(outcome):
+            raise cut
         verdict = outcome["response"].get("preProcessingParsedResponse") or {}
         return None if verdict.get("isValidInput") else Refusal(REFUSAL)
 
@@ -177,17 +181,23 @@ class Turn:
                     assert_never(never)
         raise _limit("iterations", self._limits.iterations, "steps of the ReAct loop")
 
-    def _post_process(self, stage: StagePlan, answer: Answer) -> Generator[Effect, Any, None]:
+    def _post_process(
+        self, stage: StagePlan, answer: Answer
+    ) -> Generator[Effect, Any, Answer | Refusal]:
         if answer.stop_reason != "end_turn":
-            return
+            return answer
         told = stage.dialect.partial("responses", responses=self.responses)
         # `$latest_response$` is the answer without its tags: the template brings its own.
         values = {"latest_response": answer.text, "responses": told, "bot_response": told}
         self._spend_model_call()
         outcome = yield CallModel(stage, 0, values, [], 0, self.prompt_attributes)
         self._add_tokens(outcome)
-        parsed = outcome["response"].get("postProcessingParsedResponse") or {}
-        answer.text = parsed.get("responseText") or answer.text
+        if refusal := refused(outcome):
+            return refusal
+        if not was_cut(outcome):  # else the draft stays: it is whole
+            parsed = outcome["response"].get("postProcessingParsedResponse") or {}
+            answer.text = parsed.get("responseText") or answer.text
+        return answer
 
     def _act(self, act: Act, number: int) -> Generator[Effect, Any, Result | None]:
         slots = self._slots(act, number)
