@@ -9,13 +9,12 @@ from __future__ import annotations
 import mmap
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from orchestrator.errors import ValidationError
-from orchestrator.message import Message, text_of
 
 __all__ = ["ChatFormat", "Piece", "chat_format"]
 
@@ -71,31 +70,25 @@ class ChatFormat:
     layout: _Layout
     special: re.Pattern[str]
 
-    def prompt(self, system: str, messages: Sequence[Message]) -> list[Piece]:
+    def prompt(self, turns: Iterable[tuple[str, str]]) -> list[Piece]:
         """The pieces of a whole prompt, ending where the model has to go on.
 
-        A last message of role `"assistant"` is left open.
-
-        Raises:
-            ValidationError: A message holds something else than text.
+        Args:
+            turns: Role and text of every message, the system's first. A last one of the assistant
+                is left open.
         """
         pieces: list[Piece] = list(self.start)
-        if system:
-            self._message(pieces, "system", system)
-        for message in messages:
-            self._message(pieces, message["role"], _text(message))
-        if messages and messages[-1]["role"] == "assistant":
-            tail = 2 if self.layout.after_close_text else 1
-            del pieces[-tail:]
+        role = ""
+        for role, text in turns:
+            self._open(pieces, role, text)
+            pieces.append(self.close)
+            if self.layout.after_close_text:
+                pieces.append(self.layout.after_close_text)
+        if role == "assistant":
+            del pieces[-2 if self.layout.after_close_text else -1 :]
         else:
             self._open(pieces, "assistant", "")
         return pieces
-
-    def _message(self, pieces: list[Piece], role: str, text: str) -> None:
-        self._open(pieces, role, text)
-        pieces.append(self.close)
-        if self.layout.after_close_text:
-            pieces.append(self.layout.after_close_text)
 
     def _open(self, pieces: list[Piece], role: str, text: str) -> None:
         pieces.append(self.head)
@@ -151,7 +144,7 @@ def _format(
 ) -> ChatFormat:
     names = sorted(special, key=len, reverse=True)
     begin = header.get("tokenizer.ggml.bos_token_id")
-    starts = header.get("tokenizer.ggml.add_bos_token", name == "Llama 3") and begin is not None
+    starts = header.get("tokenizer.ggml.add_bos_token", name == "Llama 3")
     return ChatFormat(
         name=name,
         start=(int(begin),) if starts and begin is not None else (),
@@ -161,16 +154,6 @@ def _format(
         layout=layout,
         special=re.compile(f"(?=(?:{'|'.join(map(re.escape, names))}))"),
     )
-
-
-def _text(message: Message) -> str:
-    for block in message["content"]:
-        if "text" not in block:
-            raise ValidationError(
-                f"the embedded model takes only text, and a message has {', '.join(block)!r}; use "
-                "the 'local' dialect, which writes calls as text"
-            )
-    return text_of(message["content"])
 
 
 class _Reader:

@@ -1,16 +1,24 @@
 r"""A grammar of well-formed replies, for decoding that cannot go wrong.
 
 `grammar_of` turns a `CallFormat` into GBNF, llama.cpp's grammar language. A reply is then either
-an answer or calls, in the XML protocol's form (Bedrock: "Write a custom parser Lambda function",
-Claude 3 examples):
+plain text, which is the answer, or one call in the form that the model was trained on:
 
 ```
-<function_calls><invoke><tool_name>group::function</tool_name><parameters><id>7</id></parameters></invoke></function_calls>
-<answer>text</answer>
+<tool_call>
+{"name": "group__function", "arguments": {"id": "7"}}
+</tool_call>
 ```
 
 Only operations that may be called, with parameters that they have, in the schema's order, each of
 its type. Optional parameters may be left out; a required one may be the format's unknown value.
+
+Small models make values up, most of all by copying examples out of descriptions, and they shorten
+ids. So when there is an unknown value to fall back to, a text value is *grounded*: words with
+digits in them (ids, codes, days) can only be copied from the conversation, whole. A made-up
+`claim-123`, or `857` for `claim-857`, cannot be decoded at all. And when an id is needed that the
+conversation does not hold, but the user has named somebody or something, the functions that need
+the id are held back: another one has to find it first.
+
 The grammar says less than a JSON Schema can (no lengths, patterns or ranges): what it leaves open,
 the validation of the call's arguments finds.
 """
@@ -18,39 +26,33 @@ the validation of the call's arguments finds.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from threading import Lock
 from typing import Any
-from xml.sax.saxutils import escape
 
 from orchestrator.models.base import CallFormat, OperationFormat
+from orchestrator.models.toolcalls import CALL_CLOSE, CALL_OPEN
 
 __all__ = ["ASK_USER", "grammar_of"]
 
-ASK_USER = "user::askuser"
+ASK_USER = "user__askuser"
 """The tool by which a model asks the user (Bedrock: AMAZON.UserInput)."""
 
-# Text stops where a tag begins; JSON inside XML writes `<` as an escape. No value starts or ends
-# a reply's structure, so `<` appears only in the grammar's own literals and inside answers.
 _COMMON = r"""
-answer ::= "<answer>" [^< \t\r\n] ( [^<] | "<"+ [^/<] )* "</answer>"
-text ::= [^< \t\r\n] [^<]*
+answer ::= [^< \t\r\n] ( [^<] | "<"+ [^<t/] )*
+char ::= [^"\\\x00-\x1f] | "\\" ["\\/bfnrt] | "\\u" [0-9a-fA-F]{4}
+plain ::= [^"\\0-9\x00-\x1f] | "\\" ["\\/bfnrt]
+text ::= "\"" char+ "\""
 boolean ::= "true" | "false"
 integer ::= "-"? ( "0" | [1-9] [0-9]{0,15} )
 number ::= integer ( "." [0-9]{1,12} )?
-date ::= [0-9]{4} "-" ( "0" [1-9] | "1" [0-2] ) "-" ( "0" [1-9] | [12] [0-9] | "3" [01] )
 json ::= object | array | string | number | boolean | "null"
-object ::= "{" ( member ( "," " "? member )* )? "}"
-member ::= string ":" " "? json
-array ::= "[" ( json ( "," " "? json )* )? "]"
-string ::= "\"" ( [^"\\<\x00-\x1f] | "\\" ["\\/bfnrt] | "\\u" [0-9a-fA-F]{4} )* "\""
+object ::= "{" ( member ( ", " member )* )? "}"
+member ::= string ": " json
+array ::= "[" ( json ( ", " json )* )? "]"
+string ::= "\"" char* "\""
 """
-
-_QUESTION: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {"question": {"type": "string"}},
-    "required": ["question"],
-}
 
 _RULES = {
     "boolean": "boolean",
@@ -60,75 +62,127 @@ _RULES = {
     "object": "object",
 }
 
+_WORD = re.compile(r"[^\s\"'`<>(){}\[\],;:!?=|\\]*\d[^\s\"'`<>(){}\[\],;:!?=|\\]*")
+_EXAMPLE = re.compile(
+    r"(?:for example|for instance|e\.\s?g\.|such as|example:?|like)\s+\S*\d", re.I
+)
+_ISO_DATE = re.compile(r"YYYY-MM-DD|\d{4}-\d{2}-\d{2}", re.I)
+_NAME = re.compile(r"(?<=[a-z,;] )[A-Z][a-z]+")
+_MOST_WORDS = 200
+_MONTH = '"-" ( "0" [1-9] | "1" [0-2] ) "-"'
 _MOST = 256
-_cache: dict[tuple[int, bool, str, frozenset[str]], tuple[tuple[OperationFormat, ...], str]] = {}
+_Key = tuple[int, str, frozenset[str], bool]
+_cache: dict[_Key, tuple[tuple[OperationFormat, ...], str]] = {}
 _lock = Lock()
 
 
-def grammar_of(form: CallFormat) -> str:
+def grammar_of(form: CallFormat, conversation: Iterable[str] = ()) -> str:
     """The grammar of the replies that `form` allows.
 
-    Grammars are kept by the identity of `form.operations`, which an agent makes once, and by
-    what may change from step to step.
+    Args:
+        form: The operations. Their part of the grammar is kept by the identity of
+            `form.operations`, which an agent makes once, and by what changes from step to step.
+        conversation: The texts that values may be copied from.
     """
-    key = (id(form.operations), form.ask_user, form.unknown_value, form.excluded)
+    words: dict[str, None] = {}
+    named = False
+    for text in conversation if form.unknown_value else ():
+        words.update((word.rstrip("."), None) for word in _WORD.findall(text))
+        named = named or _NAME.search(text) is not None
+    key = (id(form.operations), form.unknown_value, form.excluded, named and not words)
     kept = _cache.get(key)
-    if kept is not None:
-        return kept[1]
-    grammar = "\n".join(_lines(form)) + _COMMON
-    with _lock:
-        if len(_cache) >= _MOST:
-            _cache.clear()
+    if kept is None:
         # The operations are kept too: their identity must not be given to another object.
-        _cache[key] = (form.operations, grammar)
-    return grammar
+        kept = (form.operations, "\n".join(_lines(form, key[-1])) + _COMMON)
+        with _lock:
+            if len(_cache) >= _MOST:
+                _cache.clear()
+            _cache[key] = kept
+    return kept[1] + (_grounds(list(words)[-_MOST_WORDS:]) if form.unknown_value else "")
 
 
-def _lines(form: CallFormat) -> Iterator[str]:
-    callable_ = [one for one in form.operations if one.name not in form.excluded]
-    if form.ask_user and ASK_USER not in form.excluded:
-        callable_.append(OperationFormat(ASK_USER, _QUESTION))
+def _grounds(words: list[str]) -> str:
+    days = sorted({int(day) for word in words for day in _days(word)})
+    day = " | ".join(_literal(f"{day:02}") for day in days)
+    # What cannot be grounded is only the unknown value: a rule must match something.
+    rules = {
+        "grounded": "plain* word plain*" if words else "unknown",
+        "loose": "plain+ | plain* ( word plain+ )* word" if words else "plain+",
+        "date": f"[0-9]{{4}} {_MONTH} ( {day} )" if days else "unknown",
+    }
+    lines = [f'{name} ::= "\\"" ( {rule} ) "\\""' for name, rule in rules.items()]
+    if words:
+        lines.append(f"word ::= {' | '.join(map(_literal, words))}")
+    return "\n".join(lines) + "\n"
+
+
+def _days(word: str) -> list[str]:
+    if _ISO_DATE.fullmatch(word):
+        return [word[-2:]]
+    return [run for run in re.findall(r"\d+", word) if len(run) <= 2 and 1 <= int(run) <= 31]
+
+
+def _lines(form: CallFormat, look_up: bool) -> Iterator[str]:
+    # A question to the user needs no call: an unknown value asks it, and so does an answer.
+    callable_ = [
+        one for one in form.operations if one.name not in form.excluded and one.name != ASK_USER
+    ]
+    if look_up:
+        callable_ = [one for one in callable_ if not _needs_id(one)] or callable_
+    yield f"unknown ::= {_literal(form.unknown_value or '?')}"
     if not callable_:
         yield "root ::= answer"
         return
     calls = " | ".join(f"call-{index}" for index in range(len(callable_)))
-    yield "root ::= calls | answer"
-    yield 'calls ::= "<function_calls>" invoke+ "</function_calls>"'
-    yield f'invoke ::= "<invoke><tool_name>" ( {calls} ) "</parameters></invoke>"'
+    head = _literal(CALL_OPEN + '{"name": "')
+    yield "root ::= call | answer"
+    yield f"call ::= {head} ( {calls} ) {_literal('}' + CALL_CLOSE)}"
     for index, operation in enumerate(callable_):
-        # A question to the user is text: no unknown value stands for it.
-        unknown = "" if operation.name == ASK_USER else form.unknown_value
-        yield from _call(f"call-{index}", operation, unknown)
+        yield from _call(f"call-{index}", operation, form.unknown_value)
+
+
+def _needs_id(operation: OperationFormat) -> bool:
+    properties = operation.schema.get("properties") or {}
+    required = operation.schema.get("required") or ()
+    return any(_value(properties.get(name) or {}, True).endswith("grounded )") for name in required)
 
 
 def _call(rule: str, operation: OperationFormat, unknown: str) -> Iterator[str]:
     properties: Mapping[str, Any] = operation.schema.get("properties") or {}
     required = set(operation.schema.get("required") or ())
-    head = _literal(f"{operation.name}</tool_name><parameters>")
-    uses = [
-        f"{rule}-{index}" + ("" if name in required else "?")
-        for index, name in enumerate(properties)
-    ]
-    yield f"{rule} ::= {' '.join([head, *uses])}"
+    head = _literal(f'{operation.name}", "arguments": {{')
+    yield f"{rule} ::= {head} {rule}-first-0"
+    # Two chains of rules: `first` before any argument is written, `more` after one.
     for index, (name, schema) in enumerate(properties.items()):
-        value = _value(schema if isinstance(schema, Mapping) else {})
-        if unknown and name in required:
-            value = f"( {_literal(escape(unknown))} | {value} )"
-        yield f"{rule}-{index} ::= {_literal(f'<{name}>')} {value} {_literal(f'</{name}>')}"
+        schema = schema if isinstance(schema, Mapping) else {}
+        value = _value(schema, bool(unknown) and name in required)
+        head = _literal(json.dumps(name) + ": ")
+        yield f"{rule}-{index} ::= {head} {value} {rule}-more-{index + 1}"
+        skip = "" if name in required else " | {}-" + str(index + 1)
+        yield f"{rule}-first-{index} ::= {rule}-{index}{skip.format(rule + '-first')}"
+        yield f'{rule}-more-{index} ::= ", " {rule}-{index}{skip.format(rule + "-more")}'
+    yield f'{rule}-first-{len(properties)} ::= "}}"'
+    yield f'{rule}-more-{len(properties)} ::= "}}"'
 
 
-def _value(schema: Mapping[str, Any]) -> str:
+def _value(schema: Mapping[str, Any], unknown: bool) -> str:
+    known = _known_value(schema, unknown)
+    return f'( "\\"" unknown "\\"" | {known} )' if unknown else known
+
+
+def _known_value(schema: Mapping[str, Any], grounded: bool) -> str:
     choices = [schema["const"]] if "const" in schema else schema.get("enum")
     if choices:
-        return "( " + " | ".join(_literal(_written(choice)) for choice in choices) + " )"
+        return "( " + " | ".join(_literal(json.dumps(choice)) for choice in choices) + " )"
     kind = schema.get("type")
-    if kind == "string" and schema.get("format") == "date":
+    if isinstance(kind, str) and kind in _RULES:
+        return _RULES[kind]
+    if not grounded:
+        return "text"
+    description = str(schema.get("description", ""))
+    if schema.get("format") == "date" or _ISO_DATE.search(description):
         return "date"
-    return _RULES.get(kind, "text") if isinstance(kind, str) else "text"
-
-
-def _written(value: Any) -> str:
-    return escape(value if isinstance(value, str) else json.dumps(value))
+    return "grounded" if _EXAMPLE.search(description) else "loose"
 
 
 _ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})

@@ -9,15 +9,17 @@ appends to the last prompt pays for the new tokens only.
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from orchestrator.errors import DependencyFailed, ResourceNotFound, ValidationError
+from orchestrator.errors import DependencyFailed, ResourceNotFound
 from orchestrator.models import weights
 from orchestrator.models.base import Model, ModelReply, ModelRequest
 from orchestrator.models.grammar import grammar_of
 from orchestrator.models.llama import Runtime, Settings, runtime
+from orchestrator.models.toolcalls import ReplyReader, grounds, turns
 from orchestrator.models.weights import Progress
 from orchestrator.usage import Usage
 
@@ -117,7 +119,7 @@ class LocalModel(Model):
             DependencyFailed: The runtime failed.
         """
         model = self._runtime(self._progress)
-        pieces: list[str] = []
+        reader = ReplyReader(request.call_format is not None)
         last: dict[str, Any] = {}
         chunks = model.generate(self._body(request, model))
         try:
@@ -127,12 +129,12 @@ class LocalModel(Model):
                     return
                 last = chunk
                 text = chunk["choices"][0]["text"]
-                if text:
-                    pieces.append(text)
-                    yield text
+                shown = reader.feed(text) if text else ""
+                if shown:
+                    yield shown
         finally:
             chunks.close()
-        yield self._reply("".join(pieces), last, request)
+        yield self._reply(reader, last, request)
 
     def _runtime(self, progress: Progress | None) -> Runtime:
         if self._file is None:
@@ -140,15 +142,11 @@ class LocalModel(Model):
         return runtime(self._file, self._settings, progress)
 
     def _body(self, request: ModelRequest, model: Runtime) -> dict[str, Any]:
-        if request.tools:
-            raise ValidationError(
-                f"{self.model_id!r} has no native tool use; use the 'local' dialect, which writes "
-                "calls as text"
-            )
         inference = request.inference
+        system = [("system", request.system)] if request.system else []
         body: dict[str, Any] = {
             **request.additional,
-            "prompt": model.chat.prompt(request.system, request.messages),
+            "prompt": model.chat.prompt([*system, *turns(request.messages)]),
             "max_tokens": inference.get("maximumLength", MAX_TOKENS),
             "temperature": inference.get("temperature", 0.0),
             "stop": list(inference.get("stopSequences", ())),
@@ -159,8 +157,8 @@ class LocalModel(Model):
             body["top_p"] = inference["topP"]
         if "topK" in inference:
             body["top_k"] = inference["topK"]
-        if request.call_format is not None and request.call_format.protocol == "xml":
-            body["grammar"] = grammar_of(request.call_format)
+        if request.call_format is not None:
+            body["grammar"] = grammar_of(request.call_format, grounds(request))
         return body
 
     def _refused(self, error: dict[str, Any]) -> ModelReply:
@@ -172,7 +170,9 @@ class LocalModel(Model):
             resource=self.model_id,
         )
 
-    def _reply(self, text: str, last: dict[str, Any], request: ModelRequest) -> ModelReply:
+    def _reply(
+        self, reader: ReplyReader, last: dict[str, Any], request: ModelRequest
+    ) -> ModelReply:
         timings = last.get("timings")
         reason = last["choices"][0]["finish_reason"] if last else None
         if timings is None or reason is None:
@@ -180,18 +180,15 @@ class LocalModel(Model):
                 f"the reply of {self.model_id!r} broke off", resource=self.model_id
             )
         cached, read, made = timings["cache_n"], timings["prompt_n"], timings["predicted_n"]
-        full = cached + read + made >= self._settings.context
-        content = [{"text": text}] if text else []
-        stop = _stop_reason(text, reason, full, request)
-        return ModelReply(content, stop, Usage(read, made, cached, calls=1))
-
-
-def _stop_reason(text: str, reason: str, full: bool, request: ModelRequest) -> str:
-    if reason == "length":
-        return "model_context_window_exceeded" if full else "max_tokens"
-    # The runtime doesn't say whether a stop sequence or the model itself ended the reply; a tag
-    # that is still open was cut.
-    for stop in request.inference.get("stopSequences", ()):
-        if stop.startswith("</") and text.count(f"<{stop[2:]}") > text.count(stop):
-            return "stop_sequence"
-    return "end_turn"
+        usage = Usage(read, made, cached, calls=1)
+        if reason == "length":
+            full = cached + read + made >= self._settings.context
+            stop = "model_context_window_exceeded" if full else "max_tokens"
+        else:
+            stop = "end_turn"
+        content = reader.blocks(f"tooluse_{secrets.token_hex(8)}")
+        if content is None:
+            return ModelReply([{"text": reader.raw}], stop, usage)
+        if content and "toolUse" in content[0]:
+            stop = "tool_use"
+        return ModelReply(content, stop, usage)

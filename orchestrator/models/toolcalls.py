@@ -1,0 +1,145 @@
+"""Tool calls as text: the form that open chat models were trained on, and Converse's blocks.
+
+The embedded model reads and writes
+
+```
+<tool_call>
+{"name": "group__function", "arguments": {"id": "7"}}
+</tool_call>
+<tool_response>
+what the function returned
+</tool_response>
+```
+
+and plain text when it answers. Everybody else here speaks Converse: `toolUse` and `toolResult`
+blocks, and answers inside `<answer>`. This module is the translation, in both directions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from orchestrator.errors import ValidationError
+from orchestrator.message import AUTHOR, Block, Message, Text
+from orchestrator.models.base import ModelRequest
+
+__all__ = ["ANSWER", "CALL_CLOSE", "CALL_OPEN", "ReplyReader", "grounds", "turns"]
+
+CALL_OPEN, CALL_CLOSE = "<tool_call>\n", "\n</tool_call>"
+RESULT_OPEN, RESULT_CLOSE = "<tool_response>\n", "\n</tool_response>"
+ANSWER, ANSWER_CLOSE = "<answer>", "</answer>"
+
+
+def turns(messages: Sequence[Message]) -> list[tuple[str, str]]:
+    """The messages as (role, text), consecutive ones of the same role joined.
+
+    Raises:
+        ValidationError: A message holds something that is no text, call or result.
+    """
+    said: list[tuple[str, str]] = []
+    for message in messages:
+        role, content = message["role"], message["content"]
+        text = "\n".join([_text(block, role) for block in content])
+        if said and said[-1][0] == role:
+            text = f"{said.pop()[1]}\n{text}"
+        said.append((role, text))
+    return said
+
+
+def _text(block: Block, role: str) -> str:
+    if "text" in block:
+        text: str = block["text"]
+        if role == "assistant":
+            text = text.removeprefix(ANSWER).removesuffix(ANSWER_CLOSE)
+        return text
+    if "toolUse" in block:
+        use = block["toolUse"]
+        return CALL_OPEN + written(use["name"], use["input"]) + CALL_CLOSE
+    if "toolResult" in block:
+        # A result must not end itself and go on as somebody else.
+        told = _told(block).replace(RESULT_CLOSE[1:-1], "&lt;" + RESULT_CLOSE[2:-1])
+        return RESULT_OPEN + told + RESULT_CLOSE
+    raise ValidationError(
+        f"the embedded model takes text, calls and results, and a message has {', '.join(block)!r}"
+    )
+
+
+def written(name: str, arguments: Any) -> str:
+    """A call as the model writes it, character for character: the prompt cache depends on it."""
+    call = {"name": name, "arguments": arguments}
+    return json.dumps(call, ensure_ascii=False)
+
+
+def _told(block: Block) -> str:
+    parts = block["toolResult"]["content"]
+    return "\n".join(
+        part["text"] if "text" in part else json.dumps(part.get("json"), ensure_ascii=False)
+        for part in parts
+    )
+
+
+def grounds(request: ModelRequest) -> Iterator[str]:
+    """The texts that values may be copied from: all that the template's author did not write."""
+    yield from _values(request.system, getattr(request.system, "spans", ()), request.system)
+    for message in request.messages:
+        for index, block in enumerate(message["content"]):
+            if "toolResult" in block:
+                yield _told(block)
+            elif "text" in block:
+                spans = [span for span in message.spans if span.block == index]
+                yield from _values(block["text"], spans, block["text"])
+
+
+def _values(text: str, spans: Sequence[Any], whole: str) -> Iterator[str]:
+    if not spans and not isinstance(text, Text):
+        yield whole  # nothing is known of who wrote it
+    for span in spans:
+        if span.origin not in (AUTHOR, "tools"):
+            yield text[span.start : span.end]
+
+
+class ReplyReader:
+    """Takes a reply apart as it is decoded: what to show at once, and the blocks at last."""
+
+    def __init__(self, marked: bool) -> None:
+        """Begins a reply.
+
+        Args:
+            marked: Whether plain text is an answer and has to be marked as one.
+        """
+        self._marked = marked
+        self._text = ""
+        self._call = ""
+
+    def feed(self, piece: str) -> str:
+        """Takes the next piece; returns the text to show now, which may be empty."""
+        if self._call or (not self._text and self._marked and piece.startswith("<")):
+            self._call += piece
+            return ""
+        if self._marked and not self._text:
+            piece = ANSWER + piece
+        self._text += piece
+        return piece
+
+    def blocks(self, id: str) -> list[Block] | None:
+        """The reply's content blocks, or `None` when a call was cut.
+
+        Args:
+            id: The tool-use id of a call.
+        """
+        if not self._call:
+            return [{"text": self._text}] if self._text else []
+        body = self._call.strip().removeprefix(CALL_OPEN.strip()).removesuffix(CALL_CLOSE.strip())
+        try:
+            call = json.loads(body)
+            use = {"toolUseId": id, "name": call["name"], "input": call["arguments"]}
+        except (ValueError, KeyError, TypeError):
+            return None
+        return [{"toolUse": use}]
+
+    @property
+    def raw(self) -> str:
+        """What the model wrote of a call."""
+        return self._call
