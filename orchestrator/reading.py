@@ -10,7 +10,17 @@ from orchestrator.errors import ModelOutputError
 from orchestrator.message import text_of
 from orchestrator.sessions.journal import Record
 
-__all__ = ["NO_ANSWER", "REFUSAL", "Act", "Decision", "Finish", "Reprompt", "decide", "refused", "was_cut"]
+__all__ = [
+    "NO_ANSWER",
+    "REFUSAL",
+    "Act",
+    "Decision",
+    "Finish",
+    "Reprompt",
+    "decide",
+    "refused",
+    "was_cut",
+]
 
 REFUSAL = "Sorry, I am unable to assist you with this request."
 """What a user reads when the input was refused (recorded from the service)."""
