@@ -4,12 +4,14 @@
 - A block after `<!-- file: PATH -->` is written to PATH first.
 - In a `console` block, commands `$ orchestrator VERB` that need no model run, and must succeed.
 - A block after `<!-- no-run: REASON -->` is left alone.
+- In a block after `<!-- answers: [JSON, ...] -->` the model `"local"` gives these scripted replies.
 
 The working directory is a temporary folder with a copy of `examples/`.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -20,7 +22,10 @@ from pathlib import Path
 
 import pytest
 
+import orchestrator.agent
 from orchestrator.definition import parse_definition
+from orchestrator.models import resolve_model
+from orchestrator.testing import ScriptedModel
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -30,7 +35,7 @@ PAGES = [
 ]
 WITHOUT_A_MODEL = {"render", "lint", "parse", "schema", "init", "templates", "--help", "--version"}
 BLOCK = re.compile(
-    r"(?:^<!-- (?P<mark>no-run|file): (?P<note>.+?) -->\n+)?"
+    r"(?:^<!-- (?P<mark>no-run|file|answers): (?P<note>.+?) -->\n+)?"
     r"^(?P<fence>`{3,})(?P<language>\w*)[^\n]*\n(?P<text>.*?)^(?P=fence)$",
     re.MULTILINE | re.DOTALL,
 )
@@ -42,7 +47,8 @@ class Block:
     line: int
     language: str
     text: str
-    file: str
+    file: str = ""
+    answers: str = ""
 
     def __str__(self) -> str:
         return f"{self.page.relative_to(ROOT)}, line {self.line}"
@@ -56,7 +62,7 @@ def blocks_of(page: Path) -> list[Block]:
             text.count("\n", 0, found.start("text")) + 1,
             found["language"],
             found["text"],
-            found["note"] if found["mark"] == "file" else "",
+            **({found["mark"]: found["note"]} if found["mark"] else {}),
         )
         for found in BLOCK.finditer(text)
         if found["mark"] != "no-run"
@@ -82,7 +88,17 @@ def write_file(block: Block) -> None:
 def run_python(block: Block, namespace: dict[str, object]) -> None:
     # Blank lines before it make tracebacks name the page's own lines.
     source = "\n" * (block.line - 1) + block.text
-    exec(compile(source, str(block.page), "exec"), namespace)
+    with pytest.MonkeyPatch.context() as patch:
+        if block.answers:
+            model = ScriptedModel(json.loads(block.answers), "local")
+            patch.setattr(
+                orchestrator.agent,
+                "resolve_model",
+                lambda spec: model if spec == "local" else resolve_model(spec),
+            )
+        exec(compile(source, str(block.page), "exec"), namespace)
+        if block.answers:
+            assert len(model.requests) == len(json.loads(block.answers))
 
 
 def run_commands(block: Block) -> None:
