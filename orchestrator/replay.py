@@ -125,7 +125,7 @@ class Replay:
             Outcomes by call id.
         """
         known: dict[str, Record] = {}
-        if not self._intents:
+        if not self._feed:
             return known
         ids = {call.id for call in effect.calls}
         while self._feed and self._feed[-1].get("id") in ids:
@@ -146,6 +146,12 @@ class Replay:
             for call in effect.calls
             if call.key in self._intents and call.id not in known and not call.operation.idempotent
         ]
+
+    def give_up(self, effect: Dispatch, at: int) -> None:
+        """Tells the turn what is known of the calls that it was stopped in, for its transcript."""
+        known = self.known_actions(effect)
+        if known or any(call.key in self._intents for call in effect.calls):
+            self.send([known.get(call.id) or _unknown(call, at) for call in effect.calls])
 
     def _recorded(self, effect: Effect) -> Any:
         record = self._feed[-1]

@@ -237,8 +237,7 @@ class Run:
                 "at": self.now(),
             }
         )
-        self._flush()
-        self.log.transcript = partial(self.replay.turn.transcript, _STOPPED)
+        self._flush()  # its transcript is made from what was written, which may be more than `turn`
 
     def close(self) -> None:
         """Gives the session back."""
@@ -298,6 +297,8 @@ def _transcript(plan: Plan, log: TurnLog, history: list[Message]) -> list[Messag
     end = log.records[-1]
     try:
         reached = replay.send(None)
+        if isinstance(reached, Dispatch):
+            replay.give_up(reached, end["at"])
     except SessionConflict:
         return _plain_transcript(plan, log.start, end)
     if end["result"] in ("failure", "cancelled"):

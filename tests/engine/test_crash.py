@@ -150,6 +150,10 @@ def test_another_question_gives_the_turn_up(point: str, tmp_path: Path) -> None:
     assert agent.invoke("Hello?", session_id="s-1").text == "Hello."
     assert effects(tmp_path) == before
     assert len(model.requests) == 1
+    # The model is told what was done, or may have been.
+    told = {"in model call 1": "", "after effect": "nobody knows", "after action": "paid ann"}
+    shown = [text for text in texts_of(model.requests[0]) if text.startswith(told[point])]
+    assert shown
 
 
 def test_a_process_that_goes_on_may_be_killed_as_well(tmp_path: Path) -> None:
