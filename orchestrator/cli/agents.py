@@ -139,6 +139,9 @@ def _pull(error: ModelNotReady, terminal: Terminal) -> bool:
 
 def _agrees(terminal: Terminal, question: str) -> bool:
     try:
-        return terminal.err.input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+        return terminal.err.input(f"{question} [y/N] ", markup=False).strip().lower() in (
+            "y",
+            "yes",
+        )
     except EOFError:
         return False

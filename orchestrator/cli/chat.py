@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from orchestrator import Agent
     from orchestrator.agent import Options
     from orchestrator.cli.keyboard import Keyboard
+    from orchestrator.cli.live import LiveTurn
 
 __all__ = ["chat"]
 
@@ -49,12 +50,9 @@ def chat(
     is a question; --json then writes one reply a line.
 
     [bold]Examples[/bold]
-
-      orchestrator chat examples/insurance
-
-      orchestrator chat examples/hr --attribute employeeId=e-1042 --trace
-
-      orchestrator chat my-agent --session s-1 --model local:0.5b
+      $ orchestrator chat examples/insurance
+      $ orchestrator chat examples/hr --attribute employeeId=e-1042 --trace
+      $ orchestrator chat my-agent --session s-1 --model local:0.5b
     """
     from orchestrator.cli.agents import get_ready, load_agent
 
@@ -129,8 +127,11 @@ class Chat:
             reply = self._agent.invoke(question, self._session, **self._options)
             self.terminal.line(reply.as_dict())
         else:
-            events = self._agent.stream(question, self._session, **self._options)
-            LiveTurn(self.terminal, trace=self.trace).run(events)
+            live = LiveTurn(self.terminal, trace=self.trace)
+            try:
+                live.run(self._agent.stream(question, self._session, **self._options))
+            finally:
+                live.finish()
 
     def by_hand(self, keyboard: Keyboard) -> None:
         """Talks until the user leaves."""
@@ -147,26 +148,28 @@ class Chat:
     def _turn(self, question: str, keyboard: Keyboard) -> None:
         from orchestrator.cli.findings import show_error
         from orchestrator.cli.live import LiveTurn
+
+        live = LiveTurn(self.terminal, trace=self.trace)
+        try:
+            self._to_its_end(live, question, keyboard)
+        except KeyboardInterrupt:
+            self.terminal.note("stopped")
+        except OrchestratorError as error:
+            show_error(self.terminal, error)
+        finally:
+            live.finish()
+            self._prompt = live.prompt or self._prompt
+
+    def _to_its_end(self, live: LiveTurn, question: str, keyboard: Keyboard) -> None:
         from orchestrator.cli.returned import ask_results
 
         options: Options = {**self._options}
         while True:
-            live = LiveTurn(self.terminal, trace=self.trace)
-            try:
-                events = self._agent.stream(question, self._session, **options)
-                reply = live.run(events)
-                if reply.return_control is None:
-                    return
-                results = ask_results(reply.return_control, self.terminal, keyboard.answer)
-                question, options = "", {**self._options, "results": results}
-            except KeyboardInterrupt:
-                self.terminal.note("stopped")
+            reply = live.run(self._agent.stream(question, self._session, **options))
+            if reply.return_control is None:
                 return
-            except OrchestratorError as error:
-                show_error(self.terminal, error)
-                return
-            finally:
-                self._prompt = live.prompt or self._prompt
+            results = ask_results(reply.return_control, self.terminal, keyboard.answer)
+            question, options = "", {**self._options, "results": results}
 
     def _command(self, given: str) -> None:
         found = self._commands.get(given.split()[0])

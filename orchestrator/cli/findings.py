@@ -1,7 +1,7 @@
 """Findings and errors for people: the place, what is the matter, the line, the way out.
 
 ```
-agent.yaml:2:1: error there is no member 'instructions' [unknown-member]
+agent.yaml:2:1: error: there is no member 'instructions' [unknown-member]
   2 | instructions: You help people.
     | ^
     = did you mean 'instruction'?
@@ -59,7 +59,7 @@ def show_finding(terminal: Terminal, finding: Diagnostic, *, stderr: bool = Fals
     if place := _place(finding):
         head.append(f"{place}: ", "name")
     head.append(finding.severity, finding.severity)
-    head.append(f" {clean(finding.message)}")
+    head.append(f": {clean(finding.message)}")
     head.append(f" [{finding.code}]", "quiet")
     terminal.block(head, stderr=stderr)
     console = terminal.err if stderr else terminal.out
@@ -112,7 +112,7 @@ def show_error(terminal: Terminal, error: OrchestratorError) -> None:
             show_finding(terminal, finding, stderr=True)
         return
     message = clean(error.message)
-    terminal.block(Text.assemble(("error ", "error"), message), stderr=True)
+    terminal.block(Text.assemble(("error: ", "error"), message), stderr=True)
 
 
 def error_document(error: BaseException) -> dict[str, Any]:

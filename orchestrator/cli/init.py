@@ -24,7 +24,9 @@ _LEFT_OUT = shutil.ignore_patterns("__pycache__", ".pytest_cache", ".orchestrato
 @verb
 def init(
     terminal: Terminal,
-    folder: Annotated[Path, typer.Argument(help="The folder to make; its name names the agent.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="The folder to make; its name names the agent.")
+    ],
     model: Annotated[
         str,
         typer.Option("--model", help="The agent's foundationModel."),
@@ -36,10 +38,8 @@ def init(
     schema and handler, folders for your own templates, and a test.
 
     [bold]Examples[/bold]
-
-      orchestrator init my-agent
-
-      orchestrator init my-agent --model anthropic.claude-3-5-sonnet-20240620-v1:0
+      $ orchestrator init my-agent
+      $ orchestrator init my-agent --model anthropic.claude-3-5-sonnet-20240620-v1:0
     """
     from orchestrator.models import resolve_model
 

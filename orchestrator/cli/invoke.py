@@ -34,7 +34,10 @@ def invoke(
     terminal: Terminal,
     folder: Folder,
     question: Annotated[
-        str, typer.Argument(help="The question; '-' reads it from stdin.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="QUESTION", help="The question; '-' reads it from stdin.", show_default=False
+        ),
     ] = "",
     model: Model = None,
     session: Session = None,
@@ -59,19 +62,15 @@ def invoke(
     goes on with it.
 
     [bold]Examples[/bold]
-
-      orchestrator invoke examples/insurance "Which claims are open?" --trace
-
-      orchestrator invoke examples/insurance "And what does claim-857 miss?" --session s-1
-
-      orchestrator invoke my-agent "Order a book" --session s-1 --json | jq .return_control
-
-      echo '{"order_book": "ordered"}' | orchestrator invoke my-agent --session s-1 --results -
+      $ orchestrator invoke examples/insurance "Which claims are open?" --trace
+      $ orchestrator invoke examples/insurance "And what does claim-857 miss?" --session s-1
+      $ orchestrator invoke my-agent "Order a book" --session s-1 --json | jq .return_control
+      $ echo '{"order_book": "ordered"}' | orchestrator invoke my-agent --session s-1 --results -
     """
     from orchestrator.cli.agents import get_ready, load_agent
 
     if not question and results is None and session is None:
-        raise typer.BadParameter("give a question, or --session and --results", param_hint="")
+        raise ValidationError("there is no question; give one, or --session and --results")
     agent = load_agent(folder, model, session, state)
     options: Options = {
         "session_attributes": pairs(attribute, "--attribute"),
@@ -93,7 +92,11 @@ def _stream(
     from orchestrator.cli.live import LiveTurn
 
     text, session, options = given
-    reply = LiveTurn(terminal, trace=trace).run(agent.stream(text, session, **options))
+    live = LiveTurn(terminal, trace=trace)
+    try:
+        reply = live.run(agent.stream(text, session, **options))
+    finally:
+        live.finish()
     if reply.return_control is not None:
         _tell_control(reply, session, terminal)
     for note in reply.notes if trace else ():

@@ -35,10 +35,8 @@ def lint(
     The exit code is 1 when there are errors (with --strict: or warnings).
 
     [bold]Examples[/bold]
-
-      orchestrator lint examples/insurance
-
-      orchestrator lint my-agent --strict --json
+      $ orchestrator lint examples/insurance
+      $ orchestrator lint my-agent --strict --json
     """
     from orchestrator.cli.findings import show_finding
     from orchestrator.cli.lint_agent import lint_agent

@@ -78,31 +78,33 @@ class _Templates:
 
     def findings(self) -> Iterator[Diagnostic]:
         """What is said against them."""
-        from orchestrator.prompts import STAGES
+        from orchestrator.prompts import STAGES, dialect_for, load_dialect
 
         dialects: dict[str, Dialect] = {}
         for stage in STAGES:
+            model_id = ""
             try:
-                dialect = self.dialect_of(stage)
-                dialects[dialect.name] = dialect
+                model_id = self.model_id(stage)
+            except OrchestratorError as error:
+                yield self.about_model(error, stage)
+            try:
+                name = dialect_for(model_id, self.own)
+                dialect = load_dialect(name, self.own, model_id=model_id)
+                dialects[name] = dialect
                 yield from self.stage(stage, dialect)
             except DefinitionError as error:
                 yield from as_findings(error)
-            except OrchestratorError as error:
-                yield self.about_model(error, stage)
         if self.own is not None:
             yield from self.folder(self.own, dialects)
 
-    def dialect_of(self, stage: str) -> Dialect:
-        """The dialect of the model that answers a stage."""
+    def model_id(self, stage: str) -> str:
+        """The id of the model that answers a stage; empty when none is named."""
         from orchestrator.models import resolve_model
-        from orchestrator.prompts import dialect_for, load_dialect
 
         prompt = self.definition.prompt(stage) if self.definition else None
         spec = (prompt and prompt.foundation_model) or self.model
         spec = spec or (self.definition.foundation_model if self.definition else None)
-        model_id = resolve_model(spec).model_id if spec else ""
-        return load_dialect(dialect_for(model_id, self.own), self.own, model_id=model_id)
+        return resolve_model(spec).model_id if spec else ""
 
     def stage(self, stage: str, dialect: Dialect) -> Iterator[Diagnostic]:
         """The template that a turn would use in a stage."""
@@ -114,18 +116,27 @@ class _Templates:
             yield from lint_template(
                 given.text, stage=stage, dialect=dialect, source=given.source, strict=self.strict
             )
-        elif default := dialect.stages.get(stage):
-            shipped = Path(default.source).is_relative_to(content.root())
-            for finding in lint_template(
-                default.template,
-                stage=stage,
-                dialect=dialect,
-                source=default.source,
-                strict=self.strict and not shipped,
-            ):
-                # What a shipped template could do better is not for its users to mend.
-                if not shipped or finding.severity == "error":
-                    yield finding
+        else:
+            yield from self.default(stage, dialect)
+
+    def default(self, stage: str, dialect: Dialect) -> Iterator[Diagnostic]:
+        """The template of a dialect, be it shipped or the user's own."""
+        from orchestrator.prompts import lint_template
+
+        default = dialect.stages.get(stage)
+        if default is None:
+            return
+        shipped = Path(default.source).is_relative_to(content.root() / "templates")
+        for finding in lint_template(
+            default.template,
+            stage=stage,
+            dialect=dialect,
+            source=default.source,
+            strict=self.strict and not shipped,
+        ):
+            # What a shipped template could do better is not for its users to mend.
+            if not shipped or finding.severity == "error":
+                yield finding
 
     def about_model(self, error: OrchestratorError, stage: str) -> Diagnostic:
         """A finding about a model that does not exist."""
@@ -152,7 +163,7 @@ class _Templates:
                 dialect = used.get(sub.name) or load_dialect(sub.name, own)
                 for stage, default in dialect.stages.items():
                     if Path(default.source).is_relative_to(sub):
-                        yield from self.stage(stage, dialect)
+                        yield from self.default(stage, dialect)
             except DefinitionError as error:
                 yield from as_findings(error)
 

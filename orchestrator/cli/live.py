@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.steps import activity
-from orchestrator.cli.terminal import Terminal, clean
+from orchestrator.cli.terminal import Terminal, WordWrap, clean
 from orchestrator.cli.trace_view import TraceView
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ __all__ = ["LiveTurn"]
 
 
 class LiveTurn:
-    """Shows a turn's events.
+    """Shows a turn's events; those of several invocations when it hands calls over.
 
     Attributes:
         reply: The reply, once the turn has ended.
@@ -30,9 +30,10 @@ class LiveTurn:
         self.reply: Reply | None = None
         self.prompt = ""
         self._terminal = terminal
-        self._view = TraceView(terminal, answers=False, stderr=True) if trace else None
+        self._view = TraceView(terminal, live=True, stderr=True) if trace else None
         self._status: Status | None = None
         self._midline = False
+        self._wrap: WordWrap | None = None
 
     def run(self, events: Generator[Event, None, None]) -> Reply:
         """Shows all events; an interruption closes them, which stops the turn.
@@ -55,16 +56,24 @@ class LiveTurn:
         finally:
             self._idle()
             self._end_line()
-            if self._view is not None:
-                self._view.finish()
         if self.reply is None:
             raise AssertionError("a stream ends in a TurnEnd")
         return self.reply
 
+    def finish(self) -> None:
+        """Shows what is left of the trace, and its sum."""
+        if self._view is not None:
+            self._view.finish()
+            self._view = None
+
     def _text(self, text: str) -> None:
         self._idle()
         self._midline = True
-        self._terminal.raw(clean(text))
+        text = clean(text)
+        if self._terminal.out.is_terminal:
+            self._wrap = self._wrap or WordWrap(self._terminal.out.width)
+            text = self._wrap.feed(text)
+        self._terminal.raw(text)
 
     def _part(self, part: dict[str, Any]) -> None:
         for told in part["trace"].values():
@@ -81,8 +90,9 @@ class LiveTurn:
 
     def _end_line(self) -> None:
         if self._midline:
-            self._terminal.raw("\n")
-            self._midline = False
+            last = self._wrap.flush() if self._wrap is not None else ""
+            self._terminal.raw(f"{last}\n")
+            self._midline, self._wrap = False, None
 
     def _busy(self, doing: str) -> None:
         console = self._terminal.err

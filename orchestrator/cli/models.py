@@ -21,7 +21,7 @@ app = typer.Typer(
     help="List, download and remove the embedded models.",
 )
 
-Name = Annotated[str, typer.Argument(help="A model's name or short name.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A model's name or short name.")]
 
 
 @app.command("list")
@@ -30,8 +30,7 @@ def list_models(terminal: Terminal) -> None:
     """List the embedded models: size, licence, and whether they are here.
 
     [bold]Examples[/bold]
-
-      orchestrator models list
+      $ orchestrator models list
     """
     from orchestrator.models import weights
 
@@ -57,12 +56,9 @@ def pull(
     """Download a model, resume where an earlier download stopped, and verify its sha256.
 
     [bold]Examples[/bold]
-
-      orchestrator models pull
-
-      orchestrator models pull 0.5b
-
-      orchestrator models pull --source /media/usb
+      $ orchestrator models pull
+      $ orchestrator models pull 0.5b
+      $ orchestrator models pull --source /media/usb
     """
     from orchestrator.cli.progress import progress_bar
     from orchestrator.models import weights
@@ -83,8 +79,7 @@ def path(terminal: Terminal, name: Name = "default") -> None:
     """Print the path of a model's verified file.
 
     [bold]Examples[/bold]
-
-      orchestrator models path 0.5b
+      $ orchestrator models path 0.5b
     """
     from orchestrator.cli.progress import progress_bar
     from orchestrator.models import weights
@@ -99,12 +94,13 @@ def path(terminal: Terminal, name: Name = "default") -> None:
 
 @app.command()
 @verb
-def remove(terminal: Terminal, name: Annotated[str, typer.Argument(help="Its name.")]) -> None:
+def remove(
+    terminal: Terminal, name: Annotated[str, typer.Argument(metavar="NAME", help="Its name.")]
+) -> None:
     """Delete a model's weights from this machine.
 
     [bold]Examples[/bold]
-
-      orchestrator models remove 0.5b
+      $ orchestrator models remove 0.5b
     """
     from orchestrator.models import weights
 

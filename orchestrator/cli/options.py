@@ -8,9 +8,13 @@ from typing import Annotated
 
 import typer
 
+from orchestrator.errors import ValidationError
+
 __all__ = ["Attributes", "Folder", "Model", "PromptAttributes", "Session", "State", "pairs"]
 
-Folder = Annotated[Path, typer.Argument(help="The agent's folder, or its agent.yaml.")]
+Folder = Annotated[
+    Path, typer.Argument(metavar="FOLDER", help="The agent's folder, or its agent.yaml.")
+]
 Model = Annotated[
     str | None,
     typer.Option(
@@ -62,12 +66,12 @@ def pairs(given: Sequence[str] | None, option: str) -> dict[str, str]:
     """`NAME=VALUE` options as a mapping.
 
     Raises:
-        typer.BadParameter: One of them has no `=`.
+        ValidationError: One of them has no `=`.
     """
     found = {}
     for item in given or ():
         name, equals, value = item.partition("=")
         if not equals or not name:
-            raise typer.BadParameter(f"{item!r} is not NAME=VALUE", param_hint=option)
+            raise ValidationError(f"{option} {item!r} is not NAME=VALUE")
         found[name] = value
     return found

@@ -27,7 +27,8 @@ def parse(
     file: Annotated[
         str,
         typer.Argument(
-            help="The reply: a text, or JSON with Converse content blocks. '-' is stdin."
+            metavar="FILE",
+            help="The reply: a text, or JSON with Converse content blocks. '-' is stdin.",
         ),
     ] = "-",
     stage: Annotated[
@@ -41,12 +42,9 @@ def parse(
     would be told.
 
     [bold]Examples[/bold]
-
-      orchestrator parse reply.txt
-
-      echo '<thinking>Easy.</thinking><answer>42' | orchestrator parse
-
-      orchestrator parse reply.txt --stage PRE_PROCESSING --json
+      $ orchestrator parse reply.txt
+      $ echo '<thinking>Easy.</thinking><answer>42' | orchestrator parse
+      $ orchestrator parse reply.txt --stage PRE_PROCESSING --json
     """
     from orchestrator.parsers import explain
 
@@ -78,12 +76,8 @@ def _show(terminal: Terminal, told: dict[str, Any]) -> None:
     from rich.text import Text
 
     for piece in told["pieces"]:
-        look = _LOOK.get(piece["kind"], "name")
-        head = Text.assemble((piece["kind"], look))
-        if "start" in piece:
-            head.append(f"  {piece['start']}–{piece['end']}", "quiet")
-        terminal.print(head)
-        terminal.block(clean(piece["text"]).strip("\n"), 2)
+        if piece["text"].strip():
+            _show_piece(terminal, piece)
     terminal.print(_verdict(told))
     shown = json_module.dumps(told["response"], ensure_ascii=False, indent=2)
     terminal.block(clean(shown), 2)
@@ -95,6 +89,21 @@ def _show(terminal: Terminal, told: dict[str, Any]) -> None:
         terminal.block(clean(told["reprompt"]), 2)
     for note in told["notes"]:
         terminal.block(Text.assemble(("note ", "info"), clean(note)))
+
+
+def _show_piece(terminal: Terminal, piece: dict[str, Any]) -> None:
+    """One piece: where it is, what it was taken for, and its text."""
+    from rich.text import Text
+
+    kind, text = piece["kind"], clean(piece["text"]).strip()
+    place = f"{piece['start']}–{piece['end']}" if "start" in piece else ""
+    look = _LOOK.get(kind, "quiet")
+    head = Text.assemble((f"{place:>11}  ", "quiet"), (f"{kind:<9}", look))
+    if "\n" in text:
+        terminal.print(head)
+        terminal.block(Text(text, look), 13)
+    else:
+        terminal.block(head.append(text, look))
 
 
 def _verdict(told: dict[str, Any]) -> Text:

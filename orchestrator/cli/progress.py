@@ -38,7 +38,8 @@ def progress_bar(terminal: Terminal, *, told: bool = False) -> Iterator[Progress
         task = bar.add_task("starting", total=None)
 
         def show(done: int, total: int, text: str) -> None:
-            bar.update(task, completed=done, total=total, description=text)
+            # Whatever comes after the last byte may keep the bar's own thread from drawing.
+            bar.update(task, completed=done, total=total, description=text, refresh=done >= total)
 
         yield show
 

@@ -96,7 +96,7 @@ class _View:
             if "text" in block:
                 self._terminal.block(self._coloured(block["text"], own), 2)
             else:
-                shown = json.dumps(block, ensure_ascii=False, indent=2)
+                shown = json.dumps(block, ensure_ascii=False)
                 origin = own[0].origin if own else AUTHOR
                 self._terminal.block(self._piece(shown, origin), 2)
 

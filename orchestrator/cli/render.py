@@ -9,6 +9,7 @@ import typer
 from orchestrator.cli.options import Folder, Model, PromptAttributes, Session, State, pairs
 from orchestrator.cli.terminal import Terminal
 from orchestrator.cli.verb import verb
+from orchestrator.errors import ValidationError
 
 __all__ = ["render", "stage_name"]
 
@@ -20,8 +21,8 @@ def render(
     words: Annotated[
         list[str],
         typer.Argument(
-            metavar="[STAGE] QUESTION",
-            help="The stage (ORCHESTRATION when it is left out) and the user's input.",
+            metavar="QUESTION",
+            help="The user's input; a stage may stand before it, else it is ORCHESTRATION.",
         ),
     ],
     model: Model = None,
@@ -45,20 +46,18 @@ def render(
     placeholder that it was filled from.
 
     [bold]Examples[/bold]
-
-      orchestrator render examples/insurance "Which claims are open?"
-
-      orchestrator render examples/insurance PRE_PROCESSING "Which claims are open?"
-
-      orchestrator render examples/insurance POST_PROCESSING "Hi" --value latest_response=Hello
-
-      orchestrator render examples/insurance "And then?" --session s-1 --json
+      $ orchestrator render examples/insurance "Which claims are open?"
+      $ orchestrator render examples/insurance PRE_PROCESSING "Which claims are open?"
+      $ orchestrator render examples/insurance POST_PROCESSING "Hi" --value latest_response=Hello
+      $ orchestrator render examples/insurance "And then?" --session s-1 --json
     """
     from orchestrator.cli.agents import load_agent
     from orchestrator.cli.prompt_view import prompt_document, show_prompt
 
     if len(words) > 2:
-        raise typer.BadParameter("put the question in quotes", param_hint="QUESTION")
+        raise ValidationError(
+            "there is more than a stage and a question; put the question in quotes"
+        )
     stage, question = words if len(words) == 2 else ("ORCHESTRATION", words[0])
     agent = load_agent(folder, model, session, state)
     prompt = agent.render(

@@ -31,8 +31,7 @@ def schema(
     schema: # yaml-language-server: $schema=agent.schema.json
 
     [bold]Examples[/bold]
-
-      orchestrator schema --output my-agent/agent.schema.json
+      $ orchestrator schema --output my-agent/agent.schema.json
     """
     from orchestrator.definition import definition_schema
 

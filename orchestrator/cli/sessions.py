@@ -25,7 +25,7 @@ app = typer.Typer(
 )
 
 Id = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
-Folder = Annotated[Path, typer.Argument(help="The agent's folder.")]
+Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The agent's folder.")]
 State = Annotated[
     Path | None,
     typer.Option(
@@ -43,10 +43,8 @@ def list_sessions(terminal: Terminal, folder: Folder = HERE, state: State = None
     """List the kept sessions, the last used first.
 
     [bold]Examples[/bold]
-
-      orchestrator sessions list my-agent
-
-      orchestrator sessions list --state sessions.sqlite --json
+      $ orchestrator sessions list my-agent
+      $ orchestrator sessions list --state sessions.sqlite --json
     """
     listed = list(_open(folder, state).store.list())
     if terminal.json:
@@ -85,10 +83,8 @@ def show(
     """Show a session's conversation, and with --trace how each answer came about.
 
     [bold]Examples[/bold]
-
-      orchestrator sessions show s-1 my-agent
-
-      orchestrator sessions show s-1 my-agent --trace
+      $ orchestrator sessions show s-1 my-agent
+      $ orchestrator sessions show s-1 my-agent --trace
     """
     from orchestrator import Agent
     from orchestrator.cli.journal import find_session, kept_turns
@@ -112,8 +108,7 @@ def end(terminal: Terminal, session: Id, folder: Folder = HERE, state: State = N
     """End a session: its next turn begins with no attributes and no conversation.
 
     [bold]Examples[/bold]
-
-      orchestrator sessions end s-1 my-agent
+      $ orchestrator sessions end s-1 my-agent
     """
     from orchestrator.cli.journal import end_session, find_session
 
@@ -129,8 +124,7 @@ def delete(terminal: Terminal, session: Id, folder: Folder = HERE, state: State 
     """Delete a session and all that is known of it.
 
     [bold]Examples[/bold]
-
-      orchestrator sessions delete s-1 my-agent
+      $ orchestrator sessions delete s-1 my-agent
     """
     from orchestrator.cli.journal import find_session
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from orchestrator.cli.terminal import short
 
-__all__ = ["Step", "Steps", "activity", "signature", "steps_of"]
+__all__ = ["Step", "Steps", "activity", "duration", "signature", "steps_of"]
 
 Json = Mapping[str, Any]
 
@@ -125,7 +125,7 @@ class Steps:
             used = usage.get("inputTokens", 0), usage.get("outputTokens", 0)
             self.tokens = [total + one for total, one in zip(self.tokens, used, strict=True)]
             facts.append(f"{used[0]:,} → {used[1]:,} tokens")
-        facts += _time(metadata.get("totalTimeMs"))
+        facts += duration(metadata.get("totalTimeMs"))
         return _thought(kind, self._kind, value, facts)
 
     def _observation(self, value: Json) -> Step:
@@ -151,7 +151,9 @@ class Steps:
         for member, read in _OUTPUTS.items():
             if member in value:
                 step.text = read(value[member])
-                step.facts += _time((value[member].get("metadata") or {}).get("totalTimeMs"))
+                step.facts += duration((value[member].get("metadata") or {}).get("totalTimeMs"))
+        if found is not None and found[0].get("executionType") == "RETURN_CONTROL":
+            _name_confirmation(step)
         return step
 
 
@@ -242,12 +244,21 @@ def _thought(trace: str, kind: str, value: Json, facts: list[str]) -> Step:
     return Step("thinks", text=reasoning, facts=facts)
 
 
+def _name_confirmation(step: Step) -> None:
+    """A call that the caller only had to confirm has no result yet, or `DENY` (as recorded)."""
+    if step.text == "DENY":
+        step.verb, step.text = "may not call", ""
+    elif not step.text:
+        step.verb = "may call"
+
+
 def _guardrail(told: Json) -> Step:
     passed = told.get("action") == "NONE"
     return Step("passes the guardrail" if passed else "is stopped by the guardrail")
 
 
-def _time(milliseconds: Any) -> list[str]:
+def duration(milliseconds: Any) -> list[str]:
+    """A time as a fact, if it is known: `[]`, or `["640 ms"]`, or `["4.3 s"]`."""
     if not isinstance(milliseconds, (int, float)):
         return []
     if milliseconds < 1000:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-__all__ = ["STYLES", "Terminal", "clean", "short"]
+__all__ = ["STYLES", "Terminal", "WordWrap", "clean", "short"]
 
 STYLES = {
     "error": "bold red",
@@ -33,6 +33,7 @@ STYLES = {
 }
 
 _WIDE = 100_000
+_PIECES = re.compile(r"\n|[^\S\n]+|\S+")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -45,6 +46,49 @@ def short(text: str, limit: int) -> str:
     """A text on one line, cut to `limit` characters."""
     line = " ".join(clean(text).split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+class WordWrap:
+    """Wraps a text by words while it streams."""
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self._column = 0
+        self._space = ""
+        self._word = ""
+
+    def feed(self, text: str) -> str:
+        """What can be written now; the last word waits for its end."""
+        made = []
+        for piece in _PIECES.findall(text):
+            if piece.isspace():
+                made.append(self.flush())
+                if piece == "\n":
+                    made.append(piece)
+                    self._column, self._space = 0, ""
+                else:
+                    self._space += piece
+            else:
+                self._word += piece
+        return "".join(made)
+
+    def flush(self) -> str:
+        """The word that waits."""
+        if not self._word:
+            return ""
+        from rich.cells import cell_len
+
+        word, space, size = self._word, self._space, cell_len(self._word)
+        self._word = self._space = ""
+        before = space
+        if self._column and self._column + len(space) + size > self._width:
+            before, self._column = "\n", 0
+        else:
+            self._column += len(space)
+        self._column += size
+        if self._column > self._width:  # the terminal wraps a word that is longer than a line
+            self._column %= self._width
+        return before + word
 
 
 class Terminal:

@@ -23,18 +23,17 @@ def trace(
     file: Annotated[
         str,
         typer.Argument(
+            metavar="FILE",
             help="JSON or JSON lines: what `invoke --json` printed, a list of trace parts, or the "
-            "events of Bedrock's InvokeAgent. '-' is stdin."
+            "events of Bedrock's InvokeAgent. '-' is stdin.",
         ),
     ] = "-",
 ) -> None:
     """Tell a recorded trace step by step, one of Amazon Bedrock too.
 
     [bold]Examples[/bold]
-
-      orchestrator trace reply.json
-
-      orchestrator invoke examples/insurance "Which claims are open?" --json | orchestrator trace
+      $ orchestrator trace reply.json
+      $ orchestrator invoke examples/insurance "Which claims are open?" --json | orchestrator trace
     """
     from orchestrator.cli.steps import steps_of
     from orchestrator.cli.trace_view import show_trace

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from orchestrator.cli.steps import Step, Steps
+from orchestrator.cli.steps import Step, Steps, duration
 from orchestrator.cli.terminal import Terminal, short
 
 __all__ = ["TraceView", "show_trace"]
@@ -15,6 +15,8 @@ _LOOK = {
     "thinks": "thinking",
     "calls": "call",
     "hands over": "call",
+    "may call": "call",
+    "may not call": "warning",
     "searches": "call",
     "answers": "answer",
     "asks the user": "answer",
@@ -30,11 +32,11 @@ class TraceView:
     """Writes the steps of one turn as its trace parts come.
 
     Attributes:
-        answers: Whether the answer is written too; no when it was streamed already.
+        live: Whether the answer is streamed and a failure told elsewhere, and so not here.
     """
 
-    def __init__(self, terminal: Terminal, *, answers: bool = True, stderr: bool = False) -> None:
-        self.answers = answers
+    def __init__(self, terminal: Terminal, *, live: bool = False, stderr: bool = False) -> None:
+        self.live = live
         self._terminal = terminal
         self._stderr = stderr
         self._steps = Steps()
@@ -53,8 +55,7 @@ class TraceView:
             plural = "" if steps.model_calls == 1 else "s"
             facts.append(f"{steps.model_calls} model call{plural}")
             facts.append(f"{steps.tokens[0]:,} → {steps.tokens[1]:,} tokens")
-        if steps.milliseconds is not None:
-            facts.append(f"{steps.milliseconds / 1000:.1f} s")
+        facts += duration(steps.milliseconds)
         if facts:
             from rich.text import Text
 
@@ -63,9 +64,12 @@ class TraceView:
     def show(self, steps: Iterable[Step]) -> None:
         """Writes steps."""
         for step in steps:
-            if self.answers or step.verb != "answers":
-                self._number += 1
-                self._show(step)
+            if self.live and step.verb in ("answers", "fails"):
+                continue
+            if self.live and step.verb == "asks the user":
+                step.text = ""
+            self._number += 1
+            self._show(step)
 
     def _show(self, step: Step) -> None:
         from rich.text import Text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -65,10 +66,17 @@ def verb(function: Callable[Concatenate[Terminal, P], None]) -> Callable[..., No
                 raise
             raise typer.Exit(_tell(terminal, error)) from error
 
+    run.__doc__ = _reflowed(function.__doc__ or "")
     run.__dict__["__signature__"] = signature.replace(parameters=[*given, *added])
     del run.__dict__["__wrapped__"]
     run.__annotations__ = {it.name: it.annotation for it in (*given, *added)}
     return run
+
+
+def _reflowed(text: str) -> str:
+    """A help text whose paragraphs are lines, to be wrapped to the reader's terminal."""
+    paragraphs = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join(re.sub(r"\n(?! )", " ", paragraph) for paragraph in paragraphs)
 
 
 def _tell(terminal: Terminal, error: Exception) -> int:

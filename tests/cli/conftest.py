@@ -1,0 +1,60 @@
+"""Agents on disk, scripts for their models, and the command line run in process."""
+
+import json
+from pathlib import Path
+
+import pytest
+from cli_support import BANK, ROC
+from typer.testing import CliRunner
+
+from orchestrator.cli import app
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    """The working directory of every test; no weights, no colours."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ORCHESTRATOR_MODELS", str(tmp_path / "models"))
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def run():
+    """Runs the command line: `run("lint", "shop")`."""
+
+    def run(*words, input=None):
+        return CliRunner().invoke(app, [str(word) for word in words], input=input)
+
+    return run
+
+
+@pytest.fixture
+def script(place):
+    """Writes a model's replies, and gives the `--model` that reads them."""
+    count = iter(range(100))
+
+    def script(*replies):
+        file = place / f"replies-{next(count)}.jsonl"
+        file.write_text("".join(json.dumps(reply) + "\n" for reply in replies))
+        return f"--model=scripted:{file}"
+
+    return script
+
+
+@pytest.fixture
+def shop(run):
+    """The agent that `init` makes."""
+    assert run("init", "shop").exit_code == 0
+    return Path("shop")
+
+
+@pytest.fixture
+def buyer(place):
+    """An agent that hands one action over and asks before the other."""
+    folder = place / "buyer"
+    folder.mkdir()
+    (folder / "agent.yaml").write_text(ROC)
+    (folder / "bank.py").write_text(BANK)
+    return Path("buyer")
