@@ -8,6 +8,7 @@ before anything is spent, the intent of calls before they are carried out, their
 from __future__ import annotations
 
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from orchestrator.actions.base import Call, CallContext
@@ -193,14 +194,14 @@ class Run:
             self._flush()
 
     def context(self) -> CallContext:
-        """What the turn's executors may know."""
+        """What the turn's executors may know; attributes change only by what they return."""
         plan, turn = self.plan, self.replay.turn
         return CallContext(
             plan.identity,
             self.session_id,
             turn.start.question,
-            self.session.attributes,
-            turn.prompt_attributes,
+            MappingProxyType(self.session.attributes),
+            MappingProxyType(turn.prompt_attributes),
             plan.limits.result_bytes,
             plan.limits.action_seconds,
         )

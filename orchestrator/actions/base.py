@@ -124,8 +124,9 @@ class CallContext:
         agent: `name`, `id`, `alias`, `version`, as in Bedrock's Lambda event.
         session_id: The session.
         input_text: The user's input of this turn.
-        session_attributes: Attributes that live as long as the session.
-        prompt_session_attributes: Attributes of this turn.
+        session_attributes: Attributes that live as long as the session; read-only, an action
+            changes them by returning an `ActionResult` with others.
+        prompt_session_attributes: Attributes of this turn; read-only, too.
         max_bytes: Size limit of the result's text, in UTF-8 bytes.
         seconds: Time that the action has, or `None` for no limit.
     """
