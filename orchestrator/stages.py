@@ -187,10 +187,11 @@ class _Parts:
     dialects: dict[str, Dialect] = field(default_factory=dict)
 
     def dialect(self, model: Model) -> Dialect:
-        name = self.dialect_name or dialect_for(model.model_id, self.templates)
-        if name not in self.dialects:
-            self.dialects[name] = load_dialect(name, self.templates)
-        return self.dialects[name].for_model(model.model_id)
+        id = model.model_id
+        if id not in self.dialects:  # stages mostly share their model
+            name = self.dialect_name or dialect_for(id, self.templates)
+            self.dialects[id] = load_dialect(name, self.templates).for_model(id)
+        return self.dialects[id]
 
 
 def build_plan(
