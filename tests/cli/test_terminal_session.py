@@ -39,13 +39,15 @@ class Pane:
             start_new_session=True,
         )
         os.close(side)
-        self.raw = ""
+        self.raw = b""
+        self.seen = 0
 
     def until(self, text):
-        """Reads until `text` has been shown, and forgets what came up to it."""
-        while text not in plain(self.raw):
+        """Reads until `text` is shown after what was waited for before; what came up to it."""
+        while (found := plain(self.raw).find(text, self.seen)) < 0:
             self._read()
-        shown, self.raw = plain(self.raw), ""
+        shown = plain(self.raw)[self.seen : found + len(text)]
+        self.seen = found + len(text)
         return shown
 
     def type(self, text):
@@ -66,11 +68,11 @@ class Pane:
         assert ready, f"nothing more came: {self.raw!r}"
         chunk = os.read(self.main, 4096)
         assert chunk, f"the program ended: {self.raw!r}"
-        self.raw += chunk.decode(errors="replace")
+        self.raw += chunk
 
 
-def plain(text):
-    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+def plain(raw):
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", raw.decode(errors="replace"))
 
 
 def test_a_conversation(shop, script):

@@ -1,0 +1,91 @@
+"""`orchestrator lint`: definition, actions and templates."""
+
+import json
+
+import pytest
+
+TEMPLATE = """{"anthropic_version": "bedrock-2023-05-31",
+ "system": "$instruction$ $agent_scratchpd$",
+ "messages": [{"role": "user", "content": "$question$"},
+              {"role": "assistant", "content": "$agent_scratchpad$"}]}
+"""
+
+
+def codes(done):
+    return [finding["code"] for finding in json.loads(done.stdout)["diagnostics"]]
+
+
+def test_a_new_agent_is_clean(run, shop):
+    done = run("lint", shop, "--strict")
+    assert (done.exit_code, done.stdout) == (0, "nothing to complain about\n")
+
+
+@pytest.mark.parametrize("model", ["anthropic.claude-3-sonnet-20240229-v1:0", "local"])
+def test_shipped_templates_are_clean(run, shop, model):
+    assert run("lint", shop, "--model", model).stdout == "nothing to complain about\n"
+
+
+def test_a_finding_has_place_line_and_way_out(run, shop):
+    (shop / "templates" / "orchestration.json").write_text(TEMPLATE)
+    done = run("lint", shop, "--model=anthropic.claude-3-5-sonnet-20240620-v1:0")
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("shop/templates/orchestration.json:2:27: warning: $agent_scratchpd$")
+    assert lines[1] == '  2 |  "system": "$instruction$ $agent_scratchpd$",'
+    assert lines[2] == "    |" + " " * 27 + "^"
+    assert lines[3] == "    = did you mean $agent_scratchpad$?"
+    assert lines[4] == "1 warning"
+    assert done.exit_code == 0
+
+
+def test_strict_fails_on_warnings(run, shop):
+    (shop / "templates" / "orchestration.json").write_text(TEMPLATE)
+    assert run("lint", shop, "--strict").exit_code == 1
+
+
+def test_all_mistakes_of_all_files_are_told(run, shop):
+    templates = shop / "templates"
+    (templates / "claude-3").mkdir()
+    (templates / "claude-3" / "post_processing.json").write_text('{"a": ')
+    (templates / "tools.j2").write_text("{{ x.y() }}")
+    (templates / "orchestraton.json").write_text("{}")
+    (templates / "my-own").mkdir()
+    file = shop / "agent.yaml"
+    file.write_text(file.read_text().replace("foundationModel: local", "foundationModel: gpt-5"))
+    done = run("lint", shop, "--json")
+    assert done.exit_code == 1
+    assert sorted(codes(done)) == [
+        "broken-template",
+        "model",
+        "template",
+        "template",
+        "unused-template",
+    ]
+
+
+def test_a_broken_definition_does_not_hide_the_templates(run, shop):
+    (shop / "agent.yaml").write_text("agentName: shop\ninstructions: Hi\n")
+    (shop / "templates" / "orchestration.json").write_text("{")
+    found = codes(run("lint", shop, "--json"))
+    assert "broken-template" in found and len(found) >= 2
+
+
+def test_schemas_and_executors_are_checked(run, shop):
+    (shop / "action_groups" / "orders" / "openapi.yaml").write_text("openapi: 3.0.0\npaths: 7\n")
+    done = run("lint", shop)
+    assert done.exit_code == 1
+    assert "openapi.yaml" in done.stdout
+
+
+def test_a_definition_without_a_model_is_checked(run, place):
+    (place / "agent.yaml").write_text(f"agentName: a\ninstruction: {'You help. ' * 8}\n")
+    assert run("lint", ".").exit_code == 0
+
+
+def test_the_caret_stays_under_its_place_in_a_long_line(run, shop):
+    text = TEMPLATE.replace("$instruction$", "$instruction$ " + "words " * 400)
+    (shop / "templates" / "orchestration.json").write_text(text)
+    done = run("lint", shop)
+    _, source, caret, *_ = done.stdout.splitlines()
+    assert len(source) < 140
+    at = caret.index("^")
+    assert source[at : at + 6] == "$agent"

@@ -1,0 +1,47 @@
+"""`orchestrator parse`: what a reply is understood as."""
+
+import json
+
+CALL = """<thinking>Look.</thinking><function_calls><invoke>
+<tool_name>GET::orders::getOrder</tool_name><parameters><orderId>1042</orderId></parameters>
+</invoke></function_calls>"""
+
+
+def test_pieces_and_response_are_shown(run):
+    done = run("parse", input=CALL)
+    assert done.exit_code == 0
+    assert "10–15  thinking Look." in done.stdout
+    assert '"apiName": "getOrder"' in done.stdout
+
+
+def test_a_file_and_a_stage(run, place):
+    (place / "reply.txt").write_text("<final_response>Better.</final_response>")
+    done = run("parse", "reply.txt", "--stage", "post-processing", "--json")
+    response = json.loads(done.stdout)["response"]
+    assert response["postProcessingParsedResponse"]["responseText"] == "Better."
+
+
+def test_content_blocks_are_read_as_such(run):
+    use = {"toolUse": {"toolUseId": "t-1", "name": "hr__days", "input": {}}}
+    for value in ([use], {"role": "assistant", "content": [use]}):
+        told = json.loads(run("parse", "--json", input=json.dumps(value)).stdout)
+        assert told["pieces"] == [{"kind": "toolUse", "text": "hr__days"}]
+
+
+def test_json_that_is_no_reply_is_text(run):
+    for text in ('{"a": 1}', "[1]", "{"):
+        told = json.loads(run("parse", "--json", input=text).stdout)
+        assert told["pieces"][0]["text"] == text
+
+
+def test_what_cannot_be_understood_is_exit_code_1(run):
+    done = run("parse", input="<thinking>Hm.")
+    assert done.exit_code == 1
+    assert "not understood NO_ANSWER" in done.stdout
+    assert "what the model is told" in done.stdout
+
+
+def test_a_wrong_parser_or_file(run):
+    assert "there is no parser 'yaml'" in run("parse", "--parser", "yaml", input="x").stderr
+    done = run("parse", "nowhere.txt")
+    assert done.exit_code == 2 and "nowhere.txt" in done.stderr

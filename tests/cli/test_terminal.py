@@ -1,0 +1,36 @@
+"""Word wrapping while a text streams, and texts that a terminal would obey."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.cli.terminal import WordWrap, clean, short
+
+TEXTS = st.text(alphabet="ab \n\t", max_size=200)
+
+
+def wrapped(pieces, width):
+    wrap = WordWrap(width)
+    return "".join([wrap.feed(piece) for piece in pieces]) + wrap.flush()
+
+
+@given(TEXTS, st.integers(5, 30))
+def test_no_word_is_lost_and_none_is_cut(text, width):
+    assert wrapped([text], width).split() == text.split()
+
+
+@given(TEXTS, st.integers(5, 30), st.integers(0, 200))
+def test_where_the_stream_is_cut_does_not_matter(text, width, cut):
+    assert wrapped([text[:cut], text[cut:]], width) == wrapped([text], width)
+
+
+@given(st.lists(st.text(alphabet="abc", min_size=1, max_size=5), max_size=40))
+def test_lines_fit(words):
+    lines = wrapped([" ".join(words)], 10).split("\n")
+    assert all(len(line) <= 10 and line == line.strip() for line in lines)
+
+
+@given(st.text())
+def test_nothing_that_a_terminal_obeys_is_left(text):
+    left = set(clean(text)) - {"\n", "\t"}
+    assert not any(ord(letter) < 32 or 127 <= ord(letter) < 160 for letter in left)
+    assert "\n" not in short(text, 20) and len(short(text, 20)) <= 20
