@@ -65,7 +65,7 @@ def answer(text: str, thinking: str = "I answer.") -> str:
 
 XML = Family("claude-3", CLAUDE_3, native=False)
 NATIVE = Family("tool-use", CLAUDE_35, native=True)
-LOCAL = Family("local", "local", native=False)
+LOCAL = Family("local", "local", native=True)
 BOTH = pytest.mark.parametrize("family", [XML, NATIVE], ids=lambda family: family.name)
 ALL_FAMILIES = [
     family

@@ -14,6 +14,7 @@ from typing import Any
 
 from orchestrator.actions.base import ActionResult, Call, CallContext, Executor, Operation
 from orchestrator.errors import DependencyFailed, OrchestratorError
+from orchestrator.message import clean
 
 __all__ = ["Guarded", "as_text", "bounded", "failed", "guarded"]
 
@@ -98,9 +99,8 @@ def bounded(result: ActionResult, max_bytes: int) -> ActionResult:
     if text.isascii():
         size = len(text)
     else:
-        encoded = text.encode("utf-8", "replace")  # a lone surrogate cannot be sent anywhere
-        size = len(encoded)
-        result.text = encoded.decode()
+        result.text = clean(text)
+        size = len(result.text.encode())
     if size <= max_bytes:
         return result
     result.text = (

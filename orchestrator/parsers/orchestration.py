@@ -9,6 +9,8 @@ What the service does, by recordings and documentation:
   calls, as if they had. A second `<answer>` inside an answer is dropped and its text stays: it has
   been streamed by then.
 - A reply without such tags is the answer itself, without its thinking.
+- Where tools are native, call markup inside an answer is text: the model quotes what somebody
+  wrote, and a result could otherwise call by being quoted. Outside an answer it is a call.
 
 Values in `actionGroupInput` are `{"value": ...}`: texts from XML, JSON values with their own types
 from native tool calls (Bedrock's contract has texts; the action's schema decides later).
@@ -45,10 +47,11 @@ class Orchestration:
         name: `xml`, `tool_use` or `auto`; calls in another protocol than this are noted.
     """
 
-    __slots__ = ("_scanner", "name")
+    __slots__ = ("_grammar", "_scanner", "name")
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self._grammar = "ORCHESTRATION native" if name == "tool_use" else "ORCHESTRATION"
         self._scanner: Scanner | None = None
 
     @property
@@ -59,7 +62,7 @@ class Orchestration:
     def feed(self, text: str) -> Sequence[tuple[str, str]]:
         """Takes the next piece; see `orchestrator.parsers.base.Parser.feed`."""
         if self._scanner is None:
-            self._scanner = Scanner("ORCHESTRATION")
+            self._scanner = Scanner(self._grammar)
         return self._scanner.feed(text)
 
     def finish(self, blocks: Sequence[Block] = ()) -> Parsed:
@@ -72,7 +75,7 @@ class Orchestration:
             usual = _usual("".join(texts))
             if usual is not None:
                 return usual
-            scanner = Scanner("ORCHESTRATION")
+            scanner = Scanner(self._grammar)
             for text in texts:
                 scanner.feed(text)
         return self._scanned(scanner)
@@ -81,7 +84,7 @@ class Orchestration:
         text = scanner.close()
         found = scanner
         if not scanner.verdict:
-            found = _inside_thinking(scanner, text) or scanner
+            found = _inside_thinking(scanner, text, self._grammar) or scanner
         thinking = thinking_of(text, found.start if found.verdict else len(text))
         if found.verdict == CALL:
             return self._written(text, thinking, found)
@@ -156,19 +159,19 @@ def _plain(scanner: Scanner, text: str, thinking: str) -> Parsed:
     return _failed(thinking, code, tuple(scanner.notes))
 
 
-def _inside_thinking(scanner: Scanner, text: str) -> Scanner | None:
+def _inside_thinking(scanner: Scanner, text: str, grammar: str) -> Scanner | None:
     # Thinking that was never closed, or that wraps the whole reply, may hold the decision.
     if scanner.unclosed < 0 and scanner.outside(text):
         return None
-    start, in_calls = -1, False
+    start, in_calls, quoting = -1, False, grammar != "ORCHESTRATION"
     for found in _LATE.finditer(text, max(scanner.unclosed, 0)):
         if found[1]:
             start, in_calls = found.start(), False
-        elif not in_calls:
+        elif not in_calls and not (quoting and start >= 0):
             start, in_calls = found.start(), True
     if start < 0:
         return None
-    inner = Scanner("ORCHESTRATION")
+    inner = Scanner(grammar)
     inner.feed(text[start:])
     inner.close()
     inner.start = start

@@ -155,8 +155,18 @@ _POST_PROCESSING: Mapping[str, Mapping[str, str]] = {
     DONE: {},
 }
 
+def _quoting(steps: Mapping[str, str]) -> Mapping[str, str]:
+    # Calls in an answer are quotations of something: a native model has another way to call.
+    return {tag: step for tag, step in steps.items() if step not in (MAYBE_CALL, "invoke")}
+
+
 _STAGES = {
     "ORCHESTRATION": _ORCHESTRATION,
+    "ORCHESTRATION native": {
+        **_ORCHESTRATION,
+        ANSWER: _quoting(_ORCHESTRATION[ANSWER]),
+        PARTS: _quoting(_ORCHESTRATION[PARTS]),
+    },
     "KNOWLEDGE_BASE_RESPONSE_GENERATION": _KNOWLEDGE_BASE,
     "POST_PROCESSING": _POST_PROCESSING,
 }

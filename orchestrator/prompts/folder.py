@@ -103,8 +103,9 @@ def read_yaml(text: str, file: Path) -> dict[str, Any]:
     import yaml
 
     try:
-        _check_depth(text, file)
-        data = yaml.load(text, yaml.SafeLoader)
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        _check_depth(text, file, loader)
+        data = yaml.load(text, loader)
     except (yaml.YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         line, column = (mark.line + 1, mark.column + 1) if mark else (None, None)
@@ -115,12 +116,12 @@ def read_yaml(text: str, file: Path) -> dict[str, Any]:
     return data
 
 
-def _check_depth(text: str, file: Path) -> None:
-    # Before anything recurses. libyaml's own parser is not used: deep nesting ends the process.
+def _check_depth(text: str, file: Path, loader: Any) -> None:
+    # Before anything recurses: in C, deep nesting would end the process.
     import yaml
 
     depth = 0
-    for event in yaml.parse(text, yaml.SafeLoader):
+    for event in yaml.parse(text, loader):
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > _MAX_DEPTH:
