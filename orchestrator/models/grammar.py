@@ -15,9 +15,7 @@ its type. Optional parameters may be left out; a required one may be the format'
 Small models make values up, most of all by copying examples out of descriptions, and they shorten
 ids. So when there is an unknown value to fall back to, a text value is *grounded*: words with
 digits in them (ids, codes, days) can only be copied from the conversation, whole. A made-up
-`claim-123`, or `857` for `claim-857`, cannot be decoded at all. And when an id is needed that the
-conversation does not hold, but the user has named somebody or something, the functions that need
-the id are held back: another one has to find it first.
+`claim-123`, or `857` for `claim-857`, cannot be decoded at all.
 
 The grammar says less than a JSON Schema can (no lengths, patterns or ranges): what it leaves open,
 the validation of the call's arguments finds.
@@ -34,7 +32,7 @@ from typing import Any
 from orchestrator.models.base import CallFormat, OperationFormat
 from orchestrator.models.toolcalls import CALL_CLOSE, CALL_OPEN
 
-__all__ = ["ASK_USER", "grammar_of"]
+__all__ = ["ASK_USER", "grammar_of", "look_ups"]
 
 ASK_USER = "user__askuser"
 """The tool by which a model asks the user (Bedrock: AMAZON.UserInput)."""
@@ -67,7 +65,6 @@ _EXAMPLE = re.compile(
     r"(?:for example|for instance|e\.\s?g\.|such as|example:?|like)\s+\S*\d", re.I
 )
 _ISO_DATE = re.compile(r"YYYY-MM-DD|\d{4}-\d{2}-\d{2}", re.I)
-_NAME = re.compile(r"(?<=[a-z,;] )[A-Z][a-z]+")
 _MOST_WORDS = 200
 _MONTH = '"-" ( "0" [1-9] | "1" [0-2] ) "-"'
 _MOST = 256
@@ -76,38 +73,73 @@ _cache: dict[_Key, tuple[tuple[OperationFormat, ...], str]] = {}
 _lock = Lock()
 
 
-def grammar_of(form: CallFormat, conversation: Iterable[str] = ()) -> str:
+def grammar_of(
+    form: CallFormat, conversation: Iterable[str] = (), *, must_call: bool = False
+) -> str:
     """The grammar of the replies that `form` allows.
 
     Args:
         form: The operations. Their part of the grammar is kept by the identity of
             `form.operations`, which an agent makes once, and by what changes from step to step.
         conversation: The texts that values may be copied from.
+        must_call: Whether only calls are replies.
     """
-    words: dict[str, None] = {}
-    named = False
-    for text in conversation if form.unknown_value else ():
-        words.update((word.rstrip("."), None) for word in _WORD.findall(text))
-        named = named or _NAME.search(text) is not None
-    key = (id(form.operations), form.unknown_value, form.excluded, named and not words)
+    key = (id(form.operations), form.unknown_value, form.excluded, must_call)
     kept = _cache.get(key)
     if kept is None:
         # The operations are kept too: their identity must not be given to another object.
-        kept = (form.operations, "\n".join(_lines(form, key[-1])) + _COMMON)
+        kept = (form.operations, "\n".join(_lines(form, must_call)) + _COMMON)
         with _lock:
             if len(_cache) >= _MOST:
                 _cache.clear()
             _cache[key] = kept
-    return kept[1] + (_grounds(list(words)[-_MOST_WORDS:]) if form.unknown_value else "")
+    return kept[1] + (_grounds(conversation) if form.unknown_value else "")
 
 
-def _grounds(words: list[str]) -> str:
+def look_ups(form: CallFormat, name: str, arguments: Mapping[str, Any]) -> CallFormat | None:
+    """The operations that may find the id which a call lacks.
+
+    Args:
+        form: The operations.
+        name: The operation that was called.
+        arguments: Its arguments.
+
+    Returns:
+        `form` with only the operations left that need no id and no date themselves, or `None`
+        when the call lacks no id or there is no such operation.
+    """
+    called = next((one for one in form.operations if one.name == name), None)
+    if called is None or not any(
+        arguments.get(parameter) == form.unknown_value
+        for parameter in _copied(called, ("grounded",))
+    ):
+        return None
+    needy = {one.name for one in form.operations if _copied(one, ("grounded", "date"))}
+    excluded = form.excluded | needy | {name}
+    if all(one.name in excluded for one in form.operations):
+        return None
+    return CallFormat(form.protocol, form.operations, False, form.unknown_value, excluded)
+
+
+def _copied(operation: OperationFormat, rules: tuple[str, ...]) -> list[str]:
+    properties = operation.schema.get("properties") or {}
+    required = operation.schema.get("required") or ()
+    return [name for name in required if _known_value(properties.get(name) or {}, True) in rules]
+
+
+def _grounds(conversation: Iterable[str]) -> str:
+    found: dict[str, None] = {}
+    for text in conversation:
+        found.update((word.rstrip("."), None) for word in _WORD.findall(text))
+    words = list(found)[-_MOST_WORDS:]
     days = sorted({int(day) for word in words for day in _days(word)})
     day = " | ".join(_literal(f"{day:02}") for day in days)
     # What cannot be grounded is only the unknown value: a rule must match something.
     rules = {
         "grounded": "plain* word plain*" if words else "unknown",
-        "loose": "plain+ | plain* ( word plain+ )* word" if words else "plain+",
+        "loose": "plain+ ( word plain+ )* word? | word ( plain+ word )* plain*"
+        if words
+        else "plain+",
         "date": f"[0-9]{{4}} {_MONTH} ( {day} )" if days else "unknown",
     }
     lines = [f'{name} ::= "\\"" ( {rule} ) "\\""' for name, rule in rules.items()]
@@ -122,29 +154,21 @@ def _days(word: str) -> list[str]:
     return [run for run in re.findall(r"\d+", word) if len(run) <= 2 and 1 <= int(run) <= 31]
 
 
-def _lines(form: CallFormat, look_up: bool) -> Iterator[str]:
+def _lines(form: CallFormat, must_call: bool) -> Iterator[str]:
     # A question to the user needs no call: an unknown value asks it, and so does an answer.
     callable_ = [
         one for one in form.operations if one.name not in form.excluded and one.name != ASK_USER
     ]
-    if look_up:
-        callable_ = [one for one in callable_ if not _needs_id(one)] or callable_
     yield f"unknown ::= {_literal(form.unknown_value or '?')}"
     if not callable_:
         yield "root ::= answer"
         return
     calls = " | ".join(f"call-{index}" for index in range(len(callable_)))
     head = _literal(CALL_OPEN + '{"name": "')
-    yield "root ::= call | answer"
+    yield "root ::= call" if must_call else "root ::= call | answer"
     yield f"call ::= {head} ( {calls} ) {_literal('}' + CALL_CLOSE)}"
     for index, operation in enumerate(callable_):
         yield from _call(f"call-{index}", operation, form.unknown_value)
-
-
-def _needs_id(operation: OperationFormat) -> bool:
-    properties = operation.schema.get("properties") or {}
-    required = operation.schema.get("required") or ()
-    return any(_value(properties.get(name) or {}, True).endswith("grounded )") for name in required)
 
 
 def _call(rule: str, operation: OperationFormat, unknown: str) -> Iterator[str]:

@@ -10,22 +10,25 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import DependencyFailed, ResourceNotFound
 from orchestrator.models import weights
 from orchestrator.models.base import Model, ModelReply, ModelRequest
-from orchestrator.models.grammar import grammar_of
+from orchestrator.models.grammar import grammar_of, look_ups
 from orchestrator.models.llama import Runtime, Settings, runtime
-from orchestrator.models.toolcalls import ReplyReader, grounds, turns
+from orchestrator.models.toolcalls import ReplyReader, asked_by_name, grounds, turns
 from orchestrator.models.weights import Progress
 from orchestrator.usage import Usage
 
 __all__ = ["LocalModel"]
 
 _log = logging.getLogger(__name__)
+
+_FULL = "model_context_window_exceeded"
+_STOP_REASONS = {"stop": "end_turn", "length": "max_tokens", _FULL: _FULL}
 
 MAX_TOKENS = 1024
 """Length of a reply when the stage's inference configuration names none."""
@@ -119,14 +122,27 @@ class LocalModel(Model):
             DependencyFailed: The runtime failed.
         """
         model = self._runtime(self._progress)
+        body = self._body(request, model)
         reader = ReplyReader(request.call_format is not None)
+        usage, reason = yield from self._decode(model, body, reader)
+        better = _look_up_first(request, reader)
+        if better:
+            again = ReplyReader(True)
+            more, reason_again = yield from self._decode(model, {**body, "grammar": better}, again)
+            usage = usage.plus(more)
+            if again.call is not None:
+                reader, reason = again, reason_again
+        yield self._reply(reader, reason, usage._replace(calls=1))
+
+    def _decode(
+        self, model: Runtime, body: dict[str, Any], reader: ReplyReader
+    ) -> Generator[str, None, tuple[Usage, str]]:
         last: dict[str, Any] = {}
-        chunks = model.generate(self._body(request, model))
+        chunks = model.generate(body)
         try:
             for chunk in chunks:
                 if "error" in chunk:
-                    yield self._refused(chunk["error"])
-                    return
+                    return self._refused(chunk["error"])
                 last = chunk
                 text = chunk["choices"][0]["text"]
                 shown = reader.feed(text) if text else ""
@@ -134,7 +150,16 @@ class LocalModel(Model):
                     yield shown
         finally:
             chunks.close()
-        yield self._reply(reader, last, request)
+        timings = last.get("timings")
+        reason = last["choices"][0]["finish_reason"] if last else None
+        if timings is None or reason is None:
+            raise DependencyFailed(
+                f"the reply of {self.model_id!r} broke off", resource=self.model_id
+            )
+        cached, read, made = timings["cache_n"], timings["prompt_n"], timings["predicted_n"]
+        if reason == "length" and cached + read + made >= self._settings.context:
+            reason = _FULL
+        return Usage(read, made, cached), _STOP_REASONS[reason]
 
     def _runtime(self, progress: Progress | None) -> Runtime:
         if self._file is None:
@@ -161,34 +186,33 @@ class LocalModel(Model):
             body["grammar"] = grammar_of(request.call_format, grounds(request))
         return body
 
-    def _refused(self, error: dict[str, Any]) -> ModelReply:
+    def _refused(self, error: dict[str, Any]) -> tuple[Usage, str]:
         if error.get("type") == "exceed_context_size_error":
-            used = int(error.get("n_prompt_tokens", 0))
-            return ModelReply([], "model_context_window_exceeded", Usage(used, calls=1))
+            return Usage(int(error.get("n_prompt_tokens", 0))), _FULL
         raise DependencyFailed(
             f"the embedded model {self.model_id!r} refused the request: {error.get('message')}",
             resource=self.model_id,
         )
 
-    def _reply(
-        self, reader: ReplyReader, last: dict[str, Any], request: ModelRequest
-    ) -> ModelReply:
-        timings = last.get("timings")
-        reason = last["choices"][0]["finish_reason"] if last else None
-        if timings is None or reason is None:
-            raise DependencyFailed(
-                f"the reply of {self.model_id!r} broke off", resource=self.model_id
-            )
-        cached, read, made = timings["cache_n"], timings["prompt_n"], timings["predicted_n"]
-        usage = Usage(read, made, cached, calls=1)
-        if reason == "length":
-            full = cached + read + made >= self._settings.context
-            stop = "model_context_window_exceeded" if full else "max_tokens"
-        else:
-            stop = "end_turn"
+    def _reply(self, reader: ReplyReader, reason: str, usage: Usage) -> ModelReply:
         content = reader.blocks(f"tooluse_{secrets.token_hex(8)}")
         if content is None:
-            return ModelReply([{"text": reader.raw}], stop, usage)
+            return ModelReply([{"text": reader.raw}], reason, usage)
         if content and "toolUse" in content[0]:
-            stop = "tool_use"
-        return ModelReply(content, stop, usage)
+            reason = "tool_use"
+        return ModelReply(content, reason, usage)
+
+
+def _look_up_first(request: ModelRequest, reader: ReplyReader) -> str:
+    """The grammar for a second try, when the model lacks an id and the user gave a name.
+
+    Small models call the function that does what was asked, id or no id. Before the user is asked
+    for an id that he may not know, a function that lists or searches gets its chance.
+    """
+    form, call = request.call_format, reader.call
+    if form is None or call is None or not form.unknown_value:
+        return ""
+    if not asked_by_name(request.messages):
+        return ""
+    found = look_ups(form, *call)
+    return grammar_of(found, grounds(request), must_call=True) if found else ""

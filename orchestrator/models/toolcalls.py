@@ -18,16 +18,19 @@ blocks, and answers inside `<answer>`. This module is the translation, in both d
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from orchestrator.errors import ValidationError
-from orchestrator.message import AUTHOR, Block, Message, Text
+from orchestrator.message import AUTHOR, Block, Message, Text, text_of
 from orchestrator.models.base import ModelRequest
 
-__all__ = ["ANSWER", "CALL_CLOSE", "CALL_OPEN", "ReplyReader", "grounds", "turns"]
+__all__ = ["ANSWER", "CALL_CLOSE", "CALL_OPEN", "ReplyReader", "asked_by_name", "grounds", "turns"]
 
 CALL_OPEN, CALL_CLOSE = "<tool_call>\n", "\n</tool_call>"
+# A capital letter in the middle of a sentence.
+_NAME = re.compile(r"(?<=[a-z,;:] )[^\W\d_a-z]\w+")
 RESULT_OPEN, RESULT_CLOSE = "<tool_response>\n", "\n</tool_response>"
 ANSWER, ANSWER_CLOSE = "<answer>", "</answer>"
 
@@ -92,6 +95,14 @@ def grounds(request: ModelRequest) -> Iterator[str]:
                 yield from _values(block["text"], spans, block["text"])
 
 
+def asked_by_name(messages: Sequence[Message]) -> bool:
+    """Whether the turn has just begun and the user names somebody or something."""
+    last = messages[-1]
+    return all("text" in block for block in last["content"]) and bool(
+        _NAME.search(text_of(last["content"]))
+    )
+
+
 def _values(text: str, spans: Sequence[Any], whole: str) -> Iterator[str]:
     if not spans and not isinstance(text, Text):
         yield whole  # nothing is known of who wrote it
@@ -131,13 +142,20 @@ class ReplyReader:
         """
         if not self._call:
             return [{"text": self._text}] if self._text else []
+        if self.call is None:
+            return None
+        name, arguments = self.call
+        return [{"toolUse": {"toolUseId": id, "name": name, "input": arguments}}]
+
+    @property
+    def call(self) -> tuple[str, dict[str, Any]] | None:
+        """The name and the arguments of the call, when the reply is a whole one."""
         body = self._call.strip().removeprefix(CALL_OPEN.strip()).removesuffix(CALL_CLOSE.strip())
         try:
             call = json.loads(body)
-            use = {"toolUseId": id, "name": call["name"], "input": call["arguments"]}
+            return call["name"], dict(call["arguments"])
         except (ValueError, KeyError, TypeError):
             return None
-        return [{"toolUse": use}]
 
     @property
     def raw(self) -> str:
