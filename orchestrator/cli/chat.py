@@ -73,8 +73,12 @@ def _by_hand(talk: Chat, folder: Path) -> None:
     from orchestrator.cli.agents import own_folder
     from orchestrator.cli.keyboard import Keyboard
 
-    with Keyboard(own_folder(folder) / "history", colour=talk.terminal.out.color_system) as keys:
-        talk.by_hand(keys)
+    try:
+        history = own_folder(folder) / "history"
+    except OSError:  # somebody else's agent: a conversation needs no history
+        history = None
+    with Keyboard(history, colour=talk.terminal.out.color_system) as keyboard:
+        talk.by_hand(keyboard)
 
 
 class Chat:

@@ -17,11 +17,11 @@ _HISTORY = 1000
 class Keyboard:
     """Reads questions and answers from a terminal, with a history of the questions."""
 
-    def __init__(self, history: Path, *, colour: str | None) -> None:
+    def __init__(self, history: Path | None, *, colour: str | None) -> None:
         """Makes the keyboard.
 
         Args:
-            history: The file that keeps the questions.
+            history: The file that keeps the questions, if any does.
             colour: The terminal's colour system; `None` when it has none.
         """
         self._file = history
@@ -34,8 +34,9 @@ class Keyboard:
             import readline
 
             self._readline = readline
-            with suppress(OSError):
-                readline.read_history_file(self._file)
+            if self._file is not None and self._file.exists():
+                with suppress(OSError):
+                    readline.read_history_file(self._file)
             readline.set_auto_history(False)
         return self
 
@@ -45,7 +46,7 @@ class Keyboard:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._readline is not None:
+        if self._readline is not None and self._file is not None:
             self._readline.set_history_length(_HISTORY)
             with suppress(OSError):
                 self._readline.write_history_file(self._file)

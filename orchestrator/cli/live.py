@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -12,10 +13,26 @@ from orchestrator.cli.trace_view import TraceView
 
 if TYPE_CHECKING:
     from rich.status import Status
+    from rich.text import Text
 
     from orchestrator.reply import Event, Reply
 
 __all__ = ["LiveTurn"]
+
+
+class _Doing:
+    """What the agent is doing and, when it takes long, for how long."""
+
+    def __init__(self, doing: str) -> None:
+        self._doing = clean(doing)
+        self._since = time.monotonic()
+
+    def __rich__(self) -> Text:
+        from rich.text import Text
+
+        seconds = int(time.monotonic() - self._since)
+        text = Text(f"{self._doing}…", "quiet", no_wrap=True, overflow="ellipsis")
+        return text.append(f" {seconds} s") if seconds > 1 else text
 
 
 class LiveTurn:
@@ -98,14 +115,11 @@ class LiveTurn:
         console = self._terminal.err
         if not console.is_terminal:
             return
-        from rich.text import Text
-
-        text = Text(clean(doing) + "…", "quiet", no_wrap=True, overflow="ellipsis")
         if self._status is None:
-            self._status = console.status(text, spinner="dots")
+            self._status = console.status(_Doing(doing), spinner="dots")
             self._status.start()
         else:
-            self._status.update(text)
+            self._status.update(_Doing(doing))
 
     def _idle(self) -> None:
         if self._status is not None:
