@@ -20,7 +20,7 @@ from orchestrator.effects import (
     Result,
     Retrieve,
 )
-from orchestrator.errors import OrchestratorError, SessionConflict
+from orchestrator.errors import DependencyFailed, OrchestratorError, SessionConflict
 from orchestrator.message import Message
 from orchestrator.prompts import Bound
 from orchestrator.sessions import Record, TurnLog
@@ -74,17 +74,27 @@ class Replay:
 
         Raises:
             SessionConflict: The journal was written by another version of the agent.
+            DependencyFailed: Something in the journal cannot be understood.
         """
+        fed = False
         try:
             while True:
                 effect = self._generator.send(outcome)
                 outcome = self._recorded(effect) if self._feed else None
+                fed = outcome is not None
                 if outcome is None and not isinstance(effect, AwaitResults):
                     return effect
                 self.steps.append((effect, outcome))
         except StopIteration as stop:
             result: Result = stop.value
             return result
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            if not fed:
+                raise
+            raise DependencyFailed(
+                "the session's journal has a record that cannot be understood "
+                f"({type(error).__name__}); delete the session, or use another session id"
+            ) from error
 
     @property
     def resumed_at(self) -> int:

@@ -25,6 +25,8 @@ only: no classes, no pickles.
 
 from __future__ import annotations
 
+import re
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -33,32 +35,59 @@ __all__ = ["Record", "SessionInfo", "SessionStore", "complaint"]
 
 Record = dict[str, Any]
 
-_LIST = (list, tuple)
-_MEMBERS: dict[str, dict[str, Any]] = {
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+_TIMES = (int, int)
+_TEXTS = {str: str}
+_BLOCK = {
+    "text?": str,
+    "toolUse?": {"toolUseId": str, "name": str, "input": object},
+    "reasoningContent?": {"reasoningText?": {"text?": str}},
+}
+_MESSAGE = {"role": str, "content": [_BLOCK]}
+_NOTED = {"notes?": [str]}
+_SHAPES: dict[str, dict[Any, Any]] = {
     "turn": {
-        "id": str,
+        "id": uuid.UUID,
         "at": int,
         "question": str,
-        "attributes": dict,
-        "prompt_attributes": dict,
+        "attributes": _TEXTS,
+        "prompt_attributes": _TEXTS,
+        "history?": [_MESSAGE],
     },
     "model": {
         "stage": str,
-        "content": _LIST,
+        "content": [_BLOCK],
         "stop": str,
-        "usage": _LIST,
-        "times": _LIST,
+        "usage": (int, int, int, int),
+        "times": _TIMES,
         "response": dict,
+        **_NOTED,
     },
-    "intent": {"calls": _LIST},
-    "action": {"id": str, "text": str, "times": _LIST},
-    "retrieved": {"id": str, "references": _LIST, "times": _LIST},
-    "suspend": {"invocation_id": str, "inputs": _LIST, "at": int},
-    "returned": {"invocation_id": str, "results": _LIST, "digest": str, "at": int},
-    "claim": {},
-    "end": {"result": str, "text": str, "stop_reason": str, "at": int},
+    "intent": {"calls": [{"id": str, "key": str, "name": str}]},
+    "action": {
+        "id": str,
+        "text": str,
+        "times": _TIMES,
+        "attributes?": _TEXTS,
+        "prompt_attributes?": _TEXTS,
+        **_NOTED,
+    },
+    "retrieved": {"id": str, "references": [dict], "times": _TIMES},
+    "suspend": {"invocation_id": str, "inputs": [dict], "at": int},
+    "returned": {
+        "invocation_id": str,
+        "results": [dict],
+        "digest": str,
+        "at": int,
+        "attributes?": _TEXTS,
+        "prompt_attributes?": _TEXTS,
+    },
+    "claim": {"attributes?": _TEXTS},
+    "end": {"result": str, "text": str, "stop_reason": str, "at": int, "citations?": [dict]},
     "closed": {"reason": str, "at": int},
 }
+_LEASE = {"owner?": str, "until?": int}
 
 
 def complaint(record: Any) -> str:
@@ -67,13 +96,43 @@ def complaint(record: Any) -> str:
     A file may have been written by a newer version of this program, or by something else.
     """
     kind = record.get("kind") if isinstance(record, dict) else None
-    members = _MEMBERS.get(kind) if isinstance(kind, str) else None
-    if members is None:
+    shape = _SHAPES.get(kind) if isinstance(kind, str) else None
+    if shape is None:
         return f"is of an unknown kind ({kind!r:.60})"
-    for name, member_type in members.items():
-        if not isinstance(record.get(name), member_type):
-            return f"is a {kind!r} without a proper {name!r}"
+    for name, inner in {**shape, **_LEASE}.items():
+        if not _fits(record, {name: inner}):
+            return f"is a {kind!r} record without a proper {name.rstrip('?')!r}"
     return ""
+
+
+def _fits(value: Any, shape: Any) -> bool:
+    """Whether a JSON value has a shape.
+
+    Args:
+        value: The value.
+        shape: A type; `[shape]` for a list; `(shape, shape)` for a list of that length; a mapping
+            from members to shapes, where `"name?"` may be missing and `str` means every member.
+    """
+    if shape is uuid.UUID:
+        return isinstance(value, str) and _UUID.fullmatch(value) is not None
+    if isinstance(shape, type):
+        return isinstance(value, shape)
+    if isinstance(shape, dict):
+        return isinstance(value, dict) and all(
+            _member_fits(value, name, inner) for name, inner in shape.items()
+        )
+    if not isinstance(value, (list, tuple)):
+        return False
+    if isinstance(shape, tuple) and len(value) != len(shape):
+        return False
+    return all(_fits(one, shape[0]) for one in value)
+
+
+def _member_fits(value: dict[str, Any], name: Any, shape: Any) -> bool:
+    if name is str:
+        return all(_fits(one, shape) for one in value.values())
+    bare = name.rstrip("?")
+    return _fits(value[bare], shape) if bare in value else bare != name
 
 
 @dataclass(frozen=True, slots=True)

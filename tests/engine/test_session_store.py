@@ -1,0 +1,407 @@
+"""Session ids, the SQLite file, and journals that somebody else has written to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import string
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engine_turns import roc_agent
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from whole_agents import NATIVE, Calls, agent, answer, texts_of
+
+from orchestrator import (
+    Agent,
+    DependencyFailed,
+    OrchestratorError,
+    SessionConflict,
+    Sessions,
+    SQLiteStore,
+    ValidationError,
+)
+from orchestrator.models import Model, ModelReply, ModelRequest
+from orchestrator.testing import FakeClock, MemoryStore
+from orchestrator.usage import Usage
+
+QUESTIONS = ["", "Days?", "Next?"]
+EVERY_CHARACTER = string.ascii_letters + string.digits + "._:-"
+
+
+NO_IDS = ["../..", "a/b", "a", "", "a" * 101, "a b", "ä" * 3, "a\n", "a\x00b", 7, b"ab"]
+
+
+@pytest.mark.parametrize("session_id", NO_IDS)
+def test_what_is_no_session_id(session_id: Any, tmp_path: Path) -> None:
+    model = NATIVE.model([answer("Never.")])
+    asked = agent(model, sessions=tmp_path / "s.db")
+    for attempt in (asked.end_session, lambda id: asked.invoke("Hello?", id)):
+        with pytest.raises(ValidationError, match="2 to 100 characters"):
+            attempt(session_id)
+    assert model.requests == []
+    assert list(asked.sessions.store.list()) == []
+
+
+@pytest.mark.parametrize(
+    "session_id", [EVERY_CHARACTER[:64], EVERY_CHARACTER[-4:], "..", "a" * 100, "A-1", "a-1"]
+)
+def test_what_is_a_session_id(session_id: str, tmp_path: Path) -> None:
+    model = NATIVE.model([answer("One."), answer("Two.")])
+    asked = agent(model, sessions=tmp_path / "s.db")
+    assert asked.invoke("First?", session_id).session_id == session_id
+    asked.invoke("Second?", session_id)
+    assert "First?" in texts_of(model.requests[1])
+    # No id becomes a file, also not `..`.
+    assert {file.name.partition("-")[0] for file in tmp_path.iterdir()} == {"s.db"}
+
+
+def test_ids_that_differ_are_different_sessions(tmp_path: Path) -> None:
+    ids = ["aa", "AA", "a.", "a:", "a-", "a_", "..", ".:"]
+    model = NATIVE.model([answer("Hello.")] * len(ids))
+    asked = agent(model, sessions=tmp_path / "s.db")
+    for session_id in ids:
+        asked.invoke(f"I am {session_id}", session_id)
+    assert all(len(request.messages) == 1 for request in model.requests)
+
+
+def test_without_an_id_every_question_has_a_session_of_its_own() -> None:
+    model = NATIVE.model([answer("Hello.")] * 2)
+    asked = agent(model)
+    first, second = asked.invoke("First?"), asked.invoke("Second?")
+    assert first.session_id != second.session_id
+    assert len(model.requests[1].messages) == 1
+
+
+@pytest.mark.parametrize("question", ["", "   ", "\n"])
+def test_an_empty_question_is_refused(question: str) -> None:
+    model = NATIVE.model([answer("Never.")])
+    with pytest.raises(ValidationError, match="the question is empty"):
+        agent(model).invoke(question, "s-1")
+    assert model.requests == []
+
+
+@pytest.mark.parametrize("question", [None, 5, b"Hello?", ["Hello?"]])
+def test_a_question_is_a_text(question: Any) -> None:
+    with pytest.raises(ValidationError, match="must be a text"):
+        agent(NATIVE.model([])).invoke(question, "s-1")
+
+
+def test_an_unknown_option_is_named() -> None:
+    with pytest.raises(TypeError, match="session_atributes"):
+        agent(NATIVE.model([])).invoke("Hello?", "s-1", session_atributes={})  # type: ignore[call-arg]
+
+
+def test_ending_a_session_that_never_was_is_no_error() -> None:
+    store = MemoryStore()
+    agent(NATIVE.model([]), sessions=store).end_session("s-1")
+    assert list(store.list()) == []
+
+
+# The file.
+
+
+def nowhere(folder: Path) -> Path:
+    return folder / "no" / "such" / "folder" / "s.db"
+
+
+def a_folder(folder: Path) -> Path:
+    return folder
+
+
+def not_a_database(folder: Path) -> Path:
+    (folder / "s.db").write_text("This is my diary, and no database at all. " * 50)
+    return folder / "s.db"
+
+
+@pytest.mark.parametrize("place", [nowhere, a_folder, not_a_database])
+def test_a_file_that_cannot_be_opened(place: Any, tmp_path: Path) -> None:
+    path = place(tmp_path)
+    with pytest.raises(DependencyFailed, match="cannot be opened") as failed:
+        agent(NATIVE.model([]), sessions=path)
+    assert failed.value.resource == str(path)
+
+
+def test_a_file_of_a_newer_layout_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    with sqlite3.connect(path) as db:
+        db.execute("CREATE TABLE journal (something TEXT, else_ TEXT)")
+        db.execute("PRAGMA user_version = 2")
+    db.close()
+    before = path.read_bytes()
+    with pytest.raises(DependencyFailed, match="layout 2, newer than this program's 1"):
+        SQLiteStore(path)
+    assert path.read_bytes() == before
+
+
+def test_a_closed_file_is_a_typed_error(tmp_path: Path) -> None:
+    store = SQLiteStore(tmp_path / "s.db")
+    asked = agent(NATIVE.model([answer("Never.")]), sessions=store)
+    store.close()
+    for attempt in (lambda: asked.invoke("Hello?", "s-1"), lambda: list(store.list())):
+        with pytest.raises(DependencyFailed, match="failed"):
+            attempt()
+
+
+def test_a_store_that_fails_in_the_middle_loses_no_session(tmp_path: Path) -> None:
+    class Full(SQLiteStore):
+        full = False
+
+        def append(self, key: str, expected: int, records: Any, **options: Any) -> None:
+            if self.full:
+                raise DependencyFailed("the disk is full", resource="disk")
+            super().append(key, expected, records, **options)
+
+    def fill(*_: Any) -> None:
+        store.full = True
+
+    store = Full(tmp_path / "s.db")
+    model = NATIVE.model([answer("Lost."), answer("Kept.")])
+    asked = agent(model, sessions=store)
+    events = asked.stream("Hello?", "s-1")
+    next(events)
+    fill()
+    with pytest.raises(DependencyFailed, match="the disk is full"):
+        list(events)
+    store.full = False
+    assert asked.invoke("Hello?", "s-1").text == "Kept."
+    (info,) = store.list()
+    assert [one["kind"] for one in store.load(info.key)] == ["turn", "claim", "model", "end"]
+
+
+# Journals with something else in them.
+
+
+def rows(path: Path, *records: str) -> None:
+    """Appends texts to the journal of the only session."""
+    with sqlite3.connect(path) as db:
+        ((key, count),) = db.execute("SELECT key, count(*) FROM journal GROUP BY key")
+        for place, record in enumerate(records):
+            db.execute("INSERT INTO journal VALUES (?, ?, ?)", (key, count + place, record))
+    db.close()
+
+
+def started(path: Path) -> Agent:
+    asked = agent(NATIVE.model([answer("Hello.")]), sessions=path)
+    asked.invoke("Hello?", "s-1")
+    return asked
+
+
+TURN = {
+    "kind": "turn",
+    "id": "0c9e7d0a-2f4e-4bb1-9d2c-0a61f7c0a001",
+    "at": 1,
+    "question": "Hm?",
+    "attributes": {},
+    "prompt_attributes": {},
+}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "",
+        "{",
+        "\x00\x01",
+        "nonsense",
+        "[" * 100_000,
+        "null",
+        "5",
+        '"turn"',
+        "[]",
+        "{}",
+        '{"kind": "from the future", "at": 1}',
+        '{"kind": ["turn"]}',
+        '{"kind": "turn"}',
+        '{"kind": "end", "at": "yesterday", "result": "answer", "text": "", "stop_reason": ""}',
+        json.dumps({**TURN, "attributes": "many"}),
+        json.dumps({**TURN, "question": None}),
+        '{"kind": "model", "stage": "ORCHESTRATION"}',
+        '{"kind": "returned", "invocation_id": "1"}',
+    ],
+)
+def test_a_row_that_is_no_record_is_a_typed_error_every_time(row: str, tmp_path: Path) -> None:
+    started(tmp_path / "s.db")
+    rows(tmp_path / "s.db", row)
+    model = NATIVE.model([answer("Never."), answer("Another.")])
+    asked = agent(model, sessions=tmp_path / "s.db")
+    for _ in range(2):
+        with pytest.raises(DependencyFailed) as failed:
+            asked.invoke("Hello?", "s-1")
+        assert "session" in failed.value.message
+    for attempt in (
+        lambda: asked.sessions.peek(f"{asked.plan.agent_id}/TSTALIASID/s-1"),
+        lambda: asked.render("ORCHESTRATION", "Hello?", "s-1"),
+        lambda: asked.end_session("s-1"),
+    ):
+        with pytest.raises(DependencyFailed):
+            attempt()
+    assert model.requests == []
+    # Other sessions, and the list of all, are not touched by it.
+    assert asked.invoke("Hello?", "s-2").text == "Never."
+    assert len(list(asked.sessions.store.list())) == 2
+
+
+def test_a_row_that_is_no_record_is_seen_by_a_process_that_knows_the_session(
+    tmp_path: Path,
+) -> None:
+    asked = started(tmp_path / "s.db")
+    rows(tmp_path / "s.db", "nonsense")
+    with pytest.raises(DependencyFailed, match="not JSON"):
+        asked.invoke("Hello?", "s-1")
+
+
+@pytest.mark.parametrize("owner", ["", "x", "a:b", "host:1", "host:x:1", f"host:{10**30}:1"])
+def test_a_strange_owner_holds_its_turn_until_its_lease_ends(owner: str, tmp_path: Path) -> None:
+    started(tmp_path / "s.db")
+    clock = FakeClock()
+    lease = {"owner": owner, "until": clock.now + 10}
+    rows(tmp_path / "s.db", json.dumps({**TURN, "at": clock.now, **lease}))
+    model = NATIVE.model([answer("Mine.")])
+    sessions = Sessions(SQLiteStore(tmp_path / "s.db"), clock=clock)
+    asked = agent(model, sessions=sessions)
+    with pytest.raises(SessionConflict):
+        asked.invoke("Hm?", "s-1")
+    clock.now += 10
+    assert asked.invoke("Hm?", "s-1").text == "Mine."
+
+
+def test_a_turn_that_fits_no_longer_is_refused_and_then_given_up(tmp_path: Path) -> None:
+    # Its journal goes on with the reply of a stage that this agent does not run.
+    started(tmp_path / "s.db")
+    reply = {
+        "kind": "model",
+        "stage": "PRE_PROCESSING",
+        "content": [],
+        "stop": "end_turn",
+        "usage": [1, 1, 0, 0],
+        "times": [1, 2],
+        "response": {},
+    }
+    lease = {"owner": "nobody.example:1:1", "until": 1}
+    rows(tmp_path / "s.db", json.dumps({**TURN, **lease}), json.dumps(reply))
+    model = NATIVE.model([answer("Anew.")])
+    sessions = Sessions(SQLiteStore(tmp_path / "s.db"), clock=FakeClock(3))
+    asked = agent(model, sessions=sessions)
+    with pytest.raises(SessionConflict, match="another version of this agent"):
+        asked.invoke("Hm?", "s-1")
+    assert model.requests == []
+    assert asked.invoke("Hm?", "s-1").text == "Anew."
+
+
+class Kept(MemoryStore):
+    """Journals in memory that are taken for another process's."""
+
+    durable = True
+
+
+class Ends(Model):
+    """Answers whatever it is asked."""
+
+    model_id = NATIVE.model_id
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        return ModelReply([{"text": answer("Well.")}], "end_turn", Usage(1, 1, calls=1))
+
+
+def a_journal() -> list[dict[str, Any]]:
+    """The journal of a session with a bit of everything, its last turn still open."""
+    store = Kept()
+    light = NATIVE.calls(("house::light", {"on": True}))
+    days = NATIVE.calls(("vacations::get_days", {"employee": "E-1"}))
+    script = [days, light, answer("On."), answer("Hm."), days, answer("Twelve.")]
+    asked = roc_agent(NATIVE.model(script), *Calls().groups(), sessions=store)
+    control = asked.invoke("Light?", "s-1", conversation_history=[said]).return_control
+    assert control is not None
+    asked.invoke(session_id="s-1", results=control.answer("on"))
+    asked.invoke("Hm?", "s-1")
+    asked.invoke("Days?", "s-1")
+    (info,) = store.list()
+    records: list[dict[str, Any]] = json.loads(json.dumps(store.load(info.key)))
+    for record in records:
+        if "owner" in record:
+            record["owner"], record["until"] = "other.example:1:1", 1
+    return records[:-1]
+
+
+said = {"role": "user", "content": [{"text": "Hello."}]}
+JOURNAL = a_journal()
+ASKED = roc_agent(Ends(), *Calls().groups())
+JUNK = st.sampled_from([None, "", "junk", 7, -1, 1.5, True, [], {}, ["junk"], [{}], {"junk": 1}])
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The paths to everything inside a JSON value."""
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, inner in items:
+        yield (*path, key)
+        if isinstance(inner, (dict, list)):
+            yield from places(inner, (*path, key))
+
+
+@settings(max_examples=200, deadline=None)
+@given(path=st.sampled_from(list(places(JOURNAL))), junk=JUNK, question=st.sampled_from(QUESTIONS))
+def test_junk_anywhere_in_a_journal_is_a_typed_error(path: Any, junk: Any, question: str) -> None:
+    journal = json.loads(json.dumps(JOURNAL))
+    inner = journal
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = junk
+    store = Kept()
+    ASKED.sessions = Sessions(store)
+    label = f"{ASKED.plan.agent_id}/TSTALIASID/s-1"
+    store.append(hashlib.sha256(label.encode()).hexdigest(), 0, journal, label=label)
+    with suppress(OrchestratorError):
+        assert str(ASKED.invoke(question, "s-1").trace)
+
+
+# Looking without taking.
+
+
+def test_peek_shows_a_session_and_changes_nothing(tmp_path: Path) -> None:
+    model = NATIVE.model([NATIVE.calls(("house::light", {"on": True}))])
+    asked = roc_agent(model, sessions=tmp_path / "s.db")
+    control = asked.invoke("Light?", "s-1", session_attributes={"a": "1"}).return_control
+    assert control is not None
+    label = f"{asked.plan.agent_id}/TSTALIASID/s-1"
+    (before,) = asked.sessions.store.list()
+    session = asked.sessions.peek(label)
+    assert session.attributes == {"a": "1"}
+    assert session.open is not None and session.open.suspended is not None
+    assert session.open.suspended["invocation_id"] == control.invocation_id
+    assert session.open.start["question"] == "Light?"
+    assert (before.label, before.records) == (label, 3)
+    assert list(asked.sessions.store.list()) == [before]
+
+
+def test_peek_shows_nothing_of_a_session_that_never_was() -> None:
+    session = Sessions().peek("agent/alias/s-1")
+    assert (session.count, session.open, session.history, session.attributes) == (0, None, [], {})
+
+
+def test_sessions_are_listed_by_their_last_change(tmp_path: Path) -> None:
+    clock = FakeClock()
+    sessions = Sessions(SQLiteStore(tmp_path / "s.db"), clock=clock)
+    asked = agent(NATIVE.model([answer("Hello.")] * 4), sessions=sessions)
+    for session_id in ("s-1", "s-2", "s-3", "s-1"):
+        clock.advance(1)
+        asked.invoke("Hello?", session_id)
+    found = [info.label.rpartition("/")[2] for info in sessions.store.list()]
+    assert found == ["s-1", "s-3", "s-2"]
+
+
+def test_only_so_many_sessions_are_kept_decoded(tmp_path: Path) -> None:
+    sessions = Sessions(SQLiteStore(tmp_path / "s.db"), cached=3)
+    model = NATIVE.model([answer("Hello.")] * 12)
+    asked = agent(model, sessions=sessions)
+    for turn in range(2):
+        for n in range(6):
+            asked.invoke(f"Turn {turn} of {n}", f"s-{n}")
+    assert len(sessions._sessions) <= 3
+    for n in range(6):
+        assert f"Turn 0 of {n}" in texts_of(model.requests[6 + n])
