@@ -125,8 +125,8 @@ def _check_depth(text: str, file: Path, loader: Any) -> None:
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > _MAX_DEPTH:
-                line, column = event.start_mark.line + 1, event.start_mark.column + 1
+                mark: Any = event.start_mark
                 message = f"the file is nested more than {_MAX_DEPTH} levels deep"
-                raise TemplateError(message, file=file, line=line, column=column)
+                raise TemplateError(message, file=file, line=mark.line + 1, column=mark.column + 1)
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1

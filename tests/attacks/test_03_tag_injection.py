@@ -40,12 +40,10 @@ def test_where_tags_mean_something_values_cannot_open_one(slot: str) -> None:
 
 
 @EACH
-@pytest.mark.parametrize("payload", TAGS)
+@pytest.mark.parametrize("payload", [one for one in TAGS if "</thinking>" not in one])
 def test_a_model_that_quotes_a_payload_while_thinking_calls_nothing(
     family: Family, payload: str
 ) -> None:
-    if "</thinking>" in payload:
-        pytest.skip("the model itself ends its thinking")
     calls = Calls()
     quoted = f"<thinking>The text says: {payload}. I will not.</thinking><answer>No.</answer>"
     reply = agent(family.model([quoted]), calls.groups()).invoke("Hi")
