@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from orchestrator.actions import ActionGroup
-from orchestrator.driver import Progress, adrive, drive
+from orchestrator.driver import Progress, drive
 from orchestrator.effects import Answer, Failure, Refusal, ReturnControl
 from orchestrator.errors import SessionConflict, ValidationError, error_again
 from orchestrator.knowledge import KnowledgeBase
@@ -231,6 +231,8 @@ class Agent:
         self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
     ) -> Reply:
         """`invoke`, for an event loop."""
+        from orchestrator.driver.asynchronous import adrive
+
         run = self._open(question, session_id, options)
         if isinstance(run, Reply):
             return run
@@ -268,6 +270,8 @@ class Agent:
         self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
     ) -> AsyncGenerator[Event, None]:
         """`stream`, for an event loop."""
+        from orchestrator.driver.asynchronous import adrive
+
         run = self._open(question, session_id, options)
         if isinstance(run, Reply):
             for event in _last_events(run, told=False):

@@ -1,0 +1,236 @@
+"""What both drivers share: model calls, records of outcomes, and threads for blocking calls."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from orchestrator.actions import ReturnControl
+from orchestrator.actions.base import ActionResult, Call, CallContext, Executor
+from orchestrator.effects import CallModel, Dispatch, Effect, Retrieve
+from orchestrator.errors import ActionOutcomeUnknown, DependencyFailed, OrchestratorError
+from orchestrator.message import clean
+from orchestrator.models.base import ModelReply
+from orchestrator.models.blocks import received
+from orchestrator.parsers.base import ANSWER
+from orchestrator.run import Run
+from orchestrator.sessions import Record
+
+__all__ = [
+    "ModelCall",
+    "Progress",
+    "action_record",
+    "executor_of",
+    "failed_action",
+    "in_thread",
+    "note",
+    "perform",
+    "retrieve",
+    "timed_out",
+    "to_do",
+]
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Progress:
+    """An effect that is about to be carried out (`outcome` is `None`), or that was.
+
+    Attributes:
+        effect: The effect.
+        outcome: Its outcome: a journal record, or a list of them for calls.
+    """
+
+    effect: Effect
+    outcome: Any = None
+
+
+class ModelCall:
+    """One streamed model call.
+
+    Attributes:
+        request: The request.
+        reply: The reply, when it is whole.
+    """
+
+    __slots__ = ("_began", "_effect", "_parser", "_run", "reply", "request")
+
+    def __init__(self, run: Run, effect: CallModel) -> None:
+        self._run = run
+        self._effect = effect
+        self._parser = effect.stage.new_parser()
+        self._began = run.now()
+        self.request = run.request(effect)
+        self.reply: ModelReply | None = None
+
+    def take(self, item: str | ModelReply) -> list[str]:
+        """Takes a streamed item; returns the pieces of the answer that may be shown."""
+        if not isinstance(item, str):
+            self.reply = item
+            return []
+        pieces = self._parser.feed(clean(item))
+        if not self._effect.live:
+            return []
+        return [text for kind, text in pieces if kind == ANSWER]
+
+    def record(self, reply: ModelReply | None) -> Record:
+        """The journal record of the whole reply."""
+        if reply is None:
+            model_id = self._effect.stage.model.model_id
+            raise DependencyFailed(
+                f"the stream of model {model_id!r} ended before its reply was whole; try again",
+                resource=model_id,
+            )
+        reply.content = received(reply.content)
+        parsed = self._parser.finish(reply.content)
+        return self._run.model_record(self._effect, reply, parsed, self._began)
+
+
+def in_thread(function: Callable[[], T]) -> Future[T]:
+    """Runs a blocking function in a thread of its own, with this thread's context variables.
+
+    A thread a call: a pool would be filled up by calls that never return, and its threads would
+    keep the interpreter from exiting.
+    """
+    future: Future[T] = Future()
+    future.set_running_or_notify_cancel()  # whoever stops waiting does not stop the thread
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        try:
+            future.set_result(context.run(function))
+        except BaseException as error:  # handed to whoever waits
+            future.set_exception(error)
+
+    threading.Thread(target=work, name="orchestrator-action", daemon=True).start()
+    return future
+
+
+def action_record(call: Call, result: ActionResult, began: int, ended: int) -> Record:
+    """The journal record of an action's result."""
+    record: Record = {
+        "kind": "action",
+        "id": call.id,
+        "text": result.text,
+        "times": (began, ended),
+    }
+    if result.state:
+        record["state"] = result.state
+    if result.session_attributes is not None:
+        record["attributes"] = result.session_attributes
+    if result.prompt_session_attributes is not None:
+        record["prompt_attributes"] = result.prompt_session_attributes
+    if result.notes:
+        record["notes"] = list(result.notes)
+    return record
+
+
+def failed_action(call: Call, error: BaseException, began: int, ended: int) -> Record:
+    """The journal record of an action that raised: the turn fails with its error."""
+    if not isinstance(error, OrchestratorError):
+        error = DependencyFailed(
+            f"the executor of {call.operation.xml_name!r} raised {type(error).__name__}; an "
+            "executor reports what the model can mend as a result with state 'REPROMPT'",
+            resource=call.operation.xml_name,
+        )
+    record = action_record(call, ActionResult(error.message, "FAILURE"), began, ended)
+    record["error"] = type(error).__name__
+    return record
+
+
+def timed_out(call: Call, seconds: float | None) -> ActionOutcomeUnknown:
+    """The error of an action that did not answer in time."""
+    name = call.operation.xml_name
+    return ActionOutcomeUnknown(
+        f"{name!r} did not answer within {seconds} seconds; it may still take effect. Raise "
+        "`Limits(action_seconds=...)` if it needs longer",
+        resource=name,
+    )
+
+
+def _retrieved_record(
+    effect: Retrieve, references: list[dict[str, Any]], times: tuple[int, int]
+) -> Record:
+    """The journal record of a retrieval.
+
+    Raises:
+        DependencyFailed: What was retrieved are no references with texts.
+    """
+    try:
+        kept = [_reference(reference) for reference in references]
+    except (AttributeError, KeyError, TypeError):
+        raise DependencyFailed(
+            f"the knowledge base {effect.knowledge_base_id!r} returned something else than "
+            "references: each must be {'content': {'text': '...'}}, with 'location' and 'metadata' "
+            "if it has them",
+            resource=effect.knowledge_base_id,
+        ) from None
+    return {"kind": "retrieved", "id": effect.call_id, "references": kept, "times": times}
+
+
+def _reference(reference: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(reference["content"]["text"], str):
+        raise TypeError
+    # Bedrock's shape has no empty members.
+    return {name: clean(value) for name, value in reference.items() if value}
+
+
+def retrieve(run: Run, effect: Retrieve) -> Record:
+    """Searches a knowledge base.
+
+    Raises:
+        DependencyFailed: The search failed.
+    """
+    began = run.now()
+    base = run.plan.knowledge_bases[effect.knowledge_base_id]
+    try:
+        references = base.retrieve(effect.query)
+    except OrchestratorError:
+        raise
+    except Exception as error:
+        raise DependencyFailed(
+            f"the knowledge base {effect.knowledge_base_id!r} raised {type(error).__name__}; its "
+            "message is kept out of this one, see `__cause__`",
+            resource=effect.knowledge_base_id,
+        ) from error
+    return _retrieved_record(effect, references, (began, run.now()))
+
+
+def to_do(run: Run, effect: Dispatch) -> tuple[dict[str, Record], list[Call]]:
+    """What a stopped process left behind, by call id; and the calls to carry out, now intended."""
+    known = run.replay.known_actions(effect)
+    for lost in run.replay.lost_actions(effect, known, run.now()):
+        note(run, known, lost)
+    calls = [call for call in effect.calls if call.id not in known]
+    if calls:
+        run.intend(calls)
+    return known, calls
+
+
+def note(run: Run, known: dict[str, Record], record: Record) -> None:
+    """Takes an action's outcome, and writes it down at once."""
+    known[record["id"]] = record
+    run.record_action(record)
+
+
+def executor_of(run: Run, call: Call) -> Executor:
+    """Who carries a call out."""
+    found = run.plan.catalog.executor(call.operation)
+    if isinstance(found, ReturnControl):
+        raise AssertionError("a call that is handed to the caller was dispatched")
+    return found
+
+
+def perform(run: Run, call: Call, context: CallContext) -> Record:
+    """Carries a call out, in this thread."""
+    began = run.now()
+    try:
+        result = executor_of(run, call).call(call, context)
+    except Exception as error:  # whatever an executor raises is its outcome
+        return failed_action(call, error, began, run.now())
+    return action_record(call, result, began, run.now())

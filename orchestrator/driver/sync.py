@@ -1,0 +1,117 @@
+"""The driver for threads."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Generator, Iterator
+from concurrent.futures import FIRST_COMPLETED, wait
+from functools import partial
+from typing import Any
+
+from orchestrator.actions.base import Call, CallContext
+from orchestrator.driver.shared import (
+    ModelCall,
+    Progress,
+    failed_action,
+    in_thread,
+    note,
+    perform,
+    retrieve,
+    timed_out,
+    to_do,
+)
+from orchestrator.effects import CallModel, Dispatch, Live, Retrieve
+from orchestrator.errors import OrchestratorError
+from orchestrator.models.blocks import received
+from orchestrator.run import Run
+from orchestrator.sessions import Record
+
+__all__ = ["drive"]
+
+
+def drive(run: Run, *, listen: bool) -> Generator[str | Progress, None, None]:
+    """Runs an invocation to its result, which `run.result` then holds.
+
+    Args:
+        run: The invocation.
+        listen: Whether to stream models and to yield progress.
+
+    Yields:
+        Pieces of the answer's text, and progress.
+    """
+    try:
+        step = run.begin()
+        while isinstance(step, (CallModel, Dispatch, Retrieve)):
+            if listen:
+                yield Progress(step)
+            try:
+                if listen and isinstance(step, CallModel):
+                    outcome: Any = yield from _stream_model(run, step)
+                else:
+                    outcome = _carry_out(run, step)
+            except OrchestratorError as error:
+                step = run.fail(error, step)
+                continue
+            if listen:
+                yield Progress(step, outcome)
+            step = run.advance(step, outcome)
+        run.finish(step)
+    except BaseException:
+        run.cancel()
+        raise
+    finally:
+        run.close()
+
+
+def _carry_out(run: Run, effect: Live) -> Record | list[Record]:
+    if isinstance(effect, CallModel):
+        return _call_model(run, effect)
+    return _dispatch(run, effect) if isinstance(effect, Dispatch) else retrieve(run, effect)
+
+
+def _call_model(run: Run, effect: CallModel) -> Record:
+    stage, began = effect.stage, run.now()
+    reply = stage.model.complete(run.request(effect))
+    reply.content = received(reply.content)
+    return run.model_record(effect, reply, stage.new_parser().finish(reply.content), began)
+
+
+def _stream_model(run: Run, effect: CallModel) -> Generator[str, None, Record]:
+    call = ModelCall(run, effect)
+    stream = effect.stage.model.stream(call.request)
+    with contextlib.closing(stream):  # type: ignore[type-var]
+        for item in stream:
+            yield from call.take(item)
+    return call.record(call.reply)
+
+
+def _dispatch(run: Run, effect: Dispatch) -> list[Record]:
+    known, calls = to_do(run, effect)
+    context = run.context()
+    limits = run.plan.limits
+    if len(calls) == 1 and limits.action_seconds is None:
+        note(run, known, perform(run, calls[0], context))
+    else:
+        for start in range(0, len(calls), limits.parallel):
+            for record in _together(run, calls[start : start + limits.parallel], context):
+                note(run, known, record)
+    return [known[call.id] for call in effect.calls]
+
+
+def _together(run: Run, calls: list[Call], context: CallContext) -> Iterator[Record]:
+    # Blocking calls, each in a thread, in the order in which they end.
+    seconds = run.plan.limits.action_seconds
+    began = run.now()
+    waiting = {in_thread(partial(perform, run, call, context)): call for call in calls}
+    deadline = None if seconds is None else time.monotonic() + seconds
+    while waiting:
+        left = None if deadline is None else max(deadline - time.monotonic(), 0)
+        ended, _ = wait(waiting, left, FIRST_COMPLETED)
+        for future in ended:
+            del waiting[future]
+            yield future.result()
+        if not ended:
+            for call in waiting.values():
+                yield failed_action(call, timed_out(call, seconds), began, run.now())
+            return
