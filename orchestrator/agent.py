@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
@@ -171,7 +171,7 @@ class Agent:
 
         Args:
             folder: The folder, or the file itself.
-            model: Used instead of the definition's `foundationModel`.
+            model: Used instead of every model that the definition names.
             sessions: As for `Agent`.
             limits: Used instead of the definition's `limits`.
 
@@ -188,7 +188,9 @@ class Agent:
         if refused := unsupported(definition):
             raise complaint(refused)
         templates = root / "templates"
-        spec = model if model is not None else definition.foundation_model
+        spec: str | Model | None = model
+        if spec is None and definition.foundation_model is not None:
+            spec = resolve_model(definition.foundation_model, folder=root)
         if spec is None:
             raise definition.source.error(
                 "there is no foundationModel; name one, or give `model=` (`--model`)"
@@ -199,7 +201,7 @@ class Agent:
             spec,
             action_groups=build_action_groups(definition, root),
             templates=templates if templates.is_dir() else None,
-            prompts=_overrides(definition, root),
+            prompts=_overrides(definition, root, model),
             sessions=sessions,
             limits=limits or (definition.limits.as_limits() if definition.limits else None),
             idle_session_ttl=definition.idle_session_ttl_in_seconds,
@@ -435,7 +437,9 @@ def _override(stage: str, given: Mapping[str, Any] | Override) -> Override:
     return _as_override(configuration, text, f"prompts[{stage!r}]")
 
 
-def _overrides(definition: AgentDefinition, root: Path) -> dict[str, Override]:
+def _overrides(
+    definition: AgentDefinition, root: Path, model: str | Model | None
+) -> dict[str, Override]:
     from orchestrator.definition import prompt_text
 
     configurations = definition.prompt_override_configuration
@@ -444,7 +448,11 @@ def _overrides(definition: AgentDefinition, root: Path) -> dict[str, Override]:
         stage = configuration.prompt_type
         found = prompt_text(definition, stage, root)
         text, source = (found.text, found.source) if found else (None, None)
-        made[stage] = _as_override(configuration, text, source)
+        override = _as_override(configuration, text, source)
+        if override.model is not None:  # paths in the definition are relative to its folder
+            spec = override.model if model is None else model
+            override = replace(override, model=resolve_model(spec, folder=root))
+        made[stage] = override
     return made
 
 

@@ -74,7 +74,7 @@ class Override:
         source: Where the text is from, for messages.
         enabled: Whether the stage runs.
         inference: Members of the inference configuration.
-        model: A model for this stage only.
+        model: A model for this stage only, or its spec.
         additional: `additionalModelRequestFields`.
     """
 
@@ -82,7 +82,7 @@ class Override:
     source: str | None = None
     enabled: bool | None = None
     inference: Mapping[str, Any] = field(default_factory=dict)
-    model: str | None = None
+    model: str | Model | None = None
     additional: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -183,7 +183,7 @@ class _Parts:
     knowledge_bases: Sequence[KnowledgeBase]
     templates: Path | None
     dialect_name: str | None
-    resolve: Callable[[str], Model]
+    resolve: Callable[[str | Model], Model]
     dialects: dict[str, Dialect] = field(default_factory=dict)
 
     def dialect(self, model: Model) -> Dialect:
@@ -209,7 +209,7 @@ def build_plan(
     agent_id: str = "",
     alias_id: str = "TSTALIASID",
     version: str = "DRAFT",
-    resolve: Callable[[str], Model],
+    resolve: Callable[[str | Model], Model],
 ) -> Plan:
     """Compiles an agent.
 

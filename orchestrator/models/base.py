@@ -6,7 +6,6 @@ reply's text at once, `acomplete` and `astream` run the synchronous ones in a wo
 
 from __future__ import annotations
 
-import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -158,6 +157,8 @@ class Model(ABC):
 
     async def acomplete(self, request: ModelRequest) -> ModelReply:
         """`complete`, without blocking the event loop."""
+        import asyncio
+
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._executor(), self.complete, request)
 
@@ -167,6 +168,8 @@ class Model(ABC):
         One thread reads the whole stream; when the iterator is closed or its task is cancelled,
         the thread stops at the next piece.
         """
+        import asyncio
+
         loop = asyncio.get_running_loop()
         items: asyncio.Queue[str | ModelReply | BaseException | None] = asyncio.Queue()
         stopped = Event()

@@ -1,0 +1,44 @@
+"""What `Agent.load` takes from a folder, and what its arguments replace."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from orchestrator import Agent
+from orchestrator.testing import ScriptedModel
+
+DEFINITION = """
+agentName: greeter
+instruction: You greet the people who write to you, in one friendly sentence.
+foundationModel: scripted:replies.jsonl
+promptOverrideConfiguration:
+  promptConfigurations:
+    - promptType: PRE_PROCESSING
+      promptState: ENABLED
+      foundationModel: scripted:verdicts.jsonl
+"""
+VERDICT = "<thinking>A greeting.</thinking><category>D</category>"
+
+
+def folder(path: Path) -> Path:
+    (path / "agent.yaml").write_text(DEFINITION)
+    (path / "replies.jsonl").write_text(json.dumps("<answer>Hello!"))
+    (path / "verdicts.jsonl").write_text(json.dumps(VERDICT))
+    return path
+
+
+def test_scripts_are_relative_to_the_agents_folder(tmp_path: Path) -> None:
+    assert Agent.load(folder(tmp_path)).invoke("Hi", "s-1").text == "Hello!"
+
+
+def test_a_given_model_replaces_every_model_of_the_definition(tmp_path: Path) -> None:
+    model = ScriptedModel([VERDICT, "<answer>Good day."])
+    agent = Agent.load(folder(tmp_path), model=model)
+    assert agent.invoke("Hi", "s-1").text == "Good day."
+    assert [request.stage for request in model.requests] == ["PRE_PROCESSING", "ORCHESTRATION"]
+
+
+def test_a_folder_and_its_file_name_the_same_agent(tmp_path: Path) -> None:
+    found = Agent.load(folder(tmp_path) / "agent.yaml")
+    assert found.invoke("Hi", "s-1").text == "Hello!"
