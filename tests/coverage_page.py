@@ -1,0 +1,361 @@
+"""Writes COVERAGE.md: what of Bedrock works here, found out by asking the code.
+
+    python tests/coverage_page.py
+
+Names are read from AWS's service models, states from this project's own registries and from agents
+that are run. What a table says of a name that cannot be asked for is told beside it, in this file.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import botocore
+from botocore_shapes import service
+from coverage_definition import definition
+from whole_agents import CLAUDE_35, agent, outcome
+
+from orchestrator import OrchestratorError, errors
+from orchestrator.actions.base import ActionResult, Call, CallContext, Operation, Parameter
+from orchestrator.actions.response import read_response
+from orchestrator.actions.wire import lambda_event
+from orchestrator.agent import Options
+from orchestrator.content import root
+from orchestrator.models.base import ModelReply
+from orchestrator.prompts import PLACEHOLDERS, load_dialect
+from orchestrator.prompts.placeholders import STAGES, status
+from orchestrator.testing import ScriptedModel
+
+PAGE = Path(__file__).resolve().parents[1] / "COVERAGE.md"
+Row = tuple[str, ...]
+
+HEAD = """\
+# Coverage
+
+What of Amazon Bedrock Agents works here. This page is written by `python tests/coverage_page.py`,
+which asks the code and AWS's service models (botocore {version}); a test fails when it is out of
+date.
+
+| state | means |
+|---|---|
+| works | it does what Bedrock documents; the tests run it |
+| renders | there is a template, which `orchestrator render` shows; no turn asks it of a model yet |
+| kept, not used | it is read, checked and written back; it changes nothing here |
+| refused | it is read and checked; an agent that asks for it is refused by name when it is loaded |
+| ignored | only Bedrock sets it; a file that has it is read without it |
+| not yet | nothing here knows it |
+"""
+
+
+def build() -> str:
+    """The whole page."""
+    sections = [
+        ("Ways in", ("way", "state"), ways()),
+        ("InvokeAgent", ("member", "state", "here"), invoke_agent()),
+        ("InvokeAgent's events", ("event", "state", "here"), events()),
+        ("The agent's definition", ("member", "state", "note"), definition(runs)),
+        ("Stages", ("stage", "state", *dialects()), stages()),
+        ("Placeholders", ("placeholder", "stage", "state", *dialects()), placeholders()),
+        ("Lambda event of an action", ("member", "state"), lambda_events()),
+        ("Lambda response of an action", ("member", "state", "here"), lambda_responses()),
+        ("Trace", ("member", "state"), trace_members()),
+        ("Stop reasons of models", ("Converse's stop reason", "the turn"), stop_reasons()),
+    ]
+    head = HEAD.format(version=botocore.__version__)
+    return "\n".join([head, *(section(*one) for one in sections)])
+
+
+def section(title: str, heads: Row, rows: Iterable[Row]) -> str:
+    lines = [heads, ("---",) * len(heads), *rows]
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    note = f"{NOTES[title]}\n\n" if title in NOTES else ""
+    return f"## {title}\n\n{note}{table}\n"
+
+
+NOTES = {
+    "Stages": "For each dialect: whether the stage is on when the definition says nothing of it.",
+    "Placeholders": "A placeholder that works has a value here. The last columns say how each "
+    "dialect takes the name: documented by AWS for such models, known though undocumented, or "
+    "unsupported, which `orchestrator lint` reports.",
+    "Trace": "Members that turned up when the tests' turns were run. Below one that did not, "
+    "nothing is listed.",
+    "The agent's definition": "Members of CreateAgent, CreateAgentActionGroup, "
+    "AssociateAgentKnowledgeBase and AssociateAgentCollaborator, each tried in an agent.",
+}
+
+
+def code(name: str) -> str:
+    return f"`{name}`"
+
+
+# Ways in, and InvokeAgent
+
+
+def ways() -> Iterator[Row]:
+    yield "Python (`orchestrator.Agent`)", "works"
+    yield "command line (`orchestrator`)", "works"
+    yield "HTTP, for an unmodified boto3 `bedrock-agent-runtime` and `bedrock-agent`", "not yet"
+    yield (
+        "InvokeInlineAgent, InvokeFlow, Retrieve, RetrieveAndGenerate, memory and session APIs",
+        ("not yet"),
+    )
+
+
+_INVOKE = {
+    "inputText": "question",
+    "sessionId": "session_id",
+    "endSession": "end_session",
+    "sessionState.sessionAttributes": "session_attributes",
+    "sessionState.promptSessionAttributes": "prompt_session_attributes",
+    "sessionState.conversationHistory": "conversation_history",
+    "sessionState.invocationId": "results",
+    "sessionState.returnControlInvocationResults": "results",
+}
+_ELSEWHERE = {
+    "agentId": "which `Agent` is invoked; `agent_id=` names it in traces",
+    "agentAliasId": "`alias_id=` names it in traces",
+    "enableTrace": "`reply.trace` is made when it is read",
+    "streamingConfigurations": "`stream` and `astream`",
+}
+
+
+def invoke_agent() -> Iterator[Row]:
+    shape = service().operation_model("InvokeAgent").input_shape
+    names = [name for name in sorted(shape.members) if name != "sessionState"]
+    names += [f"sessionState.{name}" for name in sorted(shape.members["sessionState"].members)]
+    known = {"question", "session_id", *Options.__annotations__}
+    for name in names:
+        if name in _INVOKE:
+            assert _INVOKE[name] in known, name
+            yield code(name), "works", code(f"{_INVOKE[name]}=")
+        elif name in _ELSEWHERE:
+            yield code(name), "works", _ELSEWHERE[name]
+        else:
+            yield code(name), "not yet", ""
+
+
+_EVENTS = {
+    "chunk": "`TextDelta`, `reply.text`, `reply.citations`",
+    "trace": "`TracePart`, `reply.trace`",
+    "returnControl": "`ReturnControl`, `reply.return_control`",
+}
+
+
+def events() -> Iterator[Row]:
+    by_name: dict[str, list[str]] = {}
+    for name in errors.__all__:
+        by_name.setdefault(getattr(errors, name).bedrock_name.lower(), []).append(code(name))
+    for name in sorted(service().operation_model("InvokeAgent").get_event_stream_output().members):
+        here = _EVENTS.get(name) or ", ".join(by_name.get(name.lower(), ()))
+        yield code(name), "works" if here else "not yet", here
+
+
+# Stages and placeholders
+
+
+@cache
+def dialects() -> Row:
+    return tuple(sorted(path.parent.name for path in (root() / "templates").glob("*/dialect.yaml")))
+
+
+def stages() -> Iterator[Row]:
+    for stage in STAGES:
+        cells = []
+        for name in dialects():
+            found = load_dialect(name).stages.get(stage)
+            cells.append("" if found is None else "on" if found.enabled else "off")
+        yield code(stage), stage_state(stage), *cells
+
+
+def stage_state(stage: str) -> str:
+    """Whether a turn of the tests ran it; else whether there is a template to render."""
+    if runs(stage):
+        return "works"
+    has_template = all(stage in load_dialect(name).stages for name in dialects())
+    return "renders" if has_template else "not yet"
+
+
+def runs(stage: str) -> bool:
+    return stage in ran()[1]
+
+
+def placeholders() -> Iterator[Row]:
+    protocols = [load_dialect(name).protocol for name in dialects()]
+    for row in PLACEHOLDERS:
+        if row.stage:
+            known = [status(row.name, row.stage, protocol) for protocol in protocols]
+            state = stage_state(row.stage) if row.filled else "not yet"
+            yield f"`${row.name}$`", row.stage, state, *known
+
+
+# The contract of an action's Lambda function
+
+_API = Operation(
+    "claims",
+    "getClaim",
+    parameters=(
+        Parameter("id", "string", location="path"),
+        Parameter("a", "string", location="body"),
+    ),
+    verb="POST",
+    path="/claims/{id}",
+    content_type="application/json",
+)
+_PLAIN = Operation("claims", "count", parameters=(Parameter("id", "string"),))
+_EVENT = (
+    *("messageVersion", "agent", "inputText", "sessionId", "actionGroup", "function", "apiPath"),
+    *("httpMethod", "parameters", "requestBody", "sessionAttributes", "promptSessionAttributes"),
+)
+
+
+def lambda_events() -> Iterator[Row]:
+    context = CallContext({"name": "a"}, "s-1", "Hi", {"x": "1"}, {"y": "2"}, 1000)
+    made: dict[str, Any] = {}
+    for operation in (_API, _PLAIN):
+        made |= lambda_event(Call("c-1", operation, {"id": "1", "a": "2"}), context)
+    for name in _EVENT:
+        yield code(name), "works" if made.get(name) else "not yet"
+
+
+def lambda_responses() -> Iterator[Row]:
+    def read(operation: Operation, body: str, **members: Any) -> ActionResult:
+        kind = "application/json" if operation.verb else "TEXT"
+        content = {"responseBody": {kind: {"body": body}}}
+        inner = content if operation.verb else {"functionResponse": content}
+        told = {"messageVersion": "1.0", "response": {**inner, **members.pop("response", {})}}
+        return read_response({**told, **members}, operation)
+
+    def state(result: bool) -> str:
+        return "works" if result else "not yet"
+
+    def noted(**members: str) -> bool:
+        (name,) = members
+        operation = _PLAIN if name == "function" else _API
+        return any(name in note for note in read(operation, "b", response=members).notes)
+
+    compared = "compared with the call; a difference is noted"
+    yield "`messageVersion`", state(bool(read(_API, "b", messageVersion="2").notes)), "noted"
+    for name in ("actionGroup", "function", "apiPath", "httpMethod"):
+        yield code(f"response.{name}"), state(noted(**{name: "x"})), compared
+    failed = read(_API, "b", response={"httpStatusCode": 500})
+    yield (
+        "`response.httpStatusCode`",
+        state(failed.http_status == 500),
+        ("the body goes to the model whatever it is, as in Bedrock; 400 and more is noted"),
+    )
+    yield "`response.responseBody`", state(read(_API, "b").text == "b"), "the model reads it"
+    yield (
+        "`response.functionResponse.responseBody`",
+        state(read(_PLAIN, "b").text == "b"),
+        ("the model reads it"),
+    )
+    for said, here in (
+        ("REPROMPT", "the model tries again"),
+        ("FAILURE", "the turn ends with `DependencyFailed`"),
+    ):
+        found = read_response({"response": {"functionResponse": {"responseState": said}}}, _PLAIN)
+        path = code(f"response.functionResponse.responseState: {said}")
+        yield path, state(found.state == said), here
+    attributes = read(_PLAIN, "b", sessionAttributes={"x": "1"})
+    yield "`sessionAttributes`", state(attributes.session_attributes == {"x": "1"}), "replaced"
+    attributes = read(_PLAIN, "b", promptSessionAttributes={"x": "1"})
+    kept = attributes.prompt_session_attributes == {"x": "1"}
+    yield "`promptSessionAttributes`", state(kept), "replaced"
+    yield "`knowledgeBasesConfiguration`", state(hasattr(attributes, "knowledge_bases")), ""
+
+
+# Traces and stop reasons
+
+
+@cache
+def turns() -> list[Any]:
+    sys.path.append(str(Path(__file__).parent / "engine"))
+    from trace_turns import EACH_TURN
+
+    return EACH_TURN
+
+
+@cache
+def ran() -> tuple[set[tuple[str, ...]], set[str]]:
+    """What turned up in the traces of the tests' turns: paths of members, and stages."""
+    seen: set[tuple[str, ...]] = set()
+    types: set[str] = set()
+    for turn, family in turns():
+        asked = agent(family.model(turn.script(family)), **turn.agent_options())
+        reply = outcome(asked, "How many days?", "s-1")
+        parts = list(reply.trace)
+        if turn.results is not None:
+            results = reply.return_control.answer(turn.results)
+            parts += outcome(asked, session_id="s-1", results=results).trace
+        for part in parts:
+            seen |= set(paths_of(part))
+            ((_, trace),) = part["trace"].items()
+            types |= {trace.get("modelInvocationInput", {}).get("type", "")}
+    return seen, types
+
+
+def trace_members() -> Iterator[Row]:
+    yield from members_of(service().shape_for("TracePart"), (), ran()[0])
+
+
+def paths_of(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    if path:
+        yield path
+    items = value if isinstance(value, list) else ()
+    for item in items:
+        yield from paths_of(item, (*path[:-1], f"{path[-1]}[]"))
+    if isinstance(value, dict):
+        for name, one in value.items():
+            yield from paths_of(one, (*path, name))
+
+
+def members_of(shape: Any, path: tuple[str, ...], seen: set[tuple[str, ...]]) -> Iterator[Row]:
+    for name, member in shape.members.items():
+        at = (*path, name)
+        if at not in seen:
+            yield code(".".join(at)), "not yet"
+            continue
+        if member.type_name == "list":
+            at, member = (*path, f"{name}[]"), member.member
+        if member.name == "RetrievedReference":
+            yield code(".".join(at)), "works: as the knowledge base gave it"
+        elif member.type_name == "structure" and any(one[: len(at)] == at for one in seen):
+            yield from members_of(member, at, seen)
+        else:
+            yield code(".".join(at)), "works"
+
+
+def stop_reasons() -> Iterator[Row]:
+    for reason in service("bedrock-runtime").shape_for("StopReason").enum:
+        yield code(reason), _after(reason)
+
+
+def _after(reason: str) -> str:
+    broken = reason.startswith("malformed")
+    text = [{"text": "<thinking>So." if broken else "<answer>Hello.</answer>"}]
+    called = reason == "tool_use"
+    use = {"toolUseId": "t-1", "name": "vacations__get_days", "input": {"employee": "e"}}
+    first = ModelReply([{"toolUse": use}] if called else text, reason)
+    model = ScriptedModel([first, "<answer>Again.</answer>"], CLAUDE_35)
+    asked = agent(model, turns()[0][0].agent_options()["groups"])
+    try:
+        reply = asked.invoke("Hi", "s-1")
+    except OrchestratorError as error:
+        return f"fails: `{type(error).__name__}`"
+    if len(model.requests) > 1:
+        return "goes on with the calls" if called else "a broken reply: the model is asked again"
+    answered = f"stop reason `{reply.stop_reason}`"
+    return f"ends with the answer, {answered}" if reply.text == "Hello." else f"ends, {answered}"
+
+
+def main() -> None:
+    PAGE.write_text(build(), encoding="utf-8")
+    print(f"wrote {PAGE.name}")
+
+
+if __name__ == "__main__":
+    main()
