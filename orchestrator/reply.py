@@ -141,7 +141,11 @@ class Reply:
 
 @dataclass(slots=True)
 class TextDelta:
-    """The next piece of the answer. The pieces, joined, are the reply's text."""
+    """The next piece of the answer.
+
+    The pieces, joined, are the reply's text; but a model that answered and called an action in
+    one reply had said the first of them before the call.
+    """
 
     text: str
 

@@ -107,6 +107,8 @@ class Run:
             self._unwritten.append(outcome)
         self.replay.steps.append((effect, outcome))
         following = self.replay.send(outcome)
+        if self._durable and self._unwritten and isinstance(following, (CallModel, Retrieve)):
+            self._flush()  # what was paid for is not paid for again after a crash
         if self._deadline is not None and self.now() > self._deadline:
             return self._out_of_time(following)
         return following

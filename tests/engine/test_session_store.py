@@ -294,6 +294,26 @@ def test_a_turn_that_fits_no_longer_is_refused_and_then_given_up(tmp_path: Path)
     assert asked.invoke("Hm?", "s-1").text == "Anew."
 
 
+def test_what_was_paid_for_is_written_before_more_is_spent(tmp_path: Path) -> None:
+    class Looking(Model):
+        model_id = NATIVE.model_id
+
+        def complete(self, request: ModelRequest) -> ModelReply:
+            found = [store.load(info.key) for info in store.list()]
+            seen.append([record["kind"] for records in found for record in records])
+            text = script.pop(0)
+            return ModelReply([{"text": text}], "end_turn", Usage(1, 1, calls=1))
+
+    seen: list[list[str]] = []
+    store = SQLiteStore(tmp_path / "s.db")
+    script = ["<category>D</category>", answer("Twelve."), "<final_response>12</final_response>"]
+    enabled = {"promptState": "ENABLED"}
+    stages = {"PRE_PROCESSING": enabled, "POST_PROCESSING": enabled}
+    agent(Looking(), prompts=stages, sessions=store).invoke("Days?", "s-1")
+    assert seen == [["turn"], ["turn", "model"], ["turn", "model", "model"]]
+    store.close()
+
+
 class Kept(MemoryStore):
     """Journals in memory that are taken for another process's."""
 

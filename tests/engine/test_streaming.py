@@ -126,6 +126,17 @@ def test_thinking_and_calls_are_not_shown(family: Family) -> None:
 
 
 @BOTH
+def test_an_answer_beside_a_call_was_said_before_it(family: Family) -> None:
+    said, calls = "<thinking>Hm.</thinking><answer>Let me look.</answer>", Calls()
+    called: Any = family.calls(DAYS)
+    first = [{"text": said}, *called[1:]] if family.native else said + called
+    events = list(agent(family.model([first, answer("12.")]), calls.groups()).stream("Days?"))
+    assert deltas(events) == ["Let me look.", "12."]
+    assert events[-1].reply.text == "12."
+    assert len(calls.made) == 1
+
+
+@BOTH
 def test_both_ways_stream_the_same_events(family: Family) -> None:
     def asked() -> Agent:
         script = [family.calls(DAYS), answer("You have 12.")]
