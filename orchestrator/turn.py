@@ -84,6 +84,7 @@ class Turn:
 
     __slots__ = (
         "_actions",
+        "_begun",
         "_calls",
         "_dialect",
         "_done",
@@ -114,6 +115,7 @@ class Turn:
         self._dialect = plan.orchestration.dialect
         self._calls = self._tokens = self._actions = 0
         self._last: Record = {}
+        self._begun: list[Slot] = []
         self._done: set[tuple[str, str]] | None = set() if self._dialect.no_repeat else None
         self._excluded: frozenset[str] = frozenset()
 
@@ -205,6 +207,7 @@ class Turn:
         if question:
             return Answer(question, "ask_user")
         self._spend_actions(len([slot for slot in slots if slot.text is None]))
+        self._begun = slots
         ours = [slot for slot in slots if slot.call is not None and not slot.waits]
         if ours:
             yield from self._dispatch(ours, number)
@@ -214,6 +217,7 @@ class Turn:
                 return handed_over
         if slots:
             self._add_step([slot.as_result() for slot in slots])
+        self._begun = []
         return Answer(act.question, "ask_user") if act.question else None
 
     def _slots(self, act: Act, number: int) -> list[Slot]:
@@ -267,8 +271,6 @@ class Turn:
             if self._done is not None and slot.call is not None:
                 self._done.add(identity(slot.call))
         if failure is not None:
-            # What else was carried out must be known to the next turns.
-            self._add_step([slot.as_result() for slot in slots])
             raise failure
 
     def _others(
@@ -366,17 +368,26 @@ class Turn:
         something, so that the model knows of it.
         """
         dialect = self._dialect
+        told = self._unfinished_step() if isinstance(result, Failure) else []
         question = dialect.question_message(self.start.question)
         match result:
             case Answer(stop_reason="ask_user", text=text):
                 last = dialect.answer_message([{"text": f"<answer>{text}</answer>"}])
             case Answer():
                 last = dialect.answer_message(self._last["content"])
-            case Failure() if self.scratchpad:
+            case Failure() if self.scratchpad or told:
                 last = dialect.answer_message([{"text": "<answer>(The turn failed.)</answer>"}])
             case _:
                 return []
-        return [question, *self.scratchpad, last]
+        return [question, *self.scratchpad, *told, last]
+
+    def _unfinished_step(self) -> list[Message]:
+        # What was carried out in a step that failed, or whose hand-over nobody answered.
+        known = [slot for slot in self._begun if slot.text is not None]
+        if all(slot.call is None and slot.search is None for slot in known):
+            return []
+        results = [slot.as_result() for slot in known]
+        return self._dialect.step_messages(self._last["content"], results)
 
 
 def _limit(name: str, value: object, what: str) -> LimitExceeded:

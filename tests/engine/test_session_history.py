@@ -165,6 +165,22 @@ def test_a_turn_is_told_with_its_steps(family: Family) -> None:
     ]
 
 
+@BOTH
+@pytest.mark.parametrize("name", ["waits", "stopped", "action fails"])
+def test_what_an_unfinished_turn_has_done_is_told_at_once(name: str, family: Family) -> None:
+    kind = next(kind for kind in KINDS if kind.name == name)
+    model = family.model([*kind.script(family), answer("Next.")])
+    asked = made(model, None)
+    kind.act(asked)
+    model._replies = [None] * len(model.requests) + [answer("Next.")]
+    asked.invoke("Next?", "s-1")
+    told = texts_of(model.requests[-1])[1:]
+    assert told[0] in ("Well?", "Days?")
+    assert any("12" in text for text in told)
+    assert told[-2:] == ["<answer>(The turn failed.)</answer>", "Next?"]
+    assert alternate(model.requests[-1])
+
+
 @pytest.mark.parametrize("name", ["refused", "model fails at once"])
 def test_a_turn_without_an_answer_or_an_action_is_not_told(name: str) -> None:
     kind = next(kind for kind in KINDS if kind.name == name)
