@@ -97,10 +97,10 @@ def _read(line: str, path: str | Path, number: int) -> Scripted:
         item = json.loads(line)
     except (ValueError, RecursionError):
         item = None
-    if isinstance(item, str) or (
-        isinstance(item, list) and all(isinstance(block, dict) for block in item)
-    ):
+    if isinstance(item, str):
         return item
+    if isinstance(item, list) and len(blocks := received(item)) == len(item):
+        return blocks
     raise ValidationError(
         f"line {number} of the script {str(path)!r} is not a reply: write a JSON text, or a list "
         'of content blocks such as [{"text": "..."}]'
@@ -111,7 +111,6 @@ def _reply(item: str | Sequence[Block] | ModelReply) -> ModelReply:
     if isinstance(item, ModelReply):
         return item
     content: list[Any] = [{"text": item}] if isinstance(item, str) else list(item)
-    content = received(content)
     stop = "tool_use" if any("toolUse" in block for block in content) else "end_turn"
     tokens = max(len(text_of(content)) // 4, 1)
     return ModelReply(content, stop, Usage(output_tokens=tokens, calls=1))

@@ -155,6 +155,7 @@ _POST_PROCESSING: Mapping[str, Mapping[str, str]] = {
     DONE: {},
 }
 
+
 def _quoting(steps: Mapping[str, str]) -> Mapping[str, str]:
     # Calls in an answer are quotations of something: a native model has another way to call.
     return {tag: step for tag, step in steps.items() if step not in (MAYBE_CALL, "invoke")}

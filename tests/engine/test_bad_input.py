@@ -445,3 +445,11 @@ def test_a_model_that_fails_to_be_understood_leaves_its_words_in_the_error() -> 
 def test_resource_not_found_is_a_validation_error() -> None:
     with pytest.raises(ResourceNotFound, match="no/such/folder"):
         Agent.load("no/such/folder")
+
+
+@pytest.mark.parametrize("line", ["{", "5", '{"text": "x"}', '["x"]', '[{"text": 5}]', "[" * 9999])
+def test_a_script_with_a_bad_line_names_it(line: str, tmp_path: Path) -> None:
+    script = tmp_path / "replies.jsonl"
+    script.write_text(f'"fine"\n\n{line}\n')
+    with pytest.raises(ValidationError, match=r"line 3 of the script .*replies\.jsonl"):
+        Agent("a", INSTRUCTION, f"scripted:{script}")
