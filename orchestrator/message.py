@@ -43,7 +43,8 @@ class Span(NamedTuple):
 class Text(str):
     """A text with spans of provenance (all of them have `block == 0`)."""
 
-    __slots__ = ("_spans",)
+    __slots__ = ("_encoded", "_spans")
+    _encoded: str
     _spans: tuple[Span, ...] | Callable[[], tuple[Span, ...]]
 
     @classmethod
@@ -60,6 +61,15 @@ class Text(str):
         if callable(spans):
             spans = self._spans = spans()
         return spans
+
+    @property
+    def encoded(self) -> str:
+        """The text as JSON; made when first read, then kept."""
+        try:
+            return self._encoded
+        except AttributeError:
+            self._encoded = to_json(self)
+            return self._encoded
 
 
 class Message(dict[str, Any]):

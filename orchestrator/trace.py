@@ -16,17 +16,14 @@ from typing import Any
 from orchestrator.actions.base import Call
 from orchestrator.calls import match_results, result_text
 from orchestrator.effects import (
-    Answer,
     AwaitResults,
     CallModel,
     Dispatch,
     Effect,
-    Result,
     Retrieve,
 )
-from orchestrator.errors import ModelOutputError
 from orchestrator.message import text_of, to_json
-from orchestrator.reading import Finish, decide
+from orchestrator.reading import NO_ANSWER
 from orchestrator.replay import Replay
 from orchestrator.sessions import Record
 from orchestrator.stages import ORCHESTRATION, POST_PROCESSING, PRE_PROCESSING, Plan
@@ -173,7 +170,7 @@ class TraceParts:
         bound, messages = self._replay.prompt(effect)
         if bound.raw_text:
             return text_of(messages[0]["content"])
-        system = to_json(bound.system)
+        system = bound.system.encoded
         listed = ",".join([message.encoded for message in messages])
         return f'{{"system":{system},"messages":[{listed}]}}'
 
@@ -208,12 +205,12 @@ class TraceParts:
 
     def _decision_parts(self, record: Record) -> Iterator[dict[str, Any]]:
         ended = record["times"][1]
-        rationale = record["response"]["orchestrationParsedResponse"].get("rationale")
-        if rationale:
-            yield self._step(ended, "rationale", {"text": rationale})
-        finished = _final(record)
-        if isinstance(finished, Answer):
-            told = {"text": finished.text, "metadata": self._operation_metadata(ended)}
+        parsed = record["response"]["orchestrationParsedResponse"]
+        if parsed.get("rationale"):
+            yield self._step(ended, "rationale", {"text": parsed["rationale"]})
+        final = (parsed.get("responseDetails") or {}).get("agentFinalResponse")
+        if final is not None and record["stop"] not in NO_ANSWER:
+            told = {"text": final["responseText"], "metadata": self._operation_metadata(ended)}
             yield self._observation(ended, "FINISH", {"finalResponse": told})
 
     def _skip_told(self, number: int) -> None:
@@ -306,14 +303,6 @@ def _began(outcome: Any, end: Record | None, started: int) -> int:
     return int((outcome or end or {"at": started})["at"])
 
 
-def _final(record: Record) -> Result | None:
-    try:
-        decision = decide(record)
-    except ModelOutputError:  # the reply was cut off: the turn's failure tells it
-        return None
-    return decision.result if isinstance(decision, Finish) else None
-
-
 def _body(result: Record) -> str:
     return "DENY" if result.get("confirmationState") == "DENY" else result_text(result)
 
@@ -340,11 +329,12 @@ def _reasoning(content: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
     return None
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _second(seconds: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
 
 
+@lru_cache(maxsize=64)
 def _time(at: int) -> str:
     seconds, nanoseconds = divmod(at, 1_000_000_000)
     return f"{_second(seconds)}.{nanoseconds:09d}Z"
