@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import aclosing, closing, suppress
-from dataclasses import dataclass, replace
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from contextlib import aclosing, closing
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from orchestrator.actions import ActionGroup
-from orchestrator.driver import Progress, drive
-from orchestrator.effects import Answer, Failure, Refusal, ReturnControl
-from orchestrator.errors import SessionConflict, ValidationError, error_again
+from orchestrator.driver import drive
+from orchestrator.effects import Failure
+from orchestrator.errors import ValidationError
 from orchestrator.knowledge import KnowledgeBase
 from orchestrator.limits import Limits
 from orchestrator.message import Message, Text
 from orchestrator.models import Model, resolve_model
 from orchestrator.opening import Input, check_session_id, open_turn, refuse_running
-from orchestrator.reply import Details, Event, Reply, TextDelta, TracePart, TurnEnd
-from orchestrator.run import Run, replay_again, restore_history
-from orchestrator.sessions import Session, Sessions, SessionStore, TurnLog
+from orchestrator.overrides import override_of, overrides_of
+from orchestrator.replies import RunEvents, last_events, reply_again, reply_of
+from orchestrator.reply import Event, Reply
+from orchestrator.run import Run, restore_history
+from orchestrator.sessions import Sessions, SessionStore
 from orchestrator.stages import Override, Plan, build_plan
-from orchestrator.trace import TraceParts
 
 if TYPE_CHECKING:
-    from orchestrator.definition import AgentDefinition, PromptConfiguration
+    pass
 
 __all__ = ["Agent", "Options", "Prompt"]
 
@@ -147,7 +148,9 @@ class Agent:
             model=resolve_model(model),
             groups=action_groups,
             knowledge_bases=knowledge_bases,
-            overrides={stage: _override(stage, given) for stage, given in (prompts or {}).items()},
+            overrides={
+                stage: override_of(stage, given) for stage, given in (prompts or {}).items()
+            },
             templates=Path(templates) if templates is not None else None,
             dialect=dialect,
             limits=limits,
@@ -201,7 +204,7 @@ class Agent:
             spec,
             action_groups=build_action_groups(definition, root),
             templates=templates if templates.is_dir() else None,
-            prompts=_overrides(definition, root, model),
+            prompts=overrides_of(definition, root, model),
             sessions=sessions,
             limits=limits or (definition.limits.as_limits() if definition.limits else None),
             idle_session_ttl=definition.idle_session_ttl_in_seconds,
@@ -260,9 +263,9 @@ class Agent:
         """
         run = self._open(question, session_id, options)
         if isinstance(run, Reply):
-            yield from _last_events(run, told=False)
+            yield from last_events(run, told=False)
             return
-        events = _Events(run)
+        events = RunEvents(run)
         with closing(drive(run, listen=True)) as progress:
             for item in progress:
                 yield from events.of(item)
@@ -276,10 +279,10 @@ class Agent:
 
         run = self._open(question, session_id, options)
         if isinstance(run, Reply):
-            for event in _last_events(run, told=False):
+            for event in last_events(run, told=False):
                 yield event
             return
-        events = _Events(run)
+        events = RunEvents(run)
         async with aclosing(adrive(run, listen=True)) as progress:
             async for item in progress:
                 for event in events.of(item):
@@ -377,7 +380,7 @@ class Agent:
                     given.session_id,
                     ends_session=options.get("end_session", False),
                 )
-            reply = self._reply_again(finished, session, given.session_id)
+            reply = reply_again(self.plan, session, finished, given.session_id)
         except BaseException:
             self.sessions.release(session)
             raise
@@ -385,161 +388,9 @@ class Agent:
         return reply
 
     def _end(self, run: Run) -> Reply:
-        reply = _reply(run)
+        reply = reply_of(run)
         if isinstance(run.result, Failure):
             error = run.result.error
             error.reply = reply
             raise error
         return reply
-
-    def _reply_again(self, log: TurnLog, session: Session, session_id: str) -> Reply:
-        # The same results were given before: the reply that they led to, from the journal.
-        end = log.end or log.suspended or log.start
-        control = None
-        if end["kind"] == "suspend":
-            control = ReturnControl(end["invocation_id"], end["inputs"])
-        reply = Reply(
-            text=end.get("text", ""),
-            stop_reason=end.get("stop_reason", "return_control"),
-            session_id=session_id,
-            citations=end.get("citations", []),
-            return_control=control,
-        )
-        with suppress(SessionConflict):  # the agent was changed since: the answer still holds
-            replay = replay_again(self.plan, session, log)
-            parts = TraceParts(self.plan, session_id, log.start["at"], replay)
-            make_trace = partial(parts.whole, log.end, replay.resumed_at)
-            reply._details = Details(make_trace, list)
-        if end.get("result") == "failure":
-            error = error_again(end["error"], end["message"], end["stop_reason"])
-            error.reply = reply
-            raise error
-        return reply
-
-
-def _override(stage: str, given: Mapping[str, Any] | Override) -> Override:
-    if isinstance(given, Override):
-        return given
-    from orchestrator.definition import definition_of
-
-    definition = definition_of(
-        {
-            "agentName": "agent",
-            "promptOverrideConfiguration": {
-                "promptConfigurations": [{"promptType": stage, **given}]
-            },
-        }
-    )
-    configuration = definition.prompt(stage)
-    if configuration is None:
-        raise AssertionError("the configuration was just given")
-    text = configuration.base_prompt_template if configuration.overridden else None
-    return _as_override(configuration, text, f"prompts[{stage!r}]")
-
-
-def _overrides(
-    definition: AgentDefinition, root: Path, model: str | Model | None
-) -> dict[str, Override]:
-    from orchestrator.definition import prompt_text
-
-    configurations = definition.prompt_override_configuration
-    made: dict[str, Override] = {}
-    for configuration in configurations.prompt_configurations if configurations else ():
-        stage = configuration.prompt_type
-        found = prompt_text(definition, stage, root)
-        text, source = (found.text, found.source) if found else (None, None)
-        override = _as_override(configuration, text, source)
-        if override.model is not None:  # paths in the definition are relative to its folder
-            spec = override.model if model is None else model
-            override = replace(override, model=resolve_model(spec, folder=root))
-        made[stage] = override
-    return made
-
-
-def _as_override(
-    configuration: PromptConfiguration, text: str | None, source: str | None
-) -> Override:
-    inference = configuration.inference_configuration
-    state = configuration.prompt_state
-    return Override(
-        template=text,
-        source=source,
-        enabled=None if state is None else state == "ENABLED",
-        inference=inference.as_dict() if inference else {},
-        model=configuration.foundation_model,
-        additional=configuration.additional_model_request_fields or {},
-    )
-
-
-class _Events:
-    # From the driver's progress to the events of a stream.
-    __slots__ = ("_begun", "_parts", "_run", "_told")
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._told = False
-        self._begun = False
-        self._parts = _trace_parts(run)
-
-    def of(self, item: str | Progress) -> Iterator[Event]:
-        if isinstance(item, str):
-            self._told = True
-            yield TextDelta(item)
-            return
-        if not self._begun:
-            yield from self._beginning()
-        if item.outcome is None:
-            parts = self._parts.before(item.effect, self._run.now())
-        else:
-            parts = self._parts.after(item.effect, item.outcome)
-        for part in parts:
-            yield TracePart(part)
-
-    def rest(self, end: Callable[[], Reply]) -> Iterator[Event]:
-        run = self._run
-        if not self._begun:
-            yield from self._beginning()
-        if isinstance(run.result, ReturnControl):
-            # No driver carries a hand-over out, so none reports it.
-            for part in self._parts.before(run.replay.steps[-1][0], run.now()):
-                yield TracePart(part)
-        for part in self._parts.ending(run.log.end):
-            yield TracePart(part)
-        yield from _last_events(end(), told=self._told)
-
-    def _beginning(self) -> Iterator[Event]:
-        # The caller's answer that this invocation brought; the steps before it were told.
-        self._begun = True
-        if since := self._run.resumed_at:
-            for part in self._parts.whole(None, since):
-                yield TracePart(part)
-
-
-def _last_events(reply: Reply, *, told: bool) -> Iterator[Event]:
-    if reply.text and not told:
-        yield TextDelta(reply.text)
-    if reply.return_control is not None:
-        yield reply.return_control
-    yield TurnEnd(reply)
-
-
-def _reply(run: Run) -> Reply:
-    details = Details(partial(_whole_trace, run), run.new_records)
-    result, session_id = run.result, run.session_id
-    if isinstance(result, Answer):
-        text, reason, cited = result.text, result.stop_reason, result.citations
-        return Reply(text, reason, session_id, citations=cited, details=details)
-    if isinstance(result, Refusal):
-        return Reply(result.text, result.stop_reason, session_id, details=details)
-    if isinstance(result, ReturnControl):
-        return Reply("", "return_control", session_id, return_control=result, details=details)
-    reason = result.code if result is not None and result.code else "failure"
-    return Reply("", reason, session_id, details=details)
-
-
-def _trace_parts(run: Run) -> TraceParts:
-    return TraceParts(run.plan, run.session_id, run.log.start["at"], run.replay)
-
-
-def _whole_trace(run: Run) -> list[dict[str, Any]]:
-    return _trace_parts(run).whole(run.log.end, run.resumed_at)

@@ -148,7 +148,7 @@ class ActionGroupDefinition(Part):
 
     Attributes:
         action_group_name: Its name; tool names begin with it.
-        description: What the group is for, for the model.
+        description: What the group is for, for people; models read the functions' descriptions.
         action_group_state: `DISABLED` leaves the group out.
         parent_action_group_signature: A built-in group instead: `AMAZON.UserInput` lets the agent
             ask the user for what it does not know. It needs no schema and no executor.

@@ -116,6 +116,7 @@ def lint_definition(definition: AgentDefinition) -> list[Diagnostic]:
         *_instruction(definition),
         *_bedrock_limits(definition),
         *_templates(definition),
+        *_stages_not_run(definition),
     )
     return [
         *definition.source.notes,
@@ -167,6 +168,21 @@ def _descriptions(definition: AgentDefinition) -> Iterator[tuple[Keys, str | Non
             yield (*at, "description"), function.description, 1200
             for name, detail in (function.parameters or {}).items():
                 yield (*at, "parameters", name, "description"), detail.description, 500
+
+
+_NOT_RUN = ("KNOWLEDGE_BASE_RESPONSE_GENERATION", "MEMORY_SUMMARIZATION", "ROUTING_CLASSIFIER")
+
+
+def _stages_not_run(definition: AgentDefinition) -> Iterator[Warning_]:
+    overrides = definition.prompt_override_configuration
+    for index, prompt in enumerate(overrides.prompt_configurations if overrides else ()):
+        if prompt.prompt_type in _NOT_RUN and prompt.prompt_state != "DISABLED":
+            yield (
+                "stage-not-run",
+                f"no turn runs the stage {prompt.prompt_type} yet",
+                "its prompt is kept, and can be rendered; do not rely on it",
+                (*_PROMPTS, index, "promptType"),
+            )
 
 
 def _templates(definition: AgentDefinition) -> Iterator[Warning_]:

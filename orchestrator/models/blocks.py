@@ -9,6 +9,8 @@ from orchestrator.message import Block, clean
 
 __all__ = ["received"]
 
+_CALL_MEMBERS = {"toolUseId", "name", "input"}
+
 
 def received(content: Any) -> list[Block]:
     """The blocks of a reply that have Converse's shape, as everything after relies on it.
@@ -17,6 +19,8 @@ def received(content: Any) -> list[Block]:
     its own; input that is JSON text becomes what it says. A call whose name or input cannot be
     used stays, for the parser to tell the model; any other block of a wrong type is left out.
     """
+    if type(content) is list and _usual(content):
+        return content
     made: list[Block] = []
     taken: set[str] = set()
     for block in content if isinstance(content, list | tuple) else ():
@@ -31,6 +35,35 @@ def received(content: Any) -> list[Block]:
         elif _fits(block):
             made.append(clean(block))
     return made
+
+
+def _usual(content: list[Any]) -> bool:
+    # Nearly every reply is right as it is: texts, and at most one call.
+    calls = 0
+    for block in content:
+        if type(block) is not dict or len(block) != 1:
+            return False
+        text = block.get("text")
+        if text is None:
+            use = block.get("toolUse")
+            calls += 1
+            if calls > 1 or not _usual_call(use):
+                return False
+        elif type(text) is not str or not text.isascii():
+            return False
+    return True
+
+
+def _usual_call(use: Any) -> bool:
+    return (
+        type(use) is dict
+        and use.keys() == _CALL_MEMBERS
+        and type(use["toolUseId"]) is str
+        and use["toolUseId"] != ""
+        and type(use["name"]) is str
+        and type(use["input"]) is dict
+        and "\\ud" not in repr(use)  # how a lone surrogate is shown
+    )
 
 
 def _tool_use(use: Any, taken: set[str]) -> dict[str, Any]:

@@ -1,0 +1,127 @@
+"""Replies and events made of runs: the last step from the engine to its caller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from orchestrator.driver import Progress
+from orchestrator.effects import Answer, Refusal, ReturnControl
+from orchestrator.errors import SessionConflict, error_again
+from orchestrator.reply import Details, Event, Reply, TextDelta, TracePart, TurnEnd
+from orchestrator.run import Run, replay_again
+from orchestrator.sessions import Session, TurnLog
+from orchestrator.stages import Plan
+from orchestrator.trace import TraceParts
+
+__all__ = ["RunEvents", "last_events", "reply_again", "reply_of"]
+
+
+class RunEvents:
+    """From a driver's progress to the events of a stream."""
+
+    __slots__ = ("_begun", "_parts", "_run", "_told")
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._told = False
+        self._begun = False
+        self._parts = _trace_parts(run)
+
+    def of(self, item: str | Progress) -> Iterator[Event]:
+        """The events of one item."""
+        if isinstance(item, str):
+            self._told = True
+            yield TextDelta(item)
+            return
+        if not self._begun:
+            yield from self._beginning()
+        if item.outcome is None:
+            parts = self._parts.before(item.effect, self._run.now())
+        else:
+            parts = self._parts.after(item.effect, item.outcome)
+        for part in parts:
+            yield TracePart(part)
+
+    def rest(self, end: Callable[[], Reply]) -> Iterator[Event]:
+        """The events after the last item; `end` makes the reply, or raises."""
+        run = self._run
+        if not self._begun:
+            yield from self._beginning()
+        if isinstance(run.result, ReturnControl):
+            # No driver carries a hand-over out, so none reports it.
+            for part in self._parts.before(run.replay.steps[-1][0], run.now()):
+                yield TracePart(part)
+        for part in self._parts.ending(run.log.end):
+            yield TracePart(part)
+        yield from last_events(end(), told=self._told)
+
+    def _beginning(self) -> Iterator[Event]:
+        # The caller's answer that this invocation brought; the steps before it were told.
+        self._begun = True
+        if since := self._run.resumed_at:
+            for part in self._parts.whole(None, since):
+                yield TracePart(part)
+
+
+def last_events(reply: Reply, *, told: bool) -> Iterator[Event]:
+    """The events that end every stream; `told` when the text has been streamed."""
+    if reply.text and not told:
+        yield TextDelta(reply.text)
+    if reply.return_control is not None:
+        yield reply.return_control
+    yield TurnEnd(reply)
+
+
+def reply_of(run: Run) -> Reply:
+    """The reply of a run that has its result."""
+    details = Details(partial(_whole_trace, run), run.new_records)
+    result, session_id = run.result, run.session_id
+    if isinstance(result, Answer):
+        text, reason, cited = result.text, result.stop_reason, result.citations
+        return Reply(text, reason, session_id, citations=cited, details=details)
+    if isinstance(result, Refusal):
+        return Reply(result.text, result.stop_reason, session_id, details=details)
+    if isinstance(result, ReturnControl):
+        return Reply("", "return_control", session_id, return_control=result, details=details)
+    reason = result.code if result is not None and result.code else "failure"
+    return Reply("", reason, session_id, details=details)
+
+
+def _trace_parts(run: Run) -> TraceParts:
+    return TraceParts(run.plan, run.session_id, run.log.start["at"], run.replay)
+
+
+def _whole_trace(run: Run) -> list[dict[str, Any]]:
+    return _trace_parts(run).whole(run.log.end, run.resumed_at)
+
+
+def reply_again(plan: Plan, session: Session, log: TurnLog, session_id: str) -> Reply:
+    """The reply of a finished turn, from its journal: the same results were given before.
+
+    Raises:
+        OrchestratorError: The turn had failed; its error again.
+    """
+    end = log.end or log.suspended or log.start
+    control = None
+    if end["kind"] == "suspend":
+        control = ReturnControl(end["invocation_id"], end["inputs"])
+    reply = Reply(
+        text=end.get("text", ""),
+        stop_reason=end.get("stop_reason", "return_control"),
+        session_id=session_id,
+        citations=end.get("citations", []),
+        return_control=control,
+    )
+    with suppress(SessionConflict):  # the agent was changed since: the answer still holds
+        replay = replay_again(plan, session, log)
+        parts = TraceParts(plan, session_id, log.start["at"], replay)
+        make_trace = partial(parts.whole, log.end, replay.resumed_at)
+        reply._details = Details(make_trace, list)
+    if end.get("result") == "failure":
+        error = error_again(end["error"], end["message"], end["stop_reason"])
+        error.reply = reply
+        raise error
+    return reply
