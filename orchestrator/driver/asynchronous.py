@@ -15,6 +15,7 @@ from orchestrator.driver.shared import (
     action_record,
     executor_of,
     failed_action,
+    failure,
     in_thread,
     note,
     perform,
@@ -23,7 +24,6 @@ from orchestrator.driver.shared import (
     to_do,
 )
 from orchestrator.effects import CallModel, Dispatch, Live, Retrieve
-from orchestrator.errors import OrchestratorError
 from orchestrator.models.blocks import received
 from orchestrator.run import Run
 from orchestrator.sessions import Record
@@ -48,8 +48,8 @@ async def adrive(run: Run, *, listen: bool) -> AsyncGenerator[str | Progress, No
                             outcome = item
                 else:
                     outcome = await _acarry_out(run, step)
-            except OrchestratorError as error:
-                step = run.fail(error, step)
+            except Exception as error:
+                step = run.fail(failure(step, error), step)
                 continue
             if listen:
                 yield Progress(step, outcome)

@@ -26,6 +26,7 @@ __all__ = [
     "action_record",
     "executor_of",
     "failed_action",
+    "failure",
     "in_thread",
     "note",
     "perform",
@@ -178,6 +179,26 @@ def _reference(reference: dict[str, Any]) -> dict[str, Any]:
         raise TypeError
     # Bedrock's shape has no empty members.
     return {name: clean(value) for name, value in reference.items() if value}
+
+
+def failure(effect: Effect, error: Exception) -> OrchestratorError:
+    """The error of an effect that could not be carried out, in this package's tree.
+
+    Raises:
+        Exception: It is no failure of a model, but a defect of this program.
+    """
+    if isinstance(error, OrchestratorError):
+        return error
+    if not isinstance(effect, CallModel):
+        raise error
+    model_id = effect.stage.model.model_id
+    typed = DependencyFailed(
+        f"the model {model_id!r} raised {type(error).__name__}; see `__cause__`. A model of your "
+        "own should raise errors of `orchestrator.errors`",
+        resource=model_id,
+    )
+    typed.__cause__ = error
+    return typed
 
 
 def retrieve(run: Run, effect: Retrieve) -> Record:

@@ -14,6 +14,7 @@ from orchestrator.driver.shared import (
     ModelCall,
     Progress,
     failed_action,
+    failure,
     in_thread,
     note,
     perform,
@@ -22,7 +23,6 @@ from orchestrator.driver.shared import (
     to_do,
 )
 from orchestrator.effects import CallModel, Dispatch, Live, Retrieve
-from orchestrator.errors import OrchestratorError
 from orchestrator.models.blocks import received
 from orchestrator.run import Run
 from orchestrator.sessions import Record
@@ -50,8 +50,8 @@ def drive(run: Run, *, listen: bool) -> Generator[str | Progress, None, None]:
                     outcome: Any = yield from _stream_model(run, step)
                 else:
                     outcome = _carry_out(run, step)
-            except OrchestratorError as error:
-                step = run.fail(error, step)
+            except Exception as error:
+                step = run.fail(failure(step, error), step)
                 continue
             if listen:
                 yield Progress(step, outcome)

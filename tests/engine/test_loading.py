@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
-from orchestrator import Agent
+import pytest
+
+from orchestrator import Agent, DependencyFailed
 from orchestrator.testing import ScriptedModel
 
 DEFINITION = """
@@ -42,3 +45,20 @@ def test_a_given_model_replaces_every_model_of_the_definition(tmp_path: Path) ->
 def test_a_folder_and_its_file_name_the_same_agent(tmp_path: Path) -> None:
     found = Agent.load(folder(tmp_path) / "agent.yaml")
     assert found.invoke("Hi", "s-1").text == "Hello!"
+
+
+class Broken(ScriptedModel):
+    """A model of the user's own that raises what it likes."""
+
+    def complete(self, request):  # type: ignore[no-untyped-def]
+        raise KeyError("choices")
+
+
+def test_whatever_a_model_raises_is_a_failed_dependency(tmp_path: Path) -> None:
+    agent = Agent("greeter", "You greet the people who write to you.", Broken([], "my-model"))
+    with pytest.raises(DependencyFailed, match="'my-model' raised KeyError") as caught:
+        agent.invoke("Hi", "s-1")
+    assert isinstance(caught.value.__cause__, KeyError)
+    with pytest.raises(DependencyFailed):
+        asyncio.run(agent.ainvoke("Hi", "s-2"))
+    assert "failureTrace" in caught.value.reply.trace[-1]["trace"]
