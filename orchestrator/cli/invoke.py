@@ -92,7 +92,7 @@ def _stream(
     from orchestrator.cli.live import LiveTurn
 
     text, session, options = given
-    live = LiveTurn(terminal, trace=trace)
+    live = LiveTurn(terminal, trace=trace, last=trace)
     try:
         reply = live.run(agent.stream(text, session, **options))
     finally:

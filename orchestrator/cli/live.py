@@ -43,7 +43,15 @@ class LiveTurn:
         prompt: The last prompt that a model was sent, as its trace tells it.
     """
 
-    def __init__(self, terminal: Terminal, *, trace: bool = False) -> None:
+    def __init__(self, terminal: Terminal, *, trace: bool = False, last: bool = False) -> None:
+        """Makes the view.
+
+        Args:
+            terminal: Where it is shown.
+            trace: Whether to tell the steps.
+            last: Whether the answer is shown after the steps, and not as it streams among them.
+        """
+        self._held: list[str] | None = [] if last else None
         self.reply: Reply | None = None
         self.prompt = ""
         self._terminal = terminal
@@ -78,12 +86,19 @@ class LiveTurn:
         return self.reply
 
     def finish(self) -> None:
-        """Shows what is left of the trace, and its sum."""
+        """Shows what is left of the trace, its sum, and the answer if that was held back."""
         if self._view is not None:
             self._view.finish()
             self._view = None
+        held, self._held = self._held, None
+        if held:
+            self._text("".join(held))
+            self._end_line()
 
     def _text(self, text: str) -> None:
+        if self._held is not None:
+            self._held.append(text)
+            return
         self._idle()
         self._midline = True
         text = clean(text)
