@@ -32,8 +32,8 @@ demo: $(VENV)/.installed  ## Answer a real question with the embedded model (fet
 	@$(BIN)/orchestrator invoke examples/insurance \
 	  "Which documents are still missing for claim-857?" --model local:$(MODEL) --trace --state :memory:
 
-test: $(VENV)/.installed-dev  ## Run all tests
-	@$(BIN)/python -m pytest
+test: $(VENV)/.installed-dev  ## Run all tests (those of the embedded model when one is in the cache)
+	@$(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: $(VENV)/.installed-dev  ## Check style and the order of imports
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports
