@@ -97,6 +97,11 @@ class Replay:
             ) from error
 
     @property
+    def interrupted(self) -> bool:
+        """Whether the journal may know of calls of the turn's next step."""
+        return bool(self._intents or self._feed)
+
+    @property
     def resumed_at(self) -> int:
         """The last step whose results the caller brought; 0 when there is none."""
         last = 0

@@ -164,23 +164,23 @@ class Turn:
             )
             self._add_tokens(outcome)
             self._last = outcome
-            match decide(outcome):
-                case Act() as act:
-                    misread = 0
-                    ended = yield from self._act(act, number)
-                    if ended is not None:
-                        return ended
-                case Finish(result=result, parts=parts):
-                    if parts and isinstance(result, Answer):
-                        result.citations = cite(parts, self.sources)
-                    return result
-                case Reprompt() as problem:
-                    misread += 1
-                    self.reprompts.append((number, problem.text))
-                    self._check_misread(misread, problem)
-                    self._add_step([problem.as_result()])
-                case never:
-                    assert_never(never)
+            decision = decide(outcome)
+            if isinstance(decision, Act):
+                misread = 0
+                ended = yield from self._act(decision, number)
+                if ended is not None:
+                    return ended
+            elif isinstance(decision, Finish):
+                if decision.parts and isinstance(decision.result, Answer):
+                    decision.result.citations = cite(decision.parts, self.sources)
+                return decision.result
+            elif isinstance(decision, Reprompt):
+                misread += 1
+                self.reprompts.append((number, decision.text))
+                self._check_misread(misread, decision)
+                self._add_step([decision.as_result()])
+            else:
+                assert_never(decision)
         raise _limit("iterations", self._limits.iterations, "steps of the ReAct loop")
 
     def _post_process(
@@ -206,7 +206,7 @@ class Turn:
         question = self._missing(slots) if self._dialect.unknown_value else ""
         if question:
             return Answer(question, "ask_user")
-        self._spend_actions(len([slot for slot in slots if slot.text is None]))
+        self._spend_actions(slots)
         self._begun = slots
         ours = [slot for slot in slots if slot.call is not None and not slot.waits]
         if ours:
@@ -340,10 +340,12 @@ class Turn:
     def _add_tokens(self, outcome: Record) -> None:
         self._tokens += outcome["usage"][0] + outcome["usage"][1]
 
-    def _spend_actions(self, count: int) -> None:
-        if self._actions + count > self._limits.actions:
+    def _spend_actions(self, slots: list[Slot]) -> None:
+        for slot in slots:
+            if slot.text is None:
+                self._actions += 1
+        if self._actions > self._limits.actions:
             raise _limit("actions", self._limits.actions, "action calls")
-        self._actions += count
 
     def _add_response(self, slot: Slot) -> None:
         if self._post is not None:

@@ -224,10 +224,13 @@ def retrieve(run: Run, effect: Retrieve) -> Record:
 
 def to_do(run: Run, effect: Dispatch) -> tuple[dict[str, Record], list[Call]]:
     """What a stopped process left behind, by call id; and the calls to carry out, now intended."""
-    known = run.replay.known_actions(effect)
-    for lost in run.replay.lost_actions(effect, known, run.now()):
-        note(run, known, lost)
-    calls = [call for call in effect.calls if call.id not in known]
+    known: dict[str, Record] = {}
+    calls = effect.calls
+    if run.replay.interrupted:
+        known = run.replay.known_actions(effect)
+        for lost in run.replay.lost_actions(effect, known, run.now()):
+            note(run, known, lost)
+        calls = [call for call in effect.calls if call.id not in known]
     if calls:
         run.intend(calls)
     return known, calls

@@ -62,8 +62,15 @@ def _usual_call(use: Any) -> bool:
         and use["toolUseId"] != ""
         and type(use["name"]) is str
         and type(use["input"]) is dict
-        and "\\ud" not in repr(use)  # how a lone surrogate is shown
+        and use["name"].isascii()
+        and all(map(_usual_value, use["input"], use["input"].values()))
     )
+
+
+def _usual_value(name: Any, value: Any) -> bool:
+    if type(name) is not str or not name.isascii():
+        return False
+    return value.isascii() if type(value) is str else type(value) in (int, float, bool)
 
 
 def _tool_use(use: Any, taken: set[str]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from threading import Lock
 from typing import Any
 
 from orchestrator.models.base import CallFormat, OperationFormat
-from orchestrator.models.toolcalls import CALL_CLOSE, CALL_OPEN
+from orchestrator.models.toolcalls import CALL_CLOSE, CALL_OPEN, short
 
 __all__ = ["ASK_USER", "grammar_of", "look_ups"]
 
@@ -174,7 +174,7 @@ def _lines(form: CallFormat, must_call: bool) -> Iterator[str]:
 def _call(rule: str, operation: OperationFormat, unknown: str) -> Iterator[str]:
     properties: Mapping[str, Any] = operation.schema.get("properties") or {}
     required = set(operation.schema.get("required") or ())
-    head = _literal(f'{operation.name}", "arguments": {{')
+    head = _literal(f'{short(operation.name)}", "arguments": {{')
     yield f"{rule} ::= {head} {rule}-first-0"
     # Two chains of rules: `first` before any argument is written, `more` after one.
     for index, (name, schema) in enumerate(properties.items()):

@@ -24,13 +24,23 @@ from typing import Any
 
 from orchestrator.errors import ValidationError
 from orchestrator.message import AUTHOR, Block, Message, Text, text_of
-from orchestrator.models.base import ModelRequest
+from orchestrator.models.base import CallFormat, ModelRequest
 
-__all__ = ["ANSWER", "CALL_CLOSE", "CALL_OPEN", "ReplyReader", "asked_by_name", "grounds", "turns"]
+__all__ = [
+    "ANSWER",
+    "CALL_CLOSE",
+    "CALL_OPEN",
+    "ReplyReader",
+    "asked_by_name",
+    "grounds",
+    "short",
+    "turns",
+]
 
 CALL_OPEN, CALL_CLOSE = "<tool_call>\n", "\n</tool_call>"
 # A capital letter in the middle of a sentence.
 _NAME = re.compile(r"(?<=[a-z,;:] )[^\W\d_a-z]\w+")
+_VERB = re.compile(r"^(?:GET|PUT|POST|PATCH|DELETE|HEAD|OPTIONS)__(?=.+__)")
 RESULT_OPEN, RESULT_CLOSE = "<tool_response>\n", "\n</tool_response>"
 ANSWER, ANSWER_CLOSE = "<answer>", "</answer>"
 
@@ -69,9 +79,18 @@ def _text(block: Block, role: str) -> str:
     )
 
 
+def short(name: str) -> str:
+    """A tool's name without its HTTP verb.
+
+    The verb comes first in Bedrock's names (`POST__claims__sendReminder`), where a small model
+    would have to choose it before it has thought of the function.
+    """
+    return _VERB.sub("", name)
+
+
 def written(name: str, arguments: Any) -> str:
     """A call as the model writes it, character for character: the prompt cache depends on it."""
-    call = {"name": name, "arguments": arguments}
+    call = {"name": short(name), "arguments": arguments}
     return json.dumps(call, ensure_ascii=False)
 
 
@@ -114,13 +133,14 @@ def _values(text: str, spans: Sequence[Any], whole: str) -> Iterator[str]:
 class ReplyReader:
     """Takes a reply apart as it is decoded: what to show at once, and the blocks at last."""
 
-    def __init__(self, marked: bool) -> None:
+    def __init__(self, form: CallFormat | None) -> None:
         """Begins a reply.
 
         Args:
-            marked: Whether plain text is an answer and has to be marked as one.
+            form: The calls that it may make; without, it is text and nothing else.
         """
-        self._marked = marked
+        self._marked = form is not None
+        self._names = {short(one.name): one.name for one in form.operations} if form else {}
         self._text = ""
         self._call = ""
 
@@ -153,7 +173,7 @@ class ReplyReader:
         body = self._call.strip().removeprefix(CALL_OPEN.strip()).removesuffix(CALL_CLOSE.strip())
         try:
             call = json.loads(body)
-            return call["name"], dict(call["arguments"])
+            return self._names.get(call["name"], call["name"]), dict(call["arguments"])
         except (ValueError, KeyError, TypeError):
             return None
 

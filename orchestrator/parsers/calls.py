@@ -10,7 +10,7 @@ from orchestrator.message import Block
 from orchestrator.parsers import codes
 from orchestrator.parsers.values import read_invoke
 
-__all__ = ["Calls", "split_name", "tool_uses"]
+__all__ = ["Calls", "plain_actions", "split_name", "tool_uses"]
 
 _VERBS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE"})
 _KNOWLEDGE_BASE = "x_amz_knowledgebase_"
@@ -136,16 +136,7 @@ class Calls:
         if group.startswith(_KNOWLEDGE_BASE):
             self._search(group[len(_KNOWLEDGE_BASE) :], name, values, id, raw)
             return
-        made: dict[str, Any] = {"actionGroupName": group}
-        if verb:
-            made["verb"] = verb
-            made["apiName"] = function
-        else:
-            made["functionName"] = function
-        if id:
-            made["id"] = str(id)
-        made["actionGroupInput"] = {key: {"value": value} for key, value in values.items()}
-        self._actions.append(made)
+        self._actions.append(_action(verb, group, function, values, id))
 
     def _ask(self, values: dict[str, Any], id: Any, raw: str, malformed: str) -> None:
         question = self._only("question", values)
@@ -182,6 +173,37 @@ class Calls:
                 self.notes.append(f"the parameter {name!r} was taken for {wanted!r}")
         text = value if isinstance(value, str) else ""
         return text.strip() or None
+
+
+def _action(
+    verb: str, group: str, function: str, values: dict[str, Any], id: Any
+) -> dict[str, Any]:
+    made: dict[str, Any] = {"actionGroupName": group}
+    if verb:
+        made["verb"] = verb
+        made["apiName"] = function
+    else:
+        made["functionName"] = function
+    if id:
+        made["id"] = str(id)
+    made["actionGroupInput"] = {key: {"value": value} for key, value in values.items()}
+    return made
+
+
+def plain_actions(uses: list[Any]) -> list[dict[str, Any]] | None:
+    """The native calls as actions, when all of them are; else `None`: `Calls` reads them."""
+    made = []
+    for use in uses:
+        if type(use) is not dict:
+            return None
+        name, values = use.get("name"), use.get("input")
+        if type(name) is not str or type(values) is not dict:
+            return None
+        parts = _split(name)
+        if parts is None or parts is _USER or parts[1].startswith(_KNOWLEDGE_BASE):
+            return None
+        made.append(_action(*parts, values, use.get("toolUseId")))
+    return made
 
 
 def _loads(text: str) -> Any:

@@ -25,7 +25,7 @@ from typing import Any
 from orchestrator.message import Block
 from orchestrator.parsers import codes
 from orchestrator.parsers.base import ANSWER, CALL, Parsed
-from orchestrator.parsers.calls import Calls, tool_uses
+from orchestrator.parsers.calls import Calls, plain_actions, tool_uses
 from orchestrator.parsers.scanner import Piece, Scanner
 from orchestrator.parsers.thinking import thinking_of
 
@@ -93,6 +93,13 @@ class Orchestration:
         return _plain(scanner, text, thinking)
 
     def _native(self, text: str, uses: list[Any]) -> Parsed:
+        thinking = thinking_of(text, len(text))
+        plain = (
+            plain_actions(uses) if self.name != "xml" and "<function_calls" not in text else None
+        )
+        if plain is not None:
+            details = {"invocationType": "ACTION_GROUP", "actionGroupInvocations": plain}
+            return Parsed(_response({"rationale": thinking, "responseDetails": details}))
         calls = Calls()
         for use in uses:
             calls.add_native(use)
@@ -100,7 +107,7 @@ class Orchestration:
             calls.notes.append("native tool calls in an XML dialect")
         if "<function_calls" in text:
             calls.notes.append("calls in the text beside native ones were ignored")
-        return _called(calls, thinking_of(text, len(text)))
+        return _called(calls, thinking)
 
     def _written(self, text: str, thinking: str, found: Scanner) -> Parsed:
         # `found` may have read only the end of the text.

@@ -69,7 +69,7 @@ def test_values_are_grounded_in_the_conversation_and_not_in_examples() -> None:
     assert isinstance(asked, ModelRequest)
     told = "\n".join(grounds(asked))
     assert all(word in told for word in ("claim-7", "R-9", "B-3"))
-    assert not any(word in told for word in ("claim-857", "IC-204", "ord-31"))
+    assert not any(word in told for word in ("claim-857", "B-204", "mem-31"))
 
 
 def test_the_prompt_only_grows_at_its_end() -> None:

@@ -128,6 +128,13 @@ def test_excluded_operations_and_questions_to_the_user_are_left_out() -> None:
     assert not accepts(call("user__askuser", question="Which?"), ask_user=True)
 
 
+def test_http_verbs_are_left_out_of_names() -> None:
+    form_ = form(operations=(operation("POST__claims__send"), operation("GET__all")))
+    grammar = Grammar(grammar_of(form_))
+    assert grammar.accepts(call("claims__send")) and grammar.accepts(call("GET__all"))
+    assert not grammar.accepts(call("POST__claims__send"))
+
+
 def test_a_call_can_be_asked_for() -> None:
     grammar = Grammar(grammar_of(form(), (), must_call=True))
     assert grammar.accepts(call("claims__list"))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from orchestrator.errors import ValidationError
 from orchestrator.message import AUTHOR, Message, Span, Text
-from orchestrator.models.base import ModelRequest
+from orchestrator.models.base import CallFormat, ModelRequest, OperationFormat
 from orchestrator.models.toolcalls import ReplyReader, asked_by_name, grounds, turns
 
 CALL = '<tool_call>\n{"name": "claims__get", "arguments": {"id": "claim-7"}}\n</tool_call>'
@@ -29,8 +29,11 @@ def result(text: str) -> Message:
     return Message("user", [block])
 
 
+FORM = CallFormat("tool_use", (OperationFormat("GET__claims__get", {}),))
+
+
 def read(reply: str, size: int, *, marked: bool = True) -> tuple[str, ReplyReader]:
-    reader = ReplyReader(marked)
+    reader = ReplyReader(FORM if marked else None)
     pieces = [reply[at : at + size] for at in range(0, len(reply), size)]
     return "".join(reader.feed(piece) for piece in pieces), reader
 
@@ -72,7 +75,7 @@ def test_an_answer_streams_marked(size: int) -> None:
 def test_a_call_becomes_a_block_and_is_not_shown(size: int) -> None:
     shown, reader = read(CALL, size)
     assert shown == ""
-    assert reader.call == ("claims__get", {"id": "claim-7"})
+    assert reader.call == ("GET__claims__get", {"id": "claim-7"})
     name, arguments = reader.call
     assert reader.blocks("t") == [{"toolUse": {"toolUseId": "t", "name": name, "input": arguments}}]
     assert turns([use(name, **arguments)]) == [("assistant", CALL)]
