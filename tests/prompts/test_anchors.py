@@ -113,7 +113,6 @@ def test_only_the_loop_sees_native_calls_of_earlier_turns(native):
     assert [span.origin for span in made[1].spans] == ["conversation_history"]
 
 
-
 def test_messages_are_shared_and_never_made_again(native):
     made = compiled(BODY, native).bind({"question": "Q"}, HISTORY)
     first, second = made.messages(STEP), made.messages([*STEP, *STEP])
