@@ -194,13 +194,14 @@ class Pieces:
             it was cut.
     """
 
-    __slots__ = ("_calls", "_texts", "_thoughts", "_turn", "_usage", "stop_reason")
+    __slots__ = ("_calls", "_open", "_texts", "_thoughts", "_turn", "_usage", "stop_reason")
 
     def __init__(self, turn: int) -> None:
         self._turn = turn
         self._texts: list[str] = []
         self._thoughts: list[str] = []
-        self._calls: dict[int, _Call] = {}
+        self._calls: list[_Call] = []
+        self._open: dict[int, _Call] = {}
         self._usage = Usage(calls=1)
         self.stop_reason = ""
 
@@ -236,13 +237,15 @@ class Pieces:
             self.stop_reason = "stop_sequence"
 
     def _take_call(self, delta: Mapping[str, Any], number: int) -> None:
-        index = delta.get("index")
+        index, identity = delta.get("index"), delta.get("id") or ""
         key = number if index is None else index
-        call = self._calls.get(key)
-        if call is None:
-            call = self._calls[key] = _Call()
+        call = self._open.get(key)
+        # Some servers give every call the same index, or none: a new id begins a new call.
+        if call is None or (call.id and identity and identity != call.id):
+            call = self._open[key] = _Call()
+            self._calls.append(call)
         function = delta.get("function") or {}
-        call.id = call.id or delta.get("id") or ""
+        call.id = call.id or identity
         call.name = call.name or function.get("name") or ""
         arguments = function.get("arguments")
         if arguments:
@@ -257,8 +260,8 @@ class Pieces:
         if self._texts:
             content.append({"text": "".join(self._texts)})
         reason = self.stop_reason
-        for key, call in sorted(self._calls.items()):
-            block = call.block(f"call_{self._turn}_{key}")
+        for number, call in enumerate(self._calls):
+            block = call.block(f"call_{self._turn}_{number}")
             content.append(block)
             if isinstance(block["toolUse"]["input"], str):
                 reason = "malformed_tool_use"

@@ -72,6 +72,23 @@ def test_calls_are_put_together_from_their_pieces(serve):
     ]
 
 
+@pytest.mark.parametrize("index", [0, None])
+def test_calls_of_one_index_are_told_apart_by_their_ids(serve, index):
+    answer = sse(
+        chunk(tool_calls=[call(index, "c1", "f", '{"a"')]),
+        chunk(tool_calls=[call(index, arguments=": 1}")]),
+        chunk(tool_calls=[call(index, "c2", "g", '{"b"')]),
+        chunk(tool_calls=[call(index, "c2", arguments=": 2}")]),
+        chunk("tool_calls"),
+    )
+    (reply,) = model_at(serve(answer)).stream(ask())
+    assert reply.stop_reason == "tool_use"
+    assert reply.content == [
+        {"toolUse": {"toolUseId": "c1", "name": "f", "input": {"a": 1}}},
+        {"toolUse": {"toolUseId": "c2", "name": "g", "input": {"b": 2}}},
+    ]
+
+
 def test_arguments_cut_by_the_length_are_kept_as_they_came(serve):
     answer = sse(chunk(tool_calls=[call(0, "c1", "f", '{"a": ')]), chunk("length"))
     (reply,) = model_at(serve(answer)).stream(ask())
