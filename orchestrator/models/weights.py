@@ -104,16 +104,14 @@ def _registry() -> dict[str, Weights]:
     data: dict[str, Any] = json.loads(
         Path(__file__).with_name("weights.json").read_text(encoding="utf-8")
     )
-    return {
-        name: Weights(
-            name=name,
-            **{
-                key: tuple(value) if isinstance(value, list) else value
-                for key, value in entry.items()
-            },
-        )
-        for name, entry in data.items()
+    return {name: _of_entry(name, entry) for name, entry in data.items()}
+
+
+def _of_entry(name: str, entry: dict[str, Any]) -> Weights:
+    members: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()
     }
+    return Weights(name=name, **members)
 
 
 def find(name: str) -> Weights:
