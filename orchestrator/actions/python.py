@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextvars
 import types
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
@@ -13,6 +12,7 @@ from orchestrator.actions.base import ActionResult, Call, CallContext, Operation
 from orchestrator.actions.results import as_text, failed
 from orchestrator.actions.signatures import Compiled, compile_function
 from orchestrator.errors import DependencyFailed
+from orchestrator.threads import in_thread
 
 __all__ = ["Action", "PythonExecutor", "action", "python_group", "wait_for"]
 
@@ -146,7 +146,7 @@ class AsyncPythonExecutor(PythonExecutor):
     """The same for groups with at least one async function."""
 
     async def acall(self, call: Call, context: CallContext) -> ActionResult:
-        """Awaits an async function; a sync one of the same group runs in a worker thread.
+        """Awaits an async function; a sync one of the same group runs in a thread of its own.
 
         Raises:
             DependencyFailed: The function raised, or returned what cannot become a text.
@@ -155,7 +155,7 @@ class AsyncPythonExecutor(PythonExecutor):
         if not compiled.is_async:
             import asyncio
 
-            return await asyncio.to_thread(self.call, call, context)
+            return await asyncio.wrap_future(in_thread(partial(self.call, call, context)))
         try:
             returned = await compiled.function(**compiled.arguments(call, context))
         except Exception as error:
@@ -166,7 +166,6 @@ class AsyncPythonExecutor(PythonExecutor):
 def wait_for(awaitable: Awaitable[Any]) -> Any:
     """The awaitable's result, from synchronous code."""
     import asyncio
-    from concurrent.futures import ThreadPoolExecutor
 
     async def wait() -> Any:
         return await awaitable
@@ -176,8 +175,7 @@ def wait_for(awaitable: Awaitable[Any]) -> Any:
     except RuntimeError:
         return asyncio.run(wait())
     # This thread runs a loop already, so the function gets one in a thread of its own.
-    with ThreadPoolExecutor(1, thread_name_prefix="orchestrator-action") as pool:
-        return pool.submit(contextvars.copy_context().run, asyncio.run, wait()).result()
+    return in_thread(lambda: asyncio.run(wait())).result()
 
 
 def _raised(operation: Operation, error: Exception, function: Callable[..., Any]) -> ActionResult:

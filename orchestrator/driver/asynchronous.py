@@ -16,7 +16,6 @@ from orchestrator.driver.shared import (
     executor_of,
     failed_action,
     failure,
-    in_thread,
     note,
     perform,
     retrieve,
@@ -27,6 +26,7 @@ from orchestrator.effects import CallModel, Dispatch, Live, Retrieve
 from orchestrator.models.blocks import received
 from orchestrator.run import Run
 from orchestrator.sessions import Record
+from orchestrator.threads import in_thread
 
 __all__ = ["adrive"]
 

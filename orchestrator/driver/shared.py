@@ -1,13 +1,9 @@
-"""What both drivers share: model calls, records of outcomes, and threads for blocking calls."""
+"""What both drivers share: model calls, and records of outcomes."""
 
 from __future__ import annotations
 
-import contextvars
-import threading
-from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from orchestrator.actions import ReturnControl
 from orchestrator.actions.base import ActionResult, Call, CallContext, Executor
@@ -27,15 +23,12 @@ __all__ = [
     "executor_of",
     "failed_action",
     "failure",
-    "in_thread",
     "note",
     "perform",
     "retrieve",
     "timed_out",
     "to_do",
 ]
-
-T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -90,26 +83,6 @@ class ModelCall:
         reply.content = received(reply.content)
         parsed = self._parser.finish(reply.content)
         return self._run.model_record(self._effect, reply, parsed, self._began)
-
-
-def in_thread(function: Callable[[], T]) -> Future[T]:
-    """Runs a blocking function in a thread of its own, with this thread's context variables.
-
-    A thread a call: a pool would be filled up by calls that never return, and its threads would
-    keep the interpreter from exiting.
-    """
-    future: Future[T] = Future()
-    future.set_running_or_notify_cancel()  # whoever stops waiting does not stop the thread
-    context = contextvars.copy_context()
-
-    def work() -> None:
-        try:
-            future.set_result(context.run(function))
-        except BaseException as error:  # handed to whoever waits
-            future.set_exception(error)
-
-    threading.Thread(target=work, name="orchestrator-action", daemon=True).start()
-    return future
 
 
 def action_record(call: Call, result: ActionResult, began: int, ended: int) -> Record:

@@ -168,6 +168,30 @@ def test_an_async_action_that_takes_too_long_is_cancelled() -> None:
     assert cancelled == [0]
 
 
+def test_a_stuck_action_beside_async_ones_does_not_hold_the_loop() -> None:
+    never = threading.Event()
+    ended = []
+
+    def do(n: int) -> str:
+        never.wait(WAIT)
+        ended.append(n)
+        return ""
+
+    async def other() -> str:
+        return ""
+
+    do.__name__ = "do"
+    asked = agent(
+        NATIVE.model([calls(NATIVE, 1)]),
+        [ActionGroup("work", [do, other])],
+        limits=Limits(action_seconds=0.05),
+    )
+    with pytest.raises(ActionOutcomeUnknown):
+        ainvoke(asked, "Do it.", "s-1")
+    assert not ended
+    never.set()
+
+
 def test_a_blocking_action_does_not_block_the_loop() -> None:
     seen = threading.Event()
 
