@@ -8,7 +8,7 @@ from contextlib import aclosing, closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
+from typing import Any, TypedDict, Unpack, overload
 
 from orchestrator.actions import ActionGroup
 from orchestrator.driver import drive
@@ -19,15 +19,12 @@ from orchestrator.limits import Limits
 from orchestrator.message import Message, Text
 from orchestrator.models import Model, resolve_model
 from orchestrator.opening import Input, check_session_id, open_turn, refuse_running
-from orchestrator.overrides import override_of, overrides_of
+from orchestrator.overrides import named_model, override_of, overrides_of
 from orchestrator.replies import RunEvents, last_events, reply_again, reply_of
 from orchestrator.reply import Event, Reply
 from orchestrator.run import Run, restore_history
 from orchestrator.sessions import Sessions, SessionStore
 from orchestrator.stages import Override, Plan, build_plan
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["Agent", "Options", "Prompt"]
 
@@ -193,7 +190,7 @@ class Agent:
         templates = root / "templates"
         spec: str | Model | None = model
         if spec is None and definition.foundation_model is not None:
-            spec = resolve_model(definition.foundation_model, folder=root)
+            spec = named_model(definition, definition.foundation_model, root, "foundationModel")
         if spec is None:
             raise definition.source.error(
                 "there is no foundationModel; name one, or give `model=` (`--model`)"
@@ -204,7 +201,7 @@ class Agent:
             spec,
             action_groups=build_action_groups(definition, root),
             templates=templates if templates.is_dir() else None,
-            prompts=overrides_of(definition, root, model),
+            prompts=overrides_of(definition, root, replaced=model is not None),
             sessions=sessions,
             limits=limits or (definition.limits.as_limits() if definition.limits else None),
             idle_session_ttl=definition.idle_session_ttl_in_seconds,

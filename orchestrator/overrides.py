@@ -7,13 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.errors import ValidationError
 from orchestrator.models import Model, resolve_model
 from orchestrator.stages import Override
 
 if TYPE_CHECKING:
     from orchestrator.definition import AgentDefinition, PromptConfiguration
 
-__all__ = ["override_of", "overrides_of"]
+__all__ = ["named_model", "override_of", "overrides_of"]
 
 
 def override_of(stage: str, given: Mapping[str, Any] | Override) -> Override:
@@ -41,33 +42,54 @@ def override_of(stage: str, given: Mapping[str, Any] | Override) -> Override:
     return _as_override(configuration, text, f"prompts[{stage!r}]")
 
 
-def overrides_of(
-    definition: AgentDefinition, root: Path, model: str | Model | None
-) -> dict[str, Override]:
+def overrides_of(definition: AgentDefinition, root: Path, *, replaced: bool) -> dict[str, Override]:
     """The overrides that a definition holds, by prompt type.
 
     Args:
         definition: The definition.
         root: The agent's folder, to which files and models' paths are relative.
-        model: Used instead of every model that the definition names.
+        replaced: Whether the agent's own model stands in for every model that is named.
 
     Raises:
-        DefinitionError: A template's file cannot be used.
+        DefinitionError: A template's file cannot be used, or there is no such model.
     """
     from orchestrator.definition import prompt_text
 
     configurations = definition.prompt_override_configuration
     made: dict[str, Override] = {}
-    for configuration in configurations.prompt_configurations if configurations else ():
+    for index, configuration in enumerate(
+        configurations.prompt_configurations if configurations else ()
+    ):
         stage = configuration.prompt_type
         found = prompt_text(definition, stage, root)
         text, source = (found.text, found.source) if found else (None, None)
         override = _as_override(configuration, text, source)
-        if override.model is not None:  # paths in the definition are relative to its folder
-            spec = override.model if model is None else model
-            override = replace(override, model=resolve_model(spec, folder=root))
+        if replaced:
+            override = replace(override, model=None)
+        elif configuration.foundation_model is not None:
+            keys = ("promptOverrideConfiguration", "promptConfigurations", index, "foundationModel")
+            named = named_model(definition, configuration.foundation_model, root, *keys)
+            override = replace(override, model=named)
         made[stage] = override
     return made
+
+
+def named_model(definition: AgentDefinition, spec: str, root: Path, *keys: str | int) -> Model:
+    """The model that a definition names; paths of files are relative to its folder.
+
+    Args:
+        definition: The definition.
+        spec: What it names the model.
+        root: Its folder.
+        *keys: Where in the definition it does so.
+
+    Raises:
+        DefinitionError: There is no such model, with file, line and column.
+    """
+    try:
+        return resolve_model(spec, folder=root)
+    except ValidationError as error:
+        raise definition.source.error(error.message, *keys) from error
 
 
 def _as_override(

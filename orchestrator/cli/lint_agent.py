@@ -102,9 +102,11 @@ class _Templates:
         from orchestrator.models import resolve_model
 
         prompt = self.definition.prompt(stage) if self.definition else None
-        spec = (prompt and prompt.foundation_model) or self.model
+        if self.model is not None:
+            return resolve_model(self.model).model_id
+        spec = prompt and prompt.foundation_model
         spec = spec or (self.definition.foundation_model if self.definition else None)
-        return resolve_model(spec).model_id if spec else ""
+        return resolve_model(spec, folder=self.root).model_id if spec else ""
 
     def stage(self, stage: str, dialect: Dialect) -> Iterator[Diagnostic]:
         """The template that a turn would use in a stage."""

@@ -62,6 +62,20 @@ def test_all_mistakes_of_all_files_are_told(run, shop):
     ]
 
 
+def test_models_are_looked_for_in_the_agents_folder_and_a_given_one_replaces_all(run, shop):
+    file = shop / "agent.yaml"
+    text = file.read_text()
+    (shop / "replies.jsonl").write_text('"Hi"')
+    file.write_text(
+        text.replace("foundationModel: local", "foundationModel: scripted:replies.jsonl")
+    )
+    assert "model" not in codes(run("lint", shop, "--json"))
+    prompts = "{promptConfigurations: [{promptType: ORCHESTRATION, foundationModel: gpt-5}]}"
+    file.write_text(f"{text}\npromptOverrideConfiguration: {prompts}\n")
+    assert "model" in codes(run("lint", shop, "--json"))
+    assert "model" not in codes(run("lint", shop, "--json", "--model", "local"))
+
+
 def test_a_broken_definition_does_not_hide_the_templates(run, shop):
     (shop / "agent.yaml").write_text("agentName: shop\ninstructions: Hi\n")
     (shop / "templates" / "orchestration.json").write_text("{")

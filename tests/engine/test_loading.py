@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import Agent, DependencyFailed
+from orchestrator import Agent, DefinitionError, DependencyFailed
 from orchestrator.testing import ScriptedModel
 
 DEFINITION = """
@@ -45,6 +45,21 @@ def test_a_given_model_replaces_every_model_of_the_definition(tmp_path: Path) ->
 def test_a_folder_and_its_file_name_the_same_agent(tmp_path: Path) -> None:
     found = Agent.load(folder(tmp_path) / "agent.yaml")
     assert found.invoke("Hi", "s-1").text == "Hello!"
+
+
+@pytest.mark.parametrize(
+    ("named", "place"),
+    [("scripted:replies.jsonl", "4:18"), ("scripted:verdicts.jsonl", "9:24")],
+)
+def test_a_model_that_is_none_is_told_with_its_place(
+    tmp_path: Path, named: str, place: str
+) -> None:
+    file = folder(tmp_path) / "agent.yaml"
+    file.write_text(DEFINITION.replace(named, "antropic.claude-v2"))
+    with pytest.raises(DefinitionError, match=r"did you mean 'anthropic\.claude-v2'") as caught:
+        Agent.load(tmp_path)
+    assert caught.value.place == f"{file}:{place}"
+    Agent.load(tmp_path, model=ScriptedModel([]))  # then nobody asks what the definition names
 
 
 class Broken(ScriptedModel):
