@@ -49,6 +49,7 @@ class Run:
         result: The turn's result, once there is one.
         resumed_at: The step whose answer this invocation brought; the caller was told of those
             before it.
+        causes: What actions of this invocation raised, by call id; no journal holds them.
     """
 
     __slots__ = (
@@ -58,6 +59,7 @@ class Run:
         "_ends_session",
         "_sessions",
         "_unwritten",
+        "causes",
         "log",
         "now",
         "plan",
@@ -85,6 +87,7 @@ class Run:
         self.log: TurnLog = session.open
         self.result: Result | None = None
         self.resumed_at = 0
+        self.causes: dict[str, BaseException] = {}
         self.replay = Replay(plan, self.log, session.history)
         self.now = sessions.clock
         self._before = len(self.log.records)
@@ -107,11 +110,20 @@ class Run:
             self._unwritten.append(outcome)
         self.replay.steps.append((effect, outcome))
         following = self.replay.send(outcome)
+        if self.causes and isinstance(following, Failure):
+            self._name_cause(following.error, outcome)
         if self._durable and self._unwritten and isinstance(following, (CallModel, Retrieve)):
             self._flush()  # what was paid for is not paid for again after a crash
         if self._deadline is not None and self.now() > self._deadline:
             return self._out_of_time(following)
         return following
+
+    def _name_cause(self, error: OrchestratorError, outcome: Any) -> None:
+        # The turn fails with the first failed call, in the calls' order; see `Turn`.
+        failed = [one for one in outcome if one.get("state") == "FAILURE"]
+        cause = self.causes.get(failed[0]["id"]) if failed else None
+        if cause is not None and cause.__traceback__ is not None:
+            error.__cause__ = cause
 
     def fail(self, error: OrchestratorError, effect: Effect | None = None) -> Result:
         """Takes the failure of an effect that was begun, or could not be; it ends the turn."""

@@ -84,6 +84,7 @@ class LambdaHandler:
         self._variables = Variables(_environment(environment)) if environment else None
         self._module = HandlerModule(self.file)
         self._folder = self.file.parent
+        self._root = self._folder if root is None else Path(root).resolve()
         weakref.finalize(self, self._module.unload).atexit = False
 
     def __repr__(self) -> str:
@@ -123,12 +124,12 @@ class LambdaHandler:
         )
 
     def _place(self, error: BaseException) -> str:
-        """`file:line` of the innermost frame in the handler's own files."""
+        """`file:line` of the innermost frame in the handler's own files, as seen from the root."""
         trace, place = error.__traceback__, ""
         while trace is not None:
             file = Path(trace.tb_frame.f_code.co_filename)
             if file.is_relative_to(self._folder):
-                place = f"{file.relative_to(self._folder)}:{trace.tb_lineno}"
+                place = f"{file.relative_to(self._root)}:{trace.tb_lineno}"
             trace = trace.tb_next
         return place
 

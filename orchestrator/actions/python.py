@@ -121,10 +121,24 @@ def python_group(
 
 
 class PythonExecutor:
-    """Calls Python functions."""
+    """Calls Python functions.
+
+    Attributes:
+        folder: The folder that places in the functions' files are told from, such as the agent's.
+    """
+
+    folder: Path | None = None
 
     def __init__(self, actions: Mapping[str, Compiled]) -> None:
         self._actions = actions
+
+    def _raised(self, call: Call, error: Exception) -> ActionResult:
+        if isinstance(error, Reprompt):
+            return ActionResult(str(error), "REPROMPT")
+        if isinstance(error, DependencyFailed):
+            raise error
+        function = self._actions[call.operation.name].function
+        raise failed(call.operation, error, _place(error, function, self.folder)) from error
 
     def call(self, call: Call, context: CallContext) -> ActionResult:
         """Calls the function; an async one runs in an event loop of its own.
@@ -138,7 +152,7 @@ class PythonExecutor:
             if compiled.is_async:
                 returned = wait_for(returned)
         except Exception as error:
-            return _raised(call.operation, error, compiled.function)
+            return self._raised(call, error)
         return _result(call.operation, returned)
 
 
@@ -159,7 +173,7 @@ class AsyncPythonExecutor(PythonExecutor):
         try:
             returned = await compiled.function(**compiled.arguments(call, context))
         except Exception as error:
-            return _raised(call.operation, error, compiled.function)
+            return self._raised(call, error)
         return _result(call.operation, returned)
 
 
@@ -178,23 +192,19 @@ def wait_for(awaitable: Awaitable[Any]) -> Any:
     return in_thread(lambda: asyncio.run(wait())).result()
 
 
-def _raised(operation: Operation, error: Exception, function: Callable[..., Any]) -> ActionResult:
-    if isinstance(error, Reprompt):
-        return ActionResult(str(error), "REPROMPT")
-    if isinstance(error, DependencyFailed):
-        raise error
-    raise failed(operation, error, _place(error, function)) from error
-
-
-def _place(error: BaseException, function: Callable[..., Any]) -> str:
-    """Name and line of the innermost frame in the function's own file; may be empty."""
+def _place(error: BaseException, function: Callable[..., Any], folder: Path | None) -> str:
+    """File and line of the innermost frame in the function's own file; may be empty."""
     code = getattr(getattr(function, "__func__", function), "__code__", None)
-    trace, place = error.__traceback__, ""
+    trace, line = error.__traceback__, 0
     while trace is not None and code is not None:
         if trace.tb_frame.f_code.co_filename == code.co_filename:
-            place = f"{Path(code.co_filename).name}:{trace.tb_lineno}"
+            line = trace.tb_lineno or 0
         trace = trace.tb_next
-    return place
+    if code is None or not line:
+        return ""
+    file = Path(code.co_filename)
+    inside = folder is not None and file.is_relative_to(folder)
+    return f"{file.relative_to(folder) if folder and inside else file.name}:{line}"
 
 
 def _result(operation: Operation, returned: Any) -> ActionResult:

@@ -84,8 +84,8 @@ def failed(operation: Operation, error: BaseException, place: str = "") -> Depen
     name = operation.xml_name
     where = f" at {place}" if place else ""
     return DependencyFailed(
-        f"the action {name!r} raised {type(error).__name__}{where}; its message is kept out of "
-        "this one, see `__cause__`",
+        f"the action {name!r} raised {type(error).__name__}{where}; its own message is kept out "
+        "of this one, since it may hold what nobody else may read",
         resource=name,
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 from orchestrator.actions.group import USER_INPUT, ActionGroup, ReturnControl
 from orchestrator.actions.handlers import HandlerModule
 from orchestrator.actions.lambda_handler import LambdaHandler
-from orchestrator.actions.python import Action
+from orchestrator.actions.python import Action, PythonExecutor
 from orchestrator.definition.action_group import ActionGroupDefinition, ActionGroupExecutor
 from orchestrator.definition.agent import AgentDefinition
 from orchestrator.definition.dump import as_data
@@ -60,7 +60,7 @@ class _Builder:
     def build(self) -> ActionGroup:
         """The group."""
         try:
-            return ActionGroup(
+            group = ActionGroup(
                 self.group.action_group_name,
                 description=self.group.description or "",
                 **self.content(),
@@ -71,6 +71,10 @@ class _Builder:
             inside = f"line {error.line} of the payload: " if error.line else ""
             at = "apiSchema" if self.group.api_schema else "actionGroupName"
             raise self.fail(f"{inside}{error.reason}", at) from error
+        root = self.folder or self.definition.source.folder
+        if isinstance(group.executor, PythonExecutor) and root is not None:
+            group.executor.folder = root.resolve()
+        return group
 
     def fail(self, message: str, *keys: str) -> DefinitionError:
         """An error about a member of the group."""

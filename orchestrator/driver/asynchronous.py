@@ -121,6 +121,6 @@ async def _aperform(run: Run, call: Call, context: CallContext) -> Record:
             return action_record(call, result, began, run.now())
     except TimeoutError as error:
         late = timed_out(call, seconds) if limit.expired() else error
-        return failed_action(call, late, began, run.now())
+        return failed_action(run, call, late, began)
     except Exception as error:  # whatever an executor raises is its outcome
-        return failed_action(call, error, began, run.now())
+        return failed_action(run, call, error, began)

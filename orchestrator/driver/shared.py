@@ -104,8 +104,13 @@ def action_record(call: Call, result: ActionResult, began: int, ended: int) -> R
     return record
 
 
-def failed_action(call: Call, error: BaseException, began: int, ended: int) -> Record:
-    """The journal record of an action that raised: the turn fails with its error."""
+def failed_action(run: Run, call: Call, error: BaseException, began: int) -> Record:
+    """The journal record of an action that raised: the turn fails with its error.
+
+    The record has the message that others may read; the exception itself stays in this process.
+    """
+    ended = run.now()
+    run.causes[call.id] = error.__cause__ or error
     if not isinstance(error, OrchestratorError):
         error = DependencyFailed(
             f"the executor of {call.operation.xml_name!r} raised {type(error).__name__}; an "
@@ -166,8 +171,8 @@ def failure(effect: Effect, error: Exception) -> OrchestratorError:
         raise error
     model_id = effect.stage.model.model_id
     typed = DependencyFailed(
-        f"the model {model_id!r} raised {type(error).__name__}; see `__cause__`. A model of your "
-        "own should raise errors of `orchestrator.errors`",
+        f"the model {model_id!r} raised {type(error).__name__}. A model of your own should raise "
+        "errors of `orchestrator.errors`",
         resource=model_id,
     )
     typed.__cause__ = error
@@ -189,7 +194,7 @@ def retrieve(run: Run, effect: Retrieve) -> Record:
     except Exception as error:
         raise DependencyFailed(
             f"the knowledge base {effect.knowledge_base_id!r} raised {type(error).__name__}; its "
-            "message is kept out of this one, see `__cause__`",
+            "own message is kept out of this one, since it may hold what nobody else may read",
             resource=effect.knowledge_base_id,
         ) from error
     return _retrieved_record(effect, references, (began, run.now()))
@@ -229,5 +234,5 @@ def perform(run: Run, call: Call, context: CallContext) -> Record:
     try:
         result = executor_of(run, call).call(call, context)
     except Exception as error:  # whatever an executor raises is its outcome
-        return failed_action(call, error, began, run.now())
+        return failed_action(run, call, error, began)
     return action_record(call, result, began, run.now())

@@ -113,5 +113,5 @@ def _together(run: Run, calls: list[Call], context: CallContext) -> Iterator[Rec
             yield future.result()
         if not ended:
             for call in waiting.values():
-                yield failed_action(call, timed_out(call, seconds), began, run.now())
+                yield failed_action(run, call, timed_out(call, seconds), began)
             return

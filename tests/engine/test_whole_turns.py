@@ -276,8 +276,8 @@ def test_failures() -> None:
             "model answered",
             "rationale: I call.",
             "call: (actionGroupName=accounts, executionType=LAMBDA, function=breaks)",
-            "ACTION_GROUP: the action 'accounts::breaks' raised RuntimeError at trace_turns.py:<line>; its message is kept out of this one, see `__cause__`",
-            "failure: the action 'accounts::breaks' raised RuntimeError at trace_turns.py:<line>; its message is kept out of this one, see `__cause__`",
+            "ACTION_GROUP: the action 'accounts::breaks' raised RuntimeError at trace_turns.py:<line>; its own message is kept out of this one, since it may hold what nobody else may read",
+            "failure: the action 'accounts::breaks' raised RuntimeError at trace_turns.py:<line>; its own message is kept out of this one, since it may hold what nobody else may read",
             "-> failure: ",
         ]
     )

@@ -1,0 +1,103 @@
+"""Why an action failed: its own exception is the cause of the live error, and in no record."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from whole_agents import BOTH, NATIVE, Family, agent, answer
+
+from orchestrator import ActionGroup, Agent, DependencyFailed, SQLiteStore
+from orchestrator.testing import ScriptedModel
+
+SECRET = "sk-1234"
+FOLDER = "action_groups/orders"
+AGENT = """
+agentName: shop
+instruction: You help people with whatever they have ordered.
+actionGroups:
+  - actionGroupName: orders
+    {schema}actionGroupExecutor: {{{executor}}}
+"""
+SCHEMA = "functionSchema: {functions: [{name: fail, description: Fails.}]}\n    "
+CALL = [{"toolUse": {"toolUseId": "t-1", "name": "orders__fail", "input": {}}}]
+
+
+def invoke(agent: Agent) -> Any:
+    return agent.invoke("Go", "s-1")
+
+
+def ainvoke(agent: Agent) -> Any:
+    return asyncio.run(agent.ainvoke("Go", "s-1"))
+
+
+def stream(agent: Agent) -> Any:
+    return list(agent.stream("Go", "s-1"))
+
+
+EACH_WAY = pytest.mark.parametrize("run", [invoke, ainvoke, stream])
+Run = Callable[[Agent], Any]
+
+
+def shop(root: Path, file: str, code: str, executor: str, schema: str = "") -> Path:
+    (root / FOLDER).mkdir(parents=True)
+    (root / FOLDER / file).write_text(code)
+    text = AGENT.format(schema=schema, executor=f"{executor}: {FOLDER}/{file}")
+    (root / "agent.yaml").write_text(text)
+    return root
+
+
+@EACH_WAY
+@pytest.mark.parametrize("kind", ["lambda", "python", "async"])
+def test_the_cause_is_the_handlers_own_exception(tmp_path: Path, kind: str, run: Run) -> None:
+    if kind == "lambda":
+        code = f"def lambda_handler(event, context):\n    raise KeyError('{SECRET}')\n"
+        folder = shop(tmp_path, "handler.py", code, "lambda", SCHEMA)
+        place = f"{FOLDER}/handler.py:2"
+    else:
+        how = "async def" if kind == "async" else "def"
+        code = f"from orchestrator import action\n@action\n{how} fail():\n    {{}}['{SECRET}']\n"
+        folder = shop(tmp_path, "actions.py", code, "python")
+        place = f"{FOLDER}/actions.py:4"
+    store = SQLiteStore(tmp_path / "sessions.sqlite")
+    with pytest.raises(DependencyFailed) as caught:
+        run(Agent.load(folder, model=ScriptedModel([CALL]), sessions=store))
+    error = caught.value
+    assert f"'orders::fail' raised KeyError at {place};" in error.message
+    assert isinstance(error.__cause__, KeyError)
+    assert place in "".join(traceback.format_exception(error))
+    assert error.reply is not None
+    (info,) = store.list()
+    for told in (error.message, error.reply.trace, store.load(info.key)):
+        assert SECRET not in json.dumps(told)
+
+
+@BOTH
+def test_the_cause_is_that_of_the_call_that_the_error_names(family: Family) -> None:
+    def do(n: int) -> str:
+        if n:
+            raise ValueError(n)
+        return "done"
+
+    script = [family.calls(*[("work::do", {"n": n}) for n in range(3)]), answer("No.")]
+    with pytest.raises(DependencyFailed) as caught:
+        agent(family.model(script), [ActionGroup("work", [do])]).invoke("Go", "s-1")
+    assert isinstance(caught.value.__cause__, ValueError)
+    assert caught.value.__cause__.args == (1,)
+
+
+def test_a_failure_that_a_handler_reports_has_no_cause() -> None:
+    from orchestrator.actions import ActionResult
+
+    def do() -> ActionResult:
+        return ActionResult("the shop is closed", "FAILURE")
+
+    script = [NATIVE.calls(("work::do", {}))]
+    with pytest.raises(DependencyFailed, match="the shop is closed") as caught:
+        agent(NATIVE.model(script), [ActionGroup("work", [do])]).invoke("Go", "s-1")
+    assert caught.value.__cause__ is None
