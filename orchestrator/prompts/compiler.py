@@ -84,6 +84,7 @@ class _Compiler:
                 members["messages"], "'messages' is empty; it needs the user's message"
             )
         slots = [self._slot(item) for item in items]
+        self._refuse_late_history(items, slots)
         return self._template("messages", system, self._with_history(system, slots))
 
     def raw_text(self) -> Template:
@@ -185,8 +186,18 @@ class _Compiler:
             for index, slot in enumerate(slots)
             if any("question" in leaf.names for leaf in slot.leaves)
         )
-        at = next(asks, 0)
+        at = min(next(asks, 0), _anchor(slots, SCRATCHPAD))  # earlier turns come first
         return [*slots[:at], Slot("", anchor=HISTORY), *slots[at:]]
+
+    def _refuse_late_history(self, items: list[Node], slots: list[Slot]) -> None:
+        steps = _anchor(slots, SCRATCHPAD)
+        for item, slot in zip(items[steps:], slots[steps:], strict=True):
+            if slot.anchor == HISTORY:
+                message = (
+                    "$conversation_history$ after $agent_scratchpad$; earlier turns come first: "
+                    "put it before the user's message"
+                )
+                raise self.error(item, message)
 
     def _note_body(self, body: Body) -> None:
         if body.raw_controls:
@@ -250,6 +261,11 @@ class _Compiler:
         return TemplateError(
             f"the {self.stage} template: {message}", file=self.source, line=line, column=column
         )
+
+
+def _anchor(slots: list[Slot], name: str) -> int:
+    """Where the anchor `name` stands; behind the last place when there is none."""
+    return next((index for index, slot in enumerate(slots) if slot.anchor == name), len(slots))
 
 
 def _slot(role: str, leaves: tuple[Leaf, ...]) -> Slot:

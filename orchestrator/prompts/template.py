@@ -154,7 +154,8 @@ class Template:
         self._raw_text = shape == "text" and dialect.protocol == "text"
         at = next((i for i, slot in enumerate(slots) if slot.anchor == SCRATCHPAD), None)
         if at is None:
-            at = len(slots) - (len(slots) > 1 and slots[-1].role == "assistant")
+            last = slots[-1]
+            at = len(slots) - (len(slots) > 1 and last.role == "assistant" and not last.anchor)
         self._head = tuple(slots[:at])
         self._tail = tuple(slot for slot in slots[at:] if not slot.anchor)
         leaves = chain((system,) if system else (), *(slot.leaves for slot in slots))

@@ -1,7 +1,10 @@
 """Placeholders that stand for messages: where they go and what they cost."""
 
+import json
+
 import pytest
 
+from orchestrator.errors import TemplateError
 from orchestrator.message import Message
 from orchestrator.prompts import Dialect
 
@@ -74,6 +77,24 @@ def test_an_explicit_history_anchor_wins(native):
     body = [user("$conversation_history$"), user("Rule."), assistant("Yes."), user("$question$")]
     made = bound(body, native)
     assert texts(made.messages()) == ["u:q1", "a:a1", "u:Rule.", "a:Yes.", "u:Q"]
+
+
+def test_history_is_never_dropped(native):
+    steps = assistant("$agent_scratchpad$")
+    late = [user("$question$"), steps, user("$conversation_history$")]
+    with pytest.raises(
+        TemplateError, match=r"<text>:1:\d+: .*after \$agent_scratchpad\$"
+    ) as caught:
+        bound(late, native)
+    assert caught.value.column == json.dumps({"messages": late}).index(json.dumps(late[2])) + 1
+    made = bound([user("Begin."), steps, user("$question$")], native)
+    assert texts(made.messages(STEP)) == [
+        "u:Begin.|q1",
+        "a:a1|call",
+        "u:result|Q",
+    ]
+    made = bound([user("$question$"), assistant("$conversation_history$")], native)
+    assert texts(made.messages()) == ["u:Q|q1", "a:a1"]
 
 
 def test_post_processing_has_no_history_unless_it_asks(native):
