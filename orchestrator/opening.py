@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.calls import match_results
-from orchestrator.effects import AwaitResults
+from orchestrator.effects import AwaitResults, Dispatch
 from orchestrator.errors import SessionConflict, ValidationError
 from orchestrator.limits import Limits
 from orchestrator.message import clean
 from orchestrator.prompts.steps import EMPTY
-from orchestrator.replay import Replay
+from orchestrator.replay import Replay, changed_agent
 from orchestrator.sessions import Record, Session, Sessions, TurnLog
 from orchestrator.stages import Plan
 
@@ -121,7 +121,7 @@ def open_turn(plan: Plan, sessions: Sessions, session: Session, given: Input) ->
     log = session.open
     goes_on = log is not None and not log.suspended
     if log is not None and goes_on and clean(given.question) in ("", log.start["question"]):
-        _claim(plan, sessions, session, given)
+        _claim(plan, sessions, session, log, given)
         return None
     if not given.question.strip():
         raise ValidationError(
@@ -135,7 +135,8 @@ def open_turn(plan: Plan, sessions: Sessions, session: Session, given: Input) ->
     return None
 
 
-def _claim(plan: Plan, sessions: Sessions, session: Session, given: Input) -> None:
+def _claim(plan: Plan, sessions: Sessions, session: Session, log: TurnLog, given: Input) -> None:
+    _check_version(plan, session, log)
     record: Record = {"kind": "claim", **sessions.lease(plan.limits.seconds)}
     _add_attributes(record, session, given)
     sessions.write(session, [record])
@@ -154,7 +155,6 @@ def _turn_record(plan: Plan, sessions: Sessions, session: Session, given: Input)
         "question": clean(given.question),
         "attributes": {**session.attributes, **clean(dict(given.session_attributes))},
         "prompt_attributes": clean(dict(given.prompt_session_attributes)),
-        "plan": plan.digest,
         **sessions.lease(plan.limits.seconds),
     }
     if given.conversation_history and not session.history:
@@ -220,7 +220,7 @@ def _answered_before(
         )
     if log is session.open and not log.suspended:
         # The process stopped after it had taken them: go on.
-        _claim(plan, sessions, session, given)
+        _claim(plan, sessions, session, log, given)
         return None
     return log
 
@@ -229,11 +229,29 @@ def _check_results(
     plan: Plan, session: Session, log: TurnLog, results: list[dict[str, Any]]
 ) -> None:
     # Before they are written down: results that fit no call must not end the turn.
+    steps = _check_version(plan, session, log).steps
+    effect, outcome = steps[-1] if steps else (None, None)
+    if not isinstance(effect, AwaitResults) or outcome is not None:
+        raise changed_agent("waits for results that this version does not ask for")
+    match_results(effect.waiting, results)
+
+
+def _check_version(plan: Plan, session: Session, log: TurnLog) -> Replay:
+    """Runs an open turn as far as its journal goes.
+
+    Raises:
+        SessionConflict: It was begun with another version of the agent; that one can still
+            finish it, because nothing was written.
+    """
     replay = Replay(plan, log, session.history)
-    replay.send(None)
-    for effect, outcome in replay.steps:
-        if isinstance(effect, AwaitResults) and outcome is None:
-            match_results(effect.waiting, results)
+    reached = replay.send(None)
+    begun = {call["id"] for one in log.records if one["kind"] == "intent" for call in one["calls"]}
+    begun -= {record["id"] for record in log.records if record["kind"] == "action"}
+    if begun:
+        calls = reached.calls if isinstance(reached, Dispatch) else []
+        if not begun <= {call.id for call in calls}:
+            raise changed_agent("has begun calls that this version does not make")
+    return replay
 
 
 def _control_results(given: Any) -> tuple[str, list[dict[str, Any]]]:

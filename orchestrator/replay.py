@@ -27,7 +27,7 @@ from orchestrator.sessions import Record, TurnLog
 from orchestrator.stages import Plan
 from orchestrator.turn import Start, Turn
 
-__all__ = ["Replay"]
+__all__ = ["Replay", "changed_agent"]
 
 _KINDS: dict[type, str] = {
     CallModel: "model",
@@ -171,11 +171,7 @@ class Replay:
     def _recorded(self, effect: Effect) -> Any:
         record = self._feed[-1]
         if not _answers(record, effect):
-            raise SessionConflict(
-                "the session's open turn was begun with another version of this agent (its "
-                f"journal goes on with a {record['kind']!r} record): finish it with that version, "
-                "or end the session"
-            )
+            raise changed_agent(f"goes on with a {record['kind']!r} record")
         if isinstance(effect, Dispatch):
             return self._recorded_actions(effect)
         return self._feed.pop()
@@ -188,6 +184,18 @@ class Replay:
             return None  # the driver asks `known_actions`
         del self._feed[-count:]
         return found
+
+
+def changed_agent(how: str) -> SessionConflict:
+    """The error of a turn that this version of its agent cannot go on with.
+
+    Args:
+        how: What its journal does that shows it.
+    """
+    return SessionConflict(
+        f"the session's open turn was begun with another version of this agent (its journal {how}"
+        "): finish it with that version, give it up by another question, or end the session"
+    )
 
 
 def _answers(record: Record, effect: Effect) -> bool:

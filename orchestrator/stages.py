@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -145,7 +144,6 @@ class Plan:
         knowledge_bases: By id.
         limits: Budgets of a turn.
         idle_ttl: The idle time-out of a session, in nanoseconds.
-        digest: Changes whenever a turn could run differently.
         identity: `name`, `id`, `alias` and `version`, as in Bedrock's Lambda event.
         alias_arn: The ARN that traces name.
     """
@@ -161,7 +159,6 @@ class Plan:
     knowledge_bases: Mapping[str, KnowledgeBase]
     limits: Limits
     idle_ttl: int
-    digest: str
 
     @property
     def orchestration(self) -> StagePlan:
@@ -251,7 +248,6 @@ def build_plan(
         knowledge_bases={base.id: base for base in knowledge_bases},
         limits=limits or Limits(),
         idle_ttl=idle_ttl_seconds * 1_000_000_000,
-        digest=_digest(stages),
     )
 
 
@@ -344,14 +340,3 @@ def _call_format(dialect: Dialect, parts: _Parts) -> CallFormat:
         parts.catalog.ask_user,
         dialect.unknown_value,
     )
-
-
-def _digest(stages: Mapping[str, StagePlan]) -> str:
-    # What decides how a journal is read again: which stages run, and what they may call.
-    told = {
-        stage: [plan.enabled, plan.dialect.name, plan.model.model_id]
-        for stage, plan in stages.items()
-    }
-    formats = stages[ORCHESTRATION].call_format
-    names = [operation.name for operation in formats.operations] if formats else []
-    return hashlib.sha256(json.dumps([told, names]).encode()).hexdigest()[:16]

@@ -34,30 +34,31 @@ __all__ = ["adrive"]
 async def adrive(run: Run, *, listen: bool) -> AsyncGenerator[str | Progress, None]:
     """`drive`, for an event loop."""
     try:
-        step = run.begin()
-        while isinstance(step, (CallModel, Dispatch, Retrieve)):
-            if listen:
-                yield Progress(step)
-            try:
-                if listen and isinstance(step, CallModel):
-                    outcome: Any = None
-                    async for item in _astream_model(run, step):
-                        if isinstance(item, str):
-                            yield item
-                        else:
-                            outcome = item
-                else:
-                    outcome = await _acarry_out(run, step)
-            except Exception as error:
-                step = run.fail(failure(step, error), step)
-                continue
-            if listen:
-                yield Progress(step, outcome)
-            step = run.advance(step, outcome)
-        run.finish(step)
-    except BaseException:
-        run.cancel()
-        raise
+        step = run.begin()  # a turn of another version of the agent stays as it is
+        try:
+            while isinstance(step, (CallModel, Dispatch, Retrieve)):
+                if listen:
+                    yield Progress(step)
+                try:
+                    if listen and isinstance(step, CallModel):
+                        outcome: Any = None
+                        async for item in _astream_model(run, step):
+                            if isinstance(item, str):
+                                yield item
+                            else:
+                                outcome = item
+                    else:
+                        outcome = await _acarry_out(run, step)
+                except Exception as error:
+                    step = run.fail(failure(step, error), step)
+                    continue
+                if listen:
+                    yield Progress(step, outcome)
+                step = run.advance(step, outcome)
+            run.finish(step)
+        except BaseException:
+            run.cancel()
+            raise
     finally:
         run.close()
 

@@ -41,25 +41,26 @@ def drive(run: Run, *, listen: bool) -> Generator[str | Progress, None, None]:
         Pieces of the answer's text, and progress.
     """
     try:
-        step = run.begin()
-        while isinstance(step, (CallModel, Dispatch, Retrieve)):
-            if listen:
-                yield Progress(step)
-            try:
-                if listen and isinstance(step, CallModel):
-                    outcome: Any = yield from _stream_model(run, step)
-                else:
-                    outcome = _carry_out(run, step)
-            except Exception as error:
-                step = run.fail(failure(step, error), step)
-                continue
-            if listen:
-                yield Progress(step, outcome)
-            step = run.advance(step, outcome)
-        run.finish(step)
-    except BaseException:
-        run.cancel()
-        raise
+        step = run.begin()  # a turn of another version of the agent stays as it is
+        try:
+            while isinstance(step, (CallModel, Dispatch, Retrieve)):
+                if listen:
+                    yield Progress(step)
+                try:
+                    if listen and isinstance(step, CallModel):
+                        outcome: Any = yield from _stream_model(run, step)
+                    else:
+                        outcome = _carry_out(run, step)
+                except Exception as error:
+                    step = run.fail(failure(step, error), step)
+                    continue
+                if listen:
+                    yield Progress(step, outcome)
+                step = run.advance(step, outcome)
+            run.finish(step)
+        except BaseException:
+            run.cancel()
+            raise
     finally:
         run.close()
 

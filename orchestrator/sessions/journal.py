@@ -6,7 +6,7 @@ with a `kind`:
 | kind | members |
 |---|---|
 | `turn` | an invocation began: `id`, `at`, `question`, `attributes`, `prompt_attributes`,
-  `history`, `plan`, `owner`, `until` |
+  `history`, `owner`, `until` |
 | `model` | a model answered: `stage`, `content`, `stop`, `usage`, `times`, `response` (what the
   parser returned), `code`, `notes` |
 | `intent` | calls are about to be carried out: `calls` |

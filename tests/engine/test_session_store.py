@@ -291,7 +291,7 @@ def test_a_turn_that_fits_no_longer_is_refused_and_then_given_up(tmp_path: Path)
     with pytest.raises(SessionConflict, match="another version of this agent"):
         asked.invoke("Hm?", "s-1")
     assert model.requests == []
-    assert asked.invoke("Hm?", "s-1").text == "Anew."
+    assert asked.invoke("Something else?", "s-1").text == "Anew."
 
 
 def test_what_was_paid_for_is_written_before_more_is_spent(tmp_path: Path) -> None:
