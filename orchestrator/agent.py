@@ -193,7 +193,7 @@ class Agent:
             spec = named_model(definition, definition.foundation_model, root, "foundationModel")
         if spec is None:
             raise definition.source.error(
-                "there is no foundationModel; name one, or give `model=` (`--model`)"
+                "there is no foundationModel; name one, such as `foundationModel: local`"
             )
         return cls(
             definition.agent_name,

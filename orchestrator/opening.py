@@ -63,7 +63,7 @@ class Input:
         if len(self.question) > limits.input_chars:
             raise ValidationError(
                 f"the question has {len(self.question):,} characters; the limit is "
-                f"{limits.input_chars:,} (`Limits(input_chars=...)`)"
+                f"{limits.input_chars:,} ('input_chars')"
             )
         for name in ("session_attributes", "prompt_session_attributes"):
             if attributes := getattr(self, name):

@@ -137,7 +137,7 @@ class Run:
             return self.fail(
                 LimitExceeded(
                     f"the turn took longer than its limit of {seconds} seconds; raise "
-                    "`Limits(seconds=...)`, or find out from the trace what is slow",
+                    "the limit 'seconds', or find out from the trace what is slow",
                     limit="seconds",
                 )
             )

@@ -394,7 +394,7 @@ class Turn:
 
 def _limit(name: str, value: object, what: str) -> LimitExceeded:
     return LimitExceeded(
-        f"the turn reached its limit of {value} {what}; raise `Limits({name}=...)`, or find out "
+        f"the turn reached its limit of {value} {what}; raise the limit {name!r}, or find out "
         "from the trace why it needs so many",
         limit=name,
     )

@@ -10,10 +10,12 @@ agent.yaml:2:1: error: there is no member 'instructions' [unknown-member]
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.cli.hints import hint
 from orchestrator.cli.terminal import Terminal, clean
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError, OrchestratorError
@@ -103,16 +105,28 @@ def _around(line: str, at: int, width: int) -> tuple[str, int]:
     return ("…" + window[1:] if start else window), at - start
 
 
-def show_error(terminal: Terminal, error: OrchestratorError) -> None:
-    """Writes an error to stderr."""
+def show_error(terminal: Terminal, error: BaseException) -> None:
+    """Writes an error to stderr: with --debug after its traceback, and with the way out."""
     from rich.text import Text
 
+    if terminal.debug:
+        terminal.note(clean("".join(traceback.format_exception(error))).rstrip())
     if isinstance(error, DefinitionError):
         for finding in as_findings(error):
             show_finding(terminal, finding, stderr=True)
         return
-    message = clean(error.message)
+    message = clean(_message(error))
     terminal.block(Text.assemble(("error: ", "error"), message), stderr=True)
+    if way_out := hint(error, debug=terminal.debug):
+        terminal.block(Text.assemble(("= ", "quiet"), (way_out, "good")), 2, stderr=True)
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, OrchestratorError):
+        return error.message
+    if isinstance(error, OSError):
+        return f"cannot do that: {error}"
+    return f"{type(error).__name__}: {error} (--debug shows where)"
 
 
 def error_document(error: BaseException) -> dict[str, Any]:
@@ -125,6 +139,11 @@ def error_document(error: BaseException) -> dict[str, Any]:
         "line": getattr(error, "line", None) if place else None,
         "column": getattr(error, "column", None) if place else None,
     }
+    for name in ("bedrock_name", "resource", "limit", "code"):
+        if value := getattr(error, name, ""):
+            members[name] = value
+    if way_out := hint(error):
+        members["hint"] = way_out
     document: dict[str, Any] = {"error": members}
     reply = getattr(error, "reply", None)
     if reply is not None:

@@ -96,10 +96,12 @@ class Terminal:
 
     Attributes:
         json: Whether stdout holds JSON and nothing else.
+        debug: Whether errors are shown with their tracebacks.
     """
 
-    def __init__(self, *, json: bool = False) -> None:
+    def __init__(self, *, json: bool = False, debug: bool = False) -> None:
         self.json = json
+        self.debug = debug
         self._consoles: dict[bool, Console] = {}
 
     @property

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec
 import typer
 
 from orchestrator.cli.terminal import Terminal
-from orchestrator.errors import DefinitionError, OrchestratorError, ValidationError
+from orchestrator.errors import DefinitionError, ValidationError
 
 __all__ = ["AGENT_FAILED", "USAGE", "verb"]
 
@@ -50,7 +50,7 @@ def verb(function: Callable[Concatenate[Terminal, P], None]) -> Callable[..., No
 
     @wraps(function)
     def run(*, json: bool, debug: bool, **options: Any) -> None:
-        terminal = Terminal(json=json)
+        terminal = Terminal(json=json, debug=debug)
         try:
             function(terminal, **options)  # type: ignore[call-arg]
         except (typer.Exit, typer.Abort):
@@ -62,8 +62,6 @@ def verb(function: Callable[Concatenate[Terminal, P], None]) -> Callable[..., No
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
         except Exception as error:
-            if debug:
-                raise
             raise typer.Exit(_tell(terminal, error)) from error
 
     run.__doc__ = _reflowed(function.__doc__ or "")
@@ -84,11 +82,6 @@ def _tell(terminal: Terminal, error: Exception) -> int:
 
     if terminal.json:
         terminal.document(error_document(error))
-    if isinstance(error, OrchestratorError):
-        show_error(terminal, error)
-    else:
-        kind = "cannot do that" if isinstance(error, OSError) else type(error).__name__
-        hint = "" if isinstance(error, OSError) else " (--debug shows where)"
-        show_error(terminal, OrchestratorError(f"{kind}: {error}{hint}"))
+    show_error(terminal, error)
     wrong_input = isinstance(error, (DefinitionError, ValidationError, OSError))
     return USAGE if wrong_input else AGENT_FAILED

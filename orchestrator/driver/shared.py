@@ -127,7 +127,7 @@ def timed_out(call: Call, seconds: float | None) -> ActionOutcomeUnknown:
     name = call.operation.xml_name
     return ActionOutcomeUnknown(
         f"{name!r} did not answer within {seconds} seconds; it may still take effect. Raise "
-        "`Limits(action_seconds=...)` if it needs longer",
+        "the limit 'action_seconds' if it needs longer",
         resource=name,
     )
 

@@ -23,7 +23,7 @@ __all__ = ["SETUP", "mapped", "said"]
 
 SETUP = (
     "set AWS_PROFILE (after `aws configure` or `aws sso login`) or AWS_ACCESS_KEY_ID and "
-    "AWS_SECRET_ACCESS_KEY, and AWS_REGION; or take model='local', which needs no account"
+    "AWS_SECRET_ACCESS_KEY, and AWS_REGION; or use the model 'local', which needs no account"
 )
 
 _SIGN_IN = {

@@ -57,9 +57,62 @@ def test_weights_that_are_not_there_name_the_command_that_gets_them(run, shop):
 
 
 def test_a_traceback_is_shown_only_on_demand(run, script):
-    assert run("invoke", "nowhere", "Hi", script(ANSWER)).exception.code == 2
-    shown = run("invoke", "nowhere", "Hi", script(ANSWER), "--debug").exception
-    assert type(shown).__name__ == "ResourceNotFound"
+    plain = run("invoke", "nowhere", "Hi", script(ANSWER))
+    assert plain.exit_code == 2 and "Traceback" not in plain.stderr
+    told = run("invoke", "nowhere", "Hi", script(ANSWER), "--debug", "--json")
+    assert told.exit_code == 2 and told.stderr.startswith("Traceback (most recent call last):")
+    assert told.stderr.splitlines()[-1] == plain.stderr.splitlines()[-1]
+    assert json.loads(told.stdout)["error"]["type"] == "ResourceNotFound"
+
+
+@pytest.fixture
+def failing(shop):
+    """The shop with a handler that raises, and where it does."""
+    file = shop / "action_groups" / "orders" / "handler.py"
+    file.write_text("def lambda_handler(event, context):\n    raise KeyError('sk-1234')\n")
+    return shop
+
+
+PLACE = "action_groups/orders/handler.py:2"
+
+
+def test_a_failed_action_is_told_with_its_place_and_the_way_to_its_message(run, failing, script):
+    done = run("invoke", failing, "Hi", script(ORDER))
+    assert done.exit_code == 1
+    message, way_out = done.stderr.splitlines()
+    assert f"raised KeyError at {PLACE};" in message
+    assert way_out == "  = run with --debug to see it"
+    assert "sk-1234" not in done.stderr and "__cause__" not in done.stderr
+
+
+def test_debug_shows_the_frames_of_the_handler(run, failing, script):
+    done = run("invoke", failing, "Hi", script(ORDER), "--debug")
+    assert f'shop/{PLACE[:-2]}", line 2, in lambda_handler' in done.stderr
+    assert "KeyError: 'sk-1234'" in done.stderr
+    assert "run with --debug" not in done.stderr
+    chat = run("chat", failing, script(ORDER), "--debug", input="Hi\n")
+    assert "KeyError: 'sk-1234'" in chat.stderr
+
+
+def test_the_json_of_an_error_has_what_the_error_knows(run, failing, script):
+    done = run("invoke", failing, "Hi", script(ORDER), "--json")
+    error = json.loads(done.stdout)["error"]
+    assert error["resource"] == "GET::orders::/orders/{orderId}"
+    assert error["bedrock_name"] == "DependencyFailedException"
+    assert error["hint"] == "run with --debug to see it"
+    assert "sk-1234" not in done.stdout
+
+
+def test_a_limit_is_told_with_the_line_that_raises_it(run, shop, script):
+    with (shop / "agent.yaml").open("a") as file:
+        file.write("limits: {modelCalls: 1}\n")
+    done = run("invoke", shop, "Hi", script(ORDER, ANSWER))
+    assert done.stderr.splitlines()[-1] == (
+        "  = `limits: {modelCalls: ...}` in agent.yaml raises it; --trace shows what it went into"
+    )
+    done = run("invoke", shop, "Hi", script(ORDER, ANSWER), "--json")
+    error = json.loads(done.stdout)["error"]
+    assert (error["type"], error["limit"]) == ("LimitExceeded", "model_calls")
 
 
 def test_a_fault_of_the_program_is_one_line_too(run, shop, script, monkeypatch):

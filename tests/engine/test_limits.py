@@ -52,7 +52,7 @@ def reached(run: Run, agent: Agent, limit: str) -> Reply:
     with pytest.raises(LimitExceeded) as failed:
         run(agent)
     assert failed.value.limit == limit
-    assert f"Limits({limit}=" in failed.value.message
+    assert f"the limit {limit!r}" in failed.value.message
     reply = failed.value.reply
     assert reply is not None
     assert (reply.stop_reason, reply.text, reply.return_control) == (limit, "", None)
@@ -185,7 +185,7 @@ def test_action_seconds_end_an_action(run: Run) -> None:
     with pytest.raises(ActionOutcomeUnknown) as failed:
         run(asked)
     never.set()
-    assert "Limits(action_seconds=" in failed.value.message
+    assert "the limit 'action_seconds'" in failed.value.message
     assert failed.value.resource == "work::hang"
     assert len(model.requests) == 1
 

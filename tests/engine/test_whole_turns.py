@@ -295,7 +295,7 @@ def test_failures() -> None:
     )
     assert story("too many steps")[-2:] == snapshot(
         [
-            "failure: the turn reached its limit of 3 steps of the ReAct loop; raise `Limits(iterations=...)`, or find out from the trace why it needs so many",
+            "failure: the turn reached its limit of 3 steps of the ReAct loop; raise the limit 'iterations', or find out from the trace why it needs so many",
             "-> iterations: ",
         ]
     )

@@ -127,7 +127,7 @@ def test_without_credentials_nothing_is_sent_and_the_way_out_is_told(aws, serve,
     failure = failure_of(model)
     assert type(failure) is AccessDenied
     assert "AWS_PROFILE" in failure.message
-    assert "model='local'" in failure.message
+    assert "the model 'local'" in failure.message
     assert not server.asked
 
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKID")
