@@ -10,21 +10,27 @@ MODEL ?= 1.5b
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
 
-$(VENV)/bin/python:
-	@if command -v uv >/dev/null 2>&1; then uv venv --quiet --seed --python 3.11 $(VENV); \
-	else $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet --upgrade pip; fi
+ifneq ($(shell command -v uv 2>/dev/null),)
+MAKE_VENV := uv venv --quiet --seed --python 3.11 $(VENV)
+INSTALL := uv pip install --quiet --python $(BIN)/python
+else
+# Older versions of pip do not know --group.
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+MAKE_VENV := $(PYTHON) -m venv $(VENV)
+INSTALL := $(PIP_INSTALL) 'pip>=25.1' && $(PIP_INSTALL)
+endif
 
-# Two stamps: what a user of the demo needs, and what the tests need besides.
-$(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
+# Two stamps, each written when all went well: what a user of the demo needs, and what the tests
+# need besides. An environment without pip was half made, and is made anew.
+$(VENV)/.installed: pyproject.toml
 	@echo "Installing the package into $(VENV) ..."
-	@if command -v uv >/dev/null 2>&1; then uv pip install --quiet --python $(BIN)/python -e '.[local]'; \
-	else $(BIN)/python -m pip install --quiet -e '.[local]'; fi
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { rm -rf $(VENV) && $(MAKE_VENV); }
+	@$(INSTALL) -e '.[local]'
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml $(VENV)/.installed
 	@echo "Installing what the tests need ..."
-	@if command -v uv >/dev/null 2>&1; then uv pip install --quiet --python $(BIN)/python -e '.[local,openai]' --group dev; \
-	else $(BIN)/python -m pip install --quiet -e '.[local,openai]' --group dev; fi
+	@$(INSTALL) -e '.[local,openai]' --group dev
 	@touch $@
 
 demo: $(VENV)/.installed  ## Answer a real question with the embedded model (fetches 1.1 GB once)
