@@ -19,6 +19,7 @@ from orchestrator.cli.options import (
     State,
     pairs,
 )
+from orchestrator.cli.prints import hide_prints, show_prints
 from orchestrator.cli.terminal import Terminal, short
 from orchestrator.cli.verb import AGENT_FAILED, verb
 from orchestrator.errors import OrchestratorError
@@ -197,6 +198,10 @@ class Chat:
 
     def _toggle_trace(self) -> None:
         self.trace = not self.trace
+        if self.trace:
+            show_prints(self.terminal)
+        elif not self.terminal.debug:
+            hide_prints()
         self.terminal.print(f"the steps are {'shown' if self.trace else 'hidden'} from now on")
 
     def _show_prompt(self) -> None:

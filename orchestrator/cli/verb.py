@@ -12,6 +12,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec
 
 import typer
 
+from orchestrator.cli.prints import hide_prints, show_prints
 from orchestrator.cli.terminal import Terminal
 from orchestrator.errors import DefinitionError, ValidationError
 
@@ -51,6 +52,8 @@ def verb(function: Callable[Concatenate[Terminal, P], None]) -> Callable[..., No
     @wraps(function)
     def run(*, json: bool, debug: bool, **options: Any) -> None:
         terminal = Terminal(json=json, debug=debug)
+        if debug or options.get("trace"):
+            show_prints(terminal)
         try:
             function(terminal, **options)  # type: ignore[call-arg]
         except (typer.Exit, typer.Abort):
@@ -63,6 +66,8 @@ def verb(function: Callable[Concatenate[Terminal, P], None]) -> Callable[..., No
             raise typer.Exit(0) from None
         except Exception as error:
             raise typer.Exit(_tell(terminal, error)) from error
+        finally:
+            hide_prints()
 
     run.__doc__ = _reflowed(function.__doc__ or "")
     run.__dict__["__signature__"] = signature.replace(parameters=[*given, *added])
