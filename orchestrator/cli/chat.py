@@ -20,7 +20,7 @@ from orchestrator.cli.options import (
     pairs,
 )
 from orchestrator.cli.prints import hide_prints, show_prints
-from orchestrator.cli.terminal import Terminal, short
+from orchestrator.cli.terminal import Terminal, clean, short
 from orchestrator.cli.verb import AGENT_FAILED, verb
 from orchestrator.errors import OrchestratorError
 
@@ -158,7 +158,7 @@ class Chat:
         try:
             self._to_its_end(live, question, keyboard)
         except KeyboardInterrupt:
-            self.terminal.note("stopped")
+            self.terminal.note(clean(live.interruption()))
         except OrchestratorError as error:
             show_error(self.terminal, error)
         finally:

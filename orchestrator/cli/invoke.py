@@ -18,7 +18,7 @@ from orchestrator.cli.options import (
     State,
     pairs,
 )
-from orchestrator.cli.terminal import Terminal
+from orchestrator.cli.terminal import Terminal, clean
 from orchestrator.cli.verb import verb
 from orchestrator.errors import ValidationError
 
@@ -95,6 +95,9 @@ def _stream(
     live = LiveTurn(terminal, trace=trace, last=trace)
     try:
         reply = live.run(agent.stream(text, session, **options))
+    except KeyboardInterrupt:
+        terminal.note(clean(live.interruption()))
+        raise
     finally:
         live.finish()
     if reply.return_control is not None:

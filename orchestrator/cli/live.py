@@ -57,6 +57,7 @@ class LiveTurn:
         self._terminal = terminal
         self._view = TraceView(terminal, live=True, stderr=True) if trace else None
         self._status: Status | None = None
+        self._running: list[str] = []
         self._midline = False
         self._wrap: WordWrap | None = None
 
@@ -95,6 +96,12 @@ class LiveTurn:
             self._text("".join(held))
             self._end_line()
 
+    def interruption(self) -> str:
+        """What to tell after Ctrl-C: that the turn was stopped, and which actions in it."""
+        if not self._running:
+            return "stopped"
+        return f"stopped while {' and '.join(self._running)} ran; whether it took effect is unknown"
+
     def _text(self, text: str) -> None:
         if self._held is not None:
             self._held.append(text)
@@ -111,6 +118,9 @@ class LiveTurn:
         for told in part["trace"].values():
             if "modelInvocationInput" in told:
                 self.prompt = told["modelInvocationInput"].get("text", "")
+                self._running.clear()
+            if "invocationInput" in told and (running := activity(part)):
+                self._running.append(running)
         steps = self._view.feed(part) if self._view is not None else []
         if self._view is not None and steps:
             self._idle()

@@ -120,3 +120,25 @@ def test_an_interrupted_turn_is_cancelled_and_not_the_chat(shop, script, capsys,
     told = talk(shop, script(), typist, capsys)
     assert told.err.count("stopped") == 2
     assert told.out.count("Well\n") == 2
+
+
+def test_an_interruption_names_the_action_that_ran(shop, script, capsys, monkeypatch):
+    def interrupt(self, call, context):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("orchestrator.actions.LambdaHandler.call", interrupt)
+    told = talk(shop, script(ORDER, ANSWER), Typist("Where is it?"), capsys)
+    assert told.err.splitlines()[-1] == (
+        "stopped while orders::GET /orders/{orderId} (orderId=1042) ran; "
+        "whether it took effect is unknown"
+    )
+
+
+def test_so_does_that_of_an_invocation(run, shop, script, monkeypatch):
+    def interrupt(self, call, context):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("orchestrator.actions.LambdaHandler.call", interrupt)
+    done = run("invoke", shop, "Where is it?", script(ORDER, ANSWER))
+    assert done.exit_code == 130
+    assert "stopped while orders::GET /orders/{orderId} (orderId=1042) ran" in done.stderr
