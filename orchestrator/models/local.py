@@ -19,7 +19,7 @@ from orchestrator.models import weights
 from orchestrator.models.base import Model, ModelReply, ModelRequest
 from orchestrator.models.grammar import grammar_of, look_ups
 from orchestrator.models.llama import Runtime, Settings, runtime
-from orchestrator.models.toolcalls import ReplyReader, asked_by_name, grounds, turns
+from orchestrator.models.toolcalls import CALL_OPEN, ReplyReader, asked_by_name, grounds, turns
 from orchestrator.models.weights import Progress
 from orchestrator.usage import Usage
 
@@ -71,13 +71,15 @@ class LocalModel(Model):
         self._progress = progress
         self._file: Path | None = None
         self._name = ""
+        self._call_bias = 0.0
         if str(spec).lower().endswith(".gguf"):
             self._file = Path(spec).expanduser()
             if not self._file.is_file():
                 raise ResourceNotFound(f"there is no model file {str(spec)!r}")
             self.model_id = f"local:{self._file.name}"
             return
-        self._name = weights.choose(str(spec)).name
+        chosen = weights.choose(str(spec))
+        self._name, self._call_bias = chosen.name, chosen.call_bias
         self.model_id = f"local:{self._name}"
         if self._name != weights.find(str(spec)).name:
             _log.warning(
@@ -184,6 +186,8 @@ class LocalModel(Model):
             body["top_k"] = inference["topK"]
         if request.call_format is not None:
             body["grammar"] = grammar_of(request.call_format, grounds(request))
+            if self._call_bias and not _has_results(request):
+                body["logit_bias"] = [[CALL_OPEN[0], self._call_bias]]
         return body
 
     def _refused(self, error: dict[str, Any]) -> tuple[Usage, str]:
@@ -201,6 +205,10 @@ class LocalModel(Model):
         if content and "toolUse" in content[0]:
             reason = "tool_use"
         return ModelReply(content, reason, usage)
+
+
+def _has_results(request: ModelRequest) -> bool:
+    return any("toolResult" in block for block in request.messages[-1]["content"])
 
 
 def _look_up_first(request: ModelRequest, reader: ReplyReader) -> str:

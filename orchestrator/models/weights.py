@@ -65,6 +65,9 @@ class Weights:
         url: The file in the publisher's own repository.
         part_size: Size of each part but the last.
         parts: The package-index parts, in order, as hash-pinned requirements.
+        call_bias: Added to the score of beginning a turn with a call. The light model rather
+            answers from nothing: measured on 32 first steps with the `local` dialect, it chose
+            rightly between call and answer in 16 without, and in 29 with it.
     """
 
     name: str
@@ -78,6 +81,7 @@ class Weights:
     url: str = ""
     part_size: int = 0
     parts: tuple[str, ...] = ()
+    call_bias: float = 0.0
 
     @property
     def megabytes(self) -> str:
