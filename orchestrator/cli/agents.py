@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "IN_MEMORY",
     "get_ready",
+    "kept_file",
     "label_of",
     "load_agent",
     "own_folder",
@@ -42,6 +43,11 @@ def own_folder(folder: Path) -> Path:
     return own
 
 
+def kept_file(folder: Path) -> Path:
+    """The file in the agent's folder that keeps its sessions; it need not be there."""
+    return root_of(folder) / _OWN / "sessions.sqlite"
+
+
 def state_file(folder: Path, session: str | None, state: str | None) -> Path | None:
     """The file that keeps the sessions, or `None` when they are kept in memory.
 
@@ -54,16 +60,36 @@ def state_file(folder: Path, session: str | None, state: str | None) -> Path | N
         return Path(state)
     if session is None or not root_of(folder).is_dir():
         return None
-    return own_folder(folder) / "sessions.sqlite"
+    return kept_file(folder)
 
 
 def load_agent(
-    folder: Path, model: str | None, session: str | None = None, state: str | None = None
+    folder: Path,
+    model: str | None,
+    session: str | None = None,
+    state: str | None = None,
+    *,
+    writes: bool = True,
 ) -> Agent:
-    """The agent in `folder`, with the sessions that the options mean."""
+    """The agent in `folder`, with the sessions that the options mean.
+
+    Args:
+        folder: Its folder.
+        model: Used instead of every model that its definition names.
+        session: The session's id.
+        state: What `--state` says.
+        writes: Whether turns will be kept; else no file is made where there is none.
+
+    Raises:
+        OrchestratorError: The agent is wrong, or there is no folder for the sessions' file.
+    """
     from orchestrator import Agent
 
     file = state_file(folder, session, state)
+    if file is not None and not writes and not file.is_file():
+        file = None
+    if file == kept_file(folder):
+        own_folder(folder)
     if file is not None and not file.absolute().parent.is_dir():
         raise ValidationError(f"there is no folder {str(file.parent)!r} for --state")
     return Agent.load(folder, model=model, sessions=file)

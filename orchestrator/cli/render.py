@@ -59,7 +59,7 @@ def render(
             "there is more than a stage and a question; put the question in quotes"
         )
     stage, question = words if len(words) == 2 else ("ORCHESTRATION", words[0])
-    agent = load_agent(folder, model, session, state)
+    agent = load_agent(folder, model, session, state, writes=False)
     prompt = agent.render(
         stage_name(stage),
         question,

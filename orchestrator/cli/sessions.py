@@ -135,10 +135,10 @@ def delete(terminal: Terminal, session: Id, folder: Folder = HERE, state: State 
 
 
 def _open(folder: Path, state: Path | None) -> Sessions:
-    from orchestrator.cli.agents import root_of
+    from orchestrator.cli.agents import kept_file
     from orchestrator.cli.journal import open_sessions
 
-    return open_sessions(state or root_of(folder) / ".orchestrator" / "sessions.sqlite")
+    return open_sessions(state or kept_file(folder))
 
 
 def _done(terminal: Terminal, what: str, label: str) -> None:

@@ -81,6 +81,24 @@ def test_what_is_not_there(run, kept):
     assert done.exit_code == 2 and "no sessions are kept" in done.stderr
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sessions", "list", "shop"),
+        ("sessions", "show", "s-1", "shop"),
+        ("sessions", "show", "s-1", "shop", "--trace"),
+        ("sessions", "end", "s-1", "shop"),
+        ("sessions", "delete", "s-1", "shop"),
+        ("render", "shop", "Hi", "--session=s-1"),
+        ("render", "shop", "Hi", "--session=s-1", "--state=shop/own.sqlite"),
+    ],
+)
+def test_looking_for_a_session_makes_no_file(run, shop, script, words):
+    before = sorted(shop.rglob("*"))
+    run(*words)
+    assert sorted(shop.rglob("*")) == before
+
+
 def test_two_agents_with_a_session_of_one_name(run, kept, buyer, script):
     state = kept / ".orchestrator" / "sessions.sqlite"
     run("invoke", buyer, "Hi", script("<answer>Hello."), "--session=s-1", f"--state={state}")
