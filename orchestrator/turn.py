@@ -53,6 +53,8 @@ from orchestrator.stages import POST_PROCESSING, PRE_PROCESSING, Plan, StagePlan
 
 __all__ = ["Start", "Turn"]
 
+_UNKNOWN = "The action did not answer in time; whether it took effect is not known."
+
 
 @dataclass(slots=True)
 class Start:
@@ -263,8 +265,9 @@ class Turn:
             if state == "FAILURE":
                 failed = _failed(slot, outcome)
                 failure = failure or failed
-                if not isinstance(failed, ActionOutcomeUnknown):
-                    slot.text = "The action failed."
+                # The error's own text is for the developer, not for the model.
+                unknown = isinstance(failed, ActionOutcomeUnknown)
+                slot.text = _UNKNOWN if unknown else "The action failed."
             self._add_response(slot)
             if "prompt_attributes" in outcome:
                 self.prompt_attributes = outcome["prompt_attributes"]
@@ -366,8 +369,8 @@ class Turn:
     def transcript(self, result: Result) -> list[Message]:
         """The finished turn as messages, for the history of the next turns.
 
-        A refused input leaves nothing. A failed turn is told only when it had carried out
-        something, so that the model knows of it.
+        A refused input leaves nothing. A turn that failed, or whose answer was refused, is told
+        only when it had carried out something, so that the model knows of it.
         """
         dialect = self._dialect
         told = self._unfinished_step() if isinstance(result, Failure) else []
@@ -379,6 +382,8 @@ class Turn:
                 last = dialect.answer_message(self._last["content"])
             case Failure() if self.scratchpad or told:
                 last = dialect.answer_message([{"text": "<answer>(The turn failed.)</answer>"}])
+            case Refusal() if self.scratchpad:  # not with what was refused: it would be again
+                last = dialect.answer_message([{"text": "<answer>(No answer was given.)</answer>"}])
             case _:
                 return []
         return [question, *self.scratchpad, *told, last]

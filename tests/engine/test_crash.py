@@ -96,7 +96,9 @@ def test_an_unknown_outcome_is_reported_and_never_tried_again(
     assert journal(agent) == ["turn", "model", "intent", "claim", "action", "end"]
     # The model knows of it when the next question comes.
     assert agent.invoke("Did you pay?", session_id="s-1").text == "I do not know."
-    assert any("nobody knows whether" in text for text in texts_of(model.requests[0]))
+    assert any(
+        "whether it took effect is not known" in text for text in texts_of(model.requests[0])
+    )
     assert len(effects(tmp_path)) == took_effect
 
 
@@ -128,7 +130,7 @@ def test_of_two_calls_the_one_with_an_outcome_is_known(tmp_path: Path) -> None:
     ]
     results = [block["toolResult"]["content"][0]["text"] for block in told["content"]]
     assert results[0] == "paid ann"
-    assert results[1].startswith("nobody knows whether 'bank::pay'")
+    assert results[1].endswith("whether it took effect is not known.")
 
 
 def test_a_turn_that_ended_is_not_run_again(tmp_path: Path) -> None:
@@ -151,7 +153,7 @@ def test_another_question_gives_the_turn_up(point: str, tmp_path: Path) -> None:
     assert effects(tmp_path) == before
     assert len(model.requests) == 1
     # The model is told what was done, or may have been.
-    told = {"in model call 1": "", "after effect": "nobody knows", "after action": "paid ann"}
+    told = {"in model call 1": "", "after effect": "The action did not", "after action": "paid ann"}
     shown = [text for text in texts_of(model.requests[0]) if text.startswith(told[point])]
     assert shown
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from engine_turns import results_of
-from whole_agents import BOTH, NATIVE, Family, agent, answer
+from whole_agents import BOTH, NATIVE, Family, agent, answer, texts_of
 
 from orchestrator import ActionGroup, Agent, DependencyFailed, Limits, Reply
 from orchestrator.errors import ActionOutcomeUnknown
@@ -149,6 +149,10 @@ def test_one_that_takes_too_long_is_given_up(run: Run, count: int) -> None:
     never.set()
     assert sorted(others) == list(range(1, count))
     assert run(asked, "And now?", "s-1").text == "Next."
+    # What the developer is told is not for the model.
+    told = "".join(texts_of(model.requests[-1]))
+    assert "whether it took effect is not known" in told
+    assert "Limits(" not in told and "seconds" not in told
 
 
 def test_an_async_action_that_takes_too_long_is_cancelled() -> None:

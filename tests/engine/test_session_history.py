@@ -59,6 +59,7 @@ class Kind:
     act: Act = ask
 
 
+FILTERED = ModelReply([{"text": "<answer>Improper."}], "content_filtered", Usage())
 KINDS = [
     Kind("answer", lambda f: [answer("Twelve.")]),
     Kind("no tags", lambda f: ["Twelve."]),
@@ -73,6 +74,7 @@ KINDS = [
     Kind("model fails later", lambda f: [f.calls(DAYS), ThrottlingError("slow down")]),
     Kind("action fails", lambda f: [f.calls(DAYS, ("vacations::breaks", {}))]),
     Kind("refused", lambda f: [ModelReply([{"text": "No."}], "guardrail_intervened", Usage())]),
+    Kind("refused later", lambda f: [f.calls(DAYS), FILTERED]),
     Kind("returned", lambda f: [f.calls(LIGHT, DAYS), answer("On.")], ask_and_answer),
     Kind("denied", lambda f: [f.calls(("vacations::delete", {})), answer("Kept.")], ask_and_deny),
     Kind("waits", lambda f: [f.calls(LIGHT, DAYS)]),
@@ -178,6 +180,24 @@ def test_what_an_unfinished_turn_has_done_is_told_at_once(name: str, family: Fam
     assert told[0] in ("Well?", "Days?")
     assert any("12" in text for text in told)
     assert told[-2:] == ["<answer>(The turn failed.)</answer>", "Next?"]
+    assert alternate(model.requests[-1])
+
+
+@BOTH
+@pytest.mark.parametrize("stored", [False, True], ids=["memory", "file"])
+def test_a_refused_answer_does_not_hide_what_was_done(
+    family: Family, stored: bool, tmp_path: Path
+) -> None:
+    model = family.model([family.calls(DAYS), FILTERED, answer("Next.")])
+    file = tmp_path / "s.db" if stored else None
+    asked = made(model, file)
+    assert asked.invoke("Days?", "s-1").stop_reason == "content_filtered"
+    (made(model, file) if stored else asked).invoke("Next?", "s-1")
+    told = texts_of(model.requests[-1])[1:]
+    assert told[0] == "Days?"
+    assert any("12" in text for text in told)
+    assert "Improper" not in "".join(told)
+    assert told[-2:] == ["<answer>(No answer was given.)</answer>", "Next?"]
     assert alternate(model.requests[-1])
 
 
