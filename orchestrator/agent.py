@@ -39,7 +39,8 @@ class Options(TypedDict, total=False):
         results: Results of a return of control, from `reply.return_control.answer(...)`.
         conversation_history: Messages (`role`, `content` with text blocks) to begin a new session
             with.
-        end_session: Ends the session after the turn.
+        end_session: Ends the session with the turn. A turn that waits for its caller ends when it
+            has gone on, or when another question gives it up; it need not be said again then.
     """
 
     session_attributes: Mapping[str, str]
@@ -358,6 +359,7 @@ class Agent:
             prompt_session_attributes=options.get("prompt_session_attributes") or {},
             results=options.get("results"),
             conversation_history=options.get("conversation_history") or (),
+            end_session=bool(options.get("end_session")),
         )
         if options and (unknown := options.keys() - Options.__annotations__.keys()):
             raise TypeError(f"unknown options {sorted(unknown)}; there are {_OPTIONS}")
@@ -370,13 +372,7 @@ class Agent:
             if finished is None:
                 if session.unread:  # a turn was given up
                     restore_history(self.plan, session)
-                return Run(
-                    self.plan,
-                    self.sessions,
-                    session,
-                    given.session_id,
-                    ends_session=options.get("end_session", False),
-                )
+                return Run(self.plan, self.sessions, session, given.session_id)
             reply = reply_again(self.plan, session, finished, given.session_id)
         except BaseException:
             self.sessions.release(session)

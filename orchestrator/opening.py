@@ -40,6 +40,8 @@ class Input:
         results: The caller's results of a return of control, from `ReturnControl.answer` or in
             the shape of Bedrock's `sessionState`.
         conversation_history: Messages to begin a new session with.
+        end_session: Whether the session ends with the turn; said once, it holds for the turn's
+            later invocations too.
     """
 
     question: str
@@ -48,6 +50,7 @@ class Input:
     prompt_session_attributes: Mapping[str, str] = field(default_factory=dict)
     results: Mapping[str, Any] | None = None
     conversation_history: Sequence[Mapping[str, Any]] = ()
+    end_session: bool = False
 
     def check(self, limits: Limits) -> None:
         """Checks everything that can be checked without the session.
@@ -128,23 +131,24 @@ def open_turn(plan: Plan, sessions: Sessions, session: Session, given: Input) ->
             "the question is empty; give the user's input, or `results=` to go on after a return "
             "of control"
         )
-    records = [_turn_record(plan, sessions, session, given)]
     if log is not None:
-        records.insert(0, _given_up(sessions))
-    sessions.write(session, records)
+        _give_up(sessions, session, log)
+    sessions.write(session, [_turn_record(plan, sessions, session, given)])
     return None
 
 
 def _claim(plan: Plan, sessions: Sessions, session: Session, log: TurnLog, given: Input) -> None:
     _check_version(plan, session, log)
     record: Record = {"kind": "claim", **sessions.lease(plan.limits.seconds)}
-    _add_attributes(record, session, given)
+    _add_options(record, session, given)
     sessions.write(session, [record])
 
 
-def _add_attributes(record: Record, session: Session, given: Input) -> None:
+def _add_options(record: Record, session: Session, given: Input) -> None:
     if given.session_attributes:
         record["attributes"] = {**session.attributes, **clean(dict(given.session_attributes))}
+    if given.end_session:
+        record["end_session"] = True
 
 
 def _turn_record(plan: Plan, sessions: Sessions, session: Session, given: Input) -> Record:
@@ -159,6 +163,8 @@ def _turn_record(plan: Plan, sessions: Sessions, session: Session, given: Input)
     }
     if given.conversation_history and not session.history:
         record["history"] = _alternating(clean(list(given.conversation_history)))
+    if given.end_session:
+        record["end_session"] = True
     return record
 
 
@@ -169,14 +175,17 @@ def _request_id() -> str:
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
 
-def _given_up(sessions: Sessions) -> Record:
-    return {
+def _give_up(sessions: Sessions, session: Session, log: TurnLog) -> None:
+    at = sessions.clock()
+    end: Record = {
         "kind": "end",
         "result": "cancelled",
         "text": "",
         "stop_reason": "cancelled",
-        "at": sessions.clock(),
+        "at": at,
     }
+    closed: list[Record] = [{"kind": "closed", "reason": "ended", "at": at}]
+    sessions.write(session, [end, *(closed if log.ends_session else [])])
 
 
 def _take_results(plan: Plan, sessions: Sessions, session: Session, given: Input) -> TurnLog | None:
@@ -202,7 +211,7 @@ def _take_results(plan: Plan, sessions: Sessions, session: Session, given: Input
         "at": sessions.clock(),
         **sessions.lease(plan.limits.seconds),
     }
-    _add_attributes(record, session, given)
+    _add_options(record, session, given)
     if given.prompt_session_attributes:
         record["prompt_attributes"] = clean(dict(given.prompt_session_attributes))
     sessions.write(session, [record])

@@ -56,7 +56,6 @@ class Run:
         "_before",
         "_deadline",
         "_durable",
-        "_ends_session",
         "_sessions",
         "_unwritten",
         "causes",
@@ -76,8 +75,6 @@ class Run:
         sessions: Sessions,
         session: Session,
         session_id: str,
-        *,
-        ends_session: bool = False,
     ) -> None:
         if session.open is None:
             raise AssertionError("a run needs the session's open turn")
@@ -94,7 +91,6 @@ class Run:
         self._sessions = sessions
         self._unwritten: list[Record] = []
         self._durable = sessions.durable
-        self._ends_session = ends_session
         seconds = plan.limits.seconds
         self._deadline = None if seconds is None else sessions.clock() + int(seconds * 1e9)
 
@@ -193,11 +189,12 @@ class Run:
 
     def intend(self, calls: list[Call]) -> None:
         """Writes down that calls are about to be carried out."""
-        if not self._durable:
-            return  # no later process could read it
         told = [{"id": call.id, "key": call.key, "name": call.operation.xml_name} for call in calls]
-        self._unwritten.append({"kind": "intent", "calls": told})
-        self._flush()
+        intent = {"kind": "intent", "calls": told}
+        if self._durable:
+            self._flush(intent)
+        else:  # no later process could read it, but the next turn must know if this one stops
+            self._unwritten.append(intent)
 
     def record_action(self, record: Record) -> None:
         """Writes one action's outcome down, at once."""
@@ -224,7 +221,7 @@ class Run:
         """Writes the turn's end, or its suspension, and takes the turn into the history."""
         self.result = result
         if isinstance(result, ReturnControl):
-            self._unwritten.append(
+            self._flush(
                 {
                     "kind": "suspend",
                     "invocation_id": result.invocation_id,
@@ -232,35 +229,45 @@ class Run:
                     "at": self.now(),
                 }
             )
-        else:
-            self._unwritten.append(_end_record(result, self.now()))
-        if self._ends_session:
-            self._unwritten.append({"kind": "closed", "reason": "ended", "at": self.now()})
-        self._flush()
-        if isinstance(result, ReturnControl):
             return
-        self.log.transcript = partial(self.replay.turn.transcript, result)
+        end = _end_record(result, self.now())
+        if self.log.ends_session:
+            self._flush(end, {"kind": "closed", "reason": "ended", "at": self.now()})
+        else:
+            self._flush(end)
+        if not (isinstance(result, Failure) and self._failed_in_actions()):
+            self.log.transcript = partial(self.replay.turn.transcript, result)
+
+    def _failed_in_actions(self) -> bool:
+        # The turn knows less than its journal then, from which its transcript is made instead.
+        effect, outcome = self.replay.steps[-1] if self.replay.steps else (None, None)
+        return isinstance(effect, Dispatch) and outcome is None
 
     def cancel(self) -> None:
         """Writes that the caller stopped the turn before its end."""
-        self._unwritten.append(
-            {
-                "kind": "end",
-                "result": "cancelled",
-                "text": "",
-                "stop_reason": "cancelled",
-                "at": self.now(),
-            }
-        )
-        self._flush()  # its transcript is made from what was written, which may be more than `turn`
+        end = {
+            "kind": "end",
+            "result": "cancelled",
+            "text": "",
+            "stop_reason": "cancelled",
+            "at": self.now(),
+        }
+        self._flush(
+            end
+        )  # its transcript is made from what was written, which may be more than `turn`
 
     def close(self) -> None:
         """Gives the session back."""
         self._sessions.release(self.session)
 
-    def _flush(self) -> None:
-        records, self._unwritten = self._unwritten, []
-        self._sessions.write(self.session, records)
+    def _flush(self, *last: Record) -> None:
+        # Outcomes that could not be written stay, for the turn's end; `last` only announces.
+        try:
+            self._sessions.write(self.session, [*self._unwritten, *last])
+        except SessionConflict:
+            self._unwritten = []  # the journal is another's now
+            raise
+        self._unwritten = []
 
 
 def _end_record(result: Result, now: int) -> Record:

@@ -6,7 +6,7 @@ with a `kind`:
 | kind | members |
 |---|---|
 | `turn` | an invocation began: `id`, `at`, `question`, `attributes`, `prompt_attributes`,
-  `history`, `owner`, `until` |
+  `history`, `owner`, `until`, `end_session` |
 | `model` | a model answered: `stage`, `content`, `stop`, `usage`, `times`, `response` (what the
   parser returned), `code`, `notes` |
 | `intent` | calls are about to be carried out: `calls` |
@@ -14,8 +14,9 @@ with a `kind`:
   `error`, `notes` |
 | `retrieved` | a knowledge base answered: `id`, `references`, `times` |
 | `suspend` | the turn waits for the caller: `invocation_id`, `inputs` |
-| `returned` | the caller's results: `invocation_id`, `results`, `digest`, `owner`, `until` |
-| `claim` | another process goes on with the turn: `owner`, `until` |
+| `returned` | the caller's results: `invocation_id`, `results`, `digest`, `owner`, `until`,
+  `end_session` |
+| `claim` | another process goes on with the turn: `owner`, `until`, `end_session` |
 | `end` | the turn ended: `result`, `text`, `stop_reason`, `citations`, `error`, `at` |
 | `closed` | the session was ended, by its user or by its idle time-out: `reason`, `at` |
 

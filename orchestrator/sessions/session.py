@@ -63,6 +63,11 @@ class TurnLog:
         return last if last["kind"] == "suspend" else None
 
     @property
+    def ends_session(self) -> bool:
+        """Whether one of the turn's invocations asked for the session's end."""
+        return any("end_session" in record for record in self.records)
+
+    @property
     def holder(self) -> Record:
         """The last record that says which process runs the turn; empty when none does."""
         return next((record for record in reversed(self.records) if "owner" in record), {})
@@ -244,12 +249,13 @@ class Sessions:
 
         Raises:
             SessionConflict: Another process wrote to the session; nothing was written.
+            DependencyFailed: The store failed; nothing was written.
         """
         try:
             self.store.append(
                 session.key, session.count, records, label=session.label, at=self.clock()
             )
-        except SessionConflict:
+        except BaseException:
             self._forget(session)
             raise
         for record in records:

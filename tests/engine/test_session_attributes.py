@@ -219,6 +219,28 @@ def test_a_session_that_ended_is_forgotten(end: Any, stored: bool, tmp_path: Pat
     assert "Remember me?" not in "".join(texts_of(model.requests[-1]))
 
 
+@pytest.mark.parametrize("stored", [False, True], ids=["memory", "file"])
+def test_a_session_that_is_to_end_does_not_while_its_turn_waits(
+    stored: bool, tmp_path: Path
+) -> None:
+    desk = Desk()
+    light, look = NATIVE.calls(("house::light", {"on": True})), NATIVE.calls(LOOK)
+    script = [light, look, answer("On."), look, answer("Who are you?")]
+    model = NATIVE.model(script)
+    file = tmp_path / "s.db" if stored else None
+    asked = roc_agent(model, *desk.groups(), sessions=file)
+    control = asked.invoke(
+        "Light.", "s-1", session_attributes={"a": "1"}, end_session=True
+    ).return_control
+    assert control is not None
+    if stored:  # another process goes on, and is not told once more
+        asked = roc_agent(model, *desk.groups(), sessions=file)
+    assert asked.invoke(session_id="s-1", results=control.answer("on")).text == "On."
+    asked.invoke("And now?", "s-1")
+    assert desk.seen == [({"a": "1"}, {}), ({}, {})]
+    assert "Light." not in "".join(texts_of(model.requests[-1]))
+
+
 def test_a_session_lives_on_while_it_is_used() -> None:
     clock = FakeClock()
     desk, model = Desk(), looks(NATIVE, 1, 1, 1)

@@ -264,7 +264,8 @@ def test_a_stream_that_is_closed_after_an_action_keeps_its_outcome() -> None:
         if isinstance(event, TracePart) and "actionGroupInvocationOutput" in str(event.part):
             break
     events.close()
-    assert [record["kind"] for record in journal(store)] == ["turn", "model", "action", "end"]
+    kinds = [record["kind"] for record in journal(store)]
+    assert kinds == ["turn", "model", "intent", "action", "end"]
     asked.invoke("Hello?", "s-1")
     told = str(model.requests[1].messages)
     assert "toolResult" in told and "12" in told
