@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from orchestrator.actions import Catalog, ReturnControl
-from orchestrator.actions.base import Call, Operation
+from orchestrator.actions.base import Call, Operation, Parameter
 from orchestrator.effects import WaitingCall
 from orchestrator.errors import ValidationError
 
@@ -36,11 +36,12 @@ class Slot:
         call: The validated call, or `None` when it is wrong.
         text: The result; `None` until it is known.
         error: Whether the result tells of a mistake.
+        unknown: The parameter whose value the model says that it does not know.
         waits: How the call waits for the caller (`actionInvocationType`); empty: it does not.
         search: The knowledge base and query of a search; its text is then made by a partial.
     """
 
-    __slots__ = ("call", "error", "id", "name", "search", "text", "waits")
+    __slots__ = ("call", "error", "id", "name", "search", "text", "unknown", "waits")
 
     def __init__(self, id: str, name: str) -> None:
         self.id = id
@@ -49,6 +50,7 @@ class Slot:
         self.text: str | None = None
         self.error = False
         self.waits = ""
+        self.unknown: Parameter | None = None
         self.search: tuple[str, str] | None = None
 
     def reject(self, text: str) -> None:
@@ -67,13 +69,13 @@ class Slot:
         }
 
 
-def prepare(catalog: Catalog, item: Mapping[str, Any], protocol: str, id: str, key: str) -> Slot:
+def prepare(catalog: Catalog, item: Mapping[str, Any], dialect: Dialect, id: str, key: str) -> Slot:
     """Finds and validates one action call; mistakes become results that the model can mend.
 
     Args:
         catalog: The agent's operations.
         item: A member of the parser's `actionGroupInvocations`.
-        protocol: The dialect's protocol, for the names in texts to the model.
+        dialect: For names in texts to the model, and for what stands for an unknown value.
         id: Names the call in the turn; the model's own ids may come twice.
         key: Its idempotency key.
     """
@@ -87,8 +89,12 @@ def prepare(catalog: Catalog, item: Mapping[str, Any], protocol: str, id: str, k
         slot.reject(catalog.unknown(slot.name))
         return slot
     values = item.get("actionGroupInput") or {}
+    if dialect.unknown_value:
+        slot.unknown = _unknown(operation, values, dialect.unknown_value)
+        if slot.unknown is not None:
+            return slot
     arguments, problems = catalog.validate(
-        operation, {name: value.get("value") for name, value in values.items()}, protocol
+        operation, {name: value.get("value") for name, value in values.items()}, dialect.protocol
     )
     if problems:
         slot.reject(" ".join(problems))
@@ -96,6 +102,13 @@ def prepare(catalog: Catalog, item: Mapping[str, Any], protocol: str, id: str, k
     slot.call = Call(id, operation, arguments, key)
     slot.waits = _waiting_kind(catalog, operation)
     return slot
+
+
+def _unknown(operation: Operation, values: Mapping[str, Any], mark: str) -> Parameter | None:
+    for parameter in operation.parameters:
+        if (values.get(parameter.name) or {}).get("value") == mark:
+            return parameter
+    return None
 
 
 def prepare_search(known: Collection[str], item: Mapping[str, Any], id: str) -> Slot:

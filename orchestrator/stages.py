@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator import parsers
-from orchestrator.actions import ActionGroup, Catalog
+from orchestrator.actions import ActionGroup, Catalog, Operation
 from orchestrator.errors import DefinitionError
 from orchestrator.knowledge import KnowledgeBase
 from orchestrator.limits import Limits
@@ -34,6 +34,7 @@ __all__ = [
     "Plan",
     "StagePlan",
     "build_plan",
+    "tool_name",
 ]
 
 STAGES = (
@@ -62,6 +63,7 @@ _OF_A_TURN = frozenset(
 _SEARCH = {
     "searchQuery": {"type": "string", "description": "What to search for, as a full sentence."}
 }
+_SEARCH_SCHEMA = {"type": "object", "properties": _SEARCH, "required": ["searchQuery"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,13 +314,12 @@ def _descriptions(dialect: Dialect, parts: _Parts) -> list[dict[str, Any]]:
 
 
 def _tool_specs(parts: _Parts) -> Sequence[Mapping[str, Any]]:
-    schema = {"type": "object", "properties": _SEARCH, "required": ["searchQuery"]}
     searches = [
         {
             "toolSpec": {
                 "name": f"GET__x_amz_knowledgebase_{base.id}__Search",
                 "description": base.description or "Searches a knowledge base.",
-                "inputSchema": {"json": schema},
+                "inputSchema": {"json": _SEARCH_SCHEMA},
             }
         }
         for base in parts.knowledge_bases
@@ -327,16 +328,21 @@ def _tool_specs(parts: _Parts) -> Sequence[Mapping[str, Any]]:
     return (*specs, *searches) if searches else specs
 
 
+def tool_name(operation: Operation, protocol: str) -> str:
+    """An operation's name in the protocol's grammar."""
+    return operation.tool_use_name if protocol == "tool_use" else operation.xml_name
+
+
 def _call_format(dialect: Dialect, parts: _Parts) -> CallFormat:
-    native = dialect.protocol == "tool_use"
-    return CallFormat(
-        dialect.protocol,
-        tuple(
-            OperationFormat(
-                operation.tool_use_name if native else operation.xml_name, operation.schema
-            )
-            for operation in parts.catalog.operations
-        ),
-        parts.catalog.ask_user,
-        dialect.unknown_value,
-    )
+    protocol = dialect.protocol
+    mark = "__" if protocol == "tool_use" else "::"
+    searches = [
+        OperationFormat(f"GET{mark}x_amz_knowledgebase_{base.id}{mark}Search", _SEARCH_SCHEMA)
+        for base in parts.knowledge_bases
+    ]
+    operations = [
+        OperationFormat(tool_name(operation, protocol), operation.schema)
+        for operation in parts.catalog.operations
+    ]
+    ask_user, unknown = parts.catalog.ask_user, dialect.unknown_value
+    return CallFormat(protocol, (*operations, *searches), ask_user, unknown)

@@ -49,7 +49,7 @@ from orchestrator.errors import (
 from orchestrator.message import Message
 from orchestrator.reading import REFUSAL, Act, Finish, Reprompt, decide, refused, was_cut
 from orchestrator.sessions.journal import Record
-from orchestrator.stages import POST_PROCESSING, PRE_PROCESSING, Plan, StagePlan
+from orchestrator.stages import POST_PROCESSING, PRE_PROCESSING, Plan, StagePlan, tool_name
 
 __all__ = ["Start", "Turn"]
 
@@ -223,11 +223,11 @@ class Turn:
         return Answer(act.question, "ask_user") if act.question else None
 
     def _slots(self, act: Act, number: int) -> list[Slot]:
-        catalog, protocol = self.plan.catalog, self._dialect.protocol
+        catalog, dialect = self.plan.catalog, self._dialect
         slots = []
         for index, item in enumerate(act.actions):
             key = f"{self.start.request_id}:{number}:{index}"
-            slots.append(prepare(catalog, item, protocol, f"call-{number}-{index}", key))
+            slots.append(prepare(catalog, item, dialect, f"call-{number}-{index}", key))
         for index, item in enumerate(act.searches):
             known = self.plan.knowledge_bases
             slots.append(prepare_search(known, item, f"search-{number}-{index}"))
@@ -242,18 +242,18 @@ class Turn:
         # Small models repeat a call instead of answering; its result is already in the prompt.
         for slot in slots:
             if slot.call is not None and identity(slot.call) in done:
-                self._excluded |= {slot.call.operation.xml_name}
+                self._excluded |= {tool_name(slot.call.operation, self._dialect.protocol)}
                 slot.call = None
                 slot.reject("This call was already made; its result is above. Answer with it.")
 
     def _missing(self, slots: list[Slot]) -> str:
         for slot in slots:
-            if slot.call is None:
-                continue
-            for parameter in slot.call.operation.parameters:
-                if slot.call.arguments.get(parameter.name) == self._dialect.unknown_value:
-                    what = parameter.description or parameter.name.replace("_", " ")
-                    return f"Please tell me: {what.rstrip('.')}?"
+            if slot.unknown is not None:
+                name = slot.unknown.name.replace("_", " ")
+                what = slot.unknown.description.rstrip(".")
+                if what.startswith(("The ", "A ", "An ")):
+                    return f"Could you tell me {what[0].lower()}{what[1:]}?"
+                return f"Could you tell me the {name} ({what})?" if what else f"What is the {name}?"
         return ""
 
     def _dispatch(self, slots: list[Slot], number: int) -> Generator[Effect, Any, None]:
