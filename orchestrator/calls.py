@@ -10,6 +10,7 @@ from orchestrator.actions import Catalog, ReturnControl
 from orchestrator.actions.base import Call, Operation, Parameter
 from orchestrator.effects import WaitingCall
 from orchestrator.errors import ValidationError
+from orchestrator.prompts import Dialect
 
 __all__ = [
     "Slot",
