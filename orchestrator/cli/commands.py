@@ -10,6 +10,7 @@ import typer
 
 from orchestrator.cli import models, sessions
 from orchestrator.cli.chat import chat
+from orchestrator.cli.help import Verb, Verbs
 from orchestrator.cli.init import init
 from orchestrator.cli.invoke import invoke
 from orchestrator.cli.lint import lint
@@ -22,6 +23,7 @@ __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="orchestrator",
+    cls=Verbs,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -34,7 +36,7 @@ for _panel, _verbs in {
     "Look inside": (render, trace, parse, lint, schema),
 }.items():
     for _verb in _verbs:
-        app.command(rich_help_panel=_panel)(_verb)
+        app.command(cls=Verb, rich_help_panel=_panel)(_verb)
 app.add_typer(sessions.app, name="sessions", rich_help_panel="What is kept")
 app.add_typer(models.app, name="models", rich_help_panel="What is kept")
 

@@ -29,7 +29,7 @@ def init(
     ],
     model: Annotated[
         str,
-        typer.Option("--model", help="The agent's foundationModel."),
+        typer.Option("--model", metavar="SPEC", help="The agent's foundationModel."),
     ] = "local",
 ) -> None:
     """Make a new agent that runs at once.
@@ -39,7 +39,7 @@ def init(
 
     [bold]Examples[/bold]
       $ orchestrator init my-agent
-      $ orchestrator init my-agent --model anthropic.claude-3-5-sonnet-20240620-v1:0
+      $ orchestrator init my-agent --model amazon.nova-pro-v1:0
     """
     from orchestrator.models import resolve_model
 

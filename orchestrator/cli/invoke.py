@@ -63,9 +63,9 @@ def invoke(
 
     [bold]Examples[/bold]
       $ orchestrator invoke examples/insurance "Which claims are open?" --trace
-      $ orchestrator invoke examples/insurance "And what does claim-857 miss?" --session s-1
-      $ orchestrator invoke my-agent "Order a book" --session s-1 --json | jq .return_control
-      $ echo '{"order_book": "ordered"}' | orchestrator invoke my-agent --session s-1 --results -
+      $ orchestrator invoke my-agent "Where is order 1042?" --session s-1
+      $ orchestrator invoke my-agent "And what is in it?" --session s-1 --json
+      $ orchestrator invoke my-agent --session s-1 --results results.json
     """
     from orchestrator.cli.agents import get_ready, load_agent
 

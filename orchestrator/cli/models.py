@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orchestrator.cli.help import Verb, Verbs
 from orchestrator.cli.terminal import Terminal
 from orchestrator.cli.verb import verb
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 app = typer.Typer(
+    cls=Verbs,
     no_args_is_help=True,
     rich_markup_mode="rich",
     help="List, download and remove the embedded models.",
@@ -24,7 +26,7 @@ app = typer.Typer(
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A model's name or short name.")]
 
 
-@app.command("list")
+@app.command("list", cls=Verb)
 @verb
 def list_models(terminal: Terminal) -> None:
     """List the embedded models: size, licence, and whether they are here.
@@ -43,14 +45,16 @@ def list_models(terminal: Terminal) -> None:
     terminal.print(f"kept in {weights.folder()}")
 
 
-@app.command()
+@app.command(cls=Verb)
 @verb
 def pull(
     terminal: Terminal,
     name: Name = "default",
     source: Annotated[
         Path | None,
-        typer.Option("--source", help="Take it from this file or folder.", show_default=False),
+        typer.Option(
+            "--source", metavar="PATH", help="Take it from this file or folder.", show_default=False
+        ),
     ] = None,
 ) -> None:
     """Download a model, resume where an earlier download stopped, and verify its sha256.
@@ -73,7 +77,7 @@ def pull(
         terminal.print(f"verified {file}")
 
 
-@app.command()
+@app.command(cls=Verb)
 @verb
 def path(terminal: Terminal, name: Name = "default") -> None:
     """Print the path of a model's verified file.
@@ -92,7 +96,7 @@ def path(terminal: Terminal, name: Name = "default") -> None:
         terminal.raw(f"{file}\n")
 
 
-@app.command()
+@app.command(cls=Verb)
 @verb
 def remove(
     terminal: Terminal, name: Annotated[str, typer.Argument(metavar="NAME", help="Its name.")]

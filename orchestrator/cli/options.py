@@ -19,6 +19,7 @@ Model = Annotated[
     str | None,
     typer.Option(
         "--model",
+        metavar="SPEC",
         help="Use this model instead of the agent's: local, local:0.5b, a Bedrock model id, "
         "openai:NAME@URL, scripted:FILE or replay:FILE.",
         show_default=False,
@@ -28,6 +29,7 @@ Session = Annotated[
     str | None,
     typer.Option(
         "--session",
+        metavar="ID",
         help="Go on with this session; it is kept in the agent's folder.",
         show_default=False,
     ),

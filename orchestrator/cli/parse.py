@@ -32,9 +32,11 @@ def parse(
         ),
     ] = "-",
     stage: Annotated[
-        str, typer.Option("--stage", help="The prompt type that it answers.")
+        str, typer.Option("--stage", metavar="STAGE", help="The prompt type that it answers.")
     ] = "ORCHESTRATION",
-    parser: Annotated[str, typer.Option("--parser", help="xml, tool_use or auto.")] = "auto",
+    parser: Annotated[
+        str, typer.Option("--parser", metavar="NAME", help="xml, tool_use or auto.")
+    ] = "auto",
 ) -> None:
     """Explain what a parser makes of a model's reply.
 

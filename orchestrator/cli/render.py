@@ -47,9 +47,9 @@ def render(
 
     [bold]Examples[/bold]
       $ orchestrator render examples/insurance "Which claims are open?"
-      $ orchestrator render examples/insurance PRE_PROCESSING "Which claims are open?"
-      $ orchestrator render examples/insurance POST_PROCESSING "Hi" --value latest_response=Hello
-      $ orchestrator render examples/insurance "And then?" --session s-1 --json
+      $ orchestrator render my-agent PRE_PROCESSING "Which claims are open?"
+      $ orchestrator render my-agent POST_PROCESSING "Hi" --value latest_response=Ho
+      $ orchestrator render my-agent "And then?" --session s-1 --json
     """
     from orchestrator.cli.agents import load_agent
     from orchestrator.cli.prompt_view import prompt_document, show_prompt

@@ -22,7 +22,9 @@ def schema(
     terminal: Terminal,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Write it to this file.", show_default=False),
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write it to this file.", show_default=False
+        ),
     ] = None,
 ) -> None:
     """Print the JSON Schema of agent.yaml, for editors.

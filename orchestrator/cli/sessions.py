@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orchestrator.cli.help import Verb, Verbs
 from orchestrator.cli.options import Model
 from orchestrator.cli.terminal import Terminal, clean
 from orchestrator.cli.verb import verb
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 app = typer.Typer(
+    cls=Verbs,
     no_args_is_help=True,
     rich_markup_mode="rich",
     help="List, show, end and delete kept sessions.",
@@ -30,6 +32,7 @@ State = Annotated[
     Path | None,
     typer.Option(
         "--state",
+        metavar="FILE",
         help="The SQLite file. Default: FOLDER/.orchestrator/sessions.sqlite.",
         show_default=False,
     ),
@@ -37,7 +40,7 @@ State = Annotated[
 HERE = Path(".")
 
 
-@app.command("list")
+@app.command("list", cls=Verb)
 @verb
 def list_sessions(terminal: Terminal, folder: Folder = HERE, state: State = None) -> None:
     """List the kept sessions, the last used first.
@@ -70,7 +73,7 @@ def list_sessions(terminal: Terminal, folder: Folder = HERE, state: State = None
         )
 
 
-@app.command()
+@app.command(cls=Verb)
 @verb
 def show(
     terminal: Terminal,
@@ -102,7 +105,7 @@ def show(
         _show_turn(terminal, turn)
 
 
-@app.command()
+@app.command(cls=Verb)
 @verb
 def end(terminal: Terminal, session: Id, folder: Folder = HERE, state: State = None) -> None:
     """End a session: its next turn begins with no attributes and no conversation.
@@ -118,7 +121,7 @@ def end(terminal: Terminal, session: Id, folder: Folder = HERE, state: State = N
     _done(terminal, "ended", info.label)
 
 
-@app.command()
+@app.command(cls=Verb)
 @verb
 def delete(terminal: Terminal, session: Id, folder: Folder = HERE, state: State = None) -> None:
     """Delete a session and all that is known of it.

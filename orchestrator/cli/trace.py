@@ -33,7 +33,7 @@ def trace(
 
     [bold]Examples[/bold]
       $ orchestrator trace reply.json
-      $ orchestrator invoke examples/insurance "Which claims are open?" --json | orchestrator trace
+      $ orchestrator invoke my-agent "Hi" --json | orchestrator trace
     """
     from orchestrator.cli.steps import steps_of
     from orchestrator.cli.trace_view import show_trace

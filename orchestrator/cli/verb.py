@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import re
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -12,6 +11,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec
 
 import typer
 
+from orchestrator.cli.help import help_text
 from orchestrator.cli.prints import hide_prints, show_prints
 from orchestrator.cli.terminal import Terminal
 from orchestrator.errors import DefinitionError, ValidationError
@@ -69,17 +69,11 @@ def verb(function: Callable[Concatenate[Terminal, P], None]) -> Callable[..., No
         finally:
             hide_prints()
 
-    run.__doc__ = _reflowed(function.__doc__ or "")
+    run.__doc__ = help_text(function.__doc__ or "")
     run.__dict__["__signature__"] = signature.replace(parameters=[*given, *added])
     del run.__dict__["__wrapped__"]
     run.__annotations__ = {it.name: it.annotation for it in (*given, *added)}
     return run
-
-
-def _reflowed(text: str) -> str:
-    """A help text whose paragraphs are lines, to be wrapped to the reader's terminal."""
-    paragraphs = inspect.cleandoc(text).split("\n\n")
-    return "\n\n".join(re.sub(r"\n(?! )", " ", paragraph) for paragraph in paragraphs)
 
 
 def _tell(terminal: Terminal, error: Exception) -> int:

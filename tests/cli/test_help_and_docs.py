@@ -59,6 +59,21 @@ def test_every_verb_has_a_help_with_an_example(name, run):
     assert options(COMMANDS[name]) >= {"--json", "--debug"}
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_example_is_broken_in_two(name, run):
+    shown = [line.strip() for line in run(*name.split(), "--help").stdout.splitlines()]
+    examples = re.findall(r"^ *(\$ .*)$", COMMANDS[name].help, re.M)
+    assert examples and set(examples) <= set(shown)
+
+
+@pytest.mark.parametrize("name", ["", *COMMANDS])
+def test_a_help_shows_neither_types_nor_braces(name, run):
+    shown = run(*name.split(), "--help").stdout
+    assert not re.search("[<{](?!thinking|/|answer)", shown)
+    indents = {len(line) - len(line.lstrip()) for line in shown.splitlines() if "$ orch" in line}
+    assert len(indents) < 2
+
+
 def test_documented_options_exist():
     every = {
         "--help",
