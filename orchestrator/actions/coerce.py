@@ -7,13 +7,13 @@ tells the model what to write instead.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from orchestrator.actions.wire import value_text
+from orchestrator.untrusted import json_or
 
 __all__ = ["Coerce", "Wrong", "compile_schema"]
 
@@ -130,18 +130,6 @@ _SCALARS: dict[str, Coerce] = {
 }
 
 
-def _no_constant(name: str) -> Any:
-    raise ValueError(name)
-
-
-def _json(text: str) -> Any:
-    """The JSON value in `text`, or `None` (also for NaN and the like)."""
-    try:
-        return json.loads(text, parse_constant=_no_constant)
-    except (ValueError, RecursionError):
-        return None
-
-
 def _array(schema: Mapping[str, Any]) -> Coerce:
     items = compile_schema(schema.get("items", {}))
 
@@ -169,7 +157,7 @@ def _listed(value: Any) -> list[Any]:
         return [value]
     text = value.strip()
     if text[:1] in "[{":
-        read = _json(text)
+        read = json_or(text, None)
         if isinstance(read, list):
             return read
         if isinstance(read, dict):
@@ -187,7 +175,7 @@ def _object(schema: Mapping[str, Any]) -> Coerce:
     other = compile_schema(extra) if isinstance(extra, Mapping) else _anything
 
     def object_(value: Any) -> dict[str, Any]:
-        given = _json(value.strip()) if isinstance(value, str) else value
+        given = json_or(value.strip(), None) if isinstance(value, str) else value
         if not isinstance(given, Mapping):
             raise Wrong(f"must be a JSON object, not {_shown(value)}")
         out: dict[str, Any] = {}

@@ -12,6 +12,7 @@ from typing import Any
 
 from orchestrator.actions.schemas import Where
 from orchestrator.errors import DefinitionError
+from orchestrator.untrusted import too_deep
 
 __all__ = ["Document"]
 
@@ -123,7 +124,8 @@ def _yaml(text: str, file: Path | None) -> Any:
     import yaml
 
     try:
-        _check_depth(text, file)
+        if mark := too_deep(text, _loader(), _MAX_DEPTH):
+            raise _at(mark, "the schema is nested too deeply", file)
         loader = _loader()(text)
         node = loader.get_single_node()
         if node is None:
@@ -134,20 +136,6 @@ def _yaml(text: str, file: Path | None) -> Any:
         raise _at(error.problem_mark, f"broken YAML: {error.problem}", file) from error
     except (yaml.YAMLError, ValueError) as error:
         raise DefinitionError(f"broken YAML: {error}", file=file) from error
-
-
-def _check_depth(text: str, file: Path | None) -> None:
-    """Refuses deep nesting before libyaml composes it, which would overflow C's stack."""
-    import yaml
-
-    depth = 0
-    for event in yaml.parse(text, Loader=_loader()):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > _MAX_DEPTH:
-                raise _at(event.start_mark, "the schema is nested too deeply", file)
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
 
 
 def _at(mark: Any, message: str, file: Path | None) -> DefinitionError:

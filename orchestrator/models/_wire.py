@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from orchestrator.message import Message
+from orchestrator.untrusted import json_or
 
 __all__ = ["blob", "encode", "encoded", "tool_input", "tool_name"]
 
@@ -49,16 +50,9 @@ def tool_name(name: str) -> str:
     return _REFUSED.sub("_", name)[:64] or "_"
 
 
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is not JSON")
-
-
 def tool_input(raw: str) -> Any:
     """The arguments of a streamed tool call: an object, or `raw` itself when it is not one."""
     if not raw.strip():
         return {}
-    try:
-        value = json.loads(raw, parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        return raw
+    value = json_or(raw, None)
     return value if isinstance(value, dict) else raw

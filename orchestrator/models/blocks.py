@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from orchestrator.message import Block, clean
+from orchestrator.untrusted import json_or
 
 __all__ = ["received"]
 
@@ -90,11 +90,9 @@ def _tool_use(use: Any, taken: set[str]) -> dict[str, Any]:
 
 def _json(text: str) -> Any:
     # Some servers give the input as JSON text.
-    if not text.strip():
-        return {}
     try:
-        return clean(json.loads(text))
-    except (ValueError, RecursionError):
+        return clean(json_or(text, text)) if text.strip() else {}
+    except RecursionError:  # it could be read, but is too deep to be walked
         return text
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 from typing import Any
 
 from orchestrator.message import Block
 from orchestrator.parsers import codes
 from orchestrator.parsers.values import read_invoke
+from orchestrator.untrusted import json_or
 
 __all__ = ["Calls", "plain_actions", "split_name", "tool_uses"]
 
@@ -79,8 +79,8 @@ class Calls:
         """Adds a `toolUse` block's content; its JSON values keep their types."""
         use = use if isinstance(use, dict) else {}
         name, values = use.get("name"), use.get("input")
-        if isinstance(values, str):
-            values = _loads(values)
+        if isinstance(values, str):  # some servers give the input as JSON text
+            values = json_or(values, values) if values.strip() else {}
         if not isinstance(name, str) or not name.strip():
             self._fail(codes.NO_TOOL_NAME, codes.NAME_FORMAT, "")
         elif values is None or isinstance(values, dict):
@@ -204,16 +204,6 @@ def plain_actions(uses: list[Any]) -> list[dict[str, Any]] | None:
             return None
         made.append(_action(*parts, values, use.get("toolUseId")))
     return made
-
-
-def _loads(text: str) -> Any:
-    # Some servers give the input as JSON text.
-    if not text.strip():
-        return {}
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
 
 
 def tool_uses(blocks: Any) -> tuple[list[str], list[Any]]:

@@ -7,9 +7,10 @@ that refuses document types. What is no XML (a bare `&` or `<`) is taken literal
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
+
+from orchestrator.untrusted import json_or
 
 __all__ = ["read_invoke"]
 
@@ -81,7 +82,7 @@ def _bare(text: str, notes: list[str]) -> dict[str, Any] | None:
     if not text:
         return {}
     if text[0] == "{":
-        value = _json(text)
+        value = json_or(text, None)
         if isinstance(value, dict):
             notes.append("parameters were written as JSON")
             return value
@@ -189,7 +190,7 @@ def decode(raw: str) -> str:
     raw = raw.strip()
     if "&" not in raw and "<!" not in raw:
         return raw  # nothing to decode, whatever markup it has
-    if raw[0] in "[{" and _json(raw) is not None:
+    if raw[0] in "[{" and json_or(raw, None) is not None:
         return raw
     if len(raw) <= _MOST_XML and raw.count("<") <= _MOST_TAGS:
         text = _xml_text(raw)
@@ -207,10 +208,3 @@ def _xml_text(raw: str) -> str | None:
     except (ValueError, SyntaxError):  # what defusedxml forbids, and what is no XML
         return None
     return raw if len(element) else element.text or ""
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from orchestrator import content
 from orchestrator.errors import TemplateError
+from orchestrator.untrusted import too_deep
 
 __all__ = ["MAX_FILE_BYTES", "Place", "dialect_places", "places", "read_file", "read_yaml"]
 
@@ -104,7 +105,9 @@ def read_yaml(text: str, file: Path) -> dict[str, Any]:
 
     try:
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        _check_depth(text, file, loader)
+        if mark := too_deep(text, loader, _MAX_DEPTH):
+            message = f"the file is nested more than {_MAX_DEPTH} levels deep"
+            raise TemplateError(message, file=file, line=mark.line + 1, column=mark.column + 1)
         data = yaml.load(text, loader)
     except (yaml.YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
@@ -114,19 +117,3 @@ def read_yaml(text: str, file: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise TemplateError("the file must be a mapping, such as 'protocol: xml'", file=file)
     return data
-
-
-def _check_depth(text: str, file: Path, loader: Any) -> None:
-    # Before anything recurses: in C, deep nesting would end the process.
-    import yaml
-
-    depth = 0
-    for event in yaml.parse(text, loader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > _MAX_DEPTH:
-                mark: Any = event.start_mark
-                message = f"the file is nested more than {_MAX_DEPTH} levels deep"
-                raise TemplateError(message, file=file, line=mark.line + 1, column=mark.column + 1)
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1

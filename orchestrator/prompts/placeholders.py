@@ -66,11 +66,6 @@ class Placeholder(NamedTuple):
     filled: bool
     meaning: str
 
-    @property
-    def documented(self) -> bool:
-        """Whether AWS documents it for any model."""
-        return bool(self.protocols)
-
 
 _PROTOCOLS = {
     "all": ("xml", "tool_use", "text"),
