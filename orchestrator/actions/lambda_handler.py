@@ -17,7 +17,7 @@ from orchestrator.actions.python import wait_for
 from orchestrator.actions.response import read_response
 from orchestrator.actions.results import failed
 from orchestrator.actions.wire import lambda_event
-from orchestrator.errors import DefinitionError, DependencyFailed
+from orchestrator.errors import DefinitionError, DependencyFailed, innermost
 
 __all__ = ["LambdaContext", "LambdaHandler"]
 
@@ -125,13 +125,8 @@ class LambdaHandler:
 
     def _place(self, error: BaseException) -> str:
         """`file:line` of the innermost frame in the handler's own files, as seen from the root."""
-        trace, place = error.__traceback__, ""
-        while trace is not None:
-            file = Path(trace.tb_frame.f_code.co_filename)
-            if file.is_relative_to(self._folder):
-                place = f"{file.relative_to(self._root)}:{trace.tb_lineno}"
-            trace = trace.tb_next
-        return place
+        found = innermost(error, lambda file: Path(file).is_relative_to(self._folder))
+        return f"{Path(found[0]).relative_to(self._root)}:{found[1]}" if found else ""
 
 
 def _confined(path: str | Path, root: str | Path | None) -> Path:

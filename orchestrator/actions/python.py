@@ -11,7 +11,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 from orchestrator.actions.base import ActionResult, Call, CallContext, Operation, Reprompt
 from orchestrator.actions.results import as_text, failed
 from orchestrator.actions.signatures import Compiled, compile_function
-from orchestrator.errors import DependencyFailed
+from orchestrator.errors import DependencyFailed, innermost
 from orchestrator.threads import in_thread
 
 __all__ = ["Action", "PythonExecutor", "action", "python_group", "wait_for"]
@@ -195,16 +195,12 @@ def wait_for(awaitable: Awaitable[Any]) -> Any:
 def _place(error: BaseException, function: Callable[..., Any], folder: Path | None) -> str:
     """File and line of the innermost frame in the function's own file; may be empty."""
     code = getattr(getattr(function, "__func__", function), "__code__", None)
-    trace, line = error.__traceback__, 0
-    while trace is not None and code is not None:
-        if trace.tb_frame.f_code.co_filename == code.co_filename:
-            line = trace.tb_lineno or 0
-        trace = trace.tb_next
-    if code is None or not line:
+    found = innermost(error, code.co_filename.__eq__) if code is not None else None
+    if found is None:
         return ""
-    file = Path(code.co_filename)
+    file = Path(found[0])
     inside = folder is not None and file.is_relative_to(folder)
-    return f"{file.relative_to(folder) if folder and inside else file.name}:{line}"
+    return f"{file.relative_to(folder) if folder and inside else file.name}:{found[1]}"
 
 
 def _result(operation: Operation, returned: Any) -> ActionResult:

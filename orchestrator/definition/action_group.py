@@ -6,7 +6,16 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AliasChoices, ConfigDict, Field, StringConstraints, model_validator
 
-from orchestrator.definition.fields import VARIABLE_PATTERN, Many, Name, Part, State, Text, mistake
+from orchestrator.definition.fields import (
+    VARIABLE_PATTERN,
+    Many,
+    Name,
+    Part,
+    State,
+    Text,
+    mistake,
+    repeated,
+)
 
 __all__ = [
     "ActionGroupDefinition",
@@ -115,14 +124,12 @@ class FunctionSchema(Part):
     def _own_names(self) -> FunctionSchema:
         if not self.functions:
             raise mistake("there is no function; add one", "functions")
-        seen: set[str] = set()
-        for index, function in enumerate(self.functions):
-            if function.name in seen:
-                raise mistake(
-                    f"there is a second function {function.name!r}; rename one of them",
-                    *("functions", index, "name"),
-                )
-            seen.add(function.name)
+        if found := repeated(function.name for function in self.functions):
+            index, name = found
+            raise mistake(
+                f"there is a second function {name!r}; rename one of them",
+                *("functions", index, "name"),
+            )
         return self
 
 

@@ -8,7 +8,16 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, PrivateAttr, StringConstraints, model_validator
 
 from orchestrator.definition.action_group import ActionGroupDefinition
-from orchestrator.definition.fields import VERSION_PATTERN, Many, Name, Part, State, Text, mistake
+from orchestrator.definition.fields import (
+    VERSION_PATTERN,
+    Many,
+    Name,
+    Part,
+    State,
+    Text,
+    mistake,
+    repeated,
+)
 from orchestrator.definition.places import Source
 from orchestrator.definition.prompt_override import (
     PromptConfiguration,
@@ -262,8 +271,6 @@ class AgentDefinition(Part):
 
 
 def _refuse_twice(names: Iterable[str], noun: str, parts: str, member: str) -> None:
-    seen: set[str] = set()
-    for index, name in enumerate(names):
-        if name in seen:
-            raise mistake(f"there is a second {noun} {name!r}; rename one", parts, index, member)
-        seen.add(name)
+    if found := repeated(names):
+        index, name = found
+        raise mistake(f"there is a second {noun} {name!r}; rename one", parts, index, member)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import (
@@ -28,6 +29,7 @@ __all__ = [
     "State",
     "Text",
     "mistake",
+    "repeated",
 ]
 
 NAME_PATTERN = r"^([0-9a-zA-Z][_-]?){1,100}$"
@@ -78,6 +80,16 @@ class Part(BaseModel):
 def mistake(message: str, *at: str | int) -> PydanticCustomError:
     """A validator's complaint about the member at `at`, counted from the validated value."""
     return PydanticCustomError("mistake", "{text}", {"text": message, "at": at})
+
+
+def repeated(names: Iterable[str]) -> tuple[int, str] | None:
+    """The first name that was there before, and its index."""
+    seen: set[str] = set()
+    for index, name in enumerate(names):
+        if name in seen:
+            return index, name
+        seen.add(name)
+    return None
 
 
 def _readable(text: str) -> str:

@@ -15,7 +15,7 @@ from orchestrator.definition.agent import AgentDefinition
 from orchestrator.definition.dump import as_data
 from orchestrator.definition.files import handler_of, is_arn, locate
 from orchestrator.definition.places import Keys
-from orchestrator.errors import DefinitionError
+from orchestrator.errors import DefinitionError, innermost
 
 __all__ = ["build_action_groups"]
 
@@ -181,9 +181,5 @@ def _line_of(error: Exception, file: Path) -> tuple[int | None, int | None]:
     """The last line of `file` that had to do with `error`."""
     if isinstance(error, SyntaxError) and error.filename == str(file):
         return error.lineno, error.offset
-    line, trace = None, error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == str(file):
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    return line, None
+    found = innermost(error, str(file).__eq__)
+    return (found[1] if found else None), None

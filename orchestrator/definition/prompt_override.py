@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from orchestrator.definition.fields import Many, Part, State, mistake
+from orchestrator.definition.fields import Many, Part, State, mistake, repeated
 
 __all__ = ["InferenceConfiguration", "PromptConfiguration", "PromptOverrideConfiguration"]
 
@@ -112,14 +112,12 @@ class PromptOverrideConfiguration(Part):
 
     @model_validator(mode="after")
     def _one_each(self) -> PromptOverrideConfiguration:
-        seen: set[str] = set()
-        for index, prompt in enumerate(self.prompt_configurations):
-            if prompt.prompt_type in seen:
-                raise mistake(
-                    f"there is a second configuration of {prompt.prompt_type}; make them one",
-                    *("promptConfigurations", index, "promptType"),
-                )
-            seen.add(prompt.prompt_type)
+        if found := repeated(prompt.prompt_type for prompt in self.prompt_configurations):
+            index, name = found
+            raise mistake(
+                f"there is a second configuration of {name}; make them one",
+                *("promptConfigurations", index, "promptType"),
+            )
         return self
 
     def of(self, prompt_type: str) -> PromptConfiguration | None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from functools import cache
-from types import TracebackType
 from typing import Any
 
 from jinja2 import StrictUndefined, TemplateSyntaxError, nodes
@@ -20,7 +19,7 @@ from jinja2.exceptions import SecurityError, UndefinedError
 from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from orchestrator.errors import TemplateError
+from orchestrator.errors import TemplateError, innermost
 
 __all__ = ["Encoded", "Partial", "compile_partial", "encode"]
 
@@ -139,18 +138,12 @@ class Partial:
                     raise SecurityError("too many characters or loop rounds")
                 pieces.append(piece)
         except (UndefinedError, SecurityError, TypeError, AttributeError, ValueError) as error:
-            raise TemplateError(
-                str(error), file=self._file, line=self._line(error.__traceback__)
-            ) from error
+            raise TemplateError(str(error), file=self._file, line=self._line(error)) from error
         return "".join(pieces)
 
-    def _line(self, trace: TracebackType | None) -> int | None:
-        line = None
-        while trace is not None:
-            if trace.tb_frame.f_code.co_filename == self._template.filename:
-                line = self._template.get_corresponding_lineno(trace.tb_lineno)
-            trace = trace.tb_next
-        return line
+    def _line(self, error: Exception) -> int | None:
+        found = innermost(error, str(self._template.filename).__eq__)
+        return self._template.get_corresponding_lineno(found[1]) if found else None
 
 
 def compile_partial(text: str, file: str) -> Partial:
