@@ -33,10 +33,15 @@ $(VENV)/.installed-dev: pyproject.toml $(VENV)/.installed
 	@$(INSTALL) -e '.[local,openai]' --group dev
 	@touch $@
 
+QUESTION := Which documents are still missing for claim-857?
+
 demo: $(VENV)/.installed  ## Answer a real question with the embedded model (fetches 1.1 GB once)
 	@$(BIN)/orchestrator models pull $(MODEL)
-	@$(BIN)/orchestrator invoke examples/insurance \
-	  "Which documents are still missing for claim-857?" --model local:$(MODEL) --trace --state :memory:
+	@echo && echo "The question: $(QUESTION)"
+	@$(BIN)/orchestrator invoke examples/insurance "$(QUESTION)" \
+	  --model local:$(MODEL) --trace --state :memory:
+	@echo && echo "Go on with:   $(BIN)/orchestrator chat examples/insurance" \
+	  && echo "or, first:    source $(BIN)/activate"
 
 test: $(VENV)/.installed-dev  ## Run all tests (those of the embedded model when one is in the cache)
 	@$(BIN)/python -m pytest -n auto --dist loadfile

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.cli.findings import shown_path
 from orchestrator.cli.progress import progress_bar
 from orchestrator.cli.terminal import Terminal
 from orchestrator.errors import DependencyFailed, ModelNotReady, ValidationError
@@ -154,7 +155,7 @@ def _pull(error: ModelNotReady, terminal: Terminal) -> bool:
         )
     terminal.note(
         f"The agent's model {wanted.name} is not on this machine yet: "
-        f"{wanted.megabytes}, licence {wanted.licence}, kept in {weights.folder()}."
+        f"{wanted.megabytes}, licence {wanted.licence}, kept in {shown_path(weights.folder())}."
     )
     if not _agrees(terminal, "Download it now?"):
         return False

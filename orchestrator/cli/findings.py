@@ -29,11 +29,13 @@ _LONGEST = 400
 
 
 def shown_path(path: str | Path) -> str:
-    """A path as it is best read: relative to the working directory when it lies in it."""
-    try:
-        return str(Path(path).resolve().relative_to(Path.cwd()))
-    except (OSError, ValueError):
-        return str(path)
+    """A path as it is best read: from the working directory, or else from `~`, if it lies there."""
+    for folder, name in ((Path.cwd, ""), (Path.home, "~/")):
+        try:
+            return name + str(Path(path).resolve().relative_to(folder().resolve()))
+        except (OSError, RuntimeError, ValueError):
+            continue
+    return str(path)
 
 
 def as_findings(error: DefinitionError) -> tuple[Diagnostic, ...]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
+from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -50,14 +53,19 @@ def init(
     if terminal.json:
         terminal.document({"folder": str(folder), "files": files})
         return
-    terminal.print(f"made {folder} with {len(files)} files")
+    terminal.path(f"made {folder} with {len(files)} files")
     terminal.print()
-    for command, what in (
-        (f"orchestrator chat {folder}", "talk to it"),
-        (f"orchestrator lint {folder}", "check it"),
-        (f"python -m pytest {folder}", "run its test, without a model"),
-    ):
-        terminal.print(f"  {command:<38}  {what}")
+    for command, what in _next(shlex.quote(str(folder))):
+        terminal.path(f"  {command:<38}  {what}")
+
+
+def _next(folder: str) -> Iterator[tuple[str, str]]:
+    """Commands to go on with, and what they do."""
+    yield f"orchestrator chat {folder}", "talk to it"
+    yield f"orchestrator lint {folder}", "check it"
+    if find_spec("pytest") is None:
+        yield "pip install pytest", "to run its test"
+    yield f"python -m pytest {folder}", "run its test, without a model"
 
 
 def _make(folder: Path, model: str) -> list[str]:

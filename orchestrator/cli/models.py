@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orchestrator.cli.findings import shown_path
 from orchestrator.cli.help import Verb, Verbs
 from orchestrator.cli.terminal import Terminal
 from orchestrator.cli.verb import verb
@@ -42,7 +43,7 @@ def list_models(terminal: Terminal) -> None:
         return
     for item in listed:
         _show(terminal, item)
-    terminal.print(f"kept in {weights.folder()}")
+    terminal.path(f"kept in {shown_path(weights.folder())}")
 
 
 @app.command(cls=Verb)
@@ -74,7 +75,7 @@ def pull(
     if terminal.json:
         terminal.document({"name": wanted.name, "path": str(file), "sha256": wanted.sha256})
     else:
-        terminal.print(f"verified {file}")
+        terminal.path(f"verified {shown_path(file)}")
 
 
 @app.command(cls=Verb)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-__all__ = ["STYLES", "Terminal", "WordWrap", "clean", "short"]
+__all__ = ["STYLES", "Terminal", "WordWrap", "clean", "short", "together"]
 
 STYLES = {
     "error": "bold red",
@@ -33,6 +34,7 @@ STYLES = {
 }
 
 _WIDE = 100_000
+_HELD = "\ue000"  # stands for a space while a text is wrapped
 _PIECES = re.compile(r"\n|[^\S\n]+|\S+")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -46,6 +48,11 @@ def short(text: str, limit: int) -> str:
     """A text on one line, cut to `limit` characters."""
     line = " ".join(clean(text).split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def together(facts: Iterable[str]) -> str:
+    """Facts side by side for `Terminal.block`, which wraps between them and not inside."""
+    return " · ".join(fact.replace(" ", _HELD) for fact in facts)
 
 
 class WordWrap:
@@ -137,6 +144,10 @@ class Terminal:
         """Writes a line to stdout, wrapped by words."""
         self.out.print(*items)
 
+    def path(self, text: str) -> None:
+        """Writes a line with a path, which stays whole."""
+        self.out.print(text, soft_wrap=True)
+
     def note(self, *items: Any) -> None:
         """Writes a line to stderr."""
         self.err.print(*items)
@@ -150,6 +161,7 @@ class Terminal:
         width = max(console.width - indent, 20)
         for line in body.wrap(console, width):
             line.rstrip()
+            line.plain = line.plain.replace(_HELD, " ")
             console.print(Text.assemble(" " * indent if line.plain else "", line), soft_wrap=True)
 
     def _write(self, text: str) -> None:

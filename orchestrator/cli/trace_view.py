@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from orchestrator.cli.steps import Step, Steps, duration
-from orchestrator.cli.terminal import Terminal, short
+from orchestrator.cli.terminal import Terminal, short, together
 
 __all__ = ["TraceView", "show_trace"]
 
@@ -59,7 +59,7 @@ class TraceView:
         if facts:
             from rich.text import Text
 
-            self._terminal.block(Text(" · ".join(facts), "quiet"), stderr=self._stderr)
+            self._terminal.block(Text(together(facts), "quiet"), stderr=self._stderr)
 
     def show(self, steps: Iterable[Step]) -> None:
         """Writes steps."""
@@ -79,7 +79,7 @@ class TraceView:
         if step.subject:
             head.append(" ").append(step.subject, "name")
         if step.facts:
-            head.append(f"  {' · '.join(step.facts)}", "quiet")
+            head.append(f"  {together(step.facts)}", "quiet")
         self._terminal.block(head, stderr=self._stderr)
         if step.text:
             arrow = ("→ ", "quiet") if step.verb in _QUOTED else ""

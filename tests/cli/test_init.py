@@ -81,3 +81,11 @@ def test_the_schema_can_be_written_to_a_file(run, place):
     done = run("schema", "--output", "s.json", "--json")
     assert json.loads(done.stdout) == {"file": "s.json"}
     assert json.loads((place / "s.json").read_text())["title"] == "An agent"
+
+
+def test_what_to_do_next_can_be_typed_as_it_stands(run, monkeypatch):
+    shown = run("init", "my agent").stdout
+    assert "  orchestrator chat 'my agent' " in shown
+    assert "  python -m pytest 'my agent' " in shown and "pip install" not in shown
+    monkeypatch.setattr("orchestrator.cli.init.find_spec", lambda name: None)
+    assert "  pip install pytest " in run("init", "other").stdout
