@@ -12,6 +12,7 @@ from orchestrator.errors import DependencyFailed, ModelNotReady, ValidationError
 
 if TYPE_CHECKING:
     from orchestrator import Agent
+    from orchestrator.models import Model
     from orchestrator.sessions import Session
 
 __all__ = [
@@ -93,7 +94,21 @@ def load_agent(
         own_folder(folder)
     if file is not None and not file.absolute().parent.is_dir():
         raise ValidationError(f"there is no folder {str(file.parent)!r} for --state")
-    return Agent.load(folder, model=model, sessions=file)
+    return Agent.load(folder, model=_in_own_dialect(model, folder), sessions=file)
+
+
+def _in_own_dialect(spec: str | None, folder: Path) -> str | Model | None:
+    """A script that names no model speaks the dialect of the agent's own one."""
+    if spec is None or not spec.startswith("scripted:"):
+        return spec
+    from orchestrator.definition import load_definition
+    from orchestrator.models import resolve_model
+
+    script = resolve_model(spec)
+    own = load_definition(folder).foundation_model
+    if script.model_id == "scripted" and own is not None:
+        script.model_id = resolve_model(own, folder=root_of(folder)).model_id
+    return script
 
 
 def label_of(agent: Agent, session_id: str) -> str:

@@ -21,7 +21,7 @@ Model = Annotated[
         "--model",
         metavar="SPEC",
         help="Use this model instead of the agent's: local, local:0.5b, a Bedrock model id, "
-        "openai:NAME@URL, scripted:FILE or replay:FILE.",
+        "openai:NAME@URL, scripted:FILE, scripted:FILE@MODEL_ID or replay:FILE.",
         show_default=False,
     ),
 ]

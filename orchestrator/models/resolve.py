@@ -13,7 +13,8 @@ __all__ = ["resolve_model"]
 
 _SPECS = (
     "a Bedrock model id, inference profile or ARN; 'openai:<model>@<base url>'; 'local' or "
-    "'local:<name or path of a GGUF file>'; 'scripted:<file.jsonl>'; 'replay:<file.jsonl>'"
+    "'local:<name or path of a GGUF file>'; 'scripted:<file.jsonl>' or 'scripted:<file.jsonl>@<model id>'; "
+    "'replay:<file.jsonl>'"
 )
 _SCHEMES = ("local", "openai", "replay", "scripted")
 _VENDORS = (
@@ -50,7 +51,7 @@ def resolve_model(spec: str | Model, *, folder: str | Path = ".") -> Model:
         spec: A model, which is returned as it is; a Bedrock model id, inference-profile id or ARN;
             `"openai:<model>@<base url>"` (without a base url: OpenAI's own); `"local"` or
             `"local:<name or path of a GGUF file>"`; `"scripted:<file.jsonl>"`, one JSON reply a
-            line; `"replay:<file.jsonl>"`, what `RecordingModel` wrote.
+            line, with `"@<model id>"` at its end in the dialect of that model; `"replay:<file.jsonl>"`, what `RecordingModel` wrote.
         folder: What relative paths of files are relative to.
 
     Raises:
@@ -76,12 +77,21 @@ def _of_scheme(scheme: str, rest: str, folder: Path) -> Model:
     if scheme == "openai":
         return _openai(rest)
     if scheme == "scripted":
-        from orchestrator.models.scripted import ScriptedModel
-
-        return ScriptedModel.from_file(folder / rest)
+        return _scripted(rest, folder)
     from orchestrator.models.recorded import ReplayModel
 
     return ReplayModel(folder / rest)
+
+
+def _scripted(rest: str, folder: Path) -> Model:
+    from orchestrator.models.scripted import ScriptedModel
+
+    file, at, model_id = rest.rpartition("@")
+    if not at or (folder / rest).exists():  # a path may have an @, too
+        return ScriptedModel.from_file(folder / rest)
+    if not model_id:
+        raise ValidationError(f"'scripted:{rest}' names no model after the @: {_SPECS}")
+    return ScriptedModel.from_file(folder / file, model_id)
 
 
 def _local(name: str, folder: Path) -> Model:

@@ -1,5 +1,6 @@
 """Replies and agents that several tests of the command line use."""
 
+CLAUDE = "anthropic.claude-3-5-sonnet-20240620-v1:0"
 ORDER = [
     {"text": "<thinking>I look the order up.</thinking>"},
     {

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from cli_support import BANK, ROC
+from cli_support import BANK, CLAUDE, ROC
 from typer.testing import CliRunner
 
 from orchestrator.cli import app
@@ -38,7 +38,7 @@ def script(place):
     def script(*replies):
         file = place / f"replies-{next(count)}.jsonl"
         file.write_text("".join(json.dumps(reply) + "\n" for reply in replies))
-        return f"--model=scripted:{file}"
+        return f"--model=scripted:{file}@{CLAUDE}"
 
     return script
 

@@ -2,7 +2,7 @@
 
 import json
 
-from cli_support import ANSWER, ORDER, call
+from cli_support import ANSWER, CLAUDE, ORDER, call
 
 from orchestrator.cli.agents import load_agent
 from orchestrator.cli.chat import Chat
@@ -62,7 +62,7 @@ def test_a_conversation_by_hand(shop, script, capsys):
     typist = Typist("Where is 1042?", "/trace", "And now?", "/trace", "/nonsense", "/quit", "never")
     model = script(ORDER, ANSWER, "<thinking>Hm.</thinking><answer>Still there.")
     out = talk(shop, model, typist, capsys).out
-    assert "shop  scripted" in out
+    assert f"shop  {CLAUDE}" in out
     assert "Emma will arrive on Thursday.\n" in out and "Still there.\n" in out
     assert "there is no command '/nonsense'" in out
     assert next(typist.questions) == "never"

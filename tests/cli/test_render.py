@@ -65,3 +65,15 @@ def test_a_wrong_stage_or_question(run, shop, words, problem):
     done = run("render", shop, *words)
     assert done.exit_code == 2
     assert problem in done.stderr
+
+
+def test_a_script_speaks_the_dialect_of_the_agent_or_of_the_model_that_it_names(run, shop, place):
+    (place / "a@b.jsonl").write_text('"<answer>Hi."\n')
+    rendered = [
+        json.loads(run("render", shop, "Hi", f"--model=scripted:a@b.jsonl{at}", "--json").stdout)
+        for at in ("", "@anthropic.claude-3-sonnet-20240229-v1:0", "@amazon.nova-pro-v1:0")
+    ]
+    local, claude, nova = rendered
+    assert local["model_id"].startswith("local:") and "<tools>" in local["system"]
+    assert "<function_calls>" in json.dumps(claude) and claude["tools"] == []
+    assert nova["model_id"] == "amazon.nova-pro-v1:0" and nova["tools"]

@@ -57,6 +57,8 @@ def test_files_are_found_from_the_folder_that_is_given(tmp_path, monkeypatch):
     (tmp_path / "replies.jsonl").write_text('"one"\n')
     scripted = resolve_model("scripted:replies.jsonl", folder=tmp_path)
     assert isinstance(scripted, ScriptedModel)
+    named = resolve_model("scripted:replies.jsonl@amazon.nova-pro-v1:0", folder=tmp_path)
+    assert (scripted.model_id, named.model_id) == ("scripted", "amazon.nova-pro-v1:0")
     RecordingModel(scripted, tmp_path / "run.jsonl").complete(
         models.ModelRequest("ORCHESTRATION", "", [])
     )
@@ -91,6 +93,7 @@ def test_a_model_is_itself():
         ("openai:m@127.0.0.1:11434", ValidationError, "http://"),
         ("openai:m@http://", ValidationError, "'http://'"),
         ("scripted:", ValidationError, "'scripted:'"),
+        ("scripted:run.jsonl@", ValidationError, "no model after the @"),
         ("scripted:nothing.jsonl", ResourceNotFound, "nothing.jsonl"),
         ("replay:nothing.jsonl", ResourceNotFound, "nothing.jsonl"),
         ("local:no-such-model", OrchestratorError, "no-such-model"),
