@@ -13,7 +13,8 @@ __all__ = ["resolve_model"]
 
 _SPECS = (
     "a Bedrock model id, inference profile or ARN; 'openai:<model>@<base url>'; 'local' or "
-    "'local:<name or path of a GGUF file>'; 'scripted:<file.jsonl>' or 'scripted:<file.jsonl>@<model id>'; "
+    "'local:<name or path of a GGUF file>'; 'scripted:<file.jsonl>' or "
+    "'scripted:<file.jsonl>@<model id>'; "
     "'replay:<file.jsonl>'"
 )
 _SCHEMES = ("local", "openai", "replay", "scripted")
@@ -51,7 +52,8 @@ def resolve_model(spec: str | Model, *, folder: str | Path = ".") -> Model:
         spec: A model, which is returned as it is; a Bedrock model id, inference-profile id or ARN;
             `"openai:<model>@<base url>"` (without a base url: OpenAI's own); `"local"` or
             `"local:<name or path of a GGUF file>"`; `"scripted:<file.jsonl>"`, one JSON reply a
-            line, with `"@<model id>"` at its end in the dialect of that model; `"replay:<file.jsonl>"`, what `RecordingModel` wrote.
+            line, with `"@<model id>"` at its end in the dialect of that model;
+            `"replay:<file.jsonl>"`, what `RecordingModel` wrote.
         folder: What relative paths of files are relative to.
 
     Raises:
