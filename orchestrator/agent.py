@@ -121,8 +121,8 @@ class Agent:
                 `"scripted:<file>"`, `"replay:<file>"`.
             action_groups: What it can do.
             knowledge_bases: What it can search.
-            templates: A folder of the user's own templates; a file there wins over the shipped
-                one of the same name.
+            templates: A folder of the user's own templates, which must be there; a file in it wins
+                over the shipped one of the same name.
             prompts: Overrides of stages: a mapping from prompt types to Bedrock's
                 `promptConfiguration` members.
             sessions: Where sessions live: `None` (memory), a path of a SQLite file, a store, or
@@ -131,7 +131,9 @@ class Agent:
             dialect: The dialect; chosen by the model's id when `None`.
             idle_session_ttl: Seconds after which an idle session begins anew (Bedrock:
                 `idleSessionTTLInSeconds`).
-            agent_id: Ten letters and digits; made from the name when empty.
+            agent_id: Ten letters and digits; made from the name when empty. Sessions belong to an
+                agent's id and alias: agents of one name share them in a shared store, unless
+                their ids differ.
             alias_id: The alias that traces name.
             version: The version that traces name.
 
@@ -206,6 +208,7 @@ class Agent:
             sessions=sessions,
             limits=limits or (definition.limits.as_limits() if definition.limits else None),
             idle_session_ttl=definition.idle_session_ttl_in_seconds,
+            agent_id=definition.agent_id or "",
         )
 
     def invoke(

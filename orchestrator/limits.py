@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from orchestrator.errors import ValidationError
+
+_FROM_ZERO = frozenset({"actions", "reprompts"})
+_SECONDS = frozenset({"seconds", "action_seconds"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Budgets of one turn; a turn that reaches one stops with `LimitExceeded`.
+
+    Each is a whole number from 1 (`actions` and `reprompts` from 0); the two in seconds are numbers
+    greater than 0, or `None`.
 
     Bedrock has the same kinds of limits but does not document all of their values
     (facts: loop cap about 7 to 10, `inputText` 25,000,000 characters).
@@ -37,3 +45,25 @@ class Limits:
     action_seconds: float | None = 60.0
     result_bytes: int = 200_000
     input_chars: int = 25_000_000
+
+    def __post_init__(self) -> None:
+        """Checks the values.
+
+        Raises:
+            ValidationError: One is out of its range.
+        """
+        for name in self.__slots__:
+            _check(name, getattr(self, name))
+
+
+def _check(name: str, value: object) -> None:
+    least = 0 if name in _FROM_ZERO else 1
+    if name in _SECONDS:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        fits = value is None or (number and value > 0)  # type: ignore[operator]
+        allowed = "a number greater than 0, or None for no limit"
+    else:
+        fits = isinstance(value, int) and not isinstance(value, bool) and value >= least
+        allowed = f"a whole number from {least}"
+    if not fits:
+        raise ValidationError(f"Limits({name}={value!r:.40}) is not possible: it must be {allowed}")

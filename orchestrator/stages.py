@@ -233,6 +233,11 @@ def build_plan(
     """
     if not instruction.strip():
         raise DefinitionError(f"agent {name!r} has no instruction: say what it is for")
+    if templates is not None and not templates.is_dir():
+        raise DefinitionError(
+            f"the templates folder {str(templates)!r} of agent {name!r} is not there; make it, or "
+            "leave `templates=` out"
+        )
     catalog = Catalog(groups)
     parts = _Parts(instruction, model, catalog, knowledge_bases, templates, dialect, resolve)
     overrides = overrides or {}

@@ -9,6 +9,7 @@ from pydantic import Field, PrivateAttr, StringConstraints, model_validator
 
 from orchestrator.definition.action_group import ActionGroupDefinition
 from orchestrator.definition.fields import (
+    AGENT_ID_PATTERN,
     VERSION_PATTERN,
     Many,
     Name,
@@ -190,8 +191,8 @@ class AgentDefinition(Part):
     """An agent: its instruction, model, prompts, actions and knowledge.
 
     The members are those of Amazon Bedrock's CreateAgent, CreateAgentActionGroup,
-    AssociateAgentKnowledgeBase and AssociateAgentCollaborator. Our own are
-    `basePromptTemplateFile`, `apiSchema.file`, `actionGroupExecutor.python`, a handler file as
+    AssociateAgentKnowledgeBase and AssociateAgentCollaborator, and GetAgent's `agentId`. Our own
+    are `basePromptTemplateFile`, `apiSchema.file`, `actionGroupExecutor.python`, a handler file as
     `actionGroupExecutor.lambda`, `environment`, `retrievalConfiguration` and `limits`.
 
     What only Bedrock's control plane would refuse (a short instruction, a long description) is no
@@ -199,6 +200,8 @@ class AgentDefinition(Part):
 
     Attributes:
         agent_name: The agent's name.
+        agent_id: Ten letters and digits, as GetAgent tells it; made from the name when left out.
+            Sessions belong to it.
         description: What the agent is for, for people.
         instruction: What the agent is told to be and to do. Bedrock wants 40 to 4000 characters.
         foundation_model: A Bedrock model or inference profile, `local`, `local:<model>`,
@@ -221,12 +224,13 @@ class AgentDefinition(Part):
 
     READ_ONLY: ClassVar[frozenset[str]] = frozenset(
         (
-            *("agentId", "agentArn", "agentVersion", "agentStatus", "clientToken"),
+            *("agentArn", "agentVersion", "agentStatus", "clientToken"),
             *("createdAt", "updatedAt", "preparedAt", "failureReasons", "recommendedActions"),
         )
     )
 
     agent_name: Name
+    agent_id: Annotated[str, StringConstraints(pattern=AGENT_ID_PATTERN)] | None = None
     description: str | None = None
     instruction: str = ""
     foundation_model: Annotated[str, Field(min_length=1, max_length=2048)] | None = None

@@ -20,6 +20,7 @@ from orchestrator.actions.names import check_text
 from orchestrator.errors import DefinitionError
 
 __all__ = [
+    "AGENT_ID_PATTERN",
     "NAME_PATTERN",
     "VARIABLE_PATTERN",
     "VERSION_PATTERN",
@@ -32,6 +33,7 @@ __all__ = [
     "repeated",
 ]
 
+AGENT_ID_PATTERN = r"^[0-9a-zA-Z]{10}$"
 NAME_PATTERN = r"^([0-9a-zA-Z][_-]?){1,100}$"
 VARIABLE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"
 VERSION_PATTERN = r"^(([0-9]{1,8})|(DRAFT))$"

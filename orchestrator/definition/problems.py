@@ -12,7 +12,13 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
 from orchestrator.actions.names import slug
-from orchestrator.definition.fields import NAME_PATTERN, VARIABLE_PATTERN, VERSION_PATTERN, Part
+from orchestrator.definition.fields import (
+    AGENT_ID_PATTERN,
+    NAME_PATTERN,
+    VARIABLE_PATTERN,
+    VERSION_PATTERN,
+    Part,
+)
 from orchestrator.definition.places import Keys, Source
 from orchestrator.diagnostics import Diagnostic
 
@@ -49,6 +55,7 @@ _WANTED = {
 _PATTERNS = {
     NAME_PATTERN: "1 to 100 letters and digits, with at most one _ or - after each",
     VARIABLE_PATTERN: "letters, digits and _, with no digit first",
+    AGENT_ID_PATTERN: "ten letters and digits",
     VERSION_PATTERN: "a number of up to 8 digits, or DRAFT",
 }
 

@@ -335,7 +335,7 @@ def test_a_message_tells_twenty_mistakes_and_counts_the_others() -> None:
 
 
 def test_what_bedrock_sets_does_not_hide_mistakes() -> None:
-    assert told("agentId: ABCDEFGHIJ\nagentName: a\nfoo: 1\n") == (
+    assert told("agentStatus: PREPARED\nagentName: a\nfoo: 1\n") == (
         "agent.yaml:3:1: 'foo' is not a member of an agent; remove it"
     )
 

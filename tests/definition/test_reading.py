@@ -207,10 +207,10 @@ def test_a_get_agent_dump_is_read_and_noted() -> None:
         },
     }
     definition = parse_definition(json.dumps(dump, indent=2), file="agent.json")
-    assert definition.agent_name == "claims"
+    assert (definition.agent_name, definition.agent_id) == ("claims", "ABCDEFGHIJ")
     notes = definition.source.notes
     assert [(note.severity, note.line) for note in notes] == [
-        ("info", 6), ("info", 7), ("info", 9), ("info", 10), ("info", 11)
+        ("info", 6), ("info", 9), ("info", 10), ("info", 11)
     ]  # fmt: skip
     assert "'agentArn' is set by Bedrock only" in notes[0].message
 

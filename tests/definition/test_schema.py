@@ -18,7 +18,10 @@ OUR_OWN = {
     "ApiSchema": {"file"},
     "KnowledgeBaseAssociation": {"retrievalConfiguration"},
     "PromptConfiguration": {"basePromptTemplateFile"},
-    "AgentDefinition": {"actionGroups", "knowledgeBases", "agentCollaborators", "limits"},
+    "AgentDefinition": {
+        *("actionGroups", "knowledgeBases", "agentCollaborators", "limits"),
+        "agentId",  # GetAgent's
+    },
 }
 SHAPES = {
     "AgentDefinition": "CreateAgentRequest",

@@ -153,6 +153,6 @@ def test_a_template_that_is_missing() -> None:
 
 
 def test_notes_of_the_reading_are_told() -> None:
-    assert warnings(FINE + "agentId: ABCDEFGHIJ\n") == [
-        ("read-only-member", 3, "'agentId' is set by Bedrock only and was left out")
+    assert warnings(FINE + "agentStatus: PREPARED\n") == [
+        ("read-only-member", 3, "'agentStatus' is set by Bedrock only and was left out")
     ]

@@ -241,6 +241,29 @@ def test_the_session_can_be_used_after_a_limit(limits: Limits) -> None:
     assert asked.invoke("And now?", "s-1").text == "Next."
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        *[(name, 0, "from 1") for name in ("iterations", "model_calls", "tokens", "parallel")],
+        *[(name, 0, "from 1") for name in ("result_bytes", "input_chars")],
+        *[(name, -1, "from 0") for name in ("actions", "reprompts")],
+        *[(name, 0, "greater than 0") for name in ("seconds", "action_seconds")],
+        *[(name, "60", "greater than 0") for name in ("seconds", "action_seconds")],
+        ("seconds", float("nan"), "greater than 0"),
+        *[("iterations", value, "from 1") for value in (None, "10", 2.5, True)],
+    ],
+)
+def test_a_limit_that_is_none_is_refused_at_once(name: str, value: Any, allowed: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        Limits(**{name: value})
+    assert f"{name}={value!r}" in caught.value.message
+    assert allowed in caught.value.message
+
+
+def test_the_least_limits() -> None:
+    assert Limits(actions=0, reprompts=0, seconds=None, action_seconds=None).actions == 0
+
+
 def test_each_turn_has_its_own_budget() -> None:
     script = [NATIVE.calls(DAYS), answer("Done.")]
     model = NATIVE.model(script * 3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ VERDICT = "<thinking>A greeting.</thinking><category>D</category>"
 
 
 def folder(path: Path) -> Path:
+    path.mkdir(exist_ok=True)
     (path / "agent.yaml").write_text(DEFINITION)
     (path / "replies.jsonl").write_text(json.dumps("<answer>Hello!"))
     (path / "verdicts.jsonl").write_text(json.dumps(VERDICT))
@@ -67,6 +69,33 @@ class Broken(ScriptedModel):
 
     def complete(self, request):  # type: ignore[no-untyped-def]
         raise KeyError("choices")
+
+
+def test_the_id_of_a_definition_is_the_agents(tmp_path: Path) -> None:
+    with_id, without = folder(tmp_path / "one"), folder(tmp_path / "two")
+    file = with_id / "agent.yaml"
+    file.write_text(file.read_text() + "agentId: ABCDEFGHIJ\n")
+    sessions = tmp_path / "s.db"
+    agents = [Agent.load(one, sessions=sessions) for one in (with_id, without)]
+    assert agents[0].plan.agent_id == "ABCDEFGHIJ" != agents[1].plan.agent_id
+    agents[0].invoke("My secret.", "s-1")
+    assert "My secret." not in str(agents[1].render("ORCHESTRATION", "Hello?", "s-1").messages)
+
+
+def test_an_id_that_is_none_is_told_with_its_place(tmp_path: Path) -> None:
+    file = folder(tmp_path) / "agent.yaml"
+    text = file.read_text()
+    file.write_text(text + "agentId: my-agent\n")
+    with pytest.raises(DefinitionError, match="ten letters and digits") as caught:
+        Agent.load(tmp_path)
+    assert caught.value.line == text.count("\n") + 1
+
+
+def test_a_templates_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "nope", str(tmp_path / "nope"), tmp_path / "file"):
+        with pytest.raises(DefinitionError, match=re.escape(repr(str(path)))):
+            Agent("a", "Help.", "local", templates=path)
 
 
 def test_whatever_a_model_raises_is_a_failed_dependency(tmp_path: Path) -> None:
