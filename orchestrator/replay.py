@@ -45,15 +45,16 @@ class Replay:
     Attributes:
         turn: The turn.
         steps: The effects so far with their outcomes; traces are made from them.
-        history: Messages of the turns before.
+        history: Messages of the turns before; later turns may be appended, and are not shown.
     """
 
-    __slots__ = ("_bound", "_feed", "_generator", "_intents", "history", "steps", "turn")
+    __slots__ = ("_before", "_bound", "_feed", "_generator", "_intents", "history", "steps", "turn")
 
     def __init__(self, plan: Plan, log: TurnLog, history: Sequence[Message]) -> None:
         start = log.start
         self.turn = Turn(plan, Start(start["id"], start["question"], start["prompt_attributes"]))
         self.history = history
+        self._before = len(history)
         self.steps: list[tuple[Effect, Any]] = []
         self._bound: dict[str, tuple[Mapping[str, str], Bound | None]] = {}
         self._generator = self.turn.run()
@@ -126,7 +127,10 @@ class Replay:
         if bound is None or attributes is not effect.attributes:
             values = stage.values(self.turn.start.question, effect.attributes)
             values.update(effect.values)
-            bound = stage.template.bind(values, self.history)
+            history = self.history
+            if len(history) != self._before:  # a trace that is read later; turns have ended since
+                history = history[: self._before]
+            bound = stage.template.bind(values, history)
             self._bound[stage.stage] = (effect.attributes, bound)
         scratchpad = effect.scratchpad
         if len(scratchpad) != effect.upto:

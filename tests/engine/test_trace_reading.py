@@ -12,7 +12,8 @@ import pytest
 from trace_turns import EACH_TURN, IDS, Turn
 from whole_agents import BOTH, Calls, Family, agent, answer, live_parts, outcome, streamed
 
-from orchestrator import SQLiteStore, TurnEnd
+from orchestrator import ActionGroup, SQLiteStore, TurnEnd
+from orchestrator.actions import ActionResult
 from orchestrator.run import replay_again, restore_history
 from orchestrator.sessions import Sessions
 from orchestrator.testing import FakeClock
@@ -45,6 +46,32 @@ def test_the_live_trace_is_the_one_read_afterwards(turn: Turn, family: Family) -
         assert error is None
         assert live_parts(events) == events[-1].reply.trace
         assert live_parts(events)
+
+
+@BOTH
+def test_a_trace_that_is_read_later_has_no_later_turns(family: Family) -> None:
+    def city() -> ActionResult:
+        """Where the user is."""
+        return ActionResult("Oslo", prompt_session_attributes={"city": "Oslo"})
+
+    city.__annotations__["return"] = ActionResult
+    post = {"POST_PROCESSING": {"promptState": "ENABLED"}}
+    script = [
+        *(
+            family.calls(("place::city", {})),
+            answer("One."),
+            "<final_response>One.</final_response>",
+        ),
+        *(answer("Two."), "<final_response>Two.</final_response>"),
+    ]
+    model = family.model(script)
+    asked = agent(model, [ActionGroup("place", [city])], prompts=post)
+    first = asked.invoke("First?", "s-1", prompt_session_attributes={"city": "Rome"})
+    asked.invoke("Second?", "s-1")
+    told = json.dumps(first.trace)
+    assert "Oslo" in told and "Rome" in told
+    assert "Second?" not in told and "Two." not in told
+    assert "Second?" in json.dumps(model.requests[-2].messages)
 
 
 @BOTH
