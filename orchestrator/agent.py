@@ -264,7 +264,7 @@ class Agent:
         """
         run = self._open(question, session_id, options)
         if isinstance(run, Reply):
-            yield from last_events(run, told=False)
+            yield from last_events(run)
             return
         events = RunEvents(run)
         with closing(drive(run, listen=True)) as progress:
@@ -280,7 +280,7 @@ class Agent:
 
         run = self._open(question, session_id, options)
         if isinstance(run, Reply):
-            for event in last_events(run, told=False):
+            for event in last_events(run):
                 yield event
             return
         events = RunEvents(run)

@@ -115,8 +115,20 @@ def refused(record: Record) -> Refusal | None:
     """The refusal that a guardrail or filter of the provider made of a reply, if one did."""
     stop = record["stop"]
     if stop in ("guardrail_intervened", "content_filtered"):
-        return Refusal(text_of(record["content"]) or REFUSAL, stop)
+        return Refusal(_said(record) or REFUSAL, stop)
     return None
+
+
+def _said(record: Record) -> str:
+    # What was streamed of the reply, and no thinking or calls: only a parser can tell them apart.
+    response = record["response"]
+    if parsed := response.get("orchestrationParsedResponse"):
+        final = (parsed.get("responseDetails") or {}).get("agentFinalResponse") or {}
+        return str(final.get("responseText") or "")
+    if parsed := response.get("postProcessingParsedResponse"):
+        return str(parsed.get("responseText") or "")
+    text = text_of(record["content"]).strip()  # of a classification, which has no answer
+    return "" if "<" in text else text
 
 
 def was_cut(record: Record) -> ModelOutputError | None:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from orchestrator.driver import Progress
-from orchestrator.effects import Answer, Refusal, ReturnControl
+from orchestrator.effects import Answer, CallModel, Refusal, ReturnControl
 from orchestrator.errors import SessionConflict, error_again
 from orchestrator.reply import Details, Event, Reply, TextDelta, TracePart, TurnEnd
 from orchestrator.run import Run, replay_again
@@ -22,23 +22,25 @@ __all__ = ["RunEvents", "last_events", "reply_again", "reply_of"]
 class RunEvents:
     """From a driver's progress to the events of a stream."""
 
-    __slots__ = ("_begun", "_parts", "_run", "_told")
+    __slots__ = ("_begun", "_parts", "_run", "_said")
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._told = False
+        self._said = ""
         self._begun = False
         self._parts = _trace_parts(run)
 
     def of(self, item: str | Progress) -> Iterator[Event]:
         """The events of one item."""
         if isinstance(item, str):
-            self._told = True
+            self._said += item
             yield TextDelta(item)
             return
         if not self._begun:
             yield from self._beginning()
         if item.outcome is None:
+            if isinstance(item.effect, CallModel):
+                self._said = ""
             parts = self._parts.before(item.effect, self._run.now())
         else:
             parts = self._parts.after(item.effect, item.outcome)
@@ -56,7 +58,7 @@ class RunEvents:
                 yield TracePart(part)
         for part in self._parts.ending(run.log.end):
             yield TracePart(part)
-        yield from last_events(end(), told=self._told)
+        yield from last_events(end(), self._said)
 
     def _beginning(self) -> Iterator[Event]:
         # The caller's answer that this invocation brought; the steps before it were told.
@@ -66,10 +68,11 @@ class RunEvents:
                 yield TracePart(part)
 
 
-def last_events(reply: Reply, *, told: bool) -> Iterator[Event]:
-    """The events that end every stream; `told` when the text has been streamed."""
-    if reply.text and not told:
-        yield TextDelta(reply.text)
+def last_events(reply: Reply, said: str = "") -> Iterator[Event]:
+    """The events that end every stream; `said` is what was streamed of the model's last reply."""
+    rest = reply.text.removeprefix(said)
+    if rest:
+        yield TextDelta(rest)
     if reply.return_control is not None:
         yield reply.return_control
     yield TurnEnd(reply)

@@ -143,8 +143,9 @@ class Reply:
 class TextDelta:
     """The next piece of the answer.
 
-    The pieces, joined, are the reply's text; but a model that answered and called an action in
-    one reply had said the first of them before the call.
+    The pieces, joined, end with the reply's text, and mostly are nothing else. What comes before
+    it was said by a model that then went on: it called an action, asked the user or was asked to
+    write its reply again.
     """
 
     text: str

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from botocore_shapes import service
 from trace_turns import stopped
-from whole_agents import BOTH, Calls, Family, agent, answer, members, outcome
+from whole_agents import BOTH, Calls, Family, agent, answer, members, outcome, streamed
 
-from orchestrator import ModelOutputError
+from orchestrator import ModelOutputError, TextDelta
 from orchestrator.models.base import ModelReply
 
 REFUSED = "Sorry, I am unable to assist you with this request."
@@ -96,6 +96,38 @@ def test_a_guardrail_speaks_in_its_own_words(family: Family) -> None:
 def test_what_was_filtered_away_is_a_refusal(family: Family, reason: str) -> None:
     reply = agent(family.model([stopped(reason)])).invoke("Hi")
     assert (reply.text, reply.stop_reason) == (REFUSED, reason)
+
+
+@BOTH
+@pytest.mark.parametrize("reason", ["guardrail_intervened", "content_filtered"])
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ("<thinking>He asks", REFUSED),
+        ("<thinking>He asks.</thinking>Not here.", "Not here."),
+        ("<thinking>He asks.</thinking><answer>Not here.</answer>", "Not here."),
+        ("<answer>Half of", "Half of"),
+        ("<function_calls><invoke><tool_name>vacations::", REFUSED),
+    ],
+)
+def test_a_refusal_reads_like_an_answer_and_like_its_stream(
+    said: str, text: str, family: Family, reason: str
+) -> None:
+    for chunk in (1, 5, 100):
+        asked = agent(family.model([stopped(reason, said)], chunk=chunk), Calls().groups())
+        events, error = streamed(asked, "Hi")
+        assert error is None
+        assert events[-1].reply.text == text
+        assert "".join(one.text for one in events if isinstance(one, TextDelta)) == text
+
+
+@BOTH
+@pytest.mark.parametrize("stage", ["PRE_PROCESSING", "POST_PROCESSING"])
+def test_a_refusal_of_the_other_stages_has_no_tags(family: Family, stage: str) -> None:
+    draft = [answer("12.")] if stage == "POST_PROCESSING" else []
+    model = family.model([*draft, stopped("content_filtered", "<thinking>He asks")])
+    reply = agent(model, prompts={stage: {"promptState": "ENABLED"}}).invoke("Hi")
+    assert (reply.text, reply.stop_reason) == (REFUSED, "content_filtered")
 
 
 @BOTH

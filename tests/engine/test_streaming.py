@@ -137,6 +137,28 @@ def test_an_answer_beside_a_call_was_said_before_it(family: Family) -> None:
 
 
 @BOTH
+def test_the_pieces_end_with_the_reply_whatever_was_said_before(family: Family) -> None:
+    said = "<thinking>Hm.</thinking><answer>Let me ask.</answer>"
+    asks: Any = family.asks("Which year?")
+    first = [{"text": said}, *asks[1:]] if family.native else said + asks
+    for script in ([first], [first, answer("12.")]):
+        asked = agent(family.model(script), Calls().groups(ask_user=True))
+        events = list(asked.stream("Days?"))
+        assert deltas(events) == ["Let me ask.", "Which year?"]
+        assert events[-1].reply.text == "Which year?"
+
+
+@BOTH
+def test_a_question_after_something_was_said_is_streamed_too(family: Family) -> None:
+    said, called = "<thinking>Hm.</thinking><answer>Let me look.</answer>", family.calls(DAYS)
+    first = [{"text": said}, *called[1:]] if family.native else said + called
+    asked = agent(family.model([first, family.asks("Which year?")]), Calls().groups(ask_user=True))
+    events = asyncio.run(collect(asked.astream("Days?")))
+    assert deltas(events) == ["Let me look.", "Which year?"]
+    assert events[-1].reply.text == "Which year?"
+
+
+@BOTH
 def test_both_ways_stream_the_same_events(family: Family) -> None:
     def asked() -> Agent:
         script = [family.calls(DAYS), answer("You have 12.")]
