@@ -132,7 +132,7 @@ def identity(call: Call) -> tuple[str, str]:
 
 def _waiting_kind(catalog: Catalog, operation: Operation) -> str:
     """How a call waits for the caller, as Bedrock's `actionInvocationType`; empty: not at all."""
-    handed_over = type(catalog.executor(operation)) is ReturnControl
+    handed_over = isinstance(catalog.executor(operation), ReturnControl)
     if operation.require_confirmation:
         return "USER_CONFIRMATION_AND_RESULT" if handed_over else "USER_CONFIRMATION"
     return "RESULT" if handed_over else ""

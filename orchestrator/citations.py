@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 __all__ = ["cite", "source_ids"]
 
 
-def source_ids(references: Sequence[Mapping[str, Any]], seed: str) -> dict[str, dict[str, Any]]:
-    """Gives each reference a short id for the model to cite.
+def source_ids(
+    references: Sequence[Mapping[str, Any]], known: Mapping[str, dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Gives each reference a short id for the model to cite, that no other one of the turn has.
 
-    The service uses random tokens of four letters; these are made from `seed`, so that a turn
-    that is run again gives the same ones.
+    The service uses random tokens of four letters; these are made from the references. So a turn
+    that is run again, or whose model's replies were recorded, has the same prompts; and what was
+    cited in an earlier turn is not taken for something else in this one.
+
+    Args:
+        references: What was found.
+        known: References that were found earlier in the turn, by id.
     """
     found: dict[str, dict[str, Any]] = {}
-    for index, reference in enumerate(references):
-        digest = hashlib.sha256(f"{seed}:{index}".encode()).hexdigest()
-        length = next(size for size in range(4, 65) if digest[:size] not in found)
-        found[digest[:length]] = dict(reference)
+    for reference in references:
+        text = json.dumps(reference, default=str, skipkeys=True)
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        ids = [digest[:size] for size in range(4, 65)]
+        taken = {**known, **found}
+        id = next((one for one in ids if taken.get(one, reference) == reference), digest)
+        found[id] = dict(reference)
     return found
 
 

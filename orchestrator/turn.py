@@ -288,7 +288,7 @@ class Turn:
             base, query = slot.search or ("", "")
             id = f"search-{number}-{index}"
             outcome = yield Retrieve(base, query, number, id)
-            found = source_ids(outcome["references"], f"{self.start.request_id}:{id}")
+            found = source_ids(outcome["references"], self.sources)
             self.sources.update(found)
             results = [
                 {"content": reference["content"]["text"], "source": source}

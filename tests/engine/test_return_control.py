@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_turns import CLOCK, results_of, roc_agent, told
-from whole_agents import BOTH, NATIVE, Calls, Family, answer
+from engine_turns import CLOCK, HOUSE, results_of, roc_agent, told
+from whole_agents import BOTH, NATIVE, Calls, Family, agent, answer
 
 from orchestrator import (
     ActionGroup,
@@ -429,6 +429,18 @@ def test_the_turn_waits_in_the_store_for_any_agent_that_opens_it() -> None:
     assert second.invoke(session_id="s-1", results=control.answer("on")).text == "On."
 
 
+def test_an_executor_may_be_a_return_control_of_ones_own() -> None:
+    class Queue(ReturnControl):
+        """Where its calls go is the caller's business."""
+
+    group = ActionGroup("house", functions=HOUSE, executor=Queue())
+    model = NATIVE.model([NATIVE.calls(LIGHT), answer("On.")])
+    asked = agent(model, [group])
+    control = asked.invoke("Light.", "s-1").return_control
+    assert control is not None
+    assert asked.invoke(session_id="s-1", results=control.answer("on")).text == "On."
+
+
 def test_the_executor_can_be_changed_to_return_control() -> None:
     def light(on: bool) -> str:
         """Switches the light."""
@@ -436,6 +448,4 @@ def test_the_executor_can_be_changed_to_return_control() -> None:
 
     group = ActionGroup("house", [light], ReturnControl())
     model = NATIVE.model([NATIVE.calls(LIGHT)])
-    from whole_agents import agent
-
     assert agent(model, [group]).invoke("Light.", "s-1").stop_reason == "return_control"

@@ -7,11 +7,15 @@ After a wanted change: `pytest tests/engine/test_whole_turns.py --inline-snapsho
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 from inline_snapshot import snapshot
 from trace_turns import SEARCH, TURNS, Turn, knowledge
 from whole_agents import NATIVE, XML, Calls, Family, agent, answer, outcome
+
+from orchestrator.citations import source_ids
+from orchestrator.models import RecordingModel, ReplayModel
 
 QUESTION = "How many days have I left? Book three of them."
 
@@ -214,6 +218,26 @@ def test_citations_point_into_the_answer() -> None:
     assert [one["content"]["text"] for one in citation["retrievedReferences"]] == snapshot(
         ["Vacation must be taken before April."]
     )
+
+
+def test_a_recorded_turn_with_a_search_is_replayed(tmp_path: Path) -> None:
+    file = tmp_path / "replies.jsonl"
+    recorded = RecordingModel(XML.model([XML.calls(SEARCH), answer("Before April.")]), file)
+    assert agent(recorded, **knowledge()).invoke("When?", "s-1").text == "Before April."
+    replayed = agent(ReplayModel(file), **knowledge())
+    assert replayed.invoke("When?", "s-2").text == "Before April."
+
+
+def test_sources_have_ids_of_their_own() -> None:
+    passages = [{"content": {"text": f"Passage {n}."}} for n in range(400)]
+    first = source_ids(passages[:300], {})
+    later = source_ids(passages[200:], first)
+    assert [*first.values()] == passages[:300]
+    assert [*later.values()] == passages[200:]
+    # A passage that is found again is cited by the same id; another one never is.
+    assert [*later][:100] == [*first][200:]
+    assert len({**first, **later}) == 400
+    assert source_ids(passages[:300], {}) == first
 
 
 def test_return_of_control_and_its_resume() -> None:
