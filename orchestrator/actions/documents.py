@@ -73,7 +73,7 @@ class Document:
 
 def _file_text(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise DefinitionError(f"the schema cannot be read: {reason}", file=file) from error

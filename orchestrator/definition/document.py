@@ -32,7 +32,7 @@ class Document:
 
 
 def decode(content: bytes, file: str, *, limit: int = MAX_BYTES) -> str:
-    """The text of a file.
+    """The text of a file; its lines end with line feeds, wherever it was written.
 
     Raises:
         DefinitionError: It is too large, or is not UTF-8.
@@ -40,7 +40,7 @@ def decode(content: bytes, file: str, *, limit: int = MAX_BYTES) -> str:
     if len(content) > limit:
         raise DefinitionError(f"the file is larger than {limit:,} bytes; split it", file=file)
     try:
-        return content.decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = error.object[: error.start].decode("utf-8", "replace")
         raise DefinitionError(
@@ -49,6 +49,7 @@ def decode(content: bytes, file: str, *, limit: int = MAX_BYTES) -> str:
             line=before.count("\n") + 1,
             column=len(before) - (before.rfind("\n") + 1) + 1,
         ) from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def parse(text: str, file: str) -> Document:

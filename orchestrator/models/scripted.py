@@ -52,7 +52,7 @@ class ScriptedModel(Model):
             ValidationError: A line is neither of the two.
         """
         try:
-            lines = Path(path).read_text(encoding="utf-8").split("\n")
+            lines = Path(path).read_text(encoding="utf-8-sig").split("\n")
         except (OSError, UnicodeDecodeError) as error:
             raise ResourceNotFound(f"the script {str(path)!r} cannot be read: {error}") from error
         numbered = enumerate(lines, 1)
