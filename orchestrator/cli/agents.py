@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ __all__ = [
     "kept_file",
     "label_of",
     "load_agent",
+    "note_templates",
     "own_folder",
     "read_session",
     "root_of",
@@ -109,6 +111,24 @@ def _in_own_dialect(spec: str | None, folder: Path) -> str | Model | None:
     if script.model_id == "scripted" and own is not None:
         script.model_id = resolve_model(own, folder=root_of(folder)).model_id
     return script
+
+
+def note_templates(agent: Agent, folder: Path, terminal: Terminal) -> None:
+    """One line when `lint` has something to say against the agent's own templates."""
+    from orchestrator import content
+
+    shipped = str(content.root() / "templates")
+    found = {
+        finding
+        for stage in agent.plan.stages.values()
+        if stage.enabled and not str(stage.template.source or shipped).startswith(shipped)
+        for finding in stage.template.diagnostics
+        if finding.severity != "info"
+    }
+    if found:
+        warnings = "a warning" if len(found) == 1 else f"{len(found)} warnings"
+        about = f"note: {warnings} about the agent's templates"
+        terminal.note(f"{about}; see `orchestrator lint {shlex.quote(str(folder))}`")
 
 
 def label_of(agent: Agent, session_id: str) -> str:

@@ -55,13 +55,14 @@ def chat(
       $ orchestrator chat examples/hr --attribute employeeId=e-1042 --trace
       $ orchestrator chat my-agent --session s-1 --model local:0.5b
     """
-    from orchestrator.cli.agents import get_ready, load_agent
+    from orchestrator.cli.agents import get_ready, load_agent, note_templates
 
     options: Options = {
         "session_attributes": pairs(attribute, "--attribute"),
         "prompt_session_attributes": pairs(prompt_attribute, "--prompt-attribute"),
     }
     agent = load_agent(folder, model, session, state)
+    note_templates(agent, folder, terminal)
     get_ready(agent, terminal)
     talk = Chat(terminal, agent, session or str(uuid.uuid4()), options, trace=trace)
     if terminal.interactive and terminal.out.is_terminal:

@@ -67,11 +67,12 @@ def invoke(
       $ orchestrator invoke my-agent "And what is in it?" --session s-1 --json
       $ orchestrator invoke my-agent --session s-1 --results results.json
     """
-    from orchestrator.cli.agents import get_ready, load_agent
+    from orchestrator.cli.agents import get_ready, load_agent, note_templates
 
     if not question and results is None and session is None:
         raise ValidationError("there is no question; give one, or --session and --results")
     agent = load_agent(folder, model, session, state)
+    note_templates(agent, folder, terminal)
     options: Options = {
         "session_attributes": pairs(attribute, "--attribute"),
         "prompt_session_attributes": pairs(prompt_attribute, "--prompt-attribute"),

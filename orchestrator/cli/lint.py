@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from orchestrator.cli.options import Folder, Model
-from orchestrator.cli.terminal import Terminal
+from orchestrator.cli.terminal import Terminal, clean
 from orchestrator.cli.verb import AGENT_FAILED, verb
 
 if TYPE_CHECKING:
     from orchestrator.diagnostics import Diagnostic
 
 __all__ = ["lint"]
+
+READ_ONLY = "read-only-member"
 
 
 @verb
@@ -53,10 +55,24 @@ def lint(
         )
     else:
         for finding in found:
-            show_finding(terminal, finding)
+            if finding.code != READ_ONLY:
+                show_finding(terminal, finding)
+        _sum_read_only(terminal, [finding for finding in found if finding.code == READ_ONLY])
         _sum(terminal, found, count)
     if count["error"] or (strict and count["warning"]):
         raise typer.Exit(AGENT_FAILED)
+
+
+def _sum_read_only(terminal: Terminal, found: Sequence[Diagnostic]) -> None:
+    """One line for all members of Bedrock's answers that only Bedrock sets."""
+    from rich.text import Text
+
+    if not found:
+        return
+    names = ", ".join(finding.message.split("'")[1] for finding in found)
+    members = "1 member" if len(found) == 1 else f"{len(found)} members"
+    text = f": {members} that only Bedrock sets left out: {names}"
+    terminal.block(Text.assemble(("info", "info"), clean(text), (f" [{READ_ONLY}]", "quiet")))
 
 
 def _sum(terminal: Terminal, found: Sequence[Diagnostic], count: Counter[str]) -> None:

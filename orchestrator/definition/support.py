@@ -121,11 +121,15 @@ def lint_definition(definition: AgentDefinition) -> list[Diagnostic]:
     return [
         *definition.source.notes,
         *(
-            definition.source.diagnostic("warning", code, text, *keys, suggestion=way)
+            definition.source.diagnostic(
+                "info" if code in _AS_IN_BEDROCK else "warning", code, text, *keys, suggestion=way
+            )
             for code, text, way, keys in found
         ),
     ]
 
+
+_AS_IN_BEDROCK = frozenset({"default-template"})
 
 Warning_ = tuple[str, str, str, Keys]
 
@@ -188,7 +192,11 @@ def _stages_not_run(definition: AgentDefinition) -> Iterator[Warning_]:
 def _templates(definition: AgentDefinition) -> Iterator[Warning_]:
     overrides = definition.prompt_override_configuration
     for index, prompt in enumerate(overrides.prompt_configurations if overrides else ()):
-        if prompt.has_template and not prompt.overridden:
+        if prompt.base_prompt_template is not None and not prompt.overridden:
+            # This is what GetAgent returns of every stage that was not overridden.
+            text = f"{prompt.prompt_type} uses the shipped template, since its mode is DEFAULT"
+            yield "default-template", text, "", (*_PROMPTS, index, "promptCreationMode")
+        elif prompt.has_template and not prompt.overridden:
             text = f"the template of {prompt.prompt_type} is not used: its mode is DEFAULT"
             yield (
                 "unused-template",

@@ -103,3 +103,32 @@ def test_the_caret_stays_under_its_place_in_a_long_line(run, shop):
     assert len(source) < 140
     at = caret.index("^")
     assert source[at : at + 6] == "$agent"
+
+
+def test_members_that_only_bedrock_sets_are_one_line(run, shop):
+    file = shop / "agent.yaml"
+    file.write_text(f"{file.read_text()}agentStatus: PREPARED\nagentVersion: DRAFT\n")
+    shown = run("lint", shop).stdout.splitlines()
+    assert shown[-2:] == [
+        "info: 2 members that only Bedrock sets left out: agentStatus, agentVersion [read-only-member]",
+        "2 for your information",
+    ]
+    assert codes(run("lint", shop, "--json")).count("read-only-member") == 2
+
+
+def test_a_misspelt_placeholder_is_told_with_a_suggestion_and_noted_by_every_turn(
+    run, shop, script
+):
+    text = TEMPLATE.replace("$question$", "$question$ $instrution$")
+    (shop / "templates" / "orchestration.json").write_text(text)
+    shown = run("lint", shop).stdout
+    assert "$instrution$ is not a placeholder" in shown and "did you mean $instruction$?" in shown
+    noted = [
+        run("invoke", shop, "Hi", script("<answer>Hi.")),
+        run("chat", shop, script("<answer>Hi."), input="Hi\n"),
+    ]
+    for done in noted:
+        assert done.stdout == "Hi.\n"
+        assert done.stderr.startswith("note: ")
+        assert done.stderr.endswith("about the agent's templates; see `orchestrator lint shop`\n")
+        assert done.stderr.count("\n") == 1

@@ -130,7 +130,7 @@ def test_invisible_characters_in_the_instruction() -> None:
 
 
 def test_a_template_that_is_not_used() -> None:
-    prompt = "{promptType: ORCHESTRATION, promptCreationMode: DEFAULT, basePromptTemplate: x}"
+    prompt = "{promptType: ORCHESTRATION, promptCreationMode: DEFAULT, basePromptTemplateFile: x}"
     assert warnings(FINE + PROMPTS % prompt) == [
         (
             "unused-template",
@@ -138,6 +138,12 @@ def test_a_template_that_is_not_used() -> None:
             "the template of ORCHESTRATION is not used: its mode is DEFAULT",
         )
     ]
+
+
+def test_a_template_that_get_agent_returned_beside_the_mode_default_is_fine() -> None:
+    prompt = "{promptType: ORCHESTRATION, promptCreationMode: DEFAULT, basePromptTemplate: x}"
+    (finding,) = lint_definition(parse_definition("agentName: a\n" + FINE + PROMPTS % prompt))
+    assert (finding.severity, finding.code) == ("info", "default-template")
 
 
 def test_a_template_that_is_missing() -> None:
