@@ -14,9 +14,11 @@ from orchestrator.prompts import Dialect
 
 __all__ = [
     "Slot",
+    "Together",
     "identity",
     "invocation_input",
     "match_results",
+    "merged",
     "prepare",
     "prepare_search",
     "result_text",
@@ -181,6 +183,41 @@ def match_results(
     if left:
         raise ValidationError(f"{len(left)} results fit no call of the hand-over: {_told(left[0])}")
     return found
+
+
+class Together:
+    """Session attributes that calls carried out at the same time return, brought together.
+
+    Each call saw the attributes as they were before all of them and returns them whole; what it
+    changed is the difference. Differences are applied in the calls' order.
+    """
+
+    __slots__ = ("_before", "_order", "_returned")
+
+    def __init__(self, before: Mapping[str, str], calls: Sequence[Call]) -> None:
+        self._before = before
+        self._order = [call.id for call in calls]
+        self._returned: dict[str, Mapping[str, str]] = {}
+
+    def add(self, id: str, attributes: Mapping[str, str]) -> Mapping[str, str]:
+        """Takes what a call returned; gives the attributes that the calls so far make."""
+        self._returned[id] = attributes
+        now = self._before
+        for one in self._order:
+            if one in self._returned:
+                now = merged(self._before, now, self._returned[one])
+        return now
+
+
+def merged(
+    before: Mapping[str, str], now: Mapping[str, str], returned: Mapping[str, str]
+) -> Mapping[str, str]:
+    """`now` with the changes that make `returned` out of `before`."""
+    if now is before:
+        return returned
+    kept = {key: value for key, value in now.items() if key in returned or key not in before}
+    changed = {key: value for key, value in returned.items() if before.get(key) != value}
+    return {**kept, **changed}
 
 
 def result_text(result: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from orchestrator.actions.base import Call, CallContext
+from orchestrator.calls import Together
 from orchestrator.effects import (
     Answer,
     CallModel,
@@ -57,6 +58,7 @@ class Run:
         "_deadline",
         "_durable",
         "_sessions",
+        "_together",
         "_unwritten",
         "causes",
         "log",
@@ -90,6 +92,7 @@ class Run:
         self._before = len(self.log.records)
         self._sessions = sessions
         self._unwritten: list[Record] = []
+        self._together: Together | None = None
         self._durable = sessions.durable
         seconds = plan.limits.seconds
         self._deadline = None if seconds is None else sessions.clock() + int(seconds * 1e9)
@@ -189,6 +192,7 @@ class Run:
 
     def intend(self, calls: list[Call]) -> None:
         """Writes down that calls are about to be carried out."""
+        self._together = Together(self.session.attributes, calls) if len(calls) > 1 else None
         told = [{"id": call.id, "key": call.key, "name": call.operation.xml_name} for call in calls]
         intent = {"kind": "intent", "calls": told}
         if self._durable:
@@ -200,6 +204,8 @@ class Run:
         """Writes one action's outcome down, at once."""
         self._unwritten.append(record)
         if "attributes" in record:
+            if self._together is not None:
+                record["attributes"] = self._together.add(record["id"], record["attributes"])
             self.session.attributes = record["attributes"]
         if self._durable:
             self._flush()

@@ -20,6 +20,7 @@ from orchestrator.calls import (
     identity,
     invocation_input,
     match_results,
+    merged,
     prepare,
     prepare_search,
     result_text,
@@ -259,6 +260,7 @@ class Turn:
     def _dispatch(self, slots: list[Slot], number: int) -> Generator[Effect, Any, None]:
         outcomes = yield Dispatch([slot.call for slot in slots if slot.call is not None], number)
         failure: OrchestratorError | None = None
+        before = self.prompt_attributes
         for slot, outcome in zip(slots, outcomes, strict=True):
             state = outcome.get("state")
             slot.text, slot.error = outcome["text"], bool(state)
@@ -270,7 +272,8 @@ class Turn:
                 slot.text = _UNKNOWN if unknown else "The action failed."
             self._add_response(slot)
             if "prompt_attributes" in outcome:
-                self.prompt_attributes = outcome["prompt_attributes"]
+                given = outcome["prompt_attributes"]
+                self.prompt_attributes = merged(before, self.prompt_attributes, given)
             if self._done is not None and slot.call is not None:
                 self._done.add(identity(slot.call))
         if failure is not None:

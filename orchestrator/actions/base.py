@@ -148,7 +148,9 @@ class ActionResult:
         text: The body, as the model will read it.
         state: Empty, `"REPROMPT"` (the text tells the model what to do better) or `"FAILURE"`
             (the turn ends with `DependencyFailed`).
-        session_attributes: The session's attributes from now on, or `None` for no change.
+        session_attributes: The session's attributes from now on, or `None` for no change. When
+            several calls of one reply change them, each call's changes are applied, in the calls'
+            order.
         prompt_session_attributes: The same for the turn's attributes.
         http_status: HTTP status of an API operation.
         notes: Leniencies that were needed to understand the result, for the trace.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +98,58 @@ def test_what_an_action_returns_replaces_the_attributes() -> None:
     shown = ["".join(texts_of(request)) for request in model.requests]
     assert ["Rome" in text for text in shown] == [True, False, False, False, False]
     assert ["Oslo" in text for text in shown] == [False, True, True, False, False]
+
+
+class Sets:
+    """An executor that adds, changes and removes attributes; the first call ends last."""
+
+    def __init__(self) -> None:
+        self.later = threading.Event()
+
+    def call(self, call: Call, context: CallContext) -> ActionResult:
+        n = call.arguments["n"]
+        if n == 0:
+            assert self.later.wait(30)
+        made = {**context.session_attributes, f"new-{n}": "1", "both": str(n)}
+        del made[f"old-{n}"]
+        prompt = {**context.prompt_session_attributes, f"new-{n}": "canary", "both": str(n)}
+        del prompt[f"old-{n}"]
+        if n == 1:
+            self.later.set()
+        return ActionResult("ok", session_attributes=made, prompt_session_attributes=prompt)
+
+
+SETS = [
+    {
+        "name": "set",
+        "description": "Sets.",
+        "parameters": {"n": {"type": "integer", "description": "Which.", "required": True}},
+    }
+]
+
+
+@pytest.mark.parametrize("stored", [False, True], ids=["memory", "file"])
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+def test_calls_together_lose_nothing_of_what_each_sets(
+    way: str, stored: bool, tmp_path: Path
+) -> None:
+    model = NATIVE.model(
+        [NATIVE.calls(("desk::set", {"n": 0}), ("desk::set", {"n": 1})), answer("Done.")]
+    )
+    groups = [ActionGroup("desk", functions=SETS, executor=Sets())]
+    asked = agent(model, groups, sessions=tmp_path / "s.db" if stored else None)
+    options: Any = {
+        "session_attributes": {"old-0": "1", "old-1": "1", "kept": "1"},
+        "prompt_session_attributes": {"old-0": "canary-old", "old-1": "canary-old"},
+    }
+    if way == "invoke":
+        asked.invoke("Set.", "s-1", **options)
+    else:
+        asyncio.run(asked.ainvoke("Set.", "s-1", **options))
+    session = asked.sessions.peek(f"{asked.plan.agent_id}/TSTALIASID/s-1")
+    assert session.attributes == {"kept": "1", "new-0": "1", "new-1": "1", "both": "1"}
+    shown = "".join(texts_of(model.requests[1]))
+    assert "new-0" in shown and "new-1" in shown and "canary-old" not in shown
 
 
 def test_an_action_may_empty_the_attributes() -> None:

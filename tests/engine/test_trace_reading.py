@@ -56,18 +56,22 @@ def test_a_trace_that_is_read_later_has_no_later_turns(family: Family) -> None:
 
     city.__annotations__["return"] = ActionResult
     post = {"POST_PROCESSING": {"promptState": "ENABLED"}}
+    called = family.calls(("place::city", {}))
+    final = ["<final_response>One.</final_response>", "<final_response>Two.</final_response>"]
     script = [
-        *(
-            family.calls(("place::city", {})),
-            answer("One."),
-            "<final_response>One.</final_response>",
-        ),
-        *(answer("Two."), "<final_response>Two.</final_response>"),
+        called,
+        answer("One."),
+        final[0],
+        answer("Two."),
+        final[1],
+        answer("Three."),
+        "Three.",
     ]
     model = family.model(script)
     asked = agent(model, [ActionGroup("place", [city])], prompts=post)
     first = asked.invoke("First?", "s-1", prompt_session_attributes={"city": "Rome"})
-    asked.invoke("Second?", "s-1")
+    for question in ("Second?", "Third?"):
+        asked.invoke(question, "s-1")
     told = json.dumps(first.trace)
     assert "Oslo" in told and "Rome" in told
     assert "Second?" not in told and "Two." not in told
