@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.findings import shown_path
 from orchestrator.cli.progress import progress_bar
+from orchestrator.cli.returned import agreed
 from orchestrator.cli.terminal import Terminal
 from orchestrator.errors import DependencyFailed, ModelNotReady, ValidationError
 
@@ -201,9 +202,6 @@ def _pull(error: ModelNotReady, terminal: Terminal) -> bool:
 
 def _agrees(terminal: Terminal, question: str) -> bool:
     try:
-        return terminal.err.input(f"{question} [y/N] ", markup=False).strip().lower() in (
-            "y",
-            "yes",
-        )
+        return agreed(lambda prompt: terminal.err.input(prompt, markup=False), question)
     except EOFError:
         return False

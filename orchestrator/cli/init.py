@@ -53,7 +53,7 @@ def init(
     if terminal.json:
         terminal.document({"folder": str(folder), "files": files})
         return
-    terminal.path(f"made {folder} with {len(files)} files")
+    terminal.path(f"made {str(folder)!r} with {len(files)} files")
     terminal.print()
     for command, what in _next(shlex.quote(str(folder))):
         terminal.path(f"  {command:<38}  {what}")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json as json_module
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,6 +15,7 @@ from orchestrator.cli.options import (
     Session,
     State,
     pairs,
+    read_input,
 )
 from orchestrator.cli.terminal import Terminal, clean
 from orchestrator.cli.verb import verb
@@ -80,7 +79,7 @@ def invoke(
     if results is not None:
         options["results"] = _results(agent, session, _read(results))
     get_ready(agent, terminal)
-    text = sys.stdin.read() if question == "-" else question
+    text = read_input("-") if question == "-" else question
     if terminal.json:
         terminal.document(agent.invoke(text, session, **options).as_dict())
     else:
@@ -118,7 +117,7 @@ def _tell_control(reply: Reply, session: str | None, terminal: Terminal) -> None
 
 
 def _read(file: str) -> Any:
-    text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    text = read_input(file)
     try:
         return json_module.loads(text)
     except ValueError as error:

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from orchestrator.errors import ValidationError
+from orchestrator.errors import ResourceNotFound, ValidationError
 
-__all__ = ["Attributes", "Folder", "Model", "PromptAttributes", "Session", "State", "pairs"]
+__all__ = [
+    "Attributes",
+    "Folder",
+    "Model",
+    "PromptAttributes",
+    "Session",
+    "State",
+    "pairs",
+    "read_input",
+]
 
 Folder = Annotated[
     Path, typer.Argument(metavar="FOLDER", help="The agent's folder, or its agent.yaml.")
@@ -62,6 +72,25 @@ PromptAttributes = Annotated[
         show_default=False,
     ),
 ]
+
+
+def read_input(file: str) -> str:
+    """The text of a file, or of stdin when it is called `-`.
+
+    Raises:
+        ResourceNotFound: There is no such file.
+        ValidationError: It cannot be read as a text.
+    """
+    if file == "-":
+        return sys.stdin.read()
+    try:
+        return Path(file).read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise ResourceNotFound(f"there is no file {file!r}; '-' reads stdin") from None
+    except UnicodeDecodeError:
+        raise ValidationError(f"{file!r} is not UTF-8 text") from None
+    except OSError as error:
+        raise ValidationError(f"{file!r} cannot be read: {error.strerror}") from error
 
 
 def pairs(given: Sequence[str] | None, option: str) -> dict[str, str]:

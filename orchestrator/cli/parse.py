@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json as json_module
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orchestrator.cli.options import read_input
 from orchestrator.cli.render import stage_name
 from orchestrator.cli.terminal import Terminal, clean
 from orchestrator.cli.verb import AGENT_FAILED, verb
@@ -50,8 +49,7 @@ def parse(
     """
     from orchestrator.parsers import explain
 
-    text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-    told = explain(_reply(text), stage_name(stage), parser)
+    told = explain(_reply(read_input(file)), stage_name(stage), parser)
     if terminal.json:
         terminal.document(told)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Annotated
 
 import typer
@@ -74,5 +75,16 @@ def render(
 
 
 def stage_name(given: str) -> str:
-    """A prompt type in Bedrock's spelling, from any: `post-processing` is `POST_PROCESSING`."""
-    return given.strip().upper().replace("-", "_")
+    """A prompt type in Bedrock's spelling, from any: `post-processing` is `POST_PROCESSING`.
+
+    Raises:
+        ValidationError: There is none of that name.
+    """
+    from orchestrator.prompts import STAGES
+
+    name = given.strip().upper().replace("-", "_")
+    if name not in STAGES:
+        close = get_close_matches(name, STAGES, n=1, cutoff=0.4)
+        meant = f": did you mean {close[0]}?" if close else "."
+        raise ValidationError(f"there is no stage {given!r}{meant} There are {', '.join(STAGES)}")
+    return name

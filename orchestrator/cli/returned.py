@@ -12,13 +12,16 @@ from orchestrator.cli.terminal import Terminal, clean
 if TYPE_CHECKING:
     from orchestrator.effects import ReturnControl
 
-__all__ = ["WaitingCall", "ask_results", "waiting_calls"]
+__all__ = ["WaitingCall", "agreed", "ask_results", "waiting_calls"]
 
 _WANTS = {
     "RESULT": "its result",
     "USER_CONFIRMATION": "yes or no",
     "USER_CONFIRMATION_AND_RESULT": "yes or no, and its result",
 }
+
+
+_YES_OR_NO = {"y": True, "yes": True, "n": False, "no": False, "": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +87,21 @@ def ask_results(
     }
 
 
+def agreed(ask: Callable[[str], str], question: str) -> bool:
+    """Asks a question until it is answered with yes or no; no answer is a no."""
+    prompt = f"{question} [y/N] "
+    while (given := ask(prompt).strip().lower()) not in _YES_OR_NO:
+        prompt = f"Please answer yes or no. {question} [y/N] "
+    return _YES_OR_NO[given]
+
+
 def _answer(
     control: ReturnControl, call: WaitingCall, ask: Callable[[str], str]
 ) -> list[dict[str, Any]]:
     # One hand-over a call: two calls of one function may have different results.
     value: Any = True
     if call.confirm:
-        value = ask("May it? [y/N] ").strip().lower() in ("y", "yes")
+        value = agreed(ask, "May it?")
     if value and call.result:
         value = ask("Its result: ")
     alone = type(control)(control.invocation_id, [call.item])

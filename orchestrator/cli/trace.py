@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json as json_module
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from orchestrator.cli.options import read_input
 from orchestrator.cli.terminal import Terminal
 from orchestrator.cli.verb import verb
 from orchestrator.errors import ValidationError
@@ -38,8 +37,7 @@ def trace(
     from orchestrator.cli.steps import steps_of
     from orchestrator.cli.trace_view import show_trace
 
-    text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-    parts = list(_parts(_read(text, file)))
+    parts = list(_parts(_read(read_input(file), file)))
     if not parts:
         raise ValidationError(f"there are no trace parts in {file!r}")
     if terminal.json:

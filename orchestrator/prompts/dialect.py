@@ -223,6 +223,8 @@ def load_dialect(name: str, overrides: Path | None = None, *, model_id: str = ""
         raise TemplateError(f"{name!r} is not the name of a dialect: letters, digits, '-' and '_'")
     where = places(name, overrides)
     named = tuple(place for place in where if place.folder != overrides)
+    if not any((place.folder / "dialect.yaml").is_file() for place in named):
+        raise _no_dialect(name, overrides)
     text, file = read_file("dialect.yaml", named)
     settings = _Settings(read_yaml(text, file), file)
     dialect = Dialect(
@@ -236,6 +238,19 @@ def load_dialect(name: str, overrides: Path | None = None, *, model_id: str = ""
         _models=settings.models(),
     )
     return dialect.for_model(model_id) if model_id else dialect
+
+
+def _no_dialect(name: str, overrides: Path | None) -> TemplateError:
+    from difflib import get_close_matches
+
+    there = sorted({place.folder.name for place in dialect_places(overrides)})
+    close = get_close_matches(name, there, n=1)
+    meant = f": did you mean {close[0]!r}?" if close else "."
+    return TemplateError(
+        f"there is no dialect {name!r}{meant} There are {', '.join(there)}, and a folder with a "
+        "dialect.yaml is one of your own",
+        file=overrides and overrides / name,
+    )
 
 
 _MEMBERS = ("patterns", "protocol", "parser", "unknown_value", "no_repeat", "stages", "models")

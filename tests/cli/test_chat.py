@@ -142,3 +142,11 @@ def test_so_does_that_of_an_invocation(run, shop, script, monkeypatch):
     done = run("invoke", shop, "Where is it?", script(ORDER, ANSWER))
     assert done.exit_code == 130
     assert "stopped while orders::GET /orders/{orderId} (orderId=1042) ran" in done.stderr
+
+
+def test_a_confirmation_is_asked_for_until_it_is_yes_or_no(buyer, script, capsys):
+    typist = Typist("Pay", answers=["maybe", "YES "])
+    told = talk(buyer, script(call("bank__pay"), "<answer>Done."), typist, capsys, trace=True)
+    assert "→ paid" in told.err
+    first, second = typist.asked
+    assert first == "May it? [y/N] " and second.startswith("Please answer yes or no.")

@@ -110,7 +110,8 @@ def test_members_that_only_bedrock_sets_are_one_line(run, shop):
     file.write_text(f"{file.read_text()}agentStatus: PREPARED\nagentVersion: DRAFT\n")
     shown = run("lint", shop).stdout.splitlines()
     assert shown[-2:] == [
-        "info: 2 members that only Bedrock sets left out: agentStatus, agentVersion [read-only-member]",
+        "info: 2 members that only Bedrock sets left out: agentStatus, agentVersion "
+        "[read-only-member]",
         "2 for your information",
     ]
     assert codes(run("lint", shop, "--json")).count("read-only-member") == 2
@@ -132,3 +133,11 @@ def test_a_misspelt_placeholder_is_told_with_a_suggestion_and_noted_by_every_tur
         assert done.stderr.startswith("note: ")
         assert done.stderr.endswith("about the agent's templates; see `orchestrator lint shop`\n")
         assert done.stderr.count("\n") == 1
+
+
+def test_a_misspelt_folder_of_templates_is_told_with_a_suggestion(run, shop):
+    (shop / "templates" / "claude3").mkdir()
+    done = run("lint", shop)
+    assert done.exit_code == 1
+    assert done.stdout.startswith("shop/templates/claude3: error: there is no dialect 'claude3'")
+    assert "did you mean 'claude-3'?" in done.stdout

@@ -41,7 +41,18 @@ def test_what_cannot_be_understood_is_exit_code_1(run):
     assert "what the model is told" in done.stdout
 
 
-def test_a_wrong_parser_or_file(run):
+def test_a_wrong_parser_or_file(run, place):
     assert "there is no parser 'yaml'" in run("parse", "--parser", "yaml", input="x").stderr
     done = run("parse", "nowhere.txt")
-    assert done.exit_code == 2 and "nowhere.txt" in done.stderr
+    assert done.exit_code == 2
+    assert done.stderr == "error: there is no file 'nowhere.txt'; '-' reads stdin\n"
+    (place / "folder").mkdir()
+    assert run("parse", "folder").stderr == "error: 'folder' cannot be read: Is a directory\n"
+
+
+def test_a_stage_that_is_none_is_told_with_those_that_are(run):
+    done = run("parse", "--stage", "postprocessing", input="hi")
+    assert done.exit_code == 2
+    assert done.stderr.startswith(
+        "error: there is no stage 'postprocessing': did you mean POST_PROCESSING? There are PRE_"
+    )
