@@ -17,7 +17,7 @@ def days(number: int) -> tuple[str, dict[str, Any]]:
 
 
 def refused(asked: Any, limit: str, question: str = "Go") -> LimitExceeded:
-    with pytest.raises(LimitExceeded, match=rf"Limits\({limit}=") as caught:
+    with pytest.raises(LimitExceeded, match=rf"the limit '{limit}'") as caught:
         asked.invoke(question, "s-1")
     assert caught.value.limit == limit
     assert caught.value.reply is not None
@@ -104,7 +104,7 @@ def test_fifty_megabytes_of_a_result_do_not_reach_the_model(family: Family) -> N
 def test_a_question_over_the_limit_costs_nothing() -> None:
     model = XML.model([answer("Hi.")])
     asked = agent(model, limits=Limits(input_chars=1_000))
-    with pytest.raises(ValidationError, match=r"Limits\(input_chars=\.\.\.\)"):
+    with pytest.raises(ValidationError, match=r"\('input_chars'\)"):
         asked.invoke("x" * 1_001, "s-1")
     assert model.requests == []
     assert asked.invoke("x" * 1_000, "s-1").text == "Hi."
