@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,6 +25,7 @@ from orchestrator.errors import ValidationError
 if TYPE_CHECKING:
     from orchestrator import Agent, Reply
     from orchestrator.agent import Options
+    from orchestrator.sessions import Session as SessionState
 
 __all__ = ["invoke"]
 
@@ -133,8 +135,22 @@ def _results(agent: Agent, session: str | None, given: Any) -> dict[str, Any]:
     from orchestrator.cli.agents import read_session
     from orchestrator.effects import ReturnControl
 
-    log = read_session(agent, session).open
-    waits = log.suspended if log is not None else None
+    waits = _hand_over(read_session(agent, session))
     if waits is None:
         raise ValidationError(f"no call waits for results in session {session!r}")
     return ReturnControl(waits["invocation_id"], waits["inputs"]).answer(given)
+
+
+def _hand_over(session: SessionState) -> Mapping[str, Any] | None:
+    """The record of the hand-over that waits, or of the last one that was answered.
+
+    The same results may be given again, for the same reply; the agent refuses others.
+    """
+    if session.open is not None and session.open.suspended:
+        return session.open.suspended
+    if not session.answered:
+        return None
+    last, (_, log) = list(session.answered.items())[-1]
+    return next(
+        (it for it in log.records if it["kind"] == "suspend" and it["invocation_id"] == last), None
+    )

@@ -109,3 +109,19 @@ def test_a_wrong_use_is_told_in_one_line(run, buyer, script, options, problem):
     assert done.exit_code == 2
     assert done.stdout == ""
     assert problem in done.stderr and "Traceback" not in done.stderr
+
+
+def test_results_that_are_given_twice(run, buyer, script):
+    asked = call("shop__order_book", title="Emma")
+    model = script(asked)
+    assert run("invoke", buyer, "Buy Emma", model, "--session=s-1").exit_code == 0
+    given = ["invoke", buyer, "--session=s-1", "--results=-"]
+    first = run(*given, script("<answer>It is ordered."), input='{"order_book": "ordered"}')
+    assert first.stdout == "It is ordered.\n"
+    again = run(*given, script(), input='{"order_book": "ordered"}')
+    assert (again.exit_code, again.stdout) == (0, "It is ordered.\n")
+    other = run(*given, script(), "--json", input='{"order_book": "sold out"}')
+    assert other.exit_code == 1
+    assert json.loads(other.stdout)["error"]["type"] == "SessionConflict"
+    nothing = run("invoke", buyer, "--session=s-2", "--results=-", script(), input="{}")
+    assert "no call waits for results in session 's-2'" in nothing.stderr
