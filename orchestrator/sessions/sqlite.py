@@ -32,6 +32,10 @@ class SQLiteStore:
 
     Every append is one transaction. The log is write-ahead with `synchronous=NORMAL`: a killed
     process loses nothing; a power cut may lose the last appends, never the file.
+
+    Calls block, also those of `Agent.ainvoke` and `Agent.astream`: mostly for less than a
+    millisecond, but for up to 30 seconds while another process has the file locked. An event loop
+    that must not wait runs `Agent.invoke` in threads, or has a store of its own.
     """
 
     durable = True
@@ -96,6 +100,18 @@ class SQLiteStore:
                     resource=str(self.path),
                 ) from error
 
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._used() as db:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:  # some errors have ended it already
+                    db.execute("ROLLBACK")
+                raise
+
     def close(self) -> None:
         """Closes the file."""
         self._db.close()
@@ -132,27 +148,18 @@ class SQLiteStore:
         rows = [
             (key, expected + offset, json.dumps(record)) for offset, record in enumerate(records)
         ]
-        with self._used() as db:
-            db.execute("BEGIN IMMEDIATE")
-            try:
-                (count,) = db.execute(
-                    "SELECT coalesce(max(place) + 1, 0) FROM journal WHERE key = ?", (key,)
-                ).fetchone()
-                if count != expected:
-                    raise SessionConflict(
-                        "the session was changed by another invocation; try again"
-                    )
-                db.executemany("INSERT INTO journal VALUES (?, ?, ?)", rows)
-                db.execute(
-                    "INSERT INTO session VALUES (?, ?, ?) "
-                    "ON CONFLICT (key) DO UPDATE SET updated = excluded.updated",
-                    (key, label, at),
-                )
-                db.execute("COMMIT")
-            except BaseException:
-                if db.in_transaction:  # some errors have ended it already
-                    db.execute("ROLLBACK")
-                raise
+        with self._transaction() as db:
+            (count,) = db.execute(
+                "SELECT coalesce(max(place) + 1, 0) FROM journal WHERE key = ?", (key,)
+            ).fetchone()
+            if count != expected:
+                raise SessionConflict("the session was changed by another invocation; try again")
+            db.executemany("INSERT INTO journal VALUES (?, ?, ?)", rows)
+            db.execute(
+                "INSERT INTO session VALUES (?, ?, ?) "
+                "ON CONFLICT (key) DO UPDATE SET updated = excluded.updated",
+                (key, label, at),
+            )
 
     def delete(self, key: str) -> None:
         """Forgets a session.
@@ -160,11 +167,9 @@ class SQLiteStore:
         Raises:
             DependencyFailed: The file failed.
         """
-        with self._used() as db:
-            db.execute("BEGIN IMMEDIATE")
+        with self._transaction() as db:
             db.execute("DELETE FROM journal WHERE key = ?", (key,))
             db.execute("DELETE FROM session WHERE key = ?", (key,))
-            db.execute("COMMIT")
 
     def list(self) -> Iterator[SessionInfo]:
         """All sessions, the last changed first.

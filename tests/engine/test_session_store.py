@@ -174,6 +174,23 @@ def test_a_store_that_fails_in_the_middle_loses_no_session(tmp_path: Path) -> No
     assert [one["kind"] for one in store.load(info.key)] == ["turn", "claim", "model", "end"]
 
 
+def test_a_deletion_that_fails_leaves_the_store_usable(tmp_path: Path) -> None:
+    store = SQLiteStore(tmp_path / "s.db")
+    asked = agent(NATIVE.model([answer("One."), answer("Two.")]), sessions=store)
+    asked.invoke("Hello?", "s-1")
+    with sqlite3.connect(tmp_path / "s.db") as db:
+        db.execute(
+            "CREATE TRIGGER full BEFORE DELETE ON session BEGIN SELECT RAISE(FAIL, 'full'); END"
+        )
+    db.close()
+    (info,) = store.list()
+    with pytest.raises(DependencyFailed, match="failed: full"):
+        store.delete(info.key)
+    assert store.load(info.key)  # nothing of it is gone
+    assert asked.invoke("Hello?", "s-2").text == "Two."
+    store.close()
+
+
 # Journals with something else in them.
 
 
