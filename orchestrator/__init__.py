@@ -28,6 +28,7 @@ from orchestrator.limits import Limits
 if TYPE_CHECKING:
     from orchestrator.actions import ActionGroup, LambdaHandler, Reprompt, ReturnControl, action
     from orchestrator.agent import Agent
+    from orchestrator.kept import KeptTurn
     from orchestrator.knowledge import KnowledgeBase
     from orchestrator.reply import Event, Files, Reply, TextDelta, TracePart, TurnEnd
     from orchestrator.sessions import Sessions, SQLiteStore
@@ -39,6 +40,7 @@ __all__ = [
     "DependencyFailed",
     "Event",
     "Files",
+    "KeptTurn",
     "KnowledgeBase",
     "LambdaHandler",
     "LimitExceeded",
@@ -67,6 +69,7 @@ _LAZY = {
     "ReturnControl": "orchestrator.actions",
     "action": "orchestrator.actions",
     "Agent": "orchestrator.agent",
+    "KeptTurn": "orchestrator.kept",
     "KnowledgeBase": "orchestrator.knowledge",
     "Event": "orchestrator.reply",
     "Files": "orchestrator.reply",

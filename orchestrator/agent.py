@@ -14,11 +14,12 @@ from orchestrator.actions import ActionGroup
 from orchestrator.driver import drive
 from orchestrator.effects import Failure
 from orchestrator.errors import ValidationError
+from orchestrator.kept import KeptTurn, kept_turns
 from orchestrator.knowledge import KnowledgeBase
 from orchestrator.limits import Limits
 from orchestrator.message import Message, Text
 from orchestrator.models import Model, resolve_model
-from orchestrator.opening import Input, check_session_id, open_turn, refuse_running
+from orchestrator.opening import Input, check_session_id, open_turn
 from orchestrator.overrides import named_model, override_of, overrides_of
 from orchestrator.replies import RunEvents, last_events, reply_again, reply_of
 from orchestrator.reply import Event, Reply
@@ -342,14 +343,20 @@ class Agent:
             ValidationError: The id is not valid.
         """
         check_session_id(session_id)
-        session = self.sessions.acquire(self._label(session_id), self.plan.idle_ttl)
-        try:
-            refuse_running(self.sessions, session, session_id)
-            if session.count:
-                closed = {"kind": "closed", "reason": "ended", "at": self.sessions.clock()}
-                self.sessions.write(session, [closed])
-        finally:
-            self.sessions.release(session)
+        self.sessions.end(self._label(session_id))
+
+    def turns(self, session_id: str) -> list[KeptTurn]:
+        """The turns of a session, oldest first, with those from before it last began anew.
+
+        Each has `question`, `text`, `stop_reason`, `at` (nanoseconds since 1970), `new` and, made
+        when it is read, `trace`.
+
+        Raises:
+            ValidationError: The id is not valid.
+            DependencyFailed: The session's journal cannot be read.
+        """
+        check_session_id(session_id)
+        return kept_turns(self.sessions, self._label(session_id), self.plan)
 
     def _label(self, session_id: str) -> str:
         return f"{self.plan.agent_id}/{self.plan.alias_id}/{session_id}"

@@ -23,7 +23,7 @@ from orchestrator.replay import Replay, changed_agent
 from orchestrator.sessions import Record, Session, Sessions, TurnLog
 from orchestrator.stages import Plan
 
-__all__ = ["Input", "check_session_id", "open_turn", "refuse_running"]
+__all__ = ["Input", "check_session_id", "open_turn"]
 
 _SESSION_ID = re.compile(r"[0-9a-zA-Z._:-]{2,100}")
 
@@ -90,19 +90,6 @@ def check_session_id(session_id: object) -> None:
         )
 
 
-def refuse_running(sessions: Sessions, session: Session, session_id: str) -> None:
-    """Refuses a session whose turn another process runs.
-
-    Raises:
-        SessionConflict: It does.
-    """
-    if session.open is not None and sessions.is_running(session.open):
-        raise SessionConflict(
-            f"session {session_id!r} is busy in another process; wait for its end, or use "
-            "another session id"
-        )
-
-
 def open_turn(plan: Plan, sessions: Sessions, session: Session, given: Input) -> TurnLog | None:
     """Opens the turn that an invocation runs, in the session's journal.
 
@@ -118,7 +105,7 @@ def open_turn(plan: Plan, sessions: Sessions, session: Session, given: Input) ->
         SessionConflict: Another process runs a turn of this session, or other results were given
             for the same hand-over before.
     """
-    refuse_running(sessions, session, given.session_id)
+    sessions.refuse_running(session)
     if given.results is not None:
         return _take_results(plan, sessions, session, given)
     log = session.open

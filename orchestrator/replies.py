@@ -119,7 +119,7 @@ def reply_again(plan: Plan, session: Session, log: TurnLog, session_id: str) -> 
         return_control=control,
     )
     with suppress(SessionConflict):  # the agent was changed since: the answer still holds
-        replay = replay_again(plan, session, log)
+        replay = replay_again(plan, session.history[: log.before], log)
         parts = TraceParts(plan, session_id, log.start["at"], replay)
         make_trace = partial(parts.whole, log.end, replay.resumed_at)
         reply._details = Details(make_trace, list)

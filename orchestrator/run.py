@@ -7,6 +7,7 @@ before anything is spent, the intent of calls before they are carried out, their
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -305,13 +306,18 @@ def restore_history(plan: Plan, session: Session) -> None:
     session.unread.clear()
 
 
-def replay_again(plan: Plan, session: Session, log: TurnLog) -> Replay:
+def replay_again(plan: Plan, before: Sequence[Message], log: TurnLog) -> Replay:
     """A turn that ended or was suspended, run again from its journal alone.
+
+    Args:
+        plan: The agent.
+        before: Messages of the turns before.
+        log: The turn.
 
     Raises:
         SessionConflict: The journal was written by another version of the agent.
     """
-    replay = Replay(plan, log, session.history[: log.before])
+    replay = Replay(plan, log, before)
     reached = replay.send(None)
     end = log.end
     failed = end is not None and end["result"] == "failure" and end["stop_reason"] != "seconds"

@@ -11,14 +11,14 @@ from orchestrator.errors import ResourceNotFound, SessionConflict, ValidationErr
 
 if TYPE_CHECKING:
     from orchestrator import Agent
-    from orchestrator.sessions import Session, SessionInfo, Sessions, TurnLog
+    from orchestrator.sessions import SessionInfo, Sessions
 
-__all__ = ["KeptTurn", "end_session", "find_session", "kept_turns", "open_sessions"]
+__all__ = ["KeptTurn", "find_session", "kept_turns", "open_sessions"]
 
 
 @dataclass(slots=True)
 class KeptTurn:
-    """One turn of a kept session.
+    """One turn of a kept session, as the command line shows it.
 
     Attributes:
         question: The user's input.
@@ -86,23 +86,6 @@ def find_session(sessions: Sessions, name: str) -> SessionInfo:
     return found[0]
 
 
-def end_session(sessions: Sessions, info: SessionInfo) -> None:
-    """Ends a session: its next turn begins with no attributes and no conversation.
-
-    Raises:
-        SessionConflict: A turn of the session is running.
-    """
-    never = 1 << 62
-    session = sessions.acquire(info.label, never)
-    try:
-        if session.open is not None and sessions.is_running(session.open):
-            raise SessionConflict(f"session {info.label!r} is busy in another process")
-        closed = {"kind": "closed", "reason": "ended", "at": sessions.clock()}
-        sessions.write(session, [closed])
-    finally:
-        sessions.release(session)
-
-
 def kept_turns(sessions: Sessions, info: SessionInfo, agent: Agent | None) -> Iterator[KeptTurn]:
     """The turns of a session, oldest first.
 
@@ -111,49 +94,12 @@ def kept_turns(sessions: Sessions, info: SessionInfo, agent: Agent | None) -> It
         info: The session.
         agent: The agent that it is of, for traces; they are read from the journal again.
     """
-    from orchestrator.sessions import Session
+    from orchestrator import kept
 
-    session = Session(info.key, info.label)
-    new = False
-    for record in sessions.store.load(info.key):
-        session.apply(record)
-        if record["kind"] == "closed":
-            new = True
-        for log in list(session.unread):
-            yield _told(log, session, agent, new)
-            new = False
-        _take_into_history(session, agent)
-    if session.open is not None:
-        yield _told(session.open, session, agent, new)
-
-
-def _take_into_history(session: Session, agent: Agent | None) -> None:
-    if agent is None:
-        session.unread.clear()
-    elif session.unread:
-        from orchestrator.run import restore_history
-
-        restore_history(agent.plan, session)
-
-
-def _told(log: TurnLog, session: Session, agent: Agent | None, new: bool) -> KeptTurn:
-    start, last = log.start, log.end or log.suspended or {}
-    reason = last.get("stop_reason") or ("return_control" if last else "interrupted")
-    text = last.get("text") or last.get("message", "")
-    turn = KeptTurn(start["question"], text, reason, start["at"], new)
-    if agent is not None:
+    for turn in kept.kept_turns(sessions, info.label, agent.plan if agent else None):
+        told = KeptTurn(turn.question, turn.text, turn.stop_reason, turn.at, turn.new)
         try:
-            turn.trace = _trace(agent, log, session)
+            told.trace = turn.trace
         except SessionConflict:
-            turn.note = "the agent was changed since: its trace cannot be told any more"
-    return turn
-
-
-def _trace(agent: Agent, log: TurnLog, session: Session) -> list[dict[str, Any]]:
-    from orchestrator.replay import Replay
-    from orchestrator.trace import TraceParts
-
-    replay = Replay(agent.plan, log, session.history)
-    replay.send(None)
-    name = session.label.rsplit("/", 1)[-1]
-    return TraceParts(agent.plan, name, log.start["at"], replay).whole(log.end)
+            told.note = "the agent was changed since: its trace cannot be told any more"
+        yield told

@@ -113,11 +113,11 @@ def end(terminal: Terminal, session: Id, folder: Folder = HERE, state: State = N
     [bold]Examples[/bold]
       $ orchestrator sessions end s-1 my-agent
     """
-    from orchestrator.cli.journal import end_session, find_session
+    from orchestrator.cli.journal import find_session
 
     sessions = _open(folder, state)
     info = find_session(sessions, session)
-    end_session(sessions, info)
+    sessions.end(info.label)
     _done(terminal, "ended", info.label)
 
 

@@ -7,9 +7,10 @@ processes have added since. `Sessions` hands each one to a single invocation at 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from threading import Lock
@@ -26,6 +27,7 @@ __all__ = ["Clock", "Session", "Sessions", "TurnLog", "owner_is_alive", "process
 Clock = Callable[[], int]
 """Tells the time in nanoseconds since 1970; tests inject their own."""
 
+_NEVER = 1 << 62
 _GRACE = 60_000_000_000  # after a turn's own time limit, before another host may take it over
 
 
@@ -79,6 +81,7 @@ class Session:
     Attributes:
         key: The store's key.
         count: How many of the journal's records have been read.
+        last: The last of them.
         attributes: Session attributes.
         history: Messages of the finished turns; only ever appended to.
         open: The turn that has not ended, if any.
@@ -96,6 +99,7 @@ class Session:
         "history",
         "key",
         "label",
+        "last",
         "open",
         "unread",
     )
@@ -103,8 +107,13 @@ class Session:
     def __init__(self, key: str, label: str) -> None:
         self.key = key
         self.label = label
+        self.forget()
+
+    def forget(self) -> None:
+        """Forgets everything that was read."""
         self.count = 0
         self.active = 0
+        self.last: Record | None = None
         self._reset()
 
     def _reset(self) -> None:
@@ -117,6 +126,7 @@ class Session:
     def apply(self, record: Record) -> None:
         """Takes the journal's next record."""
         self.count += 1
+        self.last = record
         kind = record["kind"]
         log = self.open
         if kind == "turn":
@@ -217,14 +227,21 @@ class Sessions:
         return session
 
     def _read(self, session: Session) -> None:
-        for record in self.store.load(session.key, session.count):
-            if wrong := complaint(record):
-                raise DependencyFailed(
-                    f"the journal of session {session.label!r} cannot be read: record "
-                    f"{session.count} {wrong}; delete the session, or use another session id",
-                    resource=session.label,
-                )
+        news = self._news(session)
+        for record in _checked(news, session.label, session.count):
             session.apply(record)
+
+    def _news(self, session: Session) -> Sequence[Record]:
+        # What was added to the journal, if it is still the one whose last record is known. It is
+        # not when another process has deleted the session, and perhaps begun it again.
+        last = session.last
+        if last is None:
+            return self.store.load(session.key)
+        found = self.store.load(session.key, session.count - 1)
+        if found and (found[0] is last or found[0] == json.loads(json.dumps(last))):
+            return found[1:]
+        session.forget()
+        return self.store.load(session.key)
 
     def _forget(self, session: Session) -> None:
         # What is kept of it may not be what its journal says; the next turn reads it again.
@@ -243,6 +260,42 @@ class Sessions:
         session = Session(_key(label), label)
         self._read(session)
         return session
+
+    def records(self, label: str) -> Iterator[Record]:
+        """The whole journal of a session, for display; takes nothing.
+
+        Raises:
+            DependencyFailed: The store, or the session's journal in it, cannot be read.
+        """
+        return _checked(self.store.load(_key(label)), label, 0)
+
+    def end(self, label: str) -> None:
+        """Ends a session: its next turn begins with no attributes and no conversation.
+
+        Raises:
+            SessionConflict: A turn of it is running.
+            DependencyFailed: The store, or the session's journal in it, cannot be read.
+        """
+        session = self.acquire(label, _NEVER)
+        try:
+            self.refuse_running(session)
+            if session.count:
+                closed = {"kind": "closed", "reason": "ended", "at": self.clock()}
+                self.write(session, [closed])
+        finally:
+            self.release(session)
+
+    def refuse_running(self, session: Session) -> None:
+        """Refuses a session whose turn another process runs.
+
+        Raises:
+            SessionConflict: It does.
+        """
+        if session.open is not None and self.is_running(session.open):
+            raise SessionConflict(
+                f"session {session.label.rsplit('/', 1)[-1]!r} is busy in another process; wait "
+                "for its end, or use another session id"
+            )
 
     def write(self, session: Session, records: Sequence[Record]) -> None:
         """Appends records durably, then takes them into the session.
@@ -317,6 +370,17 @@ _IN_USE_LOCK = Lock()
 def _in_use(store: SessionStore) -> _InUse:
     with _IN_USE_LOCK:
         return _IN_USE.setdefault(getattr(store, "identity", id(store)), _InUse())
+
+
+def _checked(records: Sequence[Record], label: str, first: int) -> Iterator[Record]:
+    for place, record in enumerate(records, first):
+        if wrong := complaint(record):
+            raise DependencyFailed(
+                f"the journal of session {label!r} cannot be read: record {place} {wrong}; delete "
+                "the session, or use another session id",
+                resource=label,
+            )
+        yield record
 
 
 def _key(label: str) -> str:

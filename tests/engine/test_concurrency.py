@@ -232,9 +232,35 @@ def test_a_session_that_was_deleted_elsewhere_begins_anew(tmp_path: Path) -> Non
     other = SQLiteStore(tmp_path / "s.db")
     (info,) = other.list()
     other.delete(info.key)
-    with pytest.raises(SessionConflict):
-        asked.invoke("Second?", "s-1")
-    asked.invoke("Third?", "s-1")
+    asked.invoke("Second?", "s-1")
     model = asked.plan.orchestration.model
     assert "First?" not in str(model.requests[-1].messages)  # type: ignore[attr-defined]
     other.close()
+
+
+@pytest.mark.parametrize("stored", [False, True], ids=["memory", "file"])
+@pytest.mark.parametrize("turns", [1, 2, 3])
+def test_a_session_that_was_begun_again_elsewhere_is_read_again(
+    turns: int, stored: bool, tmp_path: Path
+) -> None:
+    # Its journal may have as many records as the one that is known, or more, or fewer.
+    memory = MemoryStore()
+
+    def opened(*replies: str) -> Agent:
+        store = SQLiteStore(tmp_path / "s.db") if stored else memory
+        return agent(NATIVE.model([answer(text) for text in replies]), sessions=Sessions(store))
+
+    asked = opened("One.", "Two.", "Last.")
+    for question in ("First?", "Second?"):
+        asked.invoke(question, "s-1", session_attributes={"secret": "canary"})
+    other = opened("Other.", "Other.", "Other.")
+    (info,) = other.sessions.store.list()
+    other.sessions.store.delete(info.key)
+    for n in range(turns):
+        other.invoke(f"Other {n}?", "s-1")
+    asked.invoke("Third?", "s-1")
+    model: Any = asked.plan.orchestration.model
+    told = str(model.requests[-1].messages)
+    assert "First?" not in told and "One." not in told
+    assert [f"Other {n}?" in told for n in range(turns)] == [True] * turns
+    assert asked.sessions.peek(info.label).attributes == {}

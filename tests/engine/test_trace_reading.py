@@ -14,10 +14,8 @@ from whole_agents import BOTH, Calls, Family, agent, answer, live_parts, outcome
 
 from orchestrator import ActionGroup, SQLiteStore, TurnEnd
 from orchestrator.actions import ActionResult
-from orchestrator.run import replay_again, restore_history
 from orchestrator.sessions import Sessions
 from orchestrator.testing import FakeClock
-from orchestrator.trace import TraceParts
 
 QUESTION = "How many days have I left?"
 
@@ -169,13 +167,4 @@ def test_a_new_process_reads_the_same_trace_from_the_journal(
     else:
         first = made(turn.script(family))
     reply = outcome(first, QUESTION, "s-1")
-    assert read_from_journal(made([]), "s-1") == reply.trace
-
-
-def read_from_journal(agent: Any, session_id: str) -> list[dict[str, Any]]:
-    plan = agent.plan
-    session = agent.sessions.peek(f"{plan.agent_id}/{plan.alias_id}/{session_id}")
-    log = session.open or session.unread[-1]
-    restore_history(plan, session)
-    replay = replay_again(plan, session, log)
-    return TraceParts(plan, session_id, log.start["at"], replay).whole(log.end)
+    assert made([]).turns("s-1")[-1].trace == reply.trace

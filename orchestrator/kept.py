@@ -1,0 +1,96 @@
+"""Kept sessions, told turn by turn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from orchestrator.run import replay_again, restore_history
+from orchestrator.sessions import Session, Sessions, TurnLog
+from orchestrator.stages import Plan
+from orchestrator.trace import TraceParts
+
+__all__ = ["KeptTurn", "kept_turns"]
+
+
+class KeptTurn:
+    """One turn of a kept session.
+
+    Attributes:
+        question: The user's input.
+        text: The answer, or the message of the error that ended the turn.
+        stop_reason: As in `Reply`; `return_control` when the turn waits, `interrupted` when its
+            process stopped, `cancelled` when its caller did.
+        at: When it began, in nanoseconds since 1970.
+        new: Whether the session had ended before, and began anew with it.
+    """
+
+    __slots__ = (
+        "_log",
+        "_plan",
+        "_session",
+        "_trace",
+        "at",
+        "new",
+        "question",
+        "stop_reason",
+        "text",
+    )
+
+    def __init__(self, log: TurnLog, session: Session, plan: Plan | None, *, new: bool) -> None:
+        last = log.end or log.suspended or {}
+        self.question: str = log.start["question"]
+        self.text: str = last.get("text") or last.get("message", "")
+        self.stop_reason: str = last.get("stop_reason") or (
+            "return_control" if last else "interrupted"
+        )
+        self.at: int = log.start["at"]
+        self.new = new
+        self._log = log
+        self._session = session
+        self._plan = plan
+        self._trace: list[dict[str, Any]] | None = None
+
+    @property
+    def trace(self) -> list[dict[str, Any]]:
+        """The trace parts, made from the journal when first read; none without an agent.
+
+        Raises:
+            SessionConflict: The agent was changed since, so that they cannot be told any more.
+        """
+        if self._trace is None:
+            self._trace = self._parts(self._plan) if self._plan is not None else []
+        return self._trace
+
+    def _parts(self, plan: Plan) -> list[dict[str, Any]]:
+        session, log = self._session, self._log
+        restore_history(plan, session)
+        replay = replay_again(plan, session.history[: log.before], log)
+        session_id = session.label.rsplit("/", 1)[-1]
+        return TraceParts(plan, session_id, self.at, replay).whole(log.end)
+
+    def __repr__(self) -> str:
+        return f"KeptTurn({self.question!r}, {self.text!r}, stop_reason={self.stop_reason!r})"
+
+
+def kept_turns(sessions: Sessions, label: str, plan: Plan | None = None) -> list[KeptTurn]:
+    """The turns of a session, oldest first, those before its last end too.
+
+    Args:
+        sessions: Where it is kept.
+        label: Names it: `agent/alias/session id`.
+        plan: The agent that it is of, for traces.
+
+    Raises:
+        DependencyFailed: The store, or the session's journal in it, cannot be read.
+    """
+    found: list[tuple[TurnLog, Session, bool]] = []
+    session, new = Session("", label), False
+    for record in sessions.records(label):
+        if record["kind"] == "closed":
+            session, new = Session("", label), True
+            continue
+        session.apply(record)
+        if record["kind"] == "turn" and session.open is not None:
+            found.append((session.open, session, new))
+            new = False
+    return [KeptTurn(log, session, plan, new=new) for log, session, new in found]
