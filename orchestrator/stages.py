@@ -242,7 +242,7 @@ def build_plan(
     parts = _Parts(instruction, model, catalog, knowledge_bases, templates, dialect, resolve)
     overrides = overrides or {}
     stages = {stage: _stage(stage, overrides.get(stage, Override()), parts) for stage in STAGES}
-    agent_id = agent_id or hashlib.sha256(name.encode()).hexdigest()[:10].upper()
+    agent_id = agent_id or made_id(name)
     return Plan(
         name=name,
         agent_id=agent_id,
@@ -256,6 +256,11 @@ def build_plan(
         limits=limits or Limits(),
         idle_ttl=idle_ttl_seconds * 1_000_000_000,
     )
+
+
+def made_id(name: str) -> str:
+    """The id of an agent that has none: ten letters and digits, made from its name."""
+    return hashlib.sha256(name.encode()).hexdigest()[:10].upper()
 
 
 def _stage(stage: str, override: Override, parts: _Parts) -> StagePlan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,11 +10,10 @@ import typer
 
 from orchestrator.cli.help import Verb, Verbs
 from orchestrator.cli.options import Model
-from orchestrator.cli.terminal import Terminal, clean
+from orchestrator.cli.terminal import Terminal, clean, together
 from orchestrator.cli.verb import verb
 
 if TYPE_CHECKING:
-    from orchestrator.cli.journal import KeptTurn
     from orchestrator.sessions import Sessions
 
 __all__ = ["app"]
@@ -49,28 +48,31 @@ def list_sessions(terminal: Terminal, folder: Folder = HERE, state: State = None
       $ orchestrator sessions list my-agent
       $ orchestrator sessions list --state sessions.sqlite --json
     """
-    listed = list(_open(folder, state).store.list())
+    from orchestrator.cli.session_view import iso_time, local_time
+    from orchestrator.cli.states import agent_name, session_state
+
+    sessions = _open(folder, state)
+    listed: list[dict[str, Any]] = [
+        {
+            "id": info.label.rsplit("/", 1)[-1],
+            "agent": agent_name(folder, info),
+            "state": session_state(sessions, info),
+            "label": info.label,
+            "records": info.records,
+            "updated": info.updated,
+            "updated_time": iso_time(info.updated),
+        }
+        for info in sessions.store.list()
+    ]
     if terminal.json:
-        terminal.document(
-            [
-                {
-                    "id": info.label.rsplit("/", 1)[-1],
-                    "label": info.label,
-                    "records": info.records,
-                    "updated": info.updated,
-                }
-                for info in listed
-            ]
-        )
+        terminal.document(listed)
         return
     if not listed:
         terminal.print("no sessions")
-    width = max((len(info.label.rsplit("/", 1)[-1]) for info in listed), default=0)
-    for info in listed:
-        agent, _, name = info.label.rpartition("/")
-        _line(
-            terminal, name.ljust(width), f"{_when(info.updated)} · {info.records} records · {agent}"
-        )
+    width = max((len(item["id"]) for item in listed), default=0)
+    for item in listed:
+        facts = item["state"], local_time(item["updated"]), f"{item['records']} records"
+        _line(terminal, item["id"].ljust(width), [*facts, item["agent"] or item["label"]])
 
 
 @app.command(cls=Verb)
@@ -91,18 +93,25 @@ def show(
     """
     from orchestrator import Agent
     from orchestrator.cli.journal import find_session, kept_turns
+    from orchestrator.cli.session_view import ShownTurn, show_turn
+    from orchestrator.cli.states import begun_calls, turn_logs, turn_state
 
     sessions = _open(folder, state)
     info = find_session(sessions, session)
     agent = Agent.load(folder, model=model) if trace else None
-    turns = list(kept_turns(sessions, info, agent))
+    logs = {log.start["at"]: log for log in turn_logs(sessions, info)[1]}
+    turns = []
+    for turn in kept_turns(sessions, info, agent):
+        log = logs[turn.at]
+        inputs = (log.suspended or {}).get("inputs", [])
+        begun = begun_calls(log, agent)
+        turns.append(ShownTurn(turn, turn_state(sessions, log), begun, inputs))
     if terminal.json:
-        terminal.document(
-            {"label": info.label, "turns": [turn.as_dict(trace=trace) for turn in turns]}
-        )
+        told = [turn.as_dict(trace=trace) for turn in turns]
+        terminal.document({"label": info.label, "turns": told})
         return
-    for turn in turns:
-        _show_turn(terminal, turn)
+    for shown in turns:
+        show_turn(terminal, shown, session, str(folder))
 
 
 @app.command(cls=Verb)
@@ -151,41 +160,8 @@ def _done(terminal: Terminal, what: str, label: str) -> None:
         terminal.print(f"{what} {label.rsplit('/', 1)[-1]}")
 
 
-def _line(terminal: Terminal, name: str, facts: str) -> None:
+def _line(terminal: Terminal, name: str, facts: Iterable[str]) -> None:
     from rich.text import Text
 
-    terminal.block(Text.assemble((clean(name), "name"), (f"  {facts}", "quiet")))
-
-
-def _when(at: int) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at / 1e9))
-
-
-_ENDINGS: dict[str, str] = {
-    "return_control": "waits for a result",
-    "cancelled": "stopped by the user",
-    "interrupted": "its process stopped",
-}
-
-
-def _show_turn(terminal: Terminal, turn: KeptTurn) -> None:
-    from rich.text import Text
-
-    from orchestrator.cli.trace_view import show_trace
-
-    if turn.new:
-        terminal.print(Text("the session began anew", "quiet"))
-    head: list[Any] = [("you ", "you"), (_when(turn.at), "quiet")]
-    terminal.print(Text.assemble(*head))
-    terminal.block(clean(turn.question), 2)
-    if turn.note:
-        terminal.block(Text(turn.note, "warning"), 2)
-    if turn.trace:
-        show_trace(terminal, turn.trace)
-    if turn.stop_reason != "end_turn":
-        reason = _ENDINGS.get(turn.stop_reason, turn.stop_reason)
-        terminal.print(Text.assemble(("agent ", "agent"), (reason, "quiet")))
-    else:
-        terminal.print(Text("agent", "agent"))
-    terminal.block(clean(turn.text), 2)
-    terminal.print()
+    told = together(map(clean, facts))
+    terminal.block(Text.assemble((clean(name), "name"), (f"  {told}", "quiet")))

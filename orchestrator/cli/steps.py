@@ -71,7 +71,7 @@ class Steps:
         waiting, self._waiting = self._waiting, []
         for call, step in waiting:
             if call.get("executionType") == "RETURN_CONTROL":
-                step.verb, step.text = "hands over", "waits for the result"
+                step.verb, step.text = "hands over", "waits for the caller"
             else:
                 step.text = step.text or "no result"
             yield step

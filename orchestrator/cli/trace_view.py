@@ -46,9 +46,13 @@ class TraceView:
         """Takes a part, and returns the steps that can now be shown."""
         return list(self._steps.feed(part))
 
+    def rest(self) -> None:
+        """Writes what waited for a later part."""
+        self.show(self._steps.rest())
+
     def finish(self) -> None:
         """Writes what is left, and the sum."""
-        self.show(self._steps.rest())
+        self.rest()
         steps = self._steps
         facts = []
         if steps.model_calls:

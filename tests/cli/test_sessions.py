@@ -1,6 +1,11 @@
 """`orchestrator sessions`: list, show, end, delete."""
 
 import json
+import os
+import re
+import signal
+import subprocess
+import sys
 
 import pytest
 from cli_support import ANSWER, ORDER, call
@@ -17,6 +22,8 @@ def kept(run, shop, script):
 def test_sessions_are_listed_the_last_used_first(run, kept):
     listed = json.loads(run("sessions", "list", kept, "--json").stdout)
     assert [item["id"] for item in listed] == ["s-2", "s-1"]
+    assert [item["state"] for item in listed] == ["idle", "idle"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00", listed[0]["updated_time"])
     shown = run("sessions", "list", "--state", kept / ".orchestrator/sessions.sqlite").stdout
     assert [line[:3] for line in shown.splitlines()] == ["s-2", "s-1"]
 
@@ -69,7 +76,88 @@ def test_a_waiting_turn_is_shown_as_such(run, buyer, script):
     run("invoke", buyer, "Buy", model, "--session=s-1")
     told = run("sessions", "show", "s-1", buyer, "--trace", script()).stdout
     assert "hands over shop::order_book(title=Emma)" in told
-    assert "agent waits for a result" in told
+    assert "agent waits for you" in told
+    assert "  shop::order_book(title=Emma) (its result)" in told
+
+
+def test_a_waiting_confirmation_is_one(run, buyer, script):
+    run("invoke", buyer, "Pay", script(call("bank__pay")), "--session=s-1")
+    told = run("sessions", "show", "s-1", buyer).stdout
+    assert "  bank::pay() (yes or no)" in told
+    assert "`orchestrator invoke buyer --session s-1 --results FILE`" in told
+    (turn,) = json.loads(run("sessions", "show", "s-1", buyer, "--json").stdout)["turns"]
+    assert turn["state"] == "waiting"
+    (waits,) = turn["waits_for"]
+    assert waits["functionInvocationInput"]["actionInvocationType"] == "USER_CONFIRMATION"
+
+
+STUCK = """
+import threading
+def lambda_handler(event, context):
+    with open("begun", "w") as fifo:
+        fifo.write("begun")
+    threading.Event().wait()
+"""
+
+
+@pytest.fixture
+def stuck(buyer, script, place):
+    """A process whose turn is in the middle of an action."""
+    os.mkfifo(place / "begun")
+    (buyer / "bank.py").write_text(STUCK)
+    text = (buyer / "agent.yaml").read_text().replace("requireConfirmation: ENABLED", PARAMETERS)
+    (buyer / "agent.yaml").write_text(text)
+    command = ["invoke", "buyer", "Pay", "--session=s-1", script(call("bank__pay", who="Ann"))]
+    process = subprocess.Popen([sys.executable, "-m", "orchestrator", *command])
+    try:
+        assert (place / "begun").read_text() == "begun"
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+PARAMETERS = "parameters: {who: {type: string, description: Whom., required: true}}"
+
+
+def state_of(run, folder):
+    (listed,) = json.loads(run("sessions", "list", folder, "--json").stdout)
+    return listed["agent"], listed["state"]
+
+
+def test_a_turn_that_runs_in_another_process_is_said_to(run, buyer, stuck, script):
+    told = run("sessions", "show", "s-1", buyer, "--trace", script()).stdout
+    assert "2. calls bank::pay(who=Ann)\n    → runs" in told
+    assert "agent running in another process" in told and "Go on" not in told
+    (turn,) = json.loads(run("sessions", "show", "s-1", buyer, "--json").stdout)["turns"]
+    assert (turn["state"], turn["stop_reason"]) == ("running", "running")
+    assert state_of(run, buyer) == ("buyer", "running")
+
+
+def test_after_a_kill_the_action_that_had_begun_is_told(run, buyer, stuck, script):
+    stuck.kill()
+    stuck.wait()
+    told = run("sessions", "show", "s-1", buyer, "--trace", script()).stdout
+    found = re.search(r"2\. calls bank::pay\(who=Ann\)\n +→ (.*)", told)
+    assert found and found[1].startswith("began; whether it took effect is not known; key ")
+    assert "agent its process stopped" in told
+    assert "`orchestrator invoke buyer --session s-1` ends the turn" in told
+    (turn,) = json.loads(run("sessions", "show", "s-1", buyer, "--json").stdout)["turns"]
+    ((begun),) = turn["begun"]
+    assert begun["call"] == "bank::pay" and found[1].endswith(begun["key"])
+    assert state_of(run, buyer) == ("buyer", "interrupted")
+    done = run("invoke", buyer, "--session=s-1", script(call("bank__pay", who="Ann")))
+    assert done.exit_code == 1 and begun["key"] in done.stderr
+    assert state_of(run, buyer) == ("buyer", "failed")
+
+
+def test_after_ctrl_c_too(run, buyer, stuck, script):
+    stuck.send_signal(signal.SIGINT)
+    assert stuck.wait() == 130
+    told = run("sessions", "show", "s-1", buyer, "--trace", script()).stdout
+    assert "2. calls bank::pay(who=Ann)\n    → began; whether it took effect is not known" in told
+    assert "agent stopped by the user" in told
+    assert state_of(run, buyer) == ("buyer", "idle")
 
 
 def test_what_is_not_there(run, kept):

@@ -89,7 +89,7 @@ def test_parallel_calls_keep_their_results():
 
 def test_a_call_without_an_outcome_is_told_last():
     waits, lost = steps_of([action("a", "RETURN_CONTROL"), action("b")])
-    assert (waits.verb, waits.text) == ("hands over", "waits for the result")
+    assert (waits.verb, waits.text) == ("hands over", "waits for the caller")
     assert (lost.verb, lost.text) == ("calls", "no result")
 
 

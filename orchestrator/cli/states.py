@@ -1,0 +1,110 @@
+"""What kept sessions and their turns are doing: state, open questions, calls without an outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.errors import OrchestratorError, SessionConflict
+
+if TYPE_CHECKING:
+    from orchestrator import Agent
+    from orchestrator.actions.base import Call
+    from orchestrator.sessions import Session, SessionInfo, Sessions, TurnLog
+
+__all__ = ["BegunCall", "agent_name", "begun_calls", "session_state", "turn_logs", "turn_state"]
+
+
+@dataclass(frozen=True, slots=True)
+class BegunCall:
+    """A call of an action that had begun when its process stopped; nobody knows its outcome.
+
+    Attributes:
+        id: Names it in its turn.
+        key: Its idempotency key.
+        text: The call on one line; its name alone when no agent was there to tell its parameters.
+    """
+
+    id: str
+    key: str
+    text: str
+
+
+def turn_logs(sessions: Sessions, info: SessionInfo) -> tuple[Session, list[TurnLog]]:
+    """A session and the records of its turns, oldest first."""
+    from orchestrator.sessions import Session
+
+    session, logs = Session(info.key, info.label), []
+    for record in sessions.records(info.label):
+        session.apply(record)
+        if record["kind"] == "turn" and session.open is not None:
+            logs.append(session.open)
+    return session, logs
+
+
+def turn_state(sessions: Sessions, log: TurnLog) -> str:
+    """`ended`, `waiting` for its caller, `running`, or `interrupted`: its process stopped."""
+    if log.end is not None:
+        return "ended"
+    if log.suspended is not None:
+        return "waiting"
+    return "running" if sessions.is_running(log) else "interrupted"
+
+
+def agent_name(folder: Path, info: SessionInfo) -> str | None:
+    """The name of the agent that a session is of, if it is the one in `folder`."""
+    from orchestrator.definition import load_definition
+    from orchestrator.stages import made_id
+
+    try:
+        definition = load_definition(folder)
+    except OrchestratorError:
+        return None
+    own = definition.agent_id or made_id(definition.agent_name)
+    return definition.agent_name if info.label.startswith(f"{own}/") else None
+
+
+def session_state(sessions: Sessions, info: SessionInfo) -> str:
+    """`running`, `waiting`, `interrupted`, `failed` when its last turn did, or `idle`."""
+    session, logs = turn_logs(sessions, info)
+    if session.open is not None:
+        return turn_state(sessions, session.open)
+    end = (logs[-1].end if logs else None) or {}
+    return "failed" if end.get("result") == "failure" else "idle"
+
+
+def begun_calls(log: TurnLog, agent: Agent | None) -> list[BegunCall]:
+    """The calls of a turn that were begun and have no outcome."""
+    begun: dict[str, dict[str, Any]] = {}
+    for record in log.records:
+        if record["kind"] == "intent":
+            begun |= {call["id"]: call for call in record["calls"]}
+        elif record["kind"] == "action":
+            begun.pop(record["id"], None)
+    texts = dict(_texts(log, agent)) if begun and agent is not None else {}
+    return [BegunCall(id, call["key"], texts.get(id, call["name"])) for id, call in begun.items()]
+
+
+def _texts(log: TurnLog, agent: Agent) -> Iterator[tuple[str, str]]:
+    """The calls that the turn stopped at, by their ids, as lines with their parameters."""
+    from orchestrator.effects import Dispatch
+    from orchestrator.replay import Replay
+
+    try:
+        reached = Replay(agent.plan, log, ()).send(None)
+    except SessionConflict:  # the agent was changed since
+        return
+    if isinstance(reached, Dispatch):
+        for call in reached.calls:
+            yield call.id, _line(agent, call)
+
+
+def _line(agent: Agent, call: Call) -> str:
+    from orchestrator.calls import invocation_input
+    from orchestrator.cli.steps import signature
+    from orchestrator.effects import WaitingCall
+
+    told = invocation_input(agent.plan.catalog, WaitingCall(call, ""), agent.plan.agent_id)
+    return signature(next(iter(told.values())))
