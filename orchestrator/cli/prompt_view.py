@@ -49,10 +49,17 @@ def prompt_document(prompt: Prompt) -> dict[str, Any]:
     }
 
 
-def show_prompt(terminal: Terminal, prompt: Prompt) -> None:
-    """Writes a rendered prompt: system text, messages, tools, inference settings, legend."""
+def show_prompt(terminal: Terminal, prompt: Prompt, template: str) -> None:
+    """Writes a rendered prompt: system text, messages, tools, inference settings, legend.
+
+    Args:
+        terminal: Where to.
+        prompt: The prompt.
+        template: Where its template is from.
+    """
     view = _View(terminal)
     view.heading(f"{prompt.stage}", f"for {prompt.model_id}")
+    view.heading("template", template)
     if prompt.system:
         view.message("system", [{"text": str(prompt.system)}], prompt.system.spans)
     for message in prompt.messages:
@@ -85,11 +92,12 @@ class _View:
     def heading(self, name: str, rest: str = "") -> None:
         from rich.text import Text
 
-        self._terminal.print(Text.assemble((name, "heading"), f" {rest}" if rest else ""))
+        self._terminal.path(Text.assemble((name, "heading"), (f" {rest}" if rest else "", "quiet")))
 
     def message(self, role: str, content: Any, spans: Sequence[Span]) -> None:
         self._terminal.print()
-        self.heading(role)
+        given = any(span.origin != AUTHOR for span in spans)
+        self.heading(role, "" if given or not spans or role == "system" else "from the template")
         blocks = [{"text": content}] if isinstance(content, str) else content
         for index, block in enumerate(blocks):
             own = [span for span in spans if span.block == index]

@@ -53,6 +53,7 @@ def render(
       $ orchestrator render my-agent "And then?" --session s-1 --json
     """
     from orchestrator.cli.agents import load_agent
+    from orchestrator.cli.findings import shown_path
     from orchestrator.cli.prompt_view import prompt_document, show_prompt
 
     if len(words) > 2:
@@ -71,7 +72,8 @@ def render(
     if terminal.json:
         terminal.document(prompt_document(prompt))
     else:
-        show_prompt(terminal, prompt)
+        source = agent.plan.stages[prompt.stage].template.source
+        show_prompt(terminal, prompt, shown_path(source) if source else "of the definition")
 
 
 def stage_name(given: str) -> str:

@@ -144,7 +144,7 @@ class Terminal:
         """Writes a line to stdout, wrapped by words."""
         self.out.print(*items)
 
-    def path(self, text: str) -> None:
+    def path(self, text: Text | str) -> None:
         """Writes a line with a path, which stays whole."""
         self.out.print(text, soft_wrap=True)
 

@@ -77,3 +77,25 @@ def test_a_script_speaks_the_dialect_of_the_agent_or_of_the_model_that_it_names(
     assert local["model_id"].startswith("local:") and "<tools>" in local["system"]
     assert "<function_calls>" in json.dumps(claude) and claude["tools"] == []
     assert nova["model_id"] == "amazon.nova-pro-v1:0" and nova["tools"]
+
+
+def test_messages_that_the_template_brings_are_told_from_those_of_the_turn(run, shop):
+    (shop / "templates" / "orchestration.json").write_text(
+        json.dumps(
+            {
+                "system": "$instruction$",
+                "messages": [
+                    {"role": "user", "content": [{"text": "How warm is it?"}]},
+                    {"role": "assistant", "content": [{"text": "<answer>5 degrees."}]},
+                    {"role": "user", "content": [{"text": "$question$"}]},
+                    {"role": "assistant", "content": [{"text": "$agent_scratchpad$"}]},
+                ],
+            }
+        )
+    )
+    shown = run("render", shop, "Hi", "--model=amazon.nova-pro-v1:0").stdout.splitlines()
+    assert shown[1] == "template shop/templates/orchestration.json"
+    at = shown.index("user from the template")
+    assert shown[at + 1] == "  How warm is it?"
+    assert "assistant from the template" in shown
+    assert shown[shown.index("user") + 1] == "  Hi"
