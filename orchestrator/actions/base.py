@@ -66,6 +66,10 @@ class Operation:
         require_confirmation: Whether the user must confirm a call.
         idempotent: Whether a call may be run again when its outcome is unknown.
         schema: JSON Schema of all parameters together (`type: object`).
+        tool_use_name: `VERB__group__operationId` or `group__function` (Bedrock: tool-use models).
+            A longer name than Converse takes (64 characters) is cut and ends in a hash of the
+            whole; `Catalog.find` understands it.
+        xml_name: `VERB::group::/path` or `group::function` (Bedrock: XML models).
     """
 
     group: str
@@ -79,24 +83,16 @@ class Operation:
     idempotent: bool = False
     schema: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def tool_use_name(self) -> str:
-        """`VERB__group__operationId` or `group__function` (Bedrock: tool-use models).
+    tool_use_name: str = field(init=False, compare=False)
+    xml_name: str = field(init=False, compare=False)
 
-        A longer name than Converse takes (64 characters) is cut and ends in a hash of the whole;
-        `Catalog.find` understands it.
-        """
-        name = f"{self.group}__{self.name}"
-        if self.verb:
-            name = f"{self.verb}__{name}"
-        return name if len(name) <= _LONGEST_NAME else _shortened(name)
-
-    @property
-    def xml_name(self) -> str:
-        """`VERB::group::/path` or `group::function` (Bedrock: XML models)."""
-        return (
-            f"{self.verb}::{self.group}::{self.path}" if self.verb else f"{self.group}::{self.name}"
-        )
+    def __post_init__(self) -> None:
+        verb, group, name = self.verb, self.group, self.name
+        native = f"{verb}__{group}__{name}" if verb else f"{group}__{name}"
+        short = native if len(native) <= _LONGEST_NAME else _shortened(native)
+        written = f"{verb}::{group}::{self.path}" if verb else f"{group}::{name}"
+        object.__setattr__(self, "tool_use_name", short)
+        object.__setattr__(self, "xml_name", written)
 
 
 @dataclass(slots=True)

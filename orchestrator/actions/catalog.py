@@ -53,6 +53,8 @@ class Catalog:
         for group in enabled:
             self._add(group)
         self._exact, self._loose = _index(self.operations)
+        self._parts = {(one.verb, one.group, one.name): one for one in self.operations}
+        self._parts |= {(one.verb, one.group, one.path): one for one in self.operations if one.path}
         self._specs = {ask: self._tool_specs(ask) for ask in (False, True)}
 
     def _add(self, group: ActionGroup) -> None:
@@ -77,6 +79,9 @@ class Catalog:
             verb: The HTTP verb, for an API operation.
             path: The API path, when it is known to be one.
         """
+        known = self._parts.get((verb, group, name or path))
+        if known is not None:
+            return known
         part = name or path
         written = f"{verb}::{group}::{part}" if verb else f"{group}::{part}"
         found = self._exact.get(written)
