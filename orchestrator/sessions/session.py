@@ -227,9 +227,9 @@ class Sessions:
         return session
 
     def _read(self, session: Session) -> None:
-        news = self._news(session)
-        for record in _checked(news, session.label, session.count):
-            session.apply(record)
+        if news := self._news(session):
+            for record in _checked(news, session.label, session.count):
+                session.apply(record)
 
     def _news(self, session: Session) -> Sequence[Record]:
         # What was added to the journal, if it is still the one whose last record is known. It is
