@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from orchestrator.run import replay_again, restore_history
-from orchestrator.sessions import Session, Sessions, TurnLog
+from orchestrator.sessions import Record, Session, Sessions, TurnLog
 from orchestrator.stages import Plan
 from orchestrator.trace import TraceParts
 
@@ -49,6 +49,20 @@ class KeptTurn:
         self._session = session
         self._plan = plan
         self._trace: list[dict[str, Any]] | None = None
+
+    @property
+    def changed(self) -> bool:
+        """Whether the agent's prompts, models or tools were others then than they are now.
+
+        The trace then tells what was said and done as it was, but prompts as they are now.
+        """
+        then = self._log.start.get("plan")
+        return self._plan is not None and then is not None and then != self._plan.digest
+
+    @property
+    def records(self) -> list[Record]:
+        """The journal's own records of the turn, whatever became of the agent."""
+        return self._log.records
 
     @property
     def trace(self) -> list[dict[str, Any]]:

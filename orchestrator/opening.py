@@ -146,6 +146,7 @@ def _turn_record(plan: Plan, sessions: Sessions, session: Session, given: Input)
         "question": clean(given.question),
         "attributes": {**session.attributes, **clean(dict(given.session_attributes))},
         "prompt_attributes": clean(dict(given.prompt_session_attributes)),
+        "plan": plan.digest,
         **sessions.lease(plan.limits.seconds),
     }
     if given.conversation_history and not session.history:

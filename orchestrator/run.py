@@ -180,6 +180,7 @@ class Run:
         record: Record = {
             "kind": "model",
             "stage": effect.stage.stage,
+            "model": effect.stage.model.model_id,
             "content": reply.content,
             "stop": reply.stop_reason,
             "usage": reply.usage[:4],

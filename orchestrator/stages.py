@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -103,6 +104,7 @@ class StagePlan:
         call_format: What a well-formed call looks like, when the stage makes calls.
         creation_mode: Bedrock's `promptCreationMode`, for traces.
         new_parser: Makes a parser for one reply.
+        digest: Changes with the prompt, the model or its settings.
     """
 
     stage: str
@@ -116,6 +118,7 @@ class StagePlan:
     call_format: CallFormat | None
     creation_mode: str
     new_parser: Callable[[], Parser]
+    digest: str
 
     def values(self, question: str, attributes: Mapping[str, str]) -> dict[str, str]:
         """Placeholder values of one turn.
@@ -146,6 +149,8 @@ class Plan:
         knowledge_bases: By id.
         limits: Budgets of a turn.
         idle_ttl: The idle time-out of a session, in nanoseconds.
+        digest: Changes with any prompt, model or tool: journals name it, so that whoever reads
+            one later knows whether the agent is still the same.
         identity: `name`, `id`, `alias` and `version`, as in Bedrock's Lambda event.
         alias_arn: The ARN that traces name.
     """
@@ -161,6 +166,7 @@ class Plan:
     knowledge_bases: Mapping[str, KnowledgeBase]
     limits: Limits
     idle_ttl: int
+    digest: str
 
     @property
     def orchestration(self) -> StagePlan:
@@ -255,6 +261,7 @@ def build_plan(
         knowledge_bases={base.id: base for base in knowledge_bases},
         limits=limits or Limits(),
         idle_ttl=idle_ttl_seconds * 1_000_000_000,
+        digest=_digest([[stage.enabled, stage.digest, stage.tools] for stage in stages.values()]),
     )
 
 
@@ -274,6 +281,7 @@ def _stage(stage: str, override: Override, parts: _Parts) -> StagePlan:
         dialect=dialect,
         source=override.source if own else str(default.source),
     )
+    fixed = _fixed_values(template, dialect, parts)
     calls = stage == ORCHESTRATION
     if calls and override.enabled is False:
         raise DefinitionError(
@@ -285,7 +293,7 @@ def _stage(stage: str, override: Override, parts: _Parts) -> StagePlan:
         # A stage that is off by default is meant to run when its template is overridden.
         enabled=default.enabled or own if override.enabled is None else override.enabled,
         dialect=dialect,
-        template=template.fixed(_fixed_values(template, dialect, parts)),
+        template=template.fixed(fixed),
         model=model,
         inference={**default.inference, **override.inference},
         additional=override.additional,
@@ -293,7 +301,12 @@ def _stage(stage: str, override: Override, parts: _Parts) -> StagePlan:
         call_format=_call_format(dialect, parts) if calls else None,
         creation_mode="OVERRIDDEN" if own else "DEFAULT",
         new_parser=partial(parsers.new, dialect.parser, stage),
+        digest=_digest([template.text, fixed, model.model_id, dialect.name, override.inference]),
     )
+
+
+def _digest(told: Any) -> str:
+    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 def _fixed_values(template: Template, dialect: Dialect, parts: _Parts) -> dict[str, str]:

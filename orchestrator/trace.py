@@ -72,18 +72,24 @@ class TraceParts:
         for index in range(since, len(steps)):
             effect, outcome = steps[index]
             if index > since or not since:
-                parts += self.before(effect, _began(outcome, end, self._started))
+                parts += self.before(effect, _began(outcome, end, self._started), outcome)
             if outcome is not None:
                 parts += self.after(effect, outcome)
         return parts + self.ending(end)
 
-    def before(self, effect: Effect, at: int) -> list[dict[str, Any]]:
-        """The parts that tell that an effect is about to be carried out, at that time."""
+    def before(self, effect: Effect, at: int, outcome: Any = None) -> list[dict[str, Any]]:
+        """The parts that tell that an effect is about to be carried out, at that time.
+
+        Args:
+            effect: The effect.
+            at: Nanoseconds since 1970.
+            outcome: Its outcome, when it is known already; it names the model that answered.
+        """
         parts = list(self._reprompts(effect.number - isinstance(effect, CallModel), at))
         self._number = effect.number
         match effect:
             case CallModel():
-                parts.append(self._model_input(effect, at))
+                parts.append(self._model_input(effect, at, outcome or {}))
             case Dispatch():
                 parts += [self._call_part(call, at, "LAMBDA") for call in effect.calls]
             case AwaitResults():
@@ -153,13 +159,13 @@ class TraceParts:
             parts.append(self._part(end["at"], {"failureTrace": failure}))
         return parts
 
-    def _model_input(self, effect: CallModel, at: int) -> dict[str, Any]:
+    def _model_input(self, effect: CallModel, at: int, outcome: Record) -> dict[str, Any]:
         stage = effect.stage
         told: dict[str, Any] = {
             "traceId": self._trace_id(effect),
             "text": self._prompt_text(effect),
             "type": stage.stage,
-            "foundationModel": stage.model.model_id,
+            "foundationModel": outcome.get("model") or stage.model.model_id,
             "inferenceConfiguration": dict(stage.inference),
             "promptCreationMode": stage.creation_mode,
             "parserMode": "DEFAULT",

@@ -27,7 +27,8 @@ class KeptTurn:
         at: When it began, in nanoseconds since 1970.
         new: Whether the session began anew with it.
         trace: Its trace parts, when an agent was there to make them.
-        note: Why there is no trace.
+        note: What to know of the trace, or why there is none.
+        records: The journal's own records, when the trace cannot be told.
     """
 
     question: str
@@ -37,6 +38,7 @@ class KeptTurn:
     new: bool = False
     trace: list[dict[str, Any]] = field(default_factory=list)
     note: str = ""
+    records: list[dict[str, Any]] = field(default_factory=list)
 
     def as_dict(self, *, trace: bool) -> dict[str, Any]:
         """The turn as JSON members."""
@@ -46,6 +48,10 @@ class KeptTurn:
             "stop_reason": self.stop_reason,
             "at": self.at,
         }
+        if self.note:
+            members["note"] = self.note
+        if self.records:
+            members["records"] = self.records
         return {**members, "trace": self.trace} if trace else members
 
 
@@ -100,6 +106,15 @@ def kept_turns(sessions: Sessions, info: SessionInfo, agent: Agent | None) -> It
         told = KeptTurn(turn.question, turn.text, turn.stop_reason, turn.at, turn.new)
         try:
             told.trace = turn.trace
+            if turn.changed:
+                told.note = (
+                    "the agent was changed since: what was said and done is told as it was, the "
+                    "prompts and settings as they are now"
+                )
         except SessionConflict:
-            told.note = "the agent was changed since: its trace cannot be told any more"
+            told.records = turn.records
+            told.note = (
+                "the agent was changed since, so that its trace cannot be told any more; "
+                "--json has the journal's own records"
+            )
         yield told

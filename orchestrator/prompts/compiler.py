@@ -109,6 +109,7 @@ class _Compiler:
             system,
             slots,
             shape=shape,
+            text=self.text,
             source=self.source,
             placeholders=tuple(self.uses),
             diagnostics=tuple(self.found),

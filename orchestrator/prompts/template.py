@@ -106,6 +106,7 @@ class Template:
 
     Attributes:
         stage: The prompt type.
+        text: The author's text.
         source: The file it came from, if any.
         shape: `messages` for a JSON body, `text` for raw text.
         placeholders: Every use of a placeholder, in the template's order.
@@ -128,6 +129,7 @@ class Template:
         "shape",
         "source",
         "stage",
+        "text",
     )
 
     def __init__(
@@ -138,11 +140,13 @@ class Template:
         slots: Sequence[Slot],
         *,
         shape: str,
+        text: str,
         source: str | None = None,
         placeholders: tuple[Use, ...] = (),
         diagnostics: tuple[Diagnostic, ...] = (),
     ) -> None:
         self.stage = stage
+        self.text = text
         self.source = source
         self.shape = shape
         self.placeholders = placeholders
@@ -176,6 +180,7 @@ class Template:
             self._system.fixed(values) if self._system else None,
             [slot.with_fixed(values) for slot in self._slots],
             shape=self.shape,
+            text=self.text,
             source=self.source,
             placeholders=self.placeholders,
             diagnostics=self.diagnostics,

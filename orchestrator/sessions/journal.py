@@ -6,9 +6,9 @@ with a `kind`:
 | kind | members |
 |---|---|
 | `turn` | an invocation began: `id`, `at`, `question`, `attributes`, `prompt_attributes`,
-  `history`, `owner`, `until`, `end_session` |
-| `model` | a model answered: `stage`, `content`, `stop`, `usage`, `times`, `response` (what the
-  parser returned), `code`, `notes` |
+  `history`, `plan`, `owner`, `until`, `end_session` |
+| `model` | a model answered: `stage`, `model`, `content`, `stop`, `usage`, `times`, `response`
+  (what the parser returned), `code`, `notes` |
 | `intent` | calls are about to be carried out: `calls` |
 | `action` | one call's outcome: `id`, `text`, `state`, `times`, `attributes`, `prompt_attributes`,
   `error`, `notes` |

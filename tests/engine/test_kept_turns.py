@@ -11,7 +11,7 @@ from whole_agents import NATIVE, Calls, answer
 
 from orchestrator import Agent, KeptTurn, SessionConflict, Sessions, SQLiteStore, ValidationError
 from orchestrator.errors import ThrottlingError
-from orchestrator.testing import FakeClock, MemoryStore
+from orchestrator.testing import FakeClock, MemoryStore, ScriptedModel
 
 DAYS = NATIVE.calls(("vacations::get_days", {"employee": "E-1"}))
 LIGHT = NATIVE.calls(("house::light", {"on": True}))
@@ -81,3 +81,18 @@ def test_a_session_that_never_was_has_no_turns() -> None:
     assert made(MemoryStore()).turns("s-1") == []
     with pytest.raises(ValidationError):
         made(MemoryStore()).turns("no/id")
+
+
+def test_a_changed_agent_is_known_to_be_one(tmp_path: Path) -> None:
+    store = SQLiteStore(tmp_path / "s.db")
+    model = NATIVE.model([answer("Twelve.")])
+    first = Agent("desk", "You answer the staff.", model, sessions=store)
+    first.invoke("Days?", "s-1")
+    same = Agent("desk", "You answer the staff.", NATIVE.model([]), sessions=store)
+    other = Agent("desk", "You sing for the staff.", ScriptedModel([], "my-model"), sessions=store)
+    assert [turn.changed for turn in same.turns("s-1")] == [False]
+    (turn,) = other.turns("s-1")
+    assert turn.changed
+    sent = turn.trace[0]["trace"]["orchestrationTrace"]["modelInvocationInput"]
+    assert sent["foundationModel"] == model.model_id
+    assert [record["kind"] for record in turn.records] == ["turn", "model", "end"]
