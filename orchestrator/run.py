@@ -8,7 +8,6 @@ before anything is spent, the intent of calls before they are carried out, their
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -246,7 +245,7 @@ class Run:
         else:
             self._flush(end)
         if not (isinstance(result, Failure) and self._failed_in_actions()):
-            self.log.transcript = partial(self.replay.turn.transcript, result)
+            self.log.transcript = self.replay.turn.teller(result)
 
     def _failed_in_actions(self) -> bool:
         # The turn knows less than its journal then, from which its transcript is made instead.

@@ -9,8 +9,9 @@ that is how a turn goes on after a return of control or a crash, and how its tra
 from __future__ import annotations
 
 import uuid
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, assert_never
 
 from orchestrator.actions.base import ActionResult
@@ -47,7 +48,8 @@ from orchestrator.errors import (
     OrchestratorError,
     error_class,
 )
-from orchestrator.message import Message
+from orchestrator.message import Block, Message
+from orchestrator.prompts import Dialect
 from orchestrator.reading import REFUSAL, Act, Finish, Reprompt, decide, refused, was_cut
 from orchestrator.sessions.journal import Record
 from orchestrator.stages import POST_PROCESSING, PRE_PROCESSING, Plan, StagePlan, tool_name
@@ -382,7 +384,7 @@ class Turn:
             case Answer(stop_reason="ask_user", text=text):
                 last = dialect.answer_message([{"text": f"<answer>{text}</answer>"}])
             case Answer():
-                last = dialect.answer_message(self._last["content"])
+                return self.teller(result)()
             case Failure() if self.scratchpad or told:
                 last = dialect.answer_message([{"text": "<answer>(The turn failed.)</answer>"}])
             case Refusal() if self.scratchpad:  # not with what was refused: it would be again
@@ -391,6 +393,13 @@ class Turn:
                 return []
         return [question, *self.scratchpad, *told, last]
 
+    def teller(self, result: Result) -> Callable[[], list[Message]]:
+        """Makes the transcript when it is needed; after an answer, without keeping the turn."""
+        if isinstance(result, Answer) and result.stop_reason != "ask_user":
+            content = self._last["content"]
+            return partial(_answered, self._dialect, self.start.question, self.scratchpad, content)
+        return partial(self.transcript, result)
+
     def _unfinished_step(self) -> list[Message]:
         # What was carried out in a step that failed, or whose hand-over nobody answered.
         known = [slot for slot in self._begun if slot.text is not None]
@@ -398,6 +407,12 @@ class Turn:
             return []
         results = [slot.as_result() for slot in known]
         return self._dialect.step_messages(self._last["content"], results)
+
+
+def _answered(
+    dialect: Dialect, question: str, scratchpad: list[Message], content: list[Block]
+) -> list[Message]:
+    return [dialect.question_message(question), *scratchpad, dialect.answer_message(content)]
 
 
 def _limit(name: str, value: object, what: str) -> LimitExceeded:
