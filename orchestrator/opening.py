@@ -144,8 +144,8 @@ def _turn_record(plan: Plan, sessions: Sessions, session: Session, given: Input)
         "id": _request_id(),
         "at": sessions.clock(),
         "question": clean(given.question),
-        "attributes": {**session.attributes, **clean(dict(given.session_attributes))},
-        "prompt_attributes": clean(dict(given.prompt_session_attributes)),
+        "attributes": _merged(session, given),
+        "prompt_attributes": _cleaned(given.prompt_session_attributes),
         "plan": plan.digest,
         **sessions.lease(plan.limits.seconds),
     }
@@ -154,6 +154,14 @@ def _turn_record(plan: Plan, sessions: Sessions, session: Session, given: Input)
     if given.end_session:
         record["end_session"] = True
     return record
+
+
+def _cleaned(attributes: Mapping[str, str]) -> dict[str, str]:
+    return clean(dict(attributes)) if attributes else {}
+
+
+def _merged(session: Session, given: Input) -> dict[str, str]:
+    return {**session.attributes, **_cleaned(given.session_attributes)}
 
 
 def _request_id() -> str:

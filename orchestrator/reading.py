@@ -91,7 +91,7 @@ def decide(record: Record) -> Decision:
     parsed = record["response"]["orchestrationParsedResponse"]
     details = parsed.get("responseDetails") or {}
     kind = details.get("invocationType")
-    if kind != "FINISH" and (cut := was_cut(record)):
+    if stop not in _USUAL and kind != "FINISH" and (cut := was_cut(record)):
         raise cut
     error = parsed.get("parsingErrorDetails")
     if error:

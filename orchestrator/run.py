@@ -57,7 +57,6 @@ class Run:
         "_before",
         "_deadline",
         "_durable",
-        "_ends_session",
         "_sessions",
         "_together",
         "_unwritten",
@@ -94,7 +93,6 @@ class Run:
         self._sessions = sessions
         self._unwritten: list[Record] = []
         self._together: Together | None = None
-        self._ends_session = self.log.ends_session  # whoever asked for it has been written down
         self._durable = sessions.durable
         seconds = plan.limits.seconds
         self._deadline = None if seconds is None else sessions.clock() + int(seconds * 1e9)
@@ -240,7 +238,7 @@ class Run:
             )
             return
         end = _end_record(result, self.now())
-        if self._ends_session:
+        if self.log.ends_session:  # whoever asked for it has been written down
             self._flush(end, {"kind": "closed", "reason": "ended", "at": self.now()})
         else:
             self._flush(end)

@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +152,9 @@ class Plan:
             one later knows whether the agent is still the same.
         identity: `name`, `id`, `alias` and `version`, as in Bedrock's Lambda event.
         alias_arn: The ARN that traces name.
+        pre_processing: That stage, if a turn runs it.
+        orchestration: The stage of the loop.
+        post_processing: That stage, if a turn runs it.
     """
 
     name: str
@@ -168,15 +170,19 @@ class Plan:
     idle_ttl: int
     digest: str
 
-    @property
-    def orchestration(self) -> StagePlan:
-        """The ORCHESTRATION stage."""
-        return self.stages[ORCHESTRATION]
+    pre_processing: StagePlan | None = field(init=False)
+    orchestration: StagePlan = field(init=False)
+    post_processing: StagePlan | None = field(init=False)
 
-    def stage(self, name: str) -> StagePlan | None:
-        """The stage of that name, if a turn runs it."""
-        found = self.stages[name]
-        return found if found.enabled else None
+    def __post_init__(self) -> None:
+        stages = self.stages
+        for name, stage in (
+            ("pre_processing", stages[PRE_PROCESSING]),
+            ("orchestration", stages[ORCHESTRATION]),
+            ("post_processing", stages[POST_PROCESSING]),
+        ):
+            runs = stage.enabled or name == "orchestration"
+            object.__setattr__(self, name, stage if runs else None)
 
 
 @dataclass(slots=True)
@@ -300,7 +306,7 @@ def _stage(stage: str, override: Override, parts: _Parts) -> StagePlan:
         tools=_tool_specs(parts) if calls and dialect.protocol == "tool_use" else (),
         call_format=_call_format(dialect, parts) if calls else None,
         creation_mode="OVERRIDDEN" if own else "DEFAULT",
-        new_parser=partial(parsers.new, dialect.parser, stage),
+        new_parser=parsers.maker(dialect.parser, stage),
         digest=_digest([template.text, fixed, model.model_id, dialect.name, override.inference]),
     )
 

@@ -52,7 +52,7 @@ from orchestrator.message import Block, Message
 from orchestrator.prompts import Dialect
 from orchestrator.reading import REFUSAL, Act, Finish, Reprompt, decide, refused, was_cut
 from orchestrator.sessions.journal import Record
-from orchestrator.stages import POST_PROCESSING, PRE_PROCESSING, Plan, StagePlan, tool_name
+from orchestrator.stages import Plan, StagePlan, tool_name
 
 __all__ = ["Start", "Turn"]
 
@@ -116,7 +116,7 @@ class Turn:
         self.reprompts: list[tuple[int, str]] = []
         self.sources: dict[str, dict[str, Any]] = {}
         self._limits = plan.limits
-        self._post = plan.stage(POST_PROCESSING)
+        self._post = plan.post_processing
         self._dialect = plan.orchestration.dialect
         self._calls = self._tokens = self._actions = 0
         self._last: Record = {}
@@ -127,7 +127,7 @@ class Turn:
     def run(self) -> Generator[Effect, Any, Result]:
         """The whole turn, from its beginning to its result."""
         try:
-            pre = self.plan.stage(PRE_PROCESSING)
+            pre = self.plan.pre_processing
             if pre is not None:
                 refusal = yield from self._pre_process(pre)
                 if refusal is not None:

@@ -21,7 +21,7 @@ from orchestrator.driver.shared import (
     timed_out,
     to_do,
 )
-from orchestrator.effects import CallModel, Dispatch, Live, Retrieve
+from orchestrator.effects import CallModel, Dispatch, Retrieve
 from orchestrator.models.blocks import received
 from orchestrator.run import Run
 from orchestrator.sessions import Record
@@ -47,10 +47,12 @@ def drive(run: Run, *, listen: bool) -> Generator[str | Progress, None, None]:
                 if listen:
                     yield Progress(step)
                 try:
-                    if listen and isinstance(step, CallModel):
-                        outcome: Any = yield from _stream_model(run, step)
+                    if not isinstance(step, CallModel):
+                        outcome: Any = _carry_out(run, step)
+                    elif listen:
+                        outcome = yield from _stream_model(run, step)
                     else:
-                        outcome = _carry_out(run, step)
+                        outcome = _call_model(run, step)
                 except Exception as error:
                     step = run.fail(failure(step, error), step)
                     continue
@@ -65,9 +67,7 @@ def drive(run: Run, *, listen: bool) -> Generator[str | Progress, None, None]:
         run.close()
 
 
-def _carry_out(run: Run, effect: Live) -> Record | list[Record]:
-    if isinstance(effect, CallModel):
-        return _call_model(run, effect)
+def _carry_out(run: Run, effect: Dispatch | Retrieve) -> Record | list[Record]:
     return _dispatch(run, effect) if isinstance(effect, Dispatch) else retrieve(run, effect)
 
 

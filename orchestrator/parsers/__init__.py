@@ -11,6 +11,7 @@ parsed = parser.finish(blocks)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from orchestrator.errors import ValidationError
 from orchestrator.message import Block
@@ -28,6 +29,7 @@ __all__ = [
     "Parsed",
     "Parser",
     "explain",
+    "maker",
     "new",
     "parse",
 ]
@@ -45,8 +47,8 @@ STAGES = ("ORCHESTRATION", *_OTHERS)
 """The prompt types whose replies can be parsed."""
 
 
-def new(name: str, stage: str) -> Parser:
-    """A parser for one reply.
+def maker(name: str, stage: str) -> Callable[[], Parser]:
+    """What makes a parser for each reply of a stage.
 
     Args:
         name: `xml`, `tool_use` or `auto`.
@@ -58,11 +60,16 @@ def new(name: str, stage: str) -> Parser:
     if name not in NAMES:
         raise ValidationError(f"there is no parser {name!r}; use one of {', '.join(NAMES)}")
     if stage == "ORCHESTRATION":
-        return Orchestration(name)
+        return partial(Orchestration, name)
     made = _OTHERS.get(stage)
     if made is None:
         raise ValidationError(f"replies of stage {stage!r} have no parser; only {STAGES} do")
-    return made()
+    return made
+
+
+def new(name: str, stage: str) -> Parser:
+    """A parser for one reply; see `maker`."""
+    return maker(name, stage)()
 
 
 def parse(reply: str | Sequence[Block], stage: str = "ORCHESTRATION", name: str = "auto") -> Parsed:

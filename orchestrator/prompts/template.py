@@ -204,7 +204,7 @@ class Template:
             values = {**values, HISTORY: text}
         system = self._system_text(values)
         head = _filled(self._head, values, history)
-        tail = _filled(self._tail, values, ())
+        tail = _filled(self._tail, values, ()) if self._tail else []
         late = partial(self._with_scratchpad, values, history) if self._late else None
         return Bound(system, head, tail, raw_text=self._raw_text, late=late)
 
@@ -236,7 +236,10 @@ def _filled(
             if history:
                 messages = _joined(messages, history, ())
         elif message := slot.message(values):
-            _append(messages, message)
+            if messages:
+                _append(messages, message)
+            else:
+                messages.append(message)
     return messages
 
 
@@ -257,6 +260,8 @@ def _joined(
     head: Sequence[Message], middle: Sequence[Message], tail: Sequence[Message]
 ) -> list[Message]:
     messages = list(head)
+    if not middle and not tail:
+        return messages
     for more in (middle, tail):
         if more:
             _append(messages, more[0])

@@ -209,7 +209,7 @@ class Sessions:
             session = self._sessions.get(label)
             if session is None:
                 self._evict()
-                session = self._sessions[label] = Session(_key(label), label)
+                session = self._sessions[label] = Session(self._key(label), label)
             if session.key in used.keys:
                 raise SessionConflict(
                     f"session {label.rsplit('/', 1)[-1]!r} is busy with another invocation; "
@@ -257,7 +257,7 @@ class Sessions:
         Raises:
             DependencyFailed: The store, or the session's journal in it, cannot be read.
         """
-        session = Session(_key(label), label)
+        session = Session(self._key(label), label)
         self._read(session)
         return session
 
@@ -267,7 +267,7 @@ class Sessions:
         Raises:
             DependencyFailed: The store, or the session's journal in it, cannot be read.
         """
-        return _checked(self.store.load(_key(label)), label, 0)
+        return _checked(self.store.load(self._key(label)), label, 0)
 
     def end(self, label: str) -> None:
         """Ends a session: its next turn begins with no attributes and no conversation.
@@ -296,6 +296,10 @@ class Sessions:
                 f"session {session.label.rsplit('/', 1)[-1]!r} is busy in another process; wait "
                 "for its end, or use another session id"
             )
+
+    def _key(self, label: str) -> str:
+        # Where names meet a file system or a database, they do so as hashes.
+        return _hashed(label) if self.durable else label
 
     def write(self, session: Session, records: Sequence[Record]) -> None:
         """Appends records durably, then takes them into the session.
@@ -383,7 +387,7 @@ def _checked(records: Sequence[Record], label: str, first: int) -> Iterator[Reco
         yield record
 
 
-def _key(label: str) -> str:
+def _hashed(label: str) -> str:
     return hashlib.sha256(label.encode("utf-8", "surrogatepass")).hexdigest()
 
 
