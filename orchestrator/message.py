@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 __all__ = ["AUTHOR", "Block", "Message", "Span", "Text", "text_of", "to_json"]
 
-to_json = json.JSONEncoder(ensure_ascii=False).encode
+to_json = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 """Encodes JSON values as text; `json.dumps` would make a new encoder for every call."""
 
 Block = dict[str, Any]
@@ -83,7 +83,7 @@ class Message(dict[str, Any]):
         content: Sequence[Block],
         spans: tuple[Span, ...] | Callable[[], tuple[Span, ...]] = (),
     ) -> None:
-        super().__init__(role=role, content=content)
+        dict.__init__(self, role=role, content=content)
         self._spans = spans
         self._encoded: str | None = None
         self._wire: tuple[Callable[[Message], str], str] | None = None

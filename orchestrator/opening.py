@@ -120,7 +120,7 @@ def open_turn(plan: Plan, sessions: Sessions, session: Session, given: Input) ->
         )
     if log is not None:
         _give_up(sessions, session, log)
-    sessions.write(session, [_turn_record(plan, sessions, session, given)])
+    sessions.begin(session, _turn_record(plan, sessions, session, given))
     return None
 
 

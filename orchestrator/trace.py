@@ -85,7 +85,9 @@ class TraceParts:
             at: Nanoseconds since 1970.
             outcome: Its outcome, when it is known already; it names the model that answered.
         """
-        parts = list(self._reprompts(effect.number - isinstance(effect, CallModel), at))
+        parts: list[dict[str, Any]] = []
+        if self._replay.turn.reprompts:
+            parts += self._reprompts(effect.number - isinstance(effect, CallModel), at)
         self._number = effect.number
         match effect:
             case CallModel():
@@ -183,13 +185,13 @@ class TraceParts:
     def _model_output(self, effect: CallModel, record: Record) -> list[dict[str, Any]]:
         stage = effect.stage.stage
         ended = record["times"][1]
+        metadata = self._metadata(record["times"], f"{stage}-{effect.number}")
+        read, written, *_ = record["usage"]
+        metadata["usage"] = {"inputTokens": read, "outputTokens": written}
         told: dict[str, Any] = {
             "traceId": self._trace_id(effect),
             "rawResponse": {"content": _raw(effect.stage.dialect.protocol, record)},
-            "metadata": {
-                **self._metadata(record["times"], f"{stage}-{effect.number}"),
-                "usage": {"inputTokens": record["usage"][0], "outputTokens": record["usage"][1]},
-            },
+            "metadata": metadata,
         }
         reasoning = _reasoning(record["content"])
         if reasoning:
@@ -329,9 +331,10 @@ def _raw(protocol: str, record: Record) -> str:
 
 def _reasoning(content: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
     for block in content:
-        text = block.get("reasoningContent", {}).get("reasoningText")
-        if text:
-            return {"reasoningText": text}
+        if "reasoningContent" in block:
+            text = block["reasoningContent"].get("reasoningText")
+            if text:
+                return {"reasoningText": text}
     return None
 
 

@@ -87,6 +87,7 @@ class Session:
         open: The turn that has not ended, if any.
         unread: Finished turns that are not in `history` yet (they were read from the store).
         active: When the last record was written.
+        unwritten: The record of the open turn while it is not in the store yet.
         answered: The hand-overs of this session that were answered: invocation id to the digest of
             the results, and the log of the turn.
     """
@@ -102,6 +103,7 @@ class Session:
         "last",
         "open",
         "unread",
+        "unwritten",
     )
 
     def __init__(self, key: str, label: str) -> None:
@@ -114,6 +116,7 @@ class Session:
         self.count = 0
         self.active = 0
         self.last: Record | None = None
+        self.unwritten: Record | None = None
         self._reset()
 
     def _reset(self) -> None:
@@ -301,6 +304,22 @@ class Sessions:
         # Where names meet a file system or a database, they do so as hashes.
         return _hashed(label) if self.durable else label
 
+    def begin(self, session: Session, record: Record) -> None:
+        """Opens a turn: durably, before anything is spent.
+
+        In memory nobody else can see the session while it is in use, so that its `turn` record
+        goes to the store with the next ones.
+
+        Raises:
+            SessionConflict: Another process wrote to the session; nothing was written.
+            DependencyFailed: The store failed; nothing was written.
+        """
+        if self.durable:
+            self.write(session, [record])
+            return
+        session.unwritten = record
+        session.apply(record)
+
     def write(self, session: Session, records: Sequence[Record]) -> None:
         """Appends records durably, then takes them into the session.
 
@@ -308,10 +327,12 @@ class Sessions:
             SessionConflict: Another process wrote to the session; nothing was written.
             DependencyFailed: The store failed; nothing was written.
         """
+        count, news = session.count, records
+        if session.unwritten is not None:
+            count, news = count - 1, [session.unwritten, *records]
+            session.unwritten = None
         try:
-            self.store.append(
-                session.key, session.count, records, label=session.label, at=self.clock()
-            )
+            self.store.append(session.key, count, news, label=session.label, at=self.clock())
         except BaseException:
             self._forget(session)
             raise
