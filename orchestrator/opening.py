@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from orchestrator.errors import SessionConflict, ValidationError
 from orchestrator.limits import Limits
 from orchestrator.message import clean
 from orchestrator.prompts.steps import EMPTY
+from orchestrator.randomness import request_id
 from orchestrator.replay import Replay, changed_agent
 from orchestrator.sessions import Record, Session, Sessions, TurnLog
 from orchestrator.stages import Plan
@@ -141,7 +141,7 @@ def _add_options(record: Record, session: Session, given: Input) -> None:
 def _turn_record(plan: Plan, sessions: Sessions, session: Session, given: Input) -> Record:
     record: Record = {
         "kind": "turn",
-        "id": _request_id(),
+        "id": request_id(),
         "at": sessions.clock(),
         "question": clean(given.question),
         "attributes": _merged(session, given),
@@ -162,13 +162,6 @@ def _cleaned(attributes: Mapping[str, str]) -> dict[str, str]:
 
 def _merged(session: Session, given: Input) -> dict[str, str]:
     return {**session.attributes, **_cleaned(given.session_attributes)}
-
-
-def _request_id() -> str:
-    # A version 4 UUID, as `uuid.uuid4` makes it, without its object.
-    digits = os.urandom(16).hex()
-    variant = "89ab"[int(digits[16], 16) & 3]
-    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
 
 def _give_up(sessions: Sessions, session: Session, log: TurnLog) -> None:
