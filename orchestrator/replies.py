@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 from orchestrator.driver import Progress
@@ -12,7 +11,7 @@ from orchestrator.effects import Answer, CallModel, Refusal, ReturnControl
 from orchestrator.errors import SessionConflict, error_again
 from orchestrator.reply import Details, Event, Reply, TextDelta, TracePart, TurnEnd
 from orchestrator.run import Run, replay_again
-from orchestrator.sessions import Session, TurnLog
+from orchestrator.sessions import Record, Session, TurnLog
 from orchestrator.stages import Plan
 from orchestrator.trace import TraceParts
 
@@ -80,7 +79,7 @@ def last_events(reply: Reply, said: str = "") -> Iterator[Event]:
 
 def reply_of(run: Run) -> Reply:
     """The reply of a run that has its result."""
-    details = Details(partial(_whole_trace, run), run.new_records)
+    details = _OfRun(run)
     result, session_id = run.result, run.session_id
     if isinstance(result, Answer):
         text, reason, cited = result.text, result.stop_reason, result.citations
@@ -97,8 +96,27 @@ def _trace_parts(run: Run) -> TraceParts:
     return TraceParts(run.plan, run.session_id, run.log.start["at"], run.replay)
 
 
-def _whole_trace(run: Run) -> list[dict[str, Any]]:
-    return _trace_parts(run).whole(run.log.end, run.resumed_at)
+class _OfRun(Details):
+    __slots__ = ("_run",)
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def trace(self) -> list[dict[str, Any]]:
+        return _trace_parts(self._run).whole(self._run.log.end, self._run.resumed_at)
+
+    def records(self) -> list[Record]:
+        return self._run.new_records()
+
+
+class _OfJournal(Details):
+    __slots__ = ("_end", "_parts", "_since")
+
+    def __init__(self, parts: TraceParts, end: Record | None, since: int) -> None:
+        self._parts, self._end, self._since = parts, end, since
+
+    def trace(self) -> list[dict[str, Any]]:
+        return self._parts.whole(self._end, self._since)
 
 
 def reply_again(plan: Plan, session: Session, log: TurnLog, session_id: str) -> Reply:
@@ -121,8 +139,7 @@ def reply_again(plan: Plan, session: Session, log: TurnLog, session_id: str) -> 
     with suppress(SessionConflict):  # the agent was changed since: the answer still holds
         replay = replay_again(plan, session.history[: log.before], log)
         parts = TraceParts(plan, session_id, log.start["at"], replay)
-        make_trace = partial(parts.whole, log.end, replay.resumed_at)
-        reply._details = Details(make_trace, list)
+        reply._details = _OfJournal(parts, log.end, replay.resumed_at)
     if end.get("result") == "failure":
         error = error_again(end["error"], end["message"], end["stop_reason"])
         error.reply = reply

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,20 +22,17 @@ __all__ = [
 
 
 class Details:
-    """What a reply can tell of its turn when it is asked; nothing of it is made before.
+    """What a reply can tell of its turn when it is asked; nothing of it is made before."""
 
-    Attributes:
-        make_trace: Makes the trace parts.
-        records: The journal's records of the invocation.
-    """
+    __slots__ = ()
 
-    __slots__ = ("make_trace", "records")
+    def trace(self) -> list[dict[str, Any]]:
+        """The trace parts."""
+        return []
 
-    def __init__(
-        self, make_trace: Callable[[], list[dict[str, Any]]], records: Callable[[], list[Record]]
-    ) -> None:
-        self.make_trace = make_trace
-        self.records = records
+    def records(self) -> list[Record]:
+        """The journal's records of the invocation."""
+        return []
 
     def usage(self) -> Usage:
         """Tokens of the invocation's model calls."""
@@ -100,7 +96,7 @@ class Reply:
     def trace(self) -> list[dict[str, Any]]:
         """The trace parts, equal in shape to those of `InvokeAgent`; made when first read."""
         if self._trace is None:
-            self._trace = self._details.make_trace() if self._details is not None else []
+            self._trace = self._details.trace() if self._details is not None else []
         return self._trace
 
     @property

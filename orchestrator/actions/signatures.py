@@ -35,6 +35,8 @@ class Compiled:
         Raises:
             Reprompt: A value does not fit the parameter's Python type.
         """
+        if not (self.absent or self.converters or self.context):
+            return call.arguments
         values = {**self.absent, **call.arguments}
         for name, convert in self.converters.items():
             if values.get(name) is not None:
