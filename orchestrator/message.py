@@ -73,7 +73,11 @@ class Text(str):
 
 
 class Message(dict[str, Any]):
-    """One message: `role` is `"user"` or `"assistant"`, `content` a list of Converse blocks."""
+    """One message: `role` is `"user"` or `"assistant"`, `content` a list of Converse blocks.
+
+    Its spans are given, or computed when they are read: by a function, or for a message whose
+    whole text has one origin, from that origin's name.
+    """
 
     __slots__ = ("_encoded", "_spans", "_wire")
 
@@ -81,7 +85,7 @@ class Message(dict[str, Any]):
         self,
         role: str,
         content: Sequence[Block],
-        spans: tuple[Span, ...] | Callable[[], tuple[Span, ...]] = (),
+        spans: tuple[Span, ...] | Callable[[], tuple[Span, ...]] | str = (),
     ) -> None:
         dict.__init__(self, role=role, content=content)
         self._spans = spans
@@ -91,9 +95,12 @@ class Message(dict[str, Any]):
     @property
     def spans(self) -> tuple[Span, ...]:
         """Which placeholder each piece of the text came from; computed when first read."""
-        if callable(self._spans):
-            self._spans = self._spans()
-        return self._spans
+        spans = self._spans
+        if isinstance(spans, str):
+            spans = self._spans = _whole(self["content"], spans)
+        elif callable(spans):
+            spans = self._spans = spans()
+        return spans
 
     @property
     def encoded(self) -> str:
@@ -112,6 +119,14 @@ class Message(dict[str, Any]):
         if kept is None or kept[0] is not encode:
             kept = self._wire = (encode, encode(self))
         return kept[1]
+
+
+def _whole(content: Sequence[Block], origin: str) -> tuple[Span, ...]:
+    return tuple(
+        Span(index, 0, len(block["text"]), origin)
+        for index, block in enumerate(content)
+        if block.get("text")
+    )
 
 
 def text_of(content: Sequence[Block]) -> str:

@@ -7,10 +7,9 @@ and the closing tags that stop sequences cut off are put back.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
-from orchestrator.message import Block, Message, Span
+from orchestrator.message import Block, Message
 
 __all__ = ["EMPTY", "answer_blocks", "native_results", "origin_message", "text_blocks", "tidy"]
 
@@ -67,24 +66,24 @@ def native_results(
     Converse wants a result for every tool use and a tool use for every result: a tool use without
     a result is left out, and a result without a tool use is told as text.
     """
-    answered = {result["id"] for result in results}
-    asked = set()
+    answered = [result["id"] for result in results]
+    asked = []
     said: list[Block] = []
     for block in content:
         if "toolUse" in block:
             tool_use_id = block["toolUse"]["toolUseId"]
             if tool_use_id in answered:
-                asked.add(tool_use_id)
+                asked.append(tool_use_id)
                 said.append(block)
         elif "text" in block:
             if text := tidy(block["text"]):
-                said.append({"text": text})
+                said.append(block if text == block["text"] else {"text": text})
         else:
             said.append(block)
     return said, [_result(result, asked) for result in results]
 
 
-def _result(result: Mapping[str, Any], asked: set[str]) -> Block:
+def _result(result: Mapping[str, Any], asked: list[str]) -> Block:
     text = result["text"]
     if not text or text.isspace():
         text = EMPTY
@@ -109,12 +108,4 @@ def answer_blocks(content: Sequence[Block]) -> list[Block]:
 
 def origin_message(role: str, content: list[Block], origin: str) -> Message:
     """A message whose whole text stands for the placeholder `origin`."""
-    return Message(role, content, partial(_whole, content, origin))
-
-
-def _whole(content: Sequence[Block], origin: str) -> tuple[Span, ...]:
-    return tuple(
-        Span(index, 0, len(block["text"]), origin)
-        for index, block in enumerate(content)
-        if block.get("text")
-    )
+    return Message(role, content, origin)
