@@ -362,17 +362,9 @@ class Agent:
         return f"{self.plan.agent_id}/{self.plan.alias_id}/{session_id}"
 
     def _open(self, question: str, session_id: str | None, options: Options) -> Run | Reply:
-        given = Input(
-            question=question,
-            session_id=str(uuid.uuid4()) if session_id is None else session_id,
-            session_attributes=options.get("session_attributes") or {},
-            prompt_session_attributes=options.get("prompt_session_attributes") or {},
-            results=options.get("results"),
-            conversation_history=options.get("conversation_history") or (),
-            end_session=bool(options.get("end_session")),
-        )
-        if options and (unknown := options.keys() - Options.__annotations__.keys()):
-            raise TypeError(f"unknown options {sorted(unknown)}; there are {_OPTIONS}")
+        if session_id is None:
+            session_id = str(uuid.uuid4())
+        given = _input(question, session_id, options) if options else Input(question, session_id)
         given.check(self.plan.limits)
         session = self.sessions.acquire(self._label(given.session_id), self.plan.idle_ttl)
         try:
@@ -397,3 +389,17 @@ class Agent:
             error.reply = reply
             raise error
         return reply
+
+
+def _input(question: str, session_id: str, options: Options) -> Input:
+    if unknown := options.keys() - Options.__annotations__.keys():
+        raise TypeError(f"unknown options {sorted(unknown)}; there are {_OPTIONS}")
+    return Input(
+        question,
+        session_id,
+        session_attributes=options.get("session_attributes") or {},
+        prompt_session_attributes=options.get("prompt_session_attributes") or {},
+        results=options.get("results"),
+        conversation_history=options.get("conversation_history") or (),
+        end_session=bool(options.get("end_session")),
+    )

@@ -68,13 +68,19 @@ class Input:
                 f"the question has {len(self.question):,} characters; the limit is "
                 f"{limits.input_chars:,} ('input_chars')"
             )
-        for name in ("session_attributes", "prompt_session_attributes"):
-            if attributes := getattr(self, name):
-                _check_attributes(name, attributes)
-        if not isinstance(self.conversation_history, list | tuple):
-            raise ValidationError("conversation_history must be a list of messages")
-        for message in self.conversation_history:
-            _check_message(message)
+        if self.session_attributes:
+            _check_attributes("session_attributes", self.session_attributes)
+        if self.prompt_session_attributes:
+            _check_attributes("prompt_session_attributes", self.prompt_session_attributes)
+        if self.conversation_history != ():
+            _check_history(self.conversation_history)
+
+
+def _check_history(history: Sequence[Mapping[str, Any]]) -> None:
+    if not isinstance(history, list | tuple):
+        raise ValidationError("conversation_history must be a list of messages")
+    for message in history:
+        _check_message(message)
 
 
 def check_session_id(session_id: object) -> None:
@@ -105,7 +111,8 @@ def open_turn(plan: Plan, sessions: Sessions, session: Session, given: Input) ->
         SessionConflict: Another process runs a turn of this session, or other results were given
             for the same hand-over before.
     """
-    sessions.refuse_running(session)
+    if session.open is not None:
+        sessions.refuse_running(session)
     if given.results is not None:
         return _take_results(plan, sessions, session, given)
     log = session.open

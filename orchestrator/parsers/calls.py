@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from orchestrator.message import Block
 from orchestrator.parsers import codes
 from orchestrator.parsers.values import read_invoke
 from orchestrator.untrusted import json_or
@@ -213,10 +212,8 @@ def tool_uses(blocks: Any) -> tuple[list[str], list[Any]]:
     for block in blocks:
         if not isinstance(block, dict):
             continue
-        text = block.get("text")
-        if isinstance(text, str):
-            texts.append(text)
-        use: Block | None = block.get("toolUse")
-        if use is not None:
-            uses.append(use)
+        if "text" in block and isinstance(block["text"], str):
+            texts.append(block["text"])
+        if block.get("toolUse") is not None:
+            uses.append(block["toolUse"])
     return texts, uses

@@ -211,7 +211,8 @@ class Sessions:
         with used.lock:
             session = self._sessions.get(label)
             if session is None:
-                self._evict()
+                if len(self._sessions) >= self._cached:
+                    self._evict()
                 session = self._sessions[label] = Session(self._key(label), label)
             if session.key in used.keys:
                 raise SessionConflict(
@@ -369,8 +370,6 @@ class Sessions:
         self.write(session, [{"kind": "closed", "reason": "idle", "at": now}])
 
     def _evict(self) -> None:
-        if len(self._sessions) < self._cached:
-            return
         idle = [
             key for key, session in self._sessions.items() if session.key not in self._used.keys
         ]
