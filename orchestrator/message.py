@@ -87,7 +87,8 @@ class Message(dict[str, Any]):
         content: Sequence[Block],
         spans: tuple[Span, ...] | Callable[[], tuple[Span, ...]] | str = (),
     ) -> None:
-        dict.__init__(self, role=role, content=content)
+        self["role"] = role
+        self["content"] = content
         self._spans = spans
         self._encoded: str | None = None
         self._wire: tuple[Callable[[Message], str], str] | None = None
