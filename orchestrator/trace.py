@@ -208,18 +208,18 @@ class TraceParts:
             told["parsedResponse"] = {"text": final.get("responseText") or ""}
         parts = [self._stage_part(stage, ended, "modelInvocationOutput", told)]
         if stage == ORCHESTRATION:
-            parts += self._decision_parts(record)
+            self._add_decision(parts, record)
         return parts
 
-    def _decision_parts(self, record: Record) -> Iterator[dict[str, Any]]:
+    def _add_decision(self, parts: list[dict[str, Any]], record: Record) -> None:
         ended = record["times"][1]
         parsed = record["response"]["orchestrationParsedResponse"]
         if parsed.get("rationale"):
-            yield self._step(ended, "rationale", {"text": parsed["rationale"]})
+            parts.append(self._step(ended, "rationale", {"text": parsed["rationale"]}))
         final = (parsed.get("responseDetails") or {}).get("agentFinalResponse")
         if final is not None and record["stop"] not in NO_ANSWER:
             told = {"text": final["responseText"], "metadata": self._operation_metadata(ended)}
-            yield self._observation(ended, "FINISH", {"finalResponse": told})
+            parts.append(self._observation(ended, "FINISH", {"finalResponse": told}))
 
     def _skip_told(self, number: int) -> None:
         self._number = number
@@ -260,21 +260,24 @@ class TraceParts:
     def _observation(
         self, at: int, kind: str, told: dict[str, Any], number: int | None = None
     ) -> dict[str, Any]:
-        return self._step(at, "observation", {"type": kind, **told}, number)
+        told["type"] = kind
+        return self._step(at, "observation", told, number)
 
     def _step(
         self, at: int, member: str, told: dict[str, Any], number: int | None = None
     ) -> dict[str, Any]:
         number = self._number if number is None else number
         told["traceId"] = f"{self._request}-{number}"
-        return self._part(at, {"orchestrationTrace": {member: told}})
+        trace = {"orchestrationTrace": {member: told}}
+        return {**self._shared, "eventTime": _time(at), "trace": trace}
 
     def _stage_part(self, stage: str, at: int, member: str, told: dict[str, Any]) -> dict[str, Any]:
-        trace, _ = _TRACES.get(stage, ("orchestrationTrace", ""))
-        return self._part(at, {trace: {member: told}})
+        trace = _TRACES[stage][0] if stage in _TRACES else "orchestrationTrace"
+        return {**self._shared, "eventTime": _time(at), "trace": {trace: {member: told}}}
 
     def _trace_id(self, effect: CallModel) -> str:
-        _, suffix = _TRACES.get(effect.stage.stage, ("", str(effect.number)))
+        stage = effect.stage.stage
+        suffix = _TRACES[stage][1] if stage in _TRACES else effect.number
         return f"{self._request}-{suffix}"
 
     def _part(self, at: int, trace: dict[str, Any]) -> dict[str, Any]:
