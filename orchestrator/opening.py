@@ -21,6 +21,7 @@ from orchestrator.prompts.steps import EMPTY
 from orchestrator.randomness import request_id
 from orchestrator.replay import Replay, changed_agent
 from orchestrator.sessions import Record, Session, Sessions, TurnLog
+from orchestrator.sessions.journal import cancelled, closed
 from orchestrator.stages import Plan
 
 __all__ = ["Input", "check_session_id", "open_turn"]
@@ -173,15 +174,8 @@ def _merged(session: Session, given: Input) -> dict[str, str]:
 
 def _give_up(sessions: Sessions, session: Session, log: TurnLog) -> None:
     at = sessions.clock()
-    end: Record = {
-        "kind": "end",
-        "result": "cancelled",
-        "text": "",
-        "stop_reason": "cancelled",
-        "at": at,
-    }
-    closed: list[Record] = [{"kind": "closed", "reason": "ended", "at": at}]
-    sessions.write(session, [end, *(closed if log.ends_session else [])])
+    ending = [closed("ended", at)] if log.ends_session else []
+    sessions.write(session, [cancelled(at), *ending])
 
 
 def _take_results(plan: Plan, sessions: Sessions, session: Session, given: Input) -> TurnLog | None:

@@ -104,7 +104,7 @@ class Replay:
 
     @property
     def resumed_at(self) -> int:
-        """The last step whose results the caller brought; 0 when there is none."""
+        """The last step whose results the caller brought: those before it were told; 0 if none."""
         last = 0
         for index, (effect, outcome) in enumerate(self.steps):
             if isinstance(effect, AwaitResults) and outcome is not None:

@@ -62,7 +62,7 @@ class RunEvents:
     def _beginning(self) -> Iterator[Event]:
         # The caller's answer that this invocation brought; the steps before it were told.
         self._begun = True
-        if since := self._run.resumed_at:
+        if since := self._run.replay.resumed_at:
             for part in self._parts.whole(None, since):
                 yield TracePart(part)
 
@@ -103,7 +103,7 @@ class _OfRun(Details):
         self._run = run
 
     def trace(self) -> list[dict[str, Any]]:
-        return _trace_parts(self._run).whole(self._run.log.end, self._run.resumed_at)
+        return _trace_parts(self._run).whole(self._run.log.end, self._run.replay.resumed_at)
 
     def records(self) -> list[Record]:
         return self._run.new_records()

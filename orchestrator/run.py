@@ -8,6 +8,7 @@ before anything is spent, the intent of calls before they are carried out, their
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -27,10 +28,11 @@ from orchestrator.effects import (
 )
 from orchestrator.errors import LimitExceeded, OrchestratorError, SessionConflict
 from orchestrator.message import Message
-from orchestrator.models.base import CallFormat, ModelReply, ModelRequest
+from orchestrator.models.base import ModelReply, ModelRequest
 from orchestrator.parsers.base import Parsed
 from orchestrator.replay import Replay
 from orchestrator.sessions import Record, Session, Sessions, TurnLog
+from orchestrator.sessions.journal import cancelled, closed
 from orchestrator.stages import Plan
 
 __all__ = ["Run", "replay_again", "restore_history"]
@@ -48,8 +50,6 @@ class Run:
         replay: The turn, fed from the log.
         now: Tells the time, in nanoseconds since 1970.
         result: The turn's result, once there is one.
-        resumed_at: The step whose answer this invocation brought; the caller was told of those
-            before it.
         causes: What actions of this invocation raised, by call id; no journal holds them.
     """
 
@@ -66,7 +66,6 @@ class Run:
         "plan",
         "replay",
         "result",
-        "resumed_at",
         "session",
         "session_id",
     )
@@ -85,7 +84,6 @@ class Run:
         self.session_id = session_id
         self.log: TurnLog = session.open
         self.result: Result | None = None
-        self.resumed_at = 0
         self.causes: dict[str, BaseException] = {}
         self.replay = Replay(plan, self.log, session.history)
         self.now = sessions.clock
@@ -99,9 +97,7 @@ class Run:
 
     def begin(self) -> Live | Result:
         """The first effect to carry out, or the result."""
-        first = self.replay.send(None)
-        self.resumed_at = self.replay.resumed_at
-        return first
+        return self.replay.send(None)
 
     def advance(self, effect: Effect, outcome: Any) -> Live | Result:
         """Takes an effect's outcome; the next effect to carry out, or the result."""
@@ -152,13 +148,7 @@ class Run:
         bound, messages = self.replay.prompt(effect)
         call_format = stage.call_format
         if effect.excluded and call_format is not None:
-            call_format = CallFormat(
-                call_format.protocol,
-                call_format.operations,
-                call_format.ask_user,
-                call_format.unknown_value,
-                effect.excluded,
-            )
+            call_format = replace(call_format, excluded=effect.excluded)
         return ModelRequest(
             stage.stage,
             bound.system,
@@ -239,7 +229,7 @@ class Run:
             return
         end = _end_record(result, self.now())
         if self.log.ends_session:  # whoever asked for it has been written down
-            self._flush(end, {"kind": "closed", "reason": "ended", "at": self.now()})
+            self._flush(end, closed("ended", self.now()))
         else:
             self._flush(end)
         if not (isinstance(result, Failure) and self._failed_in_actions()):
@@ -252,16 +242,8 @@ class Run:
 
     def cancel(self) -> None:
         """Writes that the caller stopped the turn before its end."""
-        end = {
-            "kind": "end",
-            "result": "cancelled",
-            "text": "",
-            "stop_reason": "cancelled",
-            "at": self.now(),
-        }
-        self._flush(
-            end
-        )  # its transcript is made from what was written, which may be more than `turn`
+        # Its transcript is made from what was written, which may be more than `turn` knows.
+        self._flush(cancelled(self.now()))
 
     def close(self) -> None:
         """Gives the session back."""

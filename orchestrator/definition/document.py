@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -68,7 +69,7 @@ def parse(text: str, file: str) -> Document:
     return document
 
 
-class Reader:
+class Reader(ABC):
     """What both readers share: the bounds, and the checks of names and texts."""
 
     def __init__(self, text: str, file: str) -> None:
@@ -122,6 +123,6 @@ class Reader:
         except UnicodeDecodeError:
             self.fail("the text holds half of a surrogate pair", line, column)
 
+    @abstractmethod
     def read(self) -> Document:
         """Reads the whole text."""
-        raise NotImplementedError

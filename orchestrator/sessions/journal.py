@@ -32,7 +32,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-__all__ = ["Record", "SessionInfo", "SessionStore", "complaint"]
+__all__ = ["Record", "SessionInfo", "SessionStore", "cancelled", "closed", "complaint"]
 
 Record = dict[str, Any]
 
@@ -187,3 +187,19 @@ class SessionStore(Protocol):
     def list(self) -> Iterator[SessionInfo]:
         """All sessions, the last changed first."""
         ...
+
+
+def cancelled(at: int) -> Record:
+    """The `end` record of a turn that was stopped, or given up, before its end."""
+    return {
+        "kind": "end",
+        "result": "cancelled",
+        "text": "",
+        "stop_reason": "cancelled",
+        "at": at,
+    }
+
+
+def closed(reason: str, at: int) -> Record:
+    """The record that ends a session: `reason` is `ended` or `idle`."""
+    return {"kind": "closed", "reason": reason, "at": at}

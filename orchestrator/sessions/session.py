@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 
 from orchestrator.errors import DependencyFailed, SessionConflict
 from orchestrator.message import Message
-from orchestrator.sessions.journal import Record, SessionStore, complaint
+from orchestrator.sessions.journal import Record, SessionStore, closed, complaint
 from orchestrator.sessions.memory import MemoryStore
 
 __all__ = ["Clock", "Session", "Sessions", "TurnLog", "owner_is_alive", "process_owner"]
@@ -284,8 +284,7 @@ class Sessions:
         try:
             self.refuse_running(session)
             if session.count:
-                closed = {"kind": "closed", "reason": "ended", "at": self.clock()}
-                self.write(session, [closed])
+                self.write(session, [closed("ended", self.clock())])
         finally:
             self.release(session)
 
@@ -367,7 +366,7 @@ class Sessions:
             return
         if session.open is not None and self.is_running(session.open):
             return
-        self.write(session, [{"kind": "closed", "reason": "idle", "at": now}])
+        self.write(session, [closed("idle", now)])
 
     def _evict(self) -> None:
         idle = [
