@@ -6,7 +6,7 @@ A *call* is what a model asked for, after validation. An *executor* carries a ca
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -125,6 +125,8 @@ class CallContext:
         prompt_session_attributes: Attributes of this turn; read-only, too.
         max_bytes: Size limit of the result's text, in UTF-8 bytes.
         seconds: Time that the action has, or `None` for no limit.
+        files: Files that the user gave for the code interpreter (Bedrock: `InputFile`, with
+            `name`, `type` and `bytes`).
     """
 
     agent: Mapping[str, str]
@@ -134,6 +136,7 @@ class CallContext:
     prompt_session_attributes: Mapping[str, str]
     max_bytes: int
     seconds: float | None = None
+    files: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(slots=True)
@@ -150,6 +153,9 @@ class ActionResult:
         prompt_session_attributes: The same for the turn's attributes.
         http_status: HTTP status of an API operation.
         notes: Leniencies that were needed to understand the result, for the trace.
+        files: Files that the action made (Bedrock: `OutputFile`, with `name`, `type`, `bytes`).
+        details: What the trace tells of a built-in action besides its text, as JSON data: for the
+            code interpreter `executionOutput`, `executionError`, `executionTimeout`.
     """
 
     text: str
@@ -158,6 +164,8 @@ class ActionResult:
     prompt_session_attributes: dict[str, str] | None = None
     http_status: int | None = None
     notes: tuple[str, ...] = ()
+    files: Sequence[Mapping[str, Any]] = ()
+    details: Mapping[str, Any] | None = None
 
 
 class Reprompt(Exception):

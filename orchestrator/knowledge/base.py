@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
 __all__ = ["KnowledgeBase"]
@@ -19,11 +20,20 @@ class KnowledgeBase(Protocol):
     id: str
     description: str
 
-    def retrieve(self, query: str) -> list[dict[str, Any]]:
+    def retrieve(
+        self, query: str, configuration: Mapping[str, Any] | None = None
+    ) -> list[dict[str, Any]]:
         """The passages that fit `query` best, best first.
 
+        Args:
+            query: What to look for.
+            configuration: Bedrock's `retrievalConfiguration` of this call, whose members win over
+                the knowledge base's own: `{"vectorSearchConfiguration": {"numberOfResults",
+                "overrideSearchType", "filter", ...}}`.
+
         Returns:
-            Bedrock's retrieved references: `{"content": {"text", "type"}, "location", "metadata"}`.
+            Bedrock's retrieved references: `{"content": {"text", "type"}, "location", "metadata"}`
+            and mostly `score`.
 
         Raises:
             DependencyFailed: The search failed.

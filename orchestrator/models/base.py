@@ -79,6 +79,7 @@ class ModelRequest:
         raw_text: True when the template is raw text, for text-completion models; the one message
             then holds the whole prompt.
         call_format: For constrained decoding; `None` when the stage makes no calls.
+        question: The user's input of this turn, for backends that do not generate but classify.
     """
 
     stage: str
@@ -89,6 +90,7 @@ class ModelRequest:
     additional: Mapping[str, Any] = field(default_factory=dict)
     raw_text: bool = False
     call_format: CallFormat | None = None
+    question: str = ""
 
 
 _ONE_CALL = Usage(calls=1)

@@ -1,0 +1,53 @@
+"""The guardrail seam: a text in, what may be said instead out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, runtime_checkable
+
+__all__ = ["Guardrail", "Source", "Verdict"]
+
+Source = Literal["INPUT", "OUTPUT"]
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What a guardrail says of a text.
+
+    Attributes:
+        action: `"NONE"`, or `"INTERVENED"` when the text may not stand as it is.
+        text: What stands instead: the blocked message, or the text with its masks.
+        blocked: Whether nothing of the text may stand; otherwise it was only masked.
+        assessments: Bedrock's assessments (bedrock-agent-runtime: `GuardrailAssessment`), as a
+            trace's `inputAssessments` or `outputAssessments` hold them.
+    """
+
+    action: str = "NONE"
+    text: str = ""
+    blocked: bool = False
+    assessments: Sequence[Mapping[str, Any]] = field(default_factory=list)
+
+
+@runtime_checkable
+class Guardrail(Protocol):
+    """Checks what goes in and what comes out. Safe for many threads and tasks at once.
+
+    Attributes:
+        id: Its id, for errors and diagnostics.
+    """
+
+    id: str
+
+    def check(self, text: str, source: Source) -> Verdict:
+        """Assesses a text. May block; the asynchronous driver gives it a thread.
+
+        Args:
+            text: The whole text.
+            source: `INPUT` for the user's input, `OUTPUT` for answers (and, when asked for, the
+                results of actions and searches).
+
+        Raises:
+            DependencyFailed: The guardrail cannot be asked; nothing is let through then.
+        """
+        ...

@@ -1,0 +1,50 @@
+"""What an agent remembers of earlier sessions, and the seam of its stores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+__all__ = ["MemoryStore", "SessionSummary"]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSummary:
+    """One session, summarised (Bedrock: `MemorySessionSummary`).
+
+    Attributes:
+        memory_id: Whose memory it belongs to.
+        session_id: The session.
+        started: When the session began, in nanoseconds since 1970.
+        expires: When the summary is forgotten, in the same unit; `None` for never.
+        topics: Topics and what was said of each: `{"topic", "summary"}`.
+        text: The summary as the model wrote it, for people and for `$memory_content$`.
+    """
+
+    memory_id: str
+    session_id: str
+    started: int
+    expires: int | None
+    topics: Sequence[Mapping[str, Any]]
+    text: str
+
+
+class MemoryStore(Protocol):
+    """Keeps summaries. Safe for many threads and processes at once.
+
+    `owner` names an agent and its alias; no owner sees another's memory, and ids are data: they are
+    never used as names of files.
+    """
+
+    def add(self, owner: str, summary: SessionSummary) -> None:
+        """Keeps a summary; one of the same memory and session is replaced."""
+        ...
+
+    def recent(self, owner: str, memory_id: str, now: int, limit: int) -> list[SessionSummary]:
+        """The last `limit` summaries that have not expired at `now`, newest first."""
+        ...
+
+    def delete(self, owner: str, memory_id: str, session_id: str | None = None) -> None:
+        """Forgets a memory, or one session of it; one that is not there is no error."""
+        ...
