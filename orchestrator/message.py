@@ -9,12 +9,35 @@ histories are lists that share their messages.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import json.encoder
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 __all__ = ["AUTHOR", "Block", "Message", "Span", "Text", "text_of", "to_json"]
 
-to_json = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
+
+def _encode() -> Callable[[Any], str]:
+    # `JSONEncoder.encode` makes its C encoder anew for every text, which costs as much as most of
+    # the texts themselves; this makes it once, where there is one.
+    encoder = json.JSONEncoder(ensure_ascii=False, check_circular=False)
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return encoder.encode
+    pieces: Callable[[Any, int], Iterable[str]] = make(
+        None,
+        encoder.default,
+        json.encoder.encode_basestring,
+        None,
+        encoder.key_separator,
+        encoder.item_separator,
+        encoder.sort_keys,
+        encoder.skipkeys,
+        encoder.allow_nan,
+    )
+    return lambda value: "".join(pieces(value, 0))
+
+
+to_json = _encode()
 """Encodes JSON values as text; `json.dumps` would make a new encoder for every call."""
 
 Block = dict[str, Any]

@@ -50,12 +50,14 @@ class TraceParts:
         self._started = started
         self._told = 0
         self._number = 0
-        self._shared = {
+        self._blank = {
             "agentId": plan.agent_id,
             "agentAliasId": plan.alias_id,
             "agentVersion": plan.version,
             "sessionId": session_id,
             "callerChain": [{"agentAliasArn": plan.alias_arn}],
+            "eventTime": "",
+            "trace": {},
         }
 
     def whole(self, end: Record | None, since: int = 0) -> list[dict[str, Any]]:
@@ -158,7 +160,7 @@ class TraceParts:
                 "traceId": f"{self._request}-{self._number}",
                 "metadata": self._operation_metadata(end["at"]),
             }
-            parts.append(self._part(end["at"], {"failureTrace": failure}))
+            parts.append(self._part(end["at"], "failureTrace", failure))
         return parts
 
     def _model_input(self, effect: CallModel, at: int, outcome: Record) -> dict[str, Any]:
@@ -268,20 +270,22 @@ class TraceParts:
     ) -> dict[str, Any]:
         number = self._number if number is None else number
         told["traceId"] = f"{self._request}-{number}"
-        trace = {"orchestrationTrace": {member: told}}
-        return {**self._shared, "eventTime": _time(at), "trace": trace}
+        return self._part(at, "orchestrationTrace", {member: told})
 
     def _stage_part(self, stage: str, at: int, member: str, told: dict[str, Any]) -> dict[str, Any]:
         trace = _TRACES[stage][0] if stage in _TRACES else "orchestrationTrace"
-        return {**self._shared, "eventTime": _time(at), "trace": {trace: {member: told}}}
+        return self._part(at, trace, {member: told})
 
     def _trace_id(self, effect: CallModel) -> str:
         stage = effect.stage.stage
         suffix = _TRACES[stage][1] if stage in _TRACES else effect.number
         return f"{self._request}-{suffix}"
 
-    def _part(self, at: int, trace: dict[str, Any]) -> dict[str, Any]:
-        return {**self._shared, "eventTime": _time(at), "trace": trace}
+    def _part(self, at: int, kind: str, trace: dict[str, Any]) -> dict[str, Any]:
+        part = self._blank.copy()
+        part["eventTime"] = _time(at)
+        part["trace"] = {kind: trace}
+        return part
 
     def _metadata(self, times: Sequence[int], call: str) -> dict[str, Any]:
         began, ended = times
