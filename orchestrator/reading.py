@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from orchestrator.citations import cite
 from orchestrator.effects import Answer, Refusal
 from orchestrator.errors import ModelOutputError
 from orchestrator.message import text_of
@@ -15,7 +17,6 @@ __all__ = [
     "REFUSAL",
     "Act",
     "Decision",
-    "Finish",
     "Reprompt",
     "decide",
     "refused",
@@ -64,45 +65,42 @@ class Reprompt:
         return {"id": "", "name": self.name, "text": self.text, "error": True}
 
 
-@dataclass(slots=True)
-class Finish:
-    """The turn's loop ends."""
-
-    result: Answer | Refusal
-    parts: list[dict[str, Any]] = field(default_factory=list)
+Decision = Act | Reprompt | Answer | Refusal
+"""What to do next; with an answer or a refusal, the turn's loop ends."""
 
 
-Decision = Act | Reprompt | Finish
-
-
-def decide(record: Record) -> Decision:
+def decide(record: Record, sources: Mapping[str, dict[str, Any]]) -> Decision:
     """What a `model` record of the ORCHESTRATION stage means.
 
     Every stop reason of Converse is handled (botocore: `StopReason`).
+
+    Args:
+        record: The record.
+        sources: What the turn has retrieved, by source id, for the answer's citations.
 
     Raises:
         ModelOutputError: The reply was cut off where it can't be used.
     """
     stop = record["stop"]
+    parsed = record["response"]["orchestrationParsedResponse"]
+    details = parsed.get("responseDetails") or {}
+    kind = details.get("invocationType")
     if stop not in _USUAL:
         unusual = _unusual(record, stop)
         if unusual is not None:
             return unusual
-    parsed = record["response"]["orchestrationParsedResponse"]
-    details = parsed.get("responseDetails") or {}
-    kind = details.get("invocationType")
-    if stop not in _USUAL and kind != "FINISH" and (cut := was_cut(record)):
-        raise cut
+        if kind != "FINISH" and (cut := was_cut(record)):
+            raise cut
     error = parsed.get("parsingErrorDetails")
     if error:
         raw = record.get("raw") or text_of(record["content"])
         return Reprompt(error["repromptResponse"], record.get("code", ""), raw)
     if kind == "FINISH":
         final = details["agentFinalResponse"]
-        reason = "max_tokens" if stop == "max_tokens" else "end_turn"
-        answer = Answer(final["responseText"], reason)
-        parts = (final.get("citations") or {}).get("generatedResponseParts") or []
-        return Finish(answer, parts)
+        answer = Answer(final["responseText"], "max_tokens" if stop == "max_tokens" else "end_turn")
+        if cited := final.get("citations"):
+            answer.citations = cite(cited.get("generatedResponseParts") or (), sources)
+        return answer
     ask = details.get("agentAskUser")
     return Act(
         _all(details, "actionGroupInvocation"),
@@ -142,7 +140,7 @@ def was_cut(record: Record) -> ModelOutputError | None:
 
 def _unusual(record: Record, stop: str) -> Decision | None:
     if refusal := refused(record):
-        return Finish(refusal)
+        return refusal
     if stop == "model_context_window_exceeded" and (cut := was_cut(record)):
         raise cut
     if stop in _MALFORMED and record.get("code"):

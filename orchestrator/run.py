@@ -15,6 +15,7 @@ from typing import Any
 from orchestrator.actions.base import Call, CallContext
 from orchestrator.calls import Together
 from orchestrator.effects import (
+    LIVE,
     Answer,
     CallModel,
     Dispatch,
@@ -127,7 +128,7 @@ class Run:
         return self.replay.throw(error)
 
     def _out_of_time(self, following: Live | Result) -> Live | Result:
-        if isinstance(following, (CallModel, Dispatch, Retrieve)):
+        if isinstance(following, LIVE):
             seconds = self.plan.limits.seconds
             return self.fail(
                 LimitExceeded(
@@ -259,20 +260,24 @@ class Run:
         self._unwritten = []
 
 
-def _end_record(result: Result, now: int) -> Record:
-    record: Record = {"kind": "end", "result": type(result).__name__.lower(), "at": now}
+def _end_record(result: Answer | Refusal | Failure, now: int) -> Record:
     if isinstance(result, Failure):
-        record |= {
+        return {
+            "kind": "end",
+            "result": "failure",
+            "at": now,
             "text": "",
             "stop_reason": result.code or "failure",
             "error": type(result.error).__name__,
             "message": result.error.message,
         }
-        return record
-    if isinstance(result, ReturnControl):
-        raise AssertionError("a suspended turn has not ended")
-    record["text"] = result.text
-    record["stop_reason"] = result.stop_reason
+    record: Record = {
+        "kind": "end",
+        "result": type(result).__name__.lower(),
+        "at": now,
+        "text": result.text,
+        "stop_reason": result.stop_reason,
+    }
     if isinstance(result, Answer) and result.citations:
         record["citations"] = result.citations
     return record
@@ -303,7 +308,7 @@ def replay_again(plan: Plan, before: Sequence[Message], log: TurnLog) -> Replay:
     reached = replay.send(None)
     end = log.end
     failed = end is not None and end["result"] == "failure" and end["stop_reason"] != "seconds"
-    if failed and isinstance(reached, (CallModel, Dispatch, Retrieve)):
+    if failed and isinstance(reached, LIVE):
         replay.steps.append((reached, None))
     return replay
 

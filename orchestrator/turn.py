@@ -26,7 +26,7 @@ from orchestrator.calls import (
     prepare_search,
     result_text,
 )
-from orchestrator.citations import cite, source_ids
+from orchestrator.citations import source_ids
 from orchestrator.effects import (
     Answer,
     AwaitResults,
@@ -50,7 +50,7 @@ from orchestrator.errors import (
 )
 from orchestrator.message import Block, Message
 from orchestrator.prompts import Dialect
-from orchestrator.reading import REFUSAL, Act, Finish, Reprompt, decide, refused, was_cut
+from orchestrator.reading import REFUSAL, Act, Reprompt, decide, refused, was_cut
 from orchestrator.sessions.journal import Record
 from orchestrator.stages import Plan, StagePlan, tool_name
 
@@ -169,16 +169,14 @@ class Turn:
             )
             self._add_tokens(outcome)
             self._last = outcome
-            decision = decide(outcome)
+            decision = decide(outcome, self.sources)
             if isinstance(decision, Act):
                 misread = 0
                 ended = yield from self._act(decision, number)
                 if ended is not None:
                     return ended
-            elif isinstance(decision, Finish):
-                if decision.parts and isinstance(decision.result, Answer):
-                    decision.result.citations = cite(decision.parts, self.sources)
-                return decision.result
+            elif isinstance(decision, (Answer, Refusal)):
+                return decision
             elif isinstance(decision, Reprompt):
                 misread += 1
                 self.reprompts.append((number, decision.text))

@@ -22,7 +22,7 @@ from orchestrator.driver.shared import (
     timed_out,
     to_do,
 )
-from orchestrator.effects import CallModel, Dispatch, Live, Retrieve
+from orchestrator.effects import LIVE, CallModel, Dispatch, Live
 from orchestrator.models.blocks import received
 from orchestrator.run import Run
 from orchestrator.sessions import Record
@@ -36,7 +36,7 @@ async def adrive(run: Run, *, listen: bool) -> AsyncGenerator[str | Progress, No
     try:
         step = run.begin()  # a turn of another version of the agent stays as it is
         try:
-            while isinstance(step, (CallModel, Dispatch, Retrieve)):
+            while isinstance(step, LIVE):
                 if listen:
                     yield Progress(step)
                 try:

@@ -21,7 +21,7 @@ from orchestrator.driver.shared import (
     timed_out,
     to_do,
 )
-from orchestrator.effects import CallModel, Dispatch, Retrieve
+from orchestrator.effects import LIVE, CallModel, Dispatch, Retrieve
 from orchestrator.models.blocks import received
 from orchestrator.run import Run
 from orchestrator.sessions import Record
@@ -43,7 +43,7 @@ def drive(run: Run, *, listen: bool) -> Generator[str | Progress, None, None]:
     try:
         step = run.begin()  # a turn of another version of the agent stays as it is
         try:
-            while isinstance(step, (CallModel, Dispatch, Retrieve)):
+            while isinstance(step, LIVE):
                 if listen:
                     yield Progress(step)
                 try:
