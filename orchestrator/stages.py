@@ -4,46 +4,59 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from orchestrator import parsers
-from orchestrator.actions import ActionGroup, Catalog, Operation
+from orchestrator.actions import ActionGroup, Catalog
 from orchestrator.errors import DefinitionError
+from orchestrator.guardrails import Guardrail
 from orchestrator.knowledge import KnowledgeBase
 from orchestrator.limits import Limits
-from orchestrator.models.base import CallFormat, Model, OperationFormat
+from orchestrator.memory import MemoryStore
+from orchestrator.models.base import CallFormat, Model
 from orchestrator.parsers import Parser
+from orchestrator.parsers.verbatim import Verbatim
 from orchestrator.prompts import Dialect, Template, compile_template, dialect_for, load_dialect
 from orchestrator.prompts.placeholders import (
     KNOWLEDGE_BASE_RESPONSE_GENERATION,
+    MEMORY_SUMMARIZATION,
     ORCHESTRATION,
     POST_PROCESSING,
     PRE_PROCESSING,
+    ROUTING_CLASSIFIER,
+    STAGES,
 )
+from orchestrator.remote import RemoteAgent
+from orchestrator.toolbox import Toolbox
 
 __all__ = [
     "KNOWLEDGE_BASE_RESPONSE_GENERATION",
+    "MEMORY_SUMMARIZATION",
     "ORCHESTRATION",
     "POST_PROCESSING",
     "PRE_PROCESSING",
+    "ROUTING_CLASSIFIER",
+    "SINGLE_KNOWLEDGE_BASE",
     "STAGES",
+    "Collaborator",
+    "Features",
+    "Memory",
     "Override",
     "Plan",
     "StagePlan",
     "build_plan",
-    "tool_name",
+    "made_id",
 ]
 
-STAGES = (
-    PRE_PROCESSING,
-    ORCHESTRATION,
-    KNOWLEDGE_BASE_RESPONSE_GENERATION,
-    POST_PROCESSING,
-)
-"""The stages that an agent is compiled to."""
+SINGLE_KNOWLEDGE_BASE = "single_knowledge_base"
+"""The `aws_compat` option of an agent that has a knowledge base and nothing else: as the service,
+it searches for the user's input as it is, and ignores its instruction."""
+
+_COMPAT = frozenset({SINGLE_KNOWLEDGE_BASE})
+_DEEPEST = 3
 
 _OF_A_TURN = frozenset(
     {
@@ -56,14 +69,17 @@ _OF_A_TURN = frozenset(
         "bot_response",
         "query",
         "search_results",
+        "memory_content",
+        "memory_synopsis",
+        "long_term_memory",
+        "conversation",
+        "past_conversation_summary",
+        "last_user_request",
+        "last_most_specialized_agent_guideline",
+        "code_interpreter_files",
     }
 )
 """Placeholders whose values are not the same in every turn."""
-
-_SEARCH = {
-    "searchQuery": {"type": "string", "description": "What to search for, as a full sentence."}
-}
-_SEARCH_SCHEMA = {"type": "object", "properties": _SEARCH, "required": ["searchQuery"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +93,9 @@ class Override:
         inference: Members of the inference configuration.
         model: A model for this stage only, or its spec.
         additional: `additionalModelRequestFields`.
+        parser: Makes the parser of one's own, from the agent's identity, the stage, and whether
+            its model calls tools natively; the dialect's parser when `None`.
+        parser_name: Names that parser in traces (Bedrock: `overrideLambda`).
     """
 
     template: str | None = None
@@ -85,6 +104,75 @@ class Override:
     inference: Mapping[str, Any] = field(default_factory=dict)
     model: str | Model | None = None
     additional: Mapping[str, Any] = field(default_factory=dict)
+    parser: Callable[[Mapping[str, str], str, bool], Callable[[], Parser]] | None = None
+    parser_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Collaborator:
+    """Another agent that a supervisor may give work to.
+
+    Attributes:
+        name: Its name in the team.
+        instruction: When to give it work, for the supervisor's model.
+        agent: The agent, when it runs here.
+        remote: The agent, when it runs elsewhere.
+        relay: Whether it reads the supervisor's conversation with the user
+            (`relayConversationHistory`).
+    """
+
+    name: str
+    instruction: str
+    agent: Plan | None = None
+    remote: RemoteAgent | None = None
+    relay: bool = False
+
+    @property
+    def alias_arn(self) -> str:
+        """The ARN that traces name."""
+        if self.agent is not None:
+            return self.agent.alias_arn
+        return self.remote.alias_arn if self.remote is not None else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What an agent remembers from one session to the next.
+
+    Attributes:
+        store: Keeps the summaries.
+        days: For how many days (Bedrock: `storageDays`); 0 keeps none.
+        recent: How many of the last sessions are told (Bedrock: `maxRecentSessions`).
+    """
+
+    store: MemoryStore
+    days: int = 30
+    recent: int = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """What an agent has besides its prompts, actions and knowledge.
+
+    Attributes:
+        guardrail: Checks the input and the answer.
+        guard_results: Whether it checks the results of actions and searches, too.
+        collaborators: Agents that it leads.
+        routes: Whether inputs go to one of them at once where one is fit for it
+            (`SUPERVISOR_ROUTER`).
+        memory: What it remembers.
+        orchestration: An orchestration of one's own.
+        aws_compat: Where to do as the service does, although it is not what users would expect:
+            `single_knowledge_base`.
+    """
+
+    guardrail: Guardrail | None = None
+    guard_results: bool = False
+    collaborators: Sequence[Collaborator] = ()
+    routes: bool = False
+    memory: Memory | None = None
+    orchestration: Any = None
+    aws_compat: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +192,7 @@ class StagePlan:
         creation_mode: Bedrock's `promptCreationMode`, for traces.
         new_parser: Makes a parser for one reply.
         digest: Changes with the prompt, the model or its settings.
+        parser_name: Names the parser of one's own; empty for the dialect's.
     """
 
     stage: str
@@ -118,6 +207,7 @@ class StagePlan:
     creation_mode: str
     new_parser: Callable[[], Parser]
     digest: str
+    parser_name: str = ""
 
     def values(self, question: str, attributes: Mapping[str, str]) -> dict[str, str]:
         """Placeholder values of one turn.
@@ -143,7 +233,7 @@ class Plan:
         agent_id: Ten characters, as Bedrock's ids.
         alias_id: The alias; `TSTALIASID` is the draft's.
         version: `DRAFT`, or a number.
-        stages: The four stages by prompt type.
+        stages: The stages by prompt type.
         catalog: All operations.
         knowledge_bases: By id.
         limits: Budgets of a turn.
@@ -152,9 +242,18 @@ class Plan:
             one later knows whether the agent is still the same.
         identity: `name`, `id`, `alias` and `version`, as in Bedrock's Lambda event.
         alias_arn: The ARN that traces name.
+        features: What the agent has besides.
+        instruction: What the agent is for.
+        collaborators: The agents that it leads, by name.
         pre_processing: That stage, if a turn runs it.
         orchestration: The stage of the loop.
         post_processing: That stage, if a turn runs it.
+        knowledge_response: The stage that answers from search results, if searches go through it.
+        routing: The stage that routes inputs, if one does.
+        memory_stage: The stage that summarises sessions, if they are remembered.
+        guardrail: Checks the input and the answer, if there is one.
+        plain: Whether a turn is only pre-processing, the loop and post-processing.
+        depth: How many levels of agents there are: 1 without collaborators.
     """
 
     name: str
@@ -169,20 +268,62 @@ class Plan:
     limits: Limits
     idle_ttl: int
     digest: str
+    features: Features = Features()
+    instruction: str = ""
 
+    collaborators: Mapping[str, Collaborator] = field(init=False)
     pre_processing: StagePlan | None = field(init=False)
     orchestration: StagePlan = field(init=False)
     post_processing: StagePlan | None = field(init=False)
+    knowledge_response: StagePlan | None = field(init=False)
+    routing: StagePlan | None = field(init=False)
+    memory_stage: StagePlan | None = field(init=False)
+    guardrail: Guardrail | None = field(init=False)
+    shortcut: bool = field(init=False)
+    plain: bool = field(init=False)
+    depth: int = field(init=False)
 
     def __post_init__(self) -> None:
-        stages = self.stages
-        for name, stage in (
-            ("pre_processing", stages[PRE_PROCESSING]),
-            ("orchestration", stages[ORCHESTRATION]),
-            ("post_processing", stages[POST_PROCESSING]),
-        ):
-            runs = stage.enabled or name == "orchestration"
-            object.__setattr__(self, name, stage if runs else None)
+        """Finds what a turn runs."""
+        features = self.features
+        members = {one.name: one for one in features.collaborators}
+        derived = {
+            "collaborators": members,
+            "pre_processing": self._enabled(PRE_PROCESSING),
+            "orchestration": self.stages[ORCHESTRATION],
+            "post_processing": self._enabled(POST_PROCESSING),
+            "knowledge_response": self._enabled(KNOWLEDGE_BASE_RESPONSE_GENERATION),
+            "routing": self._needed(ROUTING_CLASSIFIER) if features.routes and members else None,
+            "memory_stage": self._needed(MEMORY_SUMMARIZATION) if features.memory else None,
+            "guardrail": features.guardrail,
+            "shortcut": self._takes_shortcut(),
+            "depth": 1 + max((it.agent.depth for it in members.values() if it.agent), default=0),
+        }
+        special = ("routing", "guardrail", "shortcut")
+        derived["plain"] = not (features.orchestration or any(derived[name] for name in special))
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
+
+    def _enabled(self, stage: str) -> StagePlan | None:
+        found = self.stages.get(stage)
+        return found if found is not None and found.enabled else None
+
+    def _needed(self, stage: str) -> StagePlan:
+        found = self.stages.get(stage)
+        if found is None:
+            raise DefinitionError(
+                f"the dialect {self.stages[ORCHESTRATION].dialect.name!r} has no template for "
+                f"{stage}, which agent {self.name!r} needs; give it one in templates/"
+            )
+        return found
+
+    def _takes_shortcut(self) -> bool:
+        return (
+            SINGLE_KNOWLEDGE_BASE in self.features.aws_compat
+            and len(self.knowledge_bases) == 1
+            and not (self.catalog.operations or self.catalog.ask_user)
+            and not self.features.collaborators
+        )
 
 
 @dataclass(slots=True)
@@ -190,8 +331,9 @@ class _Parts:
     # What all stages of one agent are made from.
     instruction: str
     model: Model
-    catalog: Catalog
-    knowledge_bases: Sequence[KnowledgeBase]
+    toolbox: Toolbox
+    features: Features
+    identity: Mapping[str, str]
     templates: Path | None
     dialect_name: str | None
     resolve: Callable[[str | Model], Model]
@@ -220,6 +362,7 @@ def build_plan(
     agent_id: str = "",
     alias_id: str = "TSTALIASID",
     version: str = "DRAFT",
+    features: Features | None = None,
     resolve: Callable[[str | Model], Model],
 ) -> Plan:
     """Compiles an agent.
@@ -238,6 +381,7 @@ def build_plan(
         agent_id: Ten letters and digits; made from the name when empty.
         alias_id: The alias.
         version: The version.
+        features: What it has besides.
         resolve: Turns the model spec of a stage into a model.
 
     Raises:
@@ -250,25 +394,66 @@ def build_plan(
             f"the templates folder {str(templates)!r} of agent {name!r} is not there; make it, or "
             "leave `templates=` out"
         )
+    features = features or Features()
+    _check_features(name, features)
     catalog = Catalog(groups)
-    parts = _Parts(instruction, model, catalog, knowledge_bases, templates, dialect, resolve)
-    overrides = overrides or {}
-    stages = {stage: _stage(stage, overrides.get(stage, Override()), parts) for stage in STAGES}
     agent_id = agent_id or made_id(name)
+    identity = {"name": name, "id": agent_id, "alias": alias_id, "version": version}
+    toolbox = Toolbox(catalog, knowledge_bases, [one.name for one in features.collaborators])
+    parts = _Parts(instruction, model, toolbox, features, identity, templates, dialect, resolve)
+    stages = _stages(overrides or {}, parts)
+    told = [[stage.enabled, stage.digest, stage.tools] for stage in stages.values()]
+    team = [
+        [it.name, it.alias_arn, it.agent.digest if it.agent else ""]
+        for it in features.collaborators
+    ]
     return Plan(
         name=name,
         agent_id=agent_id,
         alias_id=alias_id,
         version=version,
-        identity={"name": name, "id": agent_id, "alias": alias_id, "version": version},
+        identity=identity,
         alias_arn=f"arn:aws:bedrock:us-east-1:000000000000:agent-alias/{agent_id}/{alias_id}",
         stages=stages,
         catalog=catalog,
         knowledge_bases={base.id: base for base in knowledge_bases},
         limits=limits or Limits(),
         idle_ttl=idle_ttl_seconds * 1_000_000_000,
-        digest=_digest([[stage.enabled, stage.digest, stage.tools] for stage in stages.values()]),
+        digest=_digest([told, team] if team else told),
+        features=features,
+        instruction=instruction,
     )
+
+
+def _check_features(name: str, features: Features) -> None:
+    if unknown := set(features.aws_compat) - _COMPAT:
+        raise DefinitionError(
+            f"agent {name!r} has unknown aws_compat options {sorted(unknown)}; there is "
+            f"{', '.join(sorted(_COMPAT))}"
+        )
+    names = [one.name for one in features.collaborators]
+    if twice := {one for one in names if names.count(one) > 1}:
+        raise DefinitionError(
+            f"agent {name!r} has two collaborators of the name {min(twice)!r}; rename one"
+        )
+    if "User" in names:
+        raise DefinitionError(f"a collaborator of agent {name!r} is called 'User'; rename it")
+    deepest = max((one.agent.depth for one in features.collaborators if one.agent), default=0)
+    if deepest >= _DEEPEST:
+        raise DefinitionError(
+            f"agent {name!r} leads agents that lead agents, {deepest + 1} levels deep; the most "
+            f"are {_DEEPEST}"
+        )
+
+
+def _stages(overrides: Mapping[str, Override], parts: _Parts) -> dict[str, StagePlan]:
+    made = {}
+    for stage in STAGES:
+        override = overrides.get(stage, Override())
+        model = parts.resolve(override.model) if override.model else parts.model
+        if stage in parts.dialect(model).stages:
+            made[stage] = _stage(stage, override, model, parts)
+    return made
 
 
 def made_id(name: str) -> str:
@@ -276,24 +461,19 @@ def made_id(name: str) -> str:
     return hashlib.sha256(name.encode()).hexdigest()[:10].upper()
 
 
-def _stage(stage: str, override: Override, parts: _Parts) -> StagePlan:
-    model = parts.resolve(override.model) if override.model else parts.model
+def _stage(stage: str, override: Override, model: Model, parts: _Parts) -> StagePlan:
     dialect = parts.dialect(model)
     default = dialect.stages[stage]
     own = override.template is not None
-    template = compile_template(
-        override.template if override.template is not None else default.template,
-        stage=stage,
-        dialect=dialect,
-        source=override.source if own else str(default.source),
-    )
+    off = stage == ORCHESTRATION and override.enabled is False
+    text, source = (_UNPROMPTED, None) if off else _template_text(stage, override, dialect)
+    template = compile_template(text, stage=stage, dialect=dialect, source=source)
     fixed = _fixed_values(template, dialect, parts)
-    calls = stage == ORCHESTRATION
-    if calls and override.enabled is False:
-        raise DefinitionError(
-            "an agent without the ORCHESTRATION stage is not supported yet; leave its "
-            "promptState out, or ask the model itself"
-        )
+    calls = stage == ORCHESTRATION and not off
+    native = dialect.protocol == "tool_use"
+    new_parser = Verbatim if off else parsers.maker(dialect.parser, stage)
+    if override.parser is not None:
+        new_parser = override.parser(parts.identity, stage, native)
     return StagePlan(
         stage=stage,
         # A stage that is off by default is meant to run when its template is overridden.
@@ -303,12 +483,24 @@ def _stage(stage: str, override: Override, parts: _Parts) -> StagePlan:
         model=model,
         inference={**default.inference, **override.inference},
         additional=override.additional,
-        tools=_tool_specs(parts) if calls and dialect.protocol == "tool_use" else (),
-        call_format=_call_format(dialect, parts) if calls else None,
+        tools=parts.toolbox.tool_specs() if calls and native else (),
+        call_format=parts.toolbox.call_format(dialect) if calls else None,
         creation_mode="OVERRIDDEN" if own else "DEFAULT",
-        new_parser=parsers.maker(dialect.parser, stage),
+        new_parser=new_parser,
         digest=_digest([template.text, fixed, model.model_id, dialect.name, override.inference]),
+        parser_name=override.parser_name,
     )
+
+
+_UNPROMPTED = '{"messages": [{"role": "user", "content": [{"text": "$question$"}]}]}'
+# Without ORCHESTRATION the user's text goes to the model as it is (AWS: "Advanced prompts").
+
+
+def _template_text(stage: str, override: Override, dialect: Dialect) -> tuple[str, str | None]:
+    if override.template is not None:
+        return override.template, override.source
+    default = dialect.stages[stage]
+    return default.template, str(default.source)
 
 
 def _digest(told: Any) -> str:
@@ -320,58 +512,11 @@ def _fixed_values(template: Template, dialect: Dialect, parts: _Parts) -> dict[s
     values = {use.name: "" for use in template.placeholders if use.name not in _OF_A_TURN}
     values |= {
         "instruction": parts.instruction,
-        "tools": dialect.partial("tools", tools=_descriptions(dialect, parts)),
+        "tools": dialect.partial("tools", tools=parts.toolbox.descriptions(dialect.protocol)),
     }
-    if parts.catalog.ask_user:
+    if parts.toolbox.catalog.ask_user:
         values["ask_user_missing_information"] = dialect.partial("ask_user_missing_information")
-    if parts.knowledge_bases:
+    if parts.toolbox.knowledge_bases:
         for name in ("knowledge_base_guideline", "knowledge_base_additional_guideline"):
             values[name] = dialect.partial(name)
     return values
-
-
-def _descriptions(dialect: Dialect, parts: _Parts) -> list[dict[str, Any]]:
-    searches = [
-        {
-            "name": f"GET::x_amz_knowledgebase_{base.id}::Search",
-            "description": base.description,
-            "parameters": [{"name": "searchQuery", "required": True, **_SEARCH["searchQuery"]}],
-        }
-        for base in parts.knowledge_bases
-    ]
-    return [*parts.catalog.descriptions(dialect.protocol), *searches]
-
-
-def _tool_specs(parts: _Parts) -> Sequence[Mapping[str, Any]]:
-    searches = [
-        {
-            "toolSpec": {
-                "name": f"GET__x_amz_knowledgebase_{base.id}__Search",
-                "description": base.description or "Searches a knowledge base.",
-                "inputSchema": {"json": _SEARCH_SCHEMA},
-            }
-        }
-        for base in parts.knowledge_bases
-    ]
-    specs = parts.catalog.tool_specs()
-    return (*specs, *searches) if searches else specs
-
-
-def tool_name(operation: Operation, protocol: str) -> str:
-    """An operation's name in the protocol's grammar."""
-    return operation.tool_use_name if protocol == "tool_use" else operation.xml_name
-
-
-def _call_format(dialect: Dialect, parts: _Parts) -> CallFormat:
-    protocol = dialect.protocol
-    mark = "__" if protocol == "tool_use" else "::"
-    searches = [
-        OperationFormat(f"GET{mark}x_amz_knowledgebase_{base.id}{mark}Search", _SEARCH_SCHEMA)
-        for base in parts.knowledge_bases
-    ]
-    operations = [
-        OperationFormat(tool_name(operation, protocol), operation.schema)
-        for operation in parts.catalog.operations
-    ]
-    ask_user, unknown = parts.catalog.ask_user, dialect.unknown_value
-    return CallFormat(protocol, (*operations, *searches), ask_user, unknown)

@@ -52,7 +52,8 @@ from orchestrator.message import Block, Message
 from orchestrator.prompts import Dialect
 from orchestrator.reading import REFUSAL, Act, Reprompt, decide, refused, was_cut
 from orchestrator.sessions.journal import Record
-from orchestrator.stages import Plan, StagePlan, tool_name
+from orchestrator.stages import Plan, StagePlan
+from orchestrator.toolbox import tool_name
 
 __all__ = ["Start", "Turn"]
 

@@ -1,0 +1,49 @@
+"""The seam to agents that run elsewhere: a message in, an answer out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+__all__ = ["RemoteAgent", "RemoteReply"]
+
+
+@dataclass(slots=True)
+class RemoteReply:
+    """What an agent elsewhere answered.
+
+    Attributes:
+        text: The answer.
+        citations: Bedrock's citations.
+        trace: Its trace parts, when it told them.
+    """
+
+    text: str
+    citations: Sequence[Mapping[str, Any]] = field(default_factory=list)
+    trace: Sequence[Mapping[str, Any]] = field(default_factory=list)
+
+
+@runtime_checkable
+class RemoteAgent(Protocol):
+    """An agent that runs elsewhere. Safe for many threads at once.
+
+    Attributes:
+        alias_arn: The ARN of its alias.
+    """
+
+    alias_arn: str
+
+    def invoke(
+        self,
+        text: str,
+        session_id: str,
+        session_attributes: Mapping[str, str],
+        prompt_session_attributes: Mapping[str, str],
+    ) -> RemoteReply:
+        """Has the agent answer `text`. May block.
+
+        Raises:
+            DependencyFailed: It failed, or could not be reached.
+        """
+        ...

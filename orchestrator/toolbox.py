@@ -1,0 +1,116 @@
+"""All that an agent's model may call: operations, searches and messages to other agents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from orchestrator.actions import Catalog, Operation
+from orchestrator.knowledge import KnowledgeBase
+from orchestrator.models.base import CallFormat, OperationFormat
+from orchestrator.prompts import Dialect
+
+__all__ = ["Toolbox", "tool_name"]
+
+_SEARCH = {
+    "searchQuery": {"type": "string", "description": "What to search for, as a full sentence."}
+}
+_SEARCH_SCHEMA = {"type": "object", "properties": _SEARCH, "required": ["searchQuery"]}
+_MESSAGE_TEXT = "Sends a message to another agent, or the final answer or a question to the User."
+
+
+class Toolbox:
+    """What may be called, in each protocol's grammar.
+
+    Attributes:
+        catalog: The operations of the action groups.
+        knowledge_bases: What may be searched.
+        recipients: Names of the agents that may be sent messages; the user is always one of them
+            when there are any.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        knowledge_bases: Sequence[KnowledgeBase] = (),
+        collaborators: Sequence[str] = (),
+    ) -> None:
+        self.catalog = catalog
+        self.knowledge_bases = knowledge_bases
+        self.recipients = (*collaborators, "User") if collaborators else ()
+
+    def descriptions(self, protocol: str) -> list[dict[str, Any]]:
+        """What there is, for a prompt: `name`, `description` and `parameters` of each."""
+        searches = [
+            {
+                "name": f"GET::x_amz_knowledgebase_{base.id}::Search",
+                "description": base.description,
+                "parameters": [{"name": "searchQuery", "required": True, **_SEARCH["searchQuery"]}],
+            }
+            for base in self.knowledge_bases
+        ]
+        return [*self.catalog.descriptions(protocol), *searches, *self._messages()]
+
+    def _messages(self) -> list[dict[str, Any]]:
+        if not self.recipients:
+            return []
+        properties = self._message_schema()["properties"]
+        parameters = [{"name": name, "required": True, **it} for name, it in properties.items()]
+        name = "AgentCommunication::sendMessage"
+        return [{"name": name, "description": _MESSAGE_TEXT, "parameters": parameters}]
+
+    def _message_schema(self) -> dict[str, Any]:
+        recipient = {
+            "type": "string",
+            "description": "Whom the message is for.",
+            "enum": list(self.recipients),
+        }
+        content = {"type": "string", "description": "The whole message."}
+        properties = {"recipient": recipient, "content": content}
+        return {"type": "object", "properties": properties, "required": list(properties)}
+
+    def tool_specs(self) -> Sequence[Mapping[str, Any]]:
+        """Converse's tool specifications; the catalog's own object where there is nothing else."""
+        added = [
+            _spec(_search_name(base, "__"), base.description or "Searches.", _SEARCH_SCHEMA)
+            for base in self.knowledge_bases
+        ]
+        if self.recipients:
+            name = "AgentCommunication__sendMessage"
+            added.append(_spec(name, _MESSAGE_TEXT, self._message_schema()))
+            # A supervisor asks the user as it answers: by a message (recorded).
+            return (*self.catalog.tool_specs(ask_user=False), *added)
+        specs = self.catalog.tool_specs()
+        return (*specs, *added) if added else specs
+
+    def call_format(self, dialect: Dialect) -> CallFormat:
+        """What a well-formed call looks like."""
+        protocol = dialect.protocol
+        mark = "__" if protocol == "tool_use" else "::"
+        formats = [
+            OperationFormat(tool_name(operation, protocol), operation.schema)
+            for operation in self.catalog.operations
+        ]
+        formats += [
+            OperationFormat(_search_name(base, mark), _SEARCH_SCHEMA)
+            for base in self.knowledge_bases
+        ]
+        if self.recipients:
+            name = f"AgentCommunication{mark}sendMessage"
+            formats.append(OperationFormat(name, self._message_schema()))
+        ask_user = self.catalog.ask_user and not self.recipients
+        return CallFormat(protocol, tuple(formats), ask_user, dialect.unknown_value)
+
+
+def _search_name(base: KnowledgeBase, mark: str) -> str:
+    return f"GET{mark}x_amz_knowledgebase_{base.id}{mark}Search"
+
+
+def _spec(name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    told = {"name": name, "description": description, "inputSchema": {"json": schema}}
+    return {"toolSpec": told}
+
+
+def tool_name(operation: Operation, protocol: str) -> str:
+    """An operation's name in the protocol's grammar."""
+    return operation.tool_use_name if protocol == "tool_use" else operation.xml_name
