@@ -352,5 +352,4 @@ def _second(seconds: int) -> str:
 
 @lru_cache(maxsize=64)
 def _time(at: int) -> str:
-    seconds, nanoseconds = divmod(at, 1_000_000_000)
-    return f"{_second(seconds)}.{nanoseconds:09d}Z"
+    return f"{_second(at // 1_000_000_000)}.{at % 1_000_000_000:09}Z"

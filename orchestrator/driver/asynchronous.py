@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+import types
+from collections.abc import AsyncGenerator, Coroutine, Generator
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from orchestrator.actions.base import ActionResult, Call, CallContext
 from orchestrator.driver.shared import (
@@ -22,13 +23,15 @@ from orchestrator.driver.shared import (
     timed_out,
     to_do,
 )
-from orchestrator.effects import LIVE, CallModel, Dispatch, Live
+from orchestrator.effects import LIVE, CallModel, Dispatch, Retrieve
 from orchestrator.models.blocks import received
 from orchestrator.run import Run
 from orchestrator.sessions import Record
 from orchestrator.threads import in_thread
 
 __all__ = ["adrive"]
+
+T = TypeVar("T")
 
 
 async def adrive(run: Run, *, listen: bool) -> AsyncGenerator[str | Progress, None]:
@@ -40,15 +43,17 @@ async def adrive(run: Run, *, listen: bool) -> AsyncGenerator[str | Progress, No
                 if listen:
                     yield Progress(step)
                 try:
-                    if listen and isinstance(step, CallModel):
-                        outcome: Any = None
+                    if not isinstance(step, CallModel):
+                        outcome: Any = await _acarry_out(run, step)
+                    elif listen:
+                        outcome = None
                         async for item in _astream_model(run, step):
                             if isinstance(item, str):
                                 yield item
                             else:
                                 outcome = item
                     else:
-                        outcome = await _acarry_out(run, step)
+                        outcome = await _acall_model(run, step)
                 except Exception as error:
                     step = run.fail(failure(step, error), step)
                     continue
@@ -63,9 +68,7 @@ async def adrive(run: Run, *, listen: bool) -> AsyncGenerator[str | Progress, No
         run.close()
 
 
-async def _acarry_out(run: Run, effect: Live) -> Record | list[Record]:
-    if isinstance(effect, CallModel):
-        return await _acall_model(run, effect)
+async def _acarry_out(run: Run, effect: Dispatch | Retrieve) -> Record | list[Record]:
     if isinstance(effect, Dispatch):
         return await _adispatch(run, effect)
     return await asyncio.wrap_future(in_thread(partial(retrieve, run, effect)))
@@ -113,15 +116,37 @@ async def _aperform(run: Run, call: Call, context: CallContext) -> Record:
     acall = getattr(executor_of(run, call), "acall", None)
     seconds = run.plan.limits.action_seconds
     began = run.now()
+    limit: asyncio.Timeout | None = None
     try:
+        if acall is not None:
+            work: Coroutine[Any, Any, ActionResult] = acall(call, context)
+            try:
+                waits_for = work.send(None)
+            except StopIteration as stop:  # it had nothing to wait for: no timer is needed
+                return action_record(call, stop.value, began, run.now())
         async with asyncio.timeout(seconds) as limit:
             if acall is None:
                 blocking = in_thread(partial(perform, run, call, context))
                 return await asyncio.wrap_future(blocking)
-            result: ActionResult = await acall(call, context)
-            return action_record(call, result, began, run.now())
+            return action_record(call, await _rest(work, waits_for), began, run.now())
     except TimeoutError as error:
-        late = timed_out(call, seconds) if limit.expired() else error
+        late = timed_out(call, seconds) if limit is not None and limit.expired() else error
         return failed_action(run, call, late, began)
     except Exception as error:  # whatever an executor raises is its outcome
         return failed_action(run, call, error, began)
+
+
+@types.coroutine
+def _rest(work: Coroutine[Any, Any, T], waits_for: Any) -> Generator[Any, Any, T]:
+    """The rest of a coroutine that was run until it first waited."""
+    try:
+        while True:
+            try:
+                sent = yield waits_for
+            except BaseException as error:  # it was cancelled
+                waits_for = work.throw(error)
+            else:
+                waits_for = work.send(sent)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result

@@ -70,16 +70,17 @@ def native_results(
     asked = []
     said: list[Block] = []
     for block in content:
+        if "text" in block:
+            written = block["text"]
+            if text := tidy(written):
+                said.append(block if text == written else {"text": text})
+            continue
         if "toolUse" in block:
             tool_use_id = block["toolUse"]["toolUseId"]
-            if tool_use_id in answered:
-                asked.append(tool_use_id)
-                said.append(block)
-        elif "text" in block:
-            if text := tidy(block["text"]):
-                said.append(block if text == block["text"] else {"text": text})
-        else:
-            said.append(block)
+            if tool_use_id not in answered:
+                continue
+            asked.append(tool_use_id)
+        said.append(block)
     return said, [_result(result, asked) for result in results]
 
 

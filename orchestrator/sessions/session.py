@@ -67,7 +67,10 @@ class TurnLog:
     @property
     def ends_session(self) -> bool:
         """Whether one of the turn's invocations asked for the session's end."""
-        return any("end_session" in record for record in self.records)
+        for record in self.records:
+            if "end_session" in record:
+                return True
+        return False
 
     @property
     def holder(self) -> Record:
