@@ -16,13 +16,15 @@ import orchestrator
 MODULES = [
     "orchestrator",
     "orchestrator.actions",
+    "orchestrator.embeddings",
     "orchestrator.models",
     "orchestrator.parsers",
     "orchestrator.prompts",
     "orchestrator.sessions",
     "orchestrator.testing",
 ]
-HEAVY = {"boto3", "botocore", "httpx2", "xllamacpp", "jinja2", "yaml", "typer", "rich", "pydantic"}
+HEAVY = {"boto3", "botocore", "httpx2", "xllamacpp", "numpy", "onnxruntime", "jinja2", "yaml"}
+HEAVY |= {"typer", "rich", "pydantic"}
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from orchestrator.errors import DependencyFailed, ModelNotReady, ValidationError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Embedder"]
+__all__ = ["Embedder", "checked", "imported", "numpy", "unit_rows"]
 
 
 @runtime_checkable
@@ -18,7 +21,8 @@ class Embedder(Protocol):
 
     Attributes:
         id: Names the model and its version; an index that was made with another id is made anew.
-        dimensions: The length of a vector.
+        dimensions: The length of a vector; 0 as long as a server's model has not told it, which
+            it does with its first vectors.
     """
 
     id: str
@@ -31,3 +35,69 @@ class Embedder(Protocol):
             DependencyFailed: The model cannot be had, or failed.
         """
         ...
+
+
+def imported(module: str) -> Any:
+    """A library that only embeddings need.
+
+    Raises:
+        ModelNotReady: It is not installed.
+    """
+    try:
+        return import_module(module)
+    except ImportError:
+        raise ModelNotReady(
+            f"embeddings need {module!r}, of the extra 'knowledge' (or 'local'): "
+            "pip install 'bedrock-orchestrator[knowledge]'"
+        ) from None
+
+
+def numpy() -> Any:
+    """The module numpy.
+
+    Raises:
+        ModelNotReady: It is not installed.
+    """
+    return imported("numpy")
+
+
+def checked(texts: Sequence[str]) -> list[str]:
+    """`texts` as a list of texts that have a UTF-8 form; half a surrogate pair becomes `?`.
+
+    Raises:
+        ValidationError: It is one text, or holds something else than texts.
+    """
+    if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+        raise ValidationError("embed takes a list of texts: embed([text]) for a single one")
+    return [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
+
+
+def unit_rows(rows: Any, count: int, id: str) -> NDArray[np.float32]:
+    """A model's vectors as an array whose rows have length 1.
+
+    Args:
+        rows: The vectors, as lists of numbers or as an array.
+        count: How many there must be.
+        id: The embedder's id, for the message.
+
+    Raises:
+        DependencyFailed: They are no vectors: not as many, not equally long, or not finite.
+    """
+    np = numpy()
+    try:
+        made = np.asarray(rows, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise _no_vectors(id) from error
+    if made.ndim != 2 or len(made) != count or not np.isfinite(made).all():
+        raise _no_vectors(id)
+    lengths = np.linalg.norm(made, axis=1, keepdims=True)
+    unit: NDArray[np.float32] = made / np.maximum(lengths, np.float32(1e-12))
+    return unit
+
+
+def _no_vectors(id: str) -> DependencyFailed:
+    return DependencyFailed(
+        f"the embedding model {id!r} answered with something that is not one vector a text; check "
+        "that it is an embedding model",
+        resource=id,
+    )

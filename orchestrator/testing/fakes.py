@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["FakeClock", "FakeKnowledgeBase"]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["FakeClock", "FakeEmbedder", "FakeKnowledgeBase"]
 
 
 class FakeClock:
@@ -26,6 +32,42 @@ class FakeClock:
     def advance(self, seconds: float) -> None:
         """Moves the clock on."""
         self.now += int(seconds * 1e9)
+
+
+class FakeEmbedder:
+    """An embedder without a model: texts are near each other as far as they share words.
+
+    Every word adds one to a place that its hash chooses, the same on all machines; then the
+    vector is made of length 1. Needs numpy.
+
+    Attributes:
+        id: `fake:` and the number of dimensions.
+        dimensions: The length of a vector.
+        texts: What was embedded, in order.
+    """
+
+    def __init__(self, dimensions: int = 64) -> None:
+        """Makes the embedder.
+
+        Args:
+            dimensions: The length of a vector; more make words share fewer places.
+        """
+        self.id = f"fake:{dimensions}"
+        self.dimensions = dimensions
+        self.texts: list[str] = []
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """The vectors of `texts`: shape (len(texts), dimensions), rows of length 1."""
+        import numpy as np
+
+        self.texts.extend(texts)
+        rows = np.zeros((len(texts), self.dimensions), np.float32)
+        for row, text in zip(rows, texts, strict=True):
+            for word in re.findall(r"\w+", text.lower()) or [""]:
+                digest = hashlib.sha256(word.encode("utf-8", "replace")).digest()
+                row[int.from_bytes(digest[:4], "little") % self.dimensions] += 1
+        unit: NDArray[np.float32] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        return unit
 
 
 class FakeKnowledgeBase:
