@@ -18,7 +18,8 @@ from orchestrator.message import Block
 from orchestrator.parsers.base import ANSWER, CALL, THINKING, Parsed, Parser
 from orchestrator.parsers.explain import explain
 from orchestrator.parsers.orchestration import Orchestration
-from orchestrator.parsers.stages import KnowledgeBaseAnswer, PostProcessing, PreProcessing
+from orchestrator.parsers.stages import KnowledgeBaseAnswer, PostProcessing
+from orchestrator.parsers.whole import MemorySummary, PreProcessing, Routing
 
 __all__ = [
     "ANSWER",
@@ -34,24 +35,28 @@ __all__ = [
     "parse",
 ]
 
-NAMES = ("xml", "tool_use", "auto")
-"""The parsers. Each understands both call protocols; `auto` expects neither."""
+NAMES = ("xml", "tool_use", "function_call", "fncall", "auto")
+"""The parsers: `xml` (Claude 2.1 and 3), `tool_use` (native tools), `function_call` (Claude 2.0)
+and `fncall` (DeepSeek's documented prompt). Each understands the calls of all of them where a call
+is expected; inside an answer only its own grammar's calls count. `auto` expects all of them."""
 
 _OTHERS: dict[str, Callable[[], Parser]] = {
     "PRE_PROCESSING": PreProcessing,
     "KNOWLEDGE_BASE_RESPONSE_GENERATION": KnowledgeBaseAnswer,
     "POST_PROCESSING": PostProcessing,
+    "MEMORY_SUMMARIZATION": MemorySummary,
+    "ROUTING_CLASSIFIER": Routing,
 }
 
 STAGES = ("ORCHESTRATION", *_OTHERS)
-"""The prompt types whose replies can be parsed."""
+"""The prompt types; the replies of each can be parsed."""
 
 
 def maker(name: str, stage: str) -> Callable[[], Parser]:
     """What makes a parser for each reply of a stage.
 
     Args:
-        name: `xml`, `tool_use` or `auto`.
+        name: One of `NAMES`; it matters in ORCHESTRATION only.
         stage: The prompt type.
 
     Raises:
@@ -63,7 +68,8 @@ def maker(name: str, stage: str) -> Callable[[], Parser]:
         return partial(Orchestration, name)
     made = _OTHERS.get(stage)
     if made is None:
-        raise ValidationError(f"replies of stage {stage!r} have no parser; only {STAGES} do")
+        there = ", ".join(STAGES)
+        raise ValidationError(f"replies of stage {stage!r} have no parser; those of {there} do")
     return made
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from orchestrator.message import Block
 
@@ -39,14 +39,24 @@ class Parsed:
 
 
 class Parser(Protocol):
-    """Reads one reply as it streams. Never raises on any input, and takes linear time."""
+    """Reads one reply as it streams. Never raises on any input, and takes linear time.
+
+    A parser of one's own (`orchestrator.parser_lambda`) may raise `DependencyFailed` in `finish`.
+
+    Attributes:
+        blocking: Whether `finish` may wait for something else than the processor, so that it must
+            not run in an event loop's thread. It is the same for all parsers of one maker.
+    """
+
+    blocking: ClassVar[bool]
 
     def feed(self, text: str) -> Sequence[tuple[str, str]]:
         """Takes the next piece of the reply's text; returns what it now knows, as (kind, text).
 
         The `ANSWER` pieces of a reply that ends the turn, joined, are the final response's text
         when an answer tag was opened outside the model's thinking, and nothing otherwise (the
-        text is then known only at the end). White space at the answer's ends is held back.
+        text is then known only at the end). White space at the answer's ends is held back. Only
+        a message to the user (`AgentCommunication`) after such an answer adds to its text.
         """
         ...
 

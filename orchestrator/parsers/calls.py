@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from orchestrator.message import to_json
 from orchestrator.parsers import codes
+from orchestrator.parsers.functions import Written, read_fncall, read_function
 from orchestrator.parsers.values import read_invoke
 from orchestrator.untrusted import json_or
 
@@ -14,7 +16,8 @@ __all__ = ["Calls", "plain_actions", "split_name", "tool_uses"]
 _VERBS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE"})
 _KNOWLEDGE_BASE = "x_amz_knowledgebase_"
 _MOST_NOTES = 20
-_ASK_USER = {"user::askuser", "user__askuser", "user_askuser"}
+_ASK_USER = ("user::askuser", "user__askuser", "user_askuser")
+_SEND_MESSAGE = ("agentcommunication::sendmessage", "agentcommunication__sendmessage")
 
 
 def split_name(name: str) -> tuple[str, str, str] | None:
@@ -36,13 +39,25 @@ def split_name(name: str) -> tuple[str, str, str] | None:
     return (verb, first, rest) if first and rest else None
 
 
-_USER = ("", "user", "askuser")
+_SPECIAL = "*"
+_USER = (_SPECIAL, "user", "askuser")
+_SEND = (_SPECIAL, "AgentCommunication", "sendMessage")
+_OUT = (_SPECIAL, "", "outOfDomain")
+_SPECIALS = {
+    **dict.fromkeys(_ASK_USER, _USER),
+    **dict.fromkeys(_SEND_MESSAGE, _SEND),
+    "outofdomain": _OUT,
+}
+
+OUT_OF_DOMAIN = "Sorry, I am unable to assist you with this request."
+"""What a user reads when the model says no more than that the request is out of its domain."""
 
 
 @lru_cache(maxsize=1024)
 def _split(name: str) -> tuple[str, str, str] | None:
-    # A model's calls have few names: each is split once. `_USER` asks the user.
-    return _USER if name.lower() in _ASK_USER else split_name(name)
+    # A model's calls have few names: each is split once. The verb of those that are no actions
+    # is `_SPECIAL`: they ask the user, send a message, or say that the request is out of domain.
+    return _SPECIALS.get(name.lower()) or split_name(name)
 
 
 class Calls:
@@ -53,10 +68,12 @@ class Calls:
         reprompt: What the model is told about it.
         raw: That call, as the model wrote it.
         notes: Leniencies.
+        said: Messages to the user, which are the answer when nothing else is called.
     """
 
     __slots__ = (
         "_actions",
+        "_messages",
         "_question_id",
         "_questions",
         "_searches",
@@ -64,13 +81,16 @@ class Calls:
         "notes",
         "raw",
         "reprompt",
+        "said",
     )
 
     def __init__(self) -> None:
         self._actions: list[dict[str, Any]] = []
         self._searches: list[dict[str, Any]] = []
+        self._messages: list[dict[str, Any]] = []
         self._questions: list[str] = []
         self._question_id = ""
+        self.said: list[str] = []
         self.code = self.reprompt = self.raw = ""
         self.notes: list[str] = []
 
@@ -87,20 +107,38 @@ class Calls:
         else:
             self._fail(codes.BAD_INPUT, codes.INPUT_FORMAT, name)
 
-    def add_xml(self, tag: str, body: str, raw: str) -> None:
-        """Adds an `<invoke>`; its values are texts."""
-        name, values, notes = read_invoke(tag, body)
-        self.notes += [note for note in notes if len(self.notes) < _MOST_NOTES]
-        if not name:
-            self._fail(codes.NO_TOOL_NAME, codes.CALL_FORMAT, raw)
-        elif values is None:
-            self._fail(codes.BAD_XML, codes.CALL_FORMAT, raw)
+    def add_written(self, tag: str, body: str, raw: str) -> None:
+        """Adds what an `<invoke>`, `<function_call>` or `<fnCall>` holds; its values are texts."""
+        kind = tag[:9].lower()
+        if kind == "<function":
+            self._add_read(read_function(body), raw, codes.BAD_CALL, codes.FUNCTION_FORMAT)
+        elif kind[:7] == "<fncall":
+            for call in read_fncall(body):
+                self._add_read(call, raw, codes.BAD_CALL, codes.FNCALL_FORMAT)
         else:
-            self._add(name, values, None, raw, codes.CALL_FORMAT)
+            call = Written(*read_invoke(tag, body))
+            self._add_read(call, raw, codes.BAD_XML, codes.CALL_FORMAT)
+
+    def _add_read(self, call: Written, raw: str, unreadable: str, malformed: str) -> None:
+        self.notes += [note for note in call.notes if len(self.notes) < _MOST_NOTES]
+        if not call.name:
+            self._fail(codes.NO_TOOL_NAME, malformed, raw)
+        elif call.values is None:
+            self._fail(unreadable, malformed, raw)
+        else:
+            self._add(call.name, call.values, None, raw, malformed)
 
     def fail(self, raw: str) -> None:
         """Notes that call markup holds no call."""
-        self._fail(codes.BAD_XML, codes.CALL_FORMAT, raw)
+        if raw[:7].lower() == "<fncall":
+            self._fail(codes.BAD_CALL, codes.FNCALL_FORMAT, raw)
+        else:
+            self._fail(codes.BAD_XML, codes.CALL_FORMAT, raw)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is called, asked or sent to another agent."""
+        return not (self._actions or self._searches or self._messages or self._questions)
 
     def details(self) -> dict[str, Any]:
         """The `responseDetails` member; `invocationType` names the first kind that is there."""
@@ -111,6 +149,9 @@ class Calls:
             made["agentAskUser"] = {"responseText": "\n".join(self._questions)}
             if self._question_id:
                 made["agentAskUser"]["id"] = self._question_id
+        if self._messages:
+            made["invocationType"] = "AGENT_COLLABORATOR"
+            made["agentCollaboratorInvocations"] = self._messages
         if self._searches:
             made["invocationType"] = "KNOWLEDGE_BASE"
             made["agentKnowledgeBases"] = self._searches
@@ -125,27 +166,28 @@ class Calls:
 
     def _add(self, name: str, values: dict[str, Any], id: Any, raw: str, malformed: str) -> None:
         parts = _split(name)
-        if parts is _USER:
-            self._ask(values, id, raw, malformed)
-            return
         if parts is None:
             self._fail(codes.BAD_PARTS, malformed, raw)
             return
         verb, group, function = parts
+        if verb == _SPECIAL:
+            if parts is _USER:
+                self._ask(values, id, raw, malformed)
+            elif parts is _SEND:
+                self._send(values, id, raw, name)
+            else:
+                self.said.append(OUT_OF_DOMAIN)
+            return
         if group.startswith(_KNOWLEDGE_BASE):
             self._search(group[len(_KNOWLEDGE_BASE) :], name, values, id, raw)
             return
         self._actions.append(_action(verb, group, function, values, id))
 
     def _ask(self, values: dict[str, Any], id: Any, raw: str, malformed: str) -> None:
-        question = self._only("question", values)
+        wanted = "askuser" if malformed is codes.FUNCTION_FORMAT else "question"
+        question = self._only(wanted, values)
         if question is None:
-            text = codes.missing_parameter("question", "user__askuser")
-            if malformed is codes.CALL_FORMAT:
-                text = codes.ASK_USER_FORMAT
-                if values:
-                    text = codes.missing_parameter("question", "user::askuser")
-            self._fail(codes.MISSING_PARAM, text, raw)
+            self._fail(codes.MISSING_PARAM, _no_question(values, malformed), raw)
             return
         if not self._questions and id:
             self._question_id = str(id)
@@ -163,6 +205,20 @@ class Calls:
         made["searchQuery"] = {"value": query}
         self._searches.append(made)
 
+    def _send(self, values: dict[str, Any], id: Any, raw: str, name: str) -> None:
+        recipient, content = (_text(values.get(key)) for key in ("recipient", "content"))
+        if not recipient or not content:
+            missing = "content" if recipient else "recipient"
+            self._fail(codes.MISSING_PARAM, codes.missing_parameter(missing, name), raw)
+        elif recipient.lower() == "user":
+            self.said.append(content)
+        else:
+            made: dict[str, Any] = {"agentCollaboratorName": recipient}
+            if id:
+                made["id"] = str(id)
+            made["input"] = {"text": content}
+            self._messages.append(made)
+
     def _only(self, wanted: str, values: dict[str, Any]) -> str | None:
         # The one text that the call is about, also under another name.
         value = values.get(wanted)
@@ -172,6 +228,25 @@ class Calls:
                 self.notes.append(f"the parameter {name!r} was taken for {wanted!r}")
         text = value if isinstance(value, str) else ""
         return text.strip() or None
+
+
+def _text(value: Any) -> str:
+    # A message may have been written as a JSON object.
+    if value is None or isinstance(value, str):
+        return (value or "").strip()
+    return to_json(value)
+
+
+def _no_question(values: dict[str, Any], malformed: str) -> str:
+    if malformed is codes.FUNCTION_FORMAT:
+        if values:
+            return codes.missing_argument("askuser", "user::askuser")
+        return codes.FUNCTION_ASK_USER_FORMAT
+    if malformed is codes.NAME_FORMAT:
+        return codes.missing_parameter("question", "user__askuser")
+    if values or malformed is codes.FNCALL_FORMAT:
+        return codes.missing_parameter("question", "user::askuser")
+    return codes.ASK_USER_FORMAT
 
 
 def _action(
@@ -199,7 +274,7 @@ def plain_actions(uses: list[Any]) -> list[dict[str, Any]] | None:
         if type(name) is not str or type(values) is not dict:
             return None
         parts = _split(name)
-        if parts is None or parts is _USER or parts[1].startswith(_KNOWLEDGE_BASE):
+        if parts is None or parts[0] == _SPECIAL or parts[1].startswith(_KNOWLEDGE_BASE):
             return None
         made.append(_action(*parts, values, use.get("toolUseId")))
     return made

@@ -8,18 +8,25 @@ from __future__ import annotations
 
 __all__ = [
     "ASK_USER_FORMAT",
+    "BAD_CALL",
     "BAD_INPUT",
     "BAD_PARTS",
     "BAD_XML",
     "CALL_FORMAT",
+    "CUSTOM_PARSER",
     "EMPTY",
+    "FNCALL_FORMAT",
+    "FUNCTION_ASK_USER_FORMAT",
+    "FUNCTION_FORMAT",
     "INPUT_FORMAT",
     "MISSING_PARAM",
     "NAME_FORMAT",
     "NO_ANSWER",
     "NO_CATEGORY",
     "NO_REPLY",
+    "NO_ROUTE",
     "NO_TOOL_NAME",
+    "missing_argument",
     "missing_parameter",
 ]
 
@@ -35,6 +42,9 @@ MISSING_PARAM = "MISSING_PARAM"
 BAD_XML = "BAD_XML"
 """Call markup that cannot be read, or that declares a document type or entities."""
 
+BAD_CALL = "BAD_CALL"
+"""A call in `<function_call>` or `<fnCall>` whose parameters cannot be read."""
+
 BAD_INPUT = "BAD_INPUT"
 """A native tool call whose input is no JSON object."""
 
@@ -46,6 +56,12 @@ EMPTY = "EMPTY"
 
 NO_CATEGORY = "NO_CATEGORY"
 """A pre-processing reply without a category letter; the input then counts as invalid."""
+
+NO_ROUTE = "NO_ROUTE"
+"""A routing reply that names no agent; the supervisor then decides."""
+
+CUSTOM_PARSER = "CUSTOM_PARSER"
+"""A parser of one's own wants the model to try again, in its own words."""
 
 CALL_FORMAT = (
     "406: The function call format is incorrect. The format for function calls must be: "
@@ -60,6 +76,26 @@ ASK_USER_FORMAT = (
     "</question></parameters></invoke>."
 )
 """An XML question to the user without parameters (documented)."""
+
+FUNCTION_FORMAT = (
+    "The function call format is incorrect. The format for function calls must be: "
+    '<function_call>$FUNCTION_NAME($FUNCTION_ARGUMENT_NAME=""$FUNCTION_ARGUMENT_NAME"")'
+    "</function_call>."
+)
+"""A malformed call of Claude 2.0's grammar (documented, with its doubled quotes)."""
+
+FUNCTION_ASK_USER_FORMAT = (
+    "The function call format is incorrect. The format for function calls to the askuser function "
+    'must be: <function_call>user::askuser(askuser="$ASK_USER_INPUT")</function_call>.'
+)
+"""A question to the user of Claude 2.0 without parameters (documented)."""
+
+FNCALL_FORMAT = (
+    "The function call format is incorrect. The format for function calls must be: "
+    "<fnCall><tool_name>$TOOL_NAME</tool_name><parameters><$PARAMETER_NAME>$PARAMETER_VALUE"
+    "</$PARAMETER_NAME>...</parameters></fnCall>."
+)
+"""A malformed call in `<fnCall>`."""
 
 NAME_FORMAT = (
     "The tool name format is incorrect. The format for the tool name must be: "
@@ -82,4 +118,12 @@ def missing_parameter(parameter: str, tool: str) -> str:
     return (
         f"Missing the parameter '{parameter}' for {tool} function call. "
         "Please try again with the correct argument added."
+    )
+
+
+def missing_argument(parameter: str, tool: str) -> str:
+    """The same in Claude 2.0's grammar (documented for `user::askuser`)."""
+    return (
+        f"Missing the argument {parameter} for {tool} function call. "
+        "Please try again with the correct argument added"
     )

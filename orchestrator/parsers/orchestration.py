@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from orchestrator.message import Block
 from orchestrator.parsers import codes
@@ -29,11 +29,16 @@ from orchestrator.parsers.calls import Calls, plain_actions, tool_uses
 from orchestrator.parsers.scanner import Piece, Scanner
 from orchestrator.parsers.thinking import thinking_of
 
-__all__ = ["Orchestration", "answer_parts"]
+__all__ = ["Orchestration", "answer_parts", "grammar_of"]
+
+_NATIVE = ("tool_use", "auto")
+"""The parsers that expect native tool calls."""
 
 _LATE = re.compile(
     r"<(?:(answer)(?:[ \t\r\n][^<>]{0,256})?>"
     r"|function_calls(?:[ \t\r\n][^<>]{0,256})?>(?=[ \t\r\n]{0,128}<invoke)"
+    r"|function_call(?:[ \t\r\n][^<>]{0,256})?>(?=[ \t\r\n]{0,128}[A-Za-z0-9_-]{1,128}::)"
+    r"|fncall>(?=[ \t\r\n]{0,128}[<{\[A-Za-z0-9])"
     r"|__function=[^<> \t\r\n]{1,256}>)",
     re.IGNORECASE | re.ASCII,
 )
@@ -44,14 +49,15 @@ class Orchestration:
     """Parses one orchestration reply; both call protocols are understood.
 
     Attributes:
-        name: `xml`, `tool_use` or `auto`; calls in another protocol than this are noted.
+        name: The parser's name; calls in another grammar than its own are noted.
     """
 
-    __slots__ = ("_grammar", "_scanner", "name")
+    __slots__ = ("_scanner", "name")
+
+    blocking: ClassVar[bool] = False
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._grammar = "ORCHESTRATION native" if name == "tool_use" else "ORCHESTRATION"
         self._scanner: Scanner | None = None
 
     @property
@@ -62,7 +68,7 @@ class Orchestration:
     def feed(self, text: str) -> Sequence[tuple[str, str]]:
         """Takes the next piece; see `orchestrator.parsers.base.Parser.feed`."""
         if self._scanner is None:
-            self._scanner = Scanner(self._grammar)
+            self._scanner = Scanner(f"ORCHESTRATION {self.name}")
         return self._scanner.feed(text)
 
     def finish(self, blocks: Sequence[Block] = ()) -> Parsed:
@@ -75,7 +81,7 @@ class Orchestration:
             usual = _usual("".join(texts))
             if usual is not None:
                 return usual
-            scanner = Scanner(self._grammar)
+            scanner = Scanner(f"ORCHESTRATION {self.name}")
             for text in texts:
                 scanner.feed(text)
         return self._scanned(scanner)
@@ -84,7 +90,7 @@ class Orchestration:
         text = scanner.close()
         found = scanner
         if not scanner.verdict:
-            found = _inside_thinking(scanner, text, self._grammar) or scanner
+            found = _inside_thinking(scanner, text, self.name) or scanner
         thinking = thinking_of(text, found.start if found.verdict else len(text))
         if found.verdict == CALL:
             return self._written(text, thinking, found)
@@ -95,7 +101,9 @@ class Orchestration:
     def _native(self, text: str, uses: list[Any]) -> Parsed:
         thinking = thinking_of(text, len(text))
         plain = (
-            plain_actions(uses) if self.name != "xml" and "<function_calls" not in text else None
+            plain_actions(uses)
+            if self.name in _NATIVE and "<function_call" not in text and "<__function" not in text
+            else None
         )
         if plain is not None:
             details = {"invocationType": "ACTION_GROUP", "actionGroupInvocations": plain}
@@ -103,11 +111,19 @@ class Orchestration:
         calls = Calls()
         for use in uses:
             calls.add_native(use)
-        if self.name == "xml":
+        if self.name not in _NATIVE:
             calls.notes.append("native tool calls in an XML dialect")
-        if "<function_calls" in text:
+        if "<function_call" in text:
             calls.notes.append("calls in the text beside native ones were ignored")
-        return _called(calls, thinking)
+        if "<__function" in text:
+            calls.notes.append("markup of a call beside native tool use was removed")
+        return _called(calls, thinking, self._said(text) if calls.said else "")
+
+    def _said(self, text: str) -> str:
+        # The answer that the text holds beside a message to the user.
+        if self._scanner is None:
+            self.feed(text)
+        return "".join(self._scanner.said) if self._scanner is not None else ""
 
     def _written(self, text: str, thinking: str, found: Scanner) -> Parsed:
         # `found` may have read only the end of the text.
@@ -116,14 +132,24 @@ class Orchestration:
         calls.notes += found.notes
         if self.name == "tool_use":
             calls.notes.append("calls were written as text, not as native tool calls")
+        elif found.invokes and self.name not in ("auto", shown := grammar_of(found.invokes[0].tag)):
+            calls.notes.append(f"calls were written in the grammar of the parser {shown!r}")
         for invoke in found.invokes:
             body = text[shift + invoke.start : shift + invoke.end]
-            calls.add_xml(invoke.tag, body, invoke.tag + body)
+            calls.add_written(invoke.tag, body, invoke.tag + body)
             if calls.code:
                 break
-        if not found.invokes:
+        if not calls.code and calls.empty and not calls.said:
             calls.fail(text[found.start :])
-        return _called(calls, thinking)
+        return _called(calls, thinking, "".join(found.said))
+
+
+def grammar_of(tag: str) -> str:
+    """The parser whose grammar has the tag that opened a call."""
+    tag = tag.lower()
+    if tag.startswith("<function"):
+        return "function_call"
+    return "fncall" if tag.startswith("<fncall") else "xml"
 
 
 def _usual(text: str) -> Parsed | None:
@@ -159,6 +185,8 @@ def _answered(thinking: str, found: Scanner) -> Parsed:
 
 def _plain(scanner: Scanner, text: str, thinking: str) -> Parsed:
     answer = scanner.outside(text)
+    if thinking and answer[:8] == "Thought:":  # the prefill of Nova's prompts, written again
+        answer = answer[8:].lstrip()
     if answer:
         scanner.notes.append("no answer tag: the text without its thinking is the answer")
         return _finished(thinking, {"responseText": answer}, tuple(scanner.notes))
@@ -166,11 +194,11 @@ def _plain(scanner: Scanner, text: str, thinking: str) -> Parsed:
     return _failed(thinking, code, tuple(scanner.notes))
 
 
-def _inside_thinking(scanner: Scanner, text: str, grammar: str) -> Scanner | None:
+def _inside_thinking(scanner: Scanner, text: str, name: str) -> Scanner | None:
     # Thinking that was never closed, or that wraps the whole reply, may hold the decision.
     if scanner.unclosed < 0 and scanner.outside(text):
         return None
-    start, in_calls, quoting = -1, False, grammar != "ORCHESTRATION"
+    start, in_calls, quoting = -1, False, name == "tool_use"
     for found in _LATE.finditer(text, max(scanner.unclosed, 0)):
         if found[1]:
             start, in_calls = found.start(), False
@@ -178,7 +206,7 @@ def _inside_thinking(scanner: Scanner, text: str, grammar: str) -> Scanner | Non
             start, in_calls = found.start(), True
     if start < 0:
         return None
-    inner = Scanner(grammar)
+    inner = Scanner(f"ORCHESTRATION {name}")
     inner.feed(text[start:])
     inner.close()
     inner.start = start
@@ -211,7 +239,13 @@ def _response(member: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _called(calls: Calls, thinking: str) -> Parsed:
+def _called(calls: Calls, thinking: str, said: str = "") -> Parsed:
+    if calls.said and not calls.code and calls.empty:
+        # Messages to the user are the answer; what an answer tag has said was streamed before.
+        text = "\n\n".join(filter(None, (said, *calls.said)))
+        return _finished(thinking, {"responseText": text}, tuple(calls.notes))
+    if calls.said:
+        calls.notes.append("a message to the user beside other calls was not sent")
     notes = tuple(calls.notes)
     if not calls.code:
         member = {"rationale": thinking, "responseDetails": calls.details()}

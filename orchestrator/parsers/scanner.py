@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from orchestrator.parsers import tags
 from orchestrator.parsers.base import ANSWER, CALL, THINKING
-from orchestrator.parsers.tags import MAYBE_CALL, Rules, call_follows, rules_of
+from orchestrator.parsers.tags import MAYBE, Rules, rules_of
 
 __all__ = ["Invoke", "Piece", "Scanner"]
 
@@ -108,7 +108,7 @@ class Scanner:
                 self.said.append(text)
                 return ((ANSWER, text),)
             return self._scan(text)
-        if kind == THINKING or (kind == CALL and self._rules.state != tags.CDATA):
+        if kind == THINKING or (kind == CALL and self._rules.plain):
             return ((kind, text),)
         if kind == "ignored" or (kind == "outside" and self._spoken):
             return _NOTHING
@@ -150,14 +150,14 @@ class Scanner:
                 break
             start, position = found.span()
             step = rules.steps.get(found[1]) or rules.steps[rules.key_of(found)]
-            if step is MAYBE_CALL:
-                follows = call_follows(text, position)
+            if step in MAYBE:
+                follows = MAYBE[step](text, position)
                 if follows is None:
                     cut = start
                     break
                 if not follows:
                     continue
-                step = "calls"
+                step = MAYBE[step].step
             if start > taken:
                 self._take(text[taken:start])
             self._tag(step, base + start, base + position, found[0])
@@ -208,6 +208,10 @@ class Scanner:
 
     def _tag(self, step: str, start: int, end: int, tag: str) -> None:
         rules = self._rules
+        if step in tags.INSIDE_VALUES:
+            self._STEPS[step](self, start, end, tag)
+            self._told.append((CALL, tag))
+            return
         stray = step == "thought" and rules.state == tags.OUTSIDE
         # Thinking that began in a prefill has only its closing tag.
         self._mark(THINKING if stray else rules.kind, start)
@@ -320,6 +324,33 @@ class Scanner:
         self._close_invoke(start)
         self._enter(tags.CALLS)
 
+    def _function(self, start: int, end: int, tag: str) -> None:
+        if self.verdict == ANSWER:
+            self._note("calls follow the answer: they are carried out")
+        if self.verdict != CALL:
+            self._begin(CALL, start)
+        self._close_invoke(start)
+        self.invokes.append(Invoke(tag, end, -1))
+        self._enter(tags.FUNCTION)
+
+    def _named(self, start: int, end: int, tag: str) -> None:
+        self._enter(tags.INVOKE)
+
+    def _quote(self, start: int, end: int, tag: str) -> None:
+        self._enter(tags.QUOTED)
+
+    def _apostrophe(self, start: int, end: int, tag: str) -> None:
+        self._enter(tags.APOSTROPHE)
+
+    def _unquote(self, start: int, end: int, tag: str) -> None:
+        self._enter(tags.FUNCTION)
+
+    def _escape(self, start: int, end: int, tag: str) -> None:
+        pass  # the escaped character ends nothing
+
+    def _stray(self, start: int, end: int, tag: str) -> None:
+        self._note("markup of a call beside native tool use was removed")
+
     def _calls_end(self, start: int, end: int, tag: str) -> None:
         self._close_invoke(start)
         self._enter(tags.OUTSIDE)
@@ -351,23 +382,31 @@ class Scanner:
     _STEPS: ClassVar[dict[str, Callable[[Scanner, int, int, str], None]]] = {
         "again": _again,
         "answer": _answer,
+        "apostrophe": _apostrophe,
         "calls": _calls,
         "calls_end": _calls_end,
         "cdata": _cdata,
         "cdata_end": _cdata_end,
         "close": _close,
+        "escape": _escape,
+        "function": _function,
+        "function_end": _invoke_end,
         "invoke": _invoke,
         "invoke_end": _invoke_end,
+        "named": _named,
         "part": _part,
         "part_end": _part_end,
+        "quote": _quote,
         "results": _results,
         "segment": _segment,
         "source": _next_source,
         "sources": _sources,
         "sources_end": _sources_end,
+        "stray": _stray,
         "stray_close": _stray_close,
         "think": _think,
         "thought": _thought,
+        "unquote": _unquote,
         "values": _values,
         "values_end": _values_end,
     }

@@ -11,10 +11,11 @@ import re
 from collections.abc import Mapping
 from functools import cache
 
-__all__ = ["KINDS", "MAYBE_CALL", "Rules", "call_follows", "rules_of"]
+__all__ = ["KINDS", "MAYBE", "Rules", "rules_of"]
 
 OUTSIDE, THINKING, ANSWER, PARTS, SOURCES = "outside", "thinking", "answer", "parts", "sources"
 CALLS, INVOKE, VALUES, CDATA, DONE, CUT = "calls", "invoke", "values", "cdata", "done", "cut"
+FUNCTION, QUOTED, APOSTROPHE = "function", "quoted", "apostrophe"
 
 KINDS: Mapping[str, str] = {
     OUTSIDE: "outside",
@@ -26,13 +27,57 @@ KINDS: Mapping[str, str] = {
     INVOKE: "call",
     VALUES: "call",
     CDATA: "call",
+    FUNCTION: "call",
+    QUOTED: "call",
+    APOSTROPHE: "call",
     DONE: "ignored",
     CUT: "ignored",
 }
 """What the text is that is read in each state."""
 
-MAYBE_CALL = "maybe_call"
-"""The step of `<function_calls>` in an answer: a call if an `<invoke>` follows, else text."""
+_NAME = r"[A-Za-z0-9_-]{1,128}"
+_WHITE = r"[ \t\r\n]{0,128}"
+
+
+def _begun(word: str) -> str:
+    # A pattern of every beginning of a word.
+    pattern = ""
+    for character in reversed(word):
+        pattern = f"(?:{re.escape(character)}{pattern})?"
+    return pattern
+
+
+class Follows:
+    """Whether a tag that may only be mentioned begins a call: the text after it tells.
+
+    Attributes:
+        step: The scanner's step when it does.
+    """
+
+    __slots__ = ("_begun", "_whole", "step")
+
+    def __init__(self, step: str, whole: str, begun: str) -> None:
+        self.step = step
+        self._whole = re.compile(_WHITE + whole, re.IGNORECASE | re.ASCII)
+        self._begun = re.compile(rf"{_WHITE}(?:{begun})\Z", re.IGNORECASE | re.ASCII)
+
+    def __call__(self, text: str, start: int) -> bool | None:
+        """Whether a call follows in `text` from `start`; `None` when the text ends too soon."""
+        if self._whole.match(text, start):
+            return True
+        return None if self._begun.match(text, start) else False
+
+
+MAYBE: Mapping[str, Follows] = {
+    "maybe_call": Follows("calls", "<invoke", _begun("<invoke")),
+    "maybe_function": Follows("function", f"{_NAME}::", f"(?:{_NAME}:?)?"),
+    "maybe_fncall": Follows(
+        "function",
+        rf"(?:<invoke|<tool_name|[\[{{]|{_NAME}(?:::|__))",
+        f"{_begun('<invoke')}|{_begun('<tool_name')}|{_NAME}:?",
+    ),
+}
+"""The steps of tags that begin a call only if a call follows, and are text else."""
 
 _LONGEST = 256
 """Most characters of a tag's attributes, or of the name in `<__function=name>`."""
@@ -41,6 +86,27 @@ _THINK = {"thinking": "think", "think": "think", "scratchpad": "think"}
 _THOUGHT = {"/thinking": "thought", "/think": "thought", "/scratchpad": "thought"}
 # Amazon Nova writes this markup when it falls out of native tool use.
 _NOVA = {"__function=": "invoke"}
+_NOVA_STRAY = {
+    "__function=": "stray",
+    "/__function": "stray",
+    "__parameter=": "stray",
+    "/__parameter": "stray",
+}
+_RESULTS = {"function_results": "results", "function_result": "results"}
+_MAYBE_OTHERS = {"function_call": "maybe_function", "fncall": "maybe_fncall"}
+
+_IN_ANSWER: Mapping[str, Mapping[str, str]] = {
+    "xml": {**_NOVA, "function_calls": "maybe_call"},
+    "tool_use": _NOVA_STRAY,
+    "function_call": {"function_calls": "maybe_call", "function_call": "maybe_function"},
+    "fncall": {"function_calls": "maybe_call", "fncall": "maybe_fncall"},
+    "auto": {**_NOVA, "function_calls": "maybe_call", **_MAYBE_OTHERS},
+}
+"""Which calls may interrupt an answer, by parser.
+
+In every other grammar a call there is a quotation. Where tools are native all of them are, and
+the markup that Nova leaves behind is dropped.
+"""
 
 _ORCHESTRATION: Mapping[str, Mapping[str, str]] = {
     OUTSIDE: {
@@ -52,19 +118,17 @@ _ORCHESTRATION: Mapping[str, Mapping[str, str]] = {
         "answer_part": "part",
         "function_calls": "calls",
         "invoke": "invoke",
-        "function_results": "results",
+        **_MAYBE_OTHERS,
+        **_RESULTS,
     },
     THINKING: _THOUGHT,
     ANSWER: {
-        **_NOVA,
         "answer": "again",
         "/answer": "close",
         "answer_part": "part",
         "sources": "sources",
-        "function_calls": MAYBE_CALL,
     },
     PARTS: {
-        **_NOVA,
         "answer": "again",
         "/answer": "close",
         "answer_part": "part",
@@ -72,7 +136,6 @@ _ORCHESTRATION: Mapping[str, Mapping[str, str]] = {
         "text": "segment",
         "/text": "segment",
         "sources": "sources",
-        "function_calls": MAYBE_CALL,
     },
     SOURCES: {
         "source": "source",
@@ -87,7 +150,9 @@ _ORCHESTRATION: Mapping[str, Mapping[str, str]] = {
         "invoke": "invoke",
         "function_calls": "calls",
         "/function_calls": "calls_end",
-        "function_results": "results",
+        "function_call": "function",
+        "fncall": "function",
+        **_RESULTS,
         "answer": "answer",
     },
     INVOKE: {
@@ -96,7 +161,8 @@ _ORCHESTRATION: Mapping[str, Mapping[str, str]] = {
         "/invoke": "invoke_end",
         "/__function": "invoke_end",
         "/function_calls": "calls_end",
-        "function_results": "results",
+        "/fncall": "function_end",
+        **_RESULTS,
         "parameters": "values",
         "parameter": "values",
         "__parameter=": "values",
@@ -108,10 +174,25 @@ _ORCHESTRATION: Mapping[str, Mapping[str, str]] = {
         "/invoke": "invoke_end",
         "/__function": "invoke_end",
         "/function_calls": "calls_end",
+        "/fncall": "function_end",
         "<![cdata[": "cdata",
     },
     CDATA: {"]]>": "cdata_end"},
-    DONE: {**_NOVA, "function_calls": MAYBE_CALL},
+    FUNCTION: {
+        "function_call": "function",
+        "fncall": "function",
+        "/function_call": "function_end",
+        "/fncall": "function_end",
+        **_RESULTS,
+        "invoke": "invoke",
+        "tool_name": "named",
+        "parameters": "values",
+        '="': "quote",
+        "='": "apostrophe",
+    },
+    QUOTED: {'"': "unquote", "\\": "escape"},
+    APOSTROPHE: {"'": "unquote", "\\": "escape"},
+    DONE: {**_NOVA, "function_calls": "maybe_call", **_MAYBE_OTHERS},
     CUT: {},
 }
 
@@ -156,21 +237,39 @@ _POST_PROCESSING: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def _quoting(steps: Mapping[str, str]) -> Mapping[str, str]:
-    # Calls in an answer are quotations of something: a native model has another way to call.
-    return {tag: step for tag, step in steps.items() if step not in (MAYBE_CALL, "invoke")}
+def _orchestration(parser: str) -> Mapping[str, Mapping[str, str]]:
+    states = dict(_ORCHESTRATION)
+    for state in (ANSWER, PARTS):
+        states[state] = {**states[state], **_IN_ANSWER[parser]}
+    if parser in _MAYBE_OTHERS:  # the expected grammar's calls are calls, however malformed
+        states[OUTSIDE] = {**states[OUTSIDE], parser: "function"}
+    return states
 
 
 _STAGES = {
-    "ORCHESTRATION": _ORCHESTRATION,
-    "ORCHESTRATION native": {
-        **_ORCHESTRATION,
-        ANSWER: _quoting(_ORCHESTRATION[ANSWER]),
-        PARTS: _quoting(_ORCHESTRATION[PARTS]),
-    },
+    **{f"ORCHESTRATION {parser}": _orchestration(parser) for parser in _IN_ANSWER},
     "KNOWLEDGE_BASE_RESPONSE_GENERATION": _KNOWLEDGE_BASE,
     "POST_PROCESSING": _POST_PROCESSING,
 }
+
+_MARKS = {
+    '="': r"[=:,({\[][ \t\r\n]{0,16}\"",
+    "='": r"[=:,({\[][ \t\r\n]{0,16}'",
+    '"': r"\"",
+    "'": "'",
+    "\\": r"\\[\s\S]",
+}
+"""Marks that are no tags: where a quoted value begins, where it ends, and an escaped character."""
+
+INSIDE_VALUES = frozenset({"quote", "apostrophe", "unquote", "escape"})
+"""The steps of such marks; the text around them is one piece."""
+
+_MARK_BEGUN = re.compile(r"(?:[=:,({\[][ \t\r\n]{0,16}|\\)\Z")
+
+
+def _bare(tag: str) -> bool:
+    # Whether it is looked for as it is, without `<` before and `>` after it.
+    return tag in _MARKS or tag[0] in "<]"
 
 
 def _pattern_of(tag: str) -> str:
@@ -185,24 +284,33 @@ class Rules:
         kind: What the text is that is read in it.
         steps: The scanner's step for each tag, by `key_of`.
         pattern: Finds the next tag.
+        plain: Whether text without `<` changes nothing.
     """
 
-    __slots__ = ("_begun", "_prefixes", "kind", "pattern", "state", "steps")
+    __slots__ = ("_begun", "_marked", "_prefixes", "kind", "pattern", "plain", "state", "steps")
 
     def __init__(self, state: str, steps: Mapping[str, str]) -> None:
         self.state = state
         self.kind = KINDS[state]
         self.steps = steps
-        names = "|".join(_pattern_of(tag) for tag in steps if tag[0] not in "<]") or "(?!)"
-        others = "|".join(re.escape(tag) for tag in steps if tag[0] in "<]") or "(?!)"
+        self._marked = not steps.keys().isdisjoint(_MARKS)
+        self.plain = not any(_bare(tag) and tag[0] != "<" for tag in steps)
+        names = "|".join(_pattern_of(tag) for tag in steps if not _bare(tag)) or "(?!)"
+        bare = [_MARKS.get(tag, re.escape(tag)) for tag in steps if _bare(tag)]
+        others = "|".join(bare) or "(?!)"
         begun = f"<({names})(?:[ \t\r\n][^<>]{{0,{_LONGEST}}})?"
         self.pattern = re.compile(f"{begun}>|{others}", re.IGNORECASE | re.ASCII)
         self._begun = re.compile(begun, re.IGNORECASE | re.ASCII)
-        tags = [tag if tag[0] in "<]" else "<" + tag for tag in steps]
+        tags = [tag if tag[0] in "<]" else "<" + tag for tag in steps if tag not in _MARKS]
         self._prefixes = frozenset(tag[:end] for tag in tags for end in range(1, len(tag) + 1))
 
     def key_of(self, found: re.Match[str]) -> str:
         """The key of a found tag in `steps`."""
+        if self._marked and found[1] is None:
+            first, last = found[0][0], found[0][-1]
+            if first == "\\":
+                return first
+            return last if len(found[0]) == 1 else "=" + last
         key = (found[1] or found[0]).lower()
         return key.partition("=")[0] + "=" if key[0] == "_" else key
 
@@ -211,27 +319,13 @@ class Rules:
         end = len(text)
         if self.state == CDATA:
             return max(end - 2 if text.endswith("]]") else end - text.endswith("]"), start)
+        if self._marked and (begun := _MARK_BEGUN.search(text, max(end - 20, start))):
+            return begun.start()
         at = text.rfind("<", start)
         if at < 0 or end - at > 2 * _LONGEST + 32:
             return end
         tail = text[at:]
         return at if tail.lower() in self._prefixes or self._begun.fullmatch(tail) else end
-
-
-_SPACES = 128
-_INVOKE = "<invoke"
-
-
-def call_follows(text: str, start: int) -> bool | None:
-    """Whether an `<invoke` follows, after white space only; `None` when the text ends too soon."""
-    rest = text[start : start + _SPACES + len(_INVOKE) + 1]
-    mark = rest.lstrip(" \t\r\n")
-    if len(rest) - len(mark) > _SPACES:
-        return False
-    mark = mark.lower()
-    if mark.startswith(_INVOKE):
-        return True
-    return None if start + len(rest) == len(text) and _INVOKE.startswith(mark) else False
 
 
 @cache

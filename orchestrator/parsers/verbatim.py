@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from orchestrator.message import Block, text_of
 from orchestrator.parsers.base import ANSWER, Parsed
@@ -12,6 +13,8 @@ __all__ = ["Verbatim"]
 
 class Verbatim:
     """Takes nothing for a call, a thought or a tag."""
+
+    blocking: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self._pieces: list[str] = []

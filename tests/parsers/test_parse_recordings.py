@@ -155,8 +155,15 @@ def test_a_reply_that_begins_in_the_middle_of_prefilled_thinking() -> None:
     ]
     parsed = parsers.parse(blocks, "ORCHESTRATION", "tool_use")
     assert member(parsed)["rationale"] == recorded
-    (action,) = details(parsed)["actionGroupInvocations"]
-    assert (action["actionGroupName"], action["functionName"]) == (
-        "AgentCommunication",
-        "sendMessage",
-    )
+    # The message to the user is the answer.
+    assert details(parsed) == {
+        "invocationType": "FINISH",
+        "agentFinalResponse": {"responseText": chunk("routing_classifier_trace")},
+    }
+
+
+def test_the_recorded_routing_is_undecided() -> None:
+    (blocks,) = replies("routing_classifier_trace", "routingClassifierTrace")
+    parsed = parsers.parse(blocks, "ROUTING_CLASSIFIER")
+    found = parsed.response["routingClassifierParsedResponse"]["responseDetails"]
+    assert (found, parsed.code) == ({"type": "UNDECIDED"}, "")
