@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import aclosing, closing
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypedDict, Unpack, overload
 
 from orchestrator.actions import ActionGroup
-from orchestrator.driver import drive
+from orchestrator.driver import Progress, drive
 from orchestrator.effects import Failure
 from orchestrator.errors import ValidationError
 from orchestrator.kept import KeptTurn, kept_turns
@@ -238,12 +238,10 @@ class Agent:
         self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
     ) -> Reply:
         """`invoke`, for an event loop."""
-        from orchestrator.driver.asynchronous import adrive
-
         run = self._open(question, session_id, options)
         if isinstance(run, Reply):
             return run
-        async for _ in adrive(run, listen=False):
+        async for _ in _adrive()(run, listen=False):
             pass
         return self._end(run)
 
@@ -277,15 +275,13 @@ class Agent:
         self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
     ) -> AsyncGenerator[Event, None]:
         """`stream`, for an event loop."""
-        from orchestrator.driver.asynchronous import adrive
-
         run = self._open(question, session_id, options)
         if isinstance(run, Reply):
             for event in last_events(run):
                 yield event
             return
         events = RunEvents(run)
-        async with aclosing(adrive(run, listen=True)) as progress:
+        async with aclosing(_adrive()(run, listen=True)) as progress:
             async for item in progress:
                 for event in events.of(item):
                     yield event
@@ -389,6 +385,14 @@ class Agent:
             error.reply = reply
             raise error
         return reply
+
+
+@cache
+def _adrive() -> Callable[..., AsyncGenerator[str | Progress, None]]:
+    # Imported when it is first used, and not looked for again: asyncio takes its time.
+    from orchestrator.driver.asynchronous import adrive
+
+    return adrive
 
 
 def _input(question: str, session_id: str, options: Options) -> Input:

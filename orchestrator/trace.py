@@ -46,7 +46,8 @@ class TraceParts:
     def __init__(self, plan: Plan, session_id: str, started: int, replay: Replay) -> None:
         self._plan = plan
         self._replay = replay
-        self._request = replay.turn.start.request_id
+        self._request = id = replay.turn.start.request_id
+        self._around_call = id[:24], id[32:]
         self._started = started
         self._told = 0
         self._number = 0
@@ -299,7 +300,8 @@ class TraceParts:
     def _client_request_id(self, call: str) -> str:
         # The service has a random id for every request of its own; ours is made from the turn's
         # random one, so that it is the same whenever the trace is read.
-        return f"{self._request[:24]}{zlib.crc32(call.encode()):08x}{self._request[32:]}"
+        before, after = self._around_call
+        return f"{before}{zlib.crc32(call.encode()):08x}{after}"
 
     def _operation_metadata(self, ended: int) -> dict[str, Any]:
         return {
@@ -326,14 +328,10 @@ def _raw(protocol: str, record: Record) -> str:
     # As the service: text for text protocols, the whole message where blocks matter.
     if protocol != "tool_use":
         return text_of(record["content"])
-    usage = {"input_tokens": record["usage"][0], "output_tokens": record["usage"][1]}
-    reply = {
-        "role": "assistant",
-        "content": record["content"],
-        "stop_reason": record["stop"],
-        "usage": usage,
-    }
-    return to_json(reply)
+    content, stop = to_json(record["content"]), to_json(record["stop"])
+    read, written, *_ = record["usage"]
+    usage = f'{{"input_tokens": {read}, "output_tokens": {written}}}'
+    return f'{{"role": "assistant", "content": {content}, "stop_reason": {stop}, "usage": {usage}}}'
 
 
 def _reasoning(content: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
