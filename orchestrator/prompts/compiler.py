@@ -89,7 +89,7 @@ class _Compiler:
 
     def raw_text(self) -> Template:
         self._refuse_raw_text()
-        leaf = Leaf(self.text, self.stage, self.dialect.protocol)
+        leaf = Leaf(self.text, self.stage, self.dialect.family)
         self._record(leaf, [use.offset for use in leaf.uses])
         query_apart = (
             self.stage == KNOWLEDGE_BASE_RESPONSE_GENERATION
@@ -97,7 +97,7 @@ class _Compiler:
             and "query" not in leaf.names
         )
         if query_apart:  # as in recordings: the template is the system text, the query the message
-            query = Leaf("$query$", self.stage, self.dialect.protocol)
+            query = Leaf("$query$", self.stage, self.dialect.family)
             return self._template("text", leaf, [Slot("user", (query,))])
         return self._template("text", None, [Slot("user", (leaf,))])
 
@@ -133,7 +133,7 @@ class _Compiler:
         if node.kind == "string":
             return self._leaf(node)
         texts = [self._text_block(item) for item in self._list(node, "'system'")]
-        return _join([self._leaf(text) for text in texts], self.stage, self.dialect.protocol)
+        return _join([self._leaf(text) for text in texts], self.stage, self.dialect.family)
 
     def _slot(self, node: Node) -> Slot:
         members = self._object(node, "a message")
@@ -159,7 +159,7 @@ class _Compiler:
         return text
 
     def _leaf(self, node: Node) -> Leaf:
-        leaf = Leaf(node.value, self.stage, self.dialect.protocol)
+        leaf = Leaf(node.value, self.stage, self.dialect.family)
         offsets = [use.offset for use in leaf.uses]
         self._record(leaf, list(source_offsets(self.text, node, offsets)))
         try:
@@ -279,5 +279,5 @@ def _slot(role: str, leaves: tuple[Leaf, ...]) -> Slot:
     return Slot(role, leaves)
 
 
-def _join(leaves: list[Leaf], stage: str, protocol: str) -> Leaf:
-    return Leaf("\n".join(leaf.text for leaf in leaves), stage, protocol)
+def _join(leaves: list[Leaf], stage: str, family: str) -> Leaf:
+    return Leaf("\n".join(leaf.text for leaf in leaves), stage, family)

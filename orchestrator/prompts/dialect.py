@@ -8,47 +8,31 @@ dialects of its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import TemplateError
 from orchestrator.message import Block, Message
 from orchestrator.prompts import steps
-from orchestrator.prompts.folder import Place, dialect_places, places, read_file, read_yaml
-from orchestrator.prompts.placeholders import STAGES
+from orchestrator.prompts.folder import Place, dialect_places, read_file, read_yaml, shipped
+from orchestrator.prompts.markers import Markers
+from orchestrator.prompts.placeholders import family_of
+from orchestrator.prompts.settings import StageDefaults, read_settings, texts
 
 if TYPE_CHECKING:
     from orchestrator.prompts.partials import Partial
 
 __all__ = ["Dialect", "StageDefaults", "dialect_for", "load_dialect"]
 
-PROTOCOLS = ("xml", "tool_use", "text")
 DEFAULT = "tool-use"
 """The dialect of models that no pattern names."""
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(?:\.[0-9]+)?")
 _PROFILE = re.compile(r"[a-z]{2,6}(?:-gov)?\.(?=[a-z0-9]+\.)")
-
-
-@dataclass(frozen=True, slots=True)
-class StageDefaults:
-    """A stage as a dialect ships it.
-
-    Attributes:
-        template: The template's text.
-        source: The template's file.
-        enabled: Whether the stage runs when the agent's definition does not say.
-        inference: Bedrock's inference configuration: `maximumLength`, `temperature`, `topP`,
-            `topK`, `stopSequences`.
-    """
-
-    template: str
-    source: str
-    enabled: bool
-    inference: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,6 +41,7 @@ class Dialect:
 
     Attributes:
         name: The folder's name.
+        family: The shipped dialect that it is or extends: what AWS documents is known of those.
         protocol: How calls are written: `xml` tags in the text, native `tool_use` blocks, or
             `text` for raw text prompts.
         parser: The parser that reads the replies.
@@ -64,15 +49,18 @@ class Dialect:
         no_repeat: Whether an identical call is not carried out twice in a turn.
         stages: Defaults by prompt type.
         places: Where its files are looked for, best first.
+        markers: What opens a turn in its raw texts, and so may not stand in a value.
     """
 
     name: str
+    family: str
     protocol: str
     parser: str
     unknown_value: str
     no_repeat: bool
     stages: Mapping[str, StageDefaults]
     places: tuple[Place, ...]
+    markers: Markers
     _models: tuple[Mapping[str, Any], ...] = ()
     _partials: dict[str, Partial] = field(default_factory=dict, repr=False)
 
@@ -159,6 +147,37 @@ class Dialect:
             ]
         return self._compiled("function_results")({"results": results})
 
+    def step_text(self, message: Mapping[str, Any]) -> str:
+        """A message of the scratchpad, as it stands inside a longer text.
+
+        What the model wrote in text keeps its tags, as do the results that a partial has rendered.
+        """
+        return self._told("agent_scratchpad", [message], markup=self.protocol != "tool_use")
+
+    def history_text(self, messages: Sequence[Mapping[str, Any]]) -> str:
+        """Earlier turns, as they stand inside a longer text.
+
+        Where calls are text, only what was said: what the user asked and what the answer was.
+        """
+        if self.protocol != "tool_use":
+            messages = steps.said(messages)
+        return self._told("conversation_history", messages, markup=False)
+
+    def _told(self, name: str, messages: Sequence[Mapping[str, Any]], *, markup: bool) -> str:
+        from orchestrator.prompts.partials import Encoded
+
+        told = [
+            {
+                "role": message["role"],
+                "content": [
+                    {"text": Encoded(block["text"])} if markup and "text" in block else block
+                    for block in message["content"]
+                ],
+            }
+            for message in messages
+        ]
+        return self.partial(name, messages=told)
+
     def answer_message(self, content: Sequence[Block]) -> Message:
         """The last reply of a finished turn, as later turns see it in their history.
 
@@ -196,12 +215,25 @@ def dialect_for(model_id: str, overrides: Path | None = None) -> str:
     """
     bare = bare_model_id(model_id)
     best, name = 0, DEFAULT
-    for place in dialect_places(overrides):
-        text, file = read_file("dialect.yaml", (place,))
-        match = _longest_match(bare, _texts(read_yaml(text, file), "patterns", file))
+    for dialect, patterns in (*_own_patterns(overrides), *_shipped_patterns()):
+        match = _longest_match(bare, patterns)
         if match > best:
-            best, name = match, place.folder.name
+            best, name = match, dialect
     return name
+
+
+def _own_patterns(overrides: Path | None) -> list[tuple[str, list[str]]]:
+    return [_patterns(place) for place in dialect_places(overrides)] if overrides else []
+
+
+@cache
+def _shipped_patterns() -> tuple[tuple[str, list[str]], ...]:
+    return tuple(_patterns(place) for place in dialect_places(shipped()))
+
+
+def _patterns(place: Place) -> tuple[str, list[str]]:
+    text, file = read_file("dialect.yaml", (place,))
+    return place.folder.name, texts(read_yaml(text, file), "patterns", file)
 
 
 def _longest_match(bare: str, patterns: Sequence[str]) -> int:
@@ -221,20 +253,20 @@ def load_dialect(name: str, overrides: Path | None = None, *, model_id: str = ""
     """
     if not _NAME.fullmatch(name):
         raise TemplateError(f"{name!r} is not the name of a dialect: letters, digits, '-' and '_'")
-    where = places(name, overrides)
-    named = tuple(place for place in where if place.folder != overrides)
-    if not any((place.folder / "dialect.yaml").is_file() for place in named):
+    settings = read_settings(name, overrides)
+    if settings is None:
         raise _no_dialect(name, overrides)
-    text, file = read_file("dialect.yaml", named)
-    settings = _Settings(read_yaml(text, file), file)
+    protocol = settings.protocol()
     dialect = Dialect(
         name=name,
-        protocol=settings.protocol(),
+        family=family_of(settings.lineage, protocol),
+        protocol=protocol,
         parser=settings.text("parser", "auto"),
         unknown_value=settings.text("unknown_value", ""),
         no_repeat=settings.flag("no_repeat"),
-        stages=settings.stages(where),
-        places=where,
+        stages=settings.stages(),
+        places=settings.places,
+        markers=Markers(settings.texts("turn_markers")),
         _models=settings.models(),
     )
     return dialect.for_model(model_id) if model_id else dialect
@@ -243,7 +275,8 @@ def load_dialect(name: str, overrides: Path | None = None, *, model_id: str = ""
 def _no_dialect(name: str, overrides: Path | None) -> TemplateError:
     from difflib import get_close_matches
 
-    there = sorted({place.folder.name for place in dialect_places(overrides)})
+    own = dialect_places(overrides) if overrides else []
+    there = sorted({place.folder.name for place in (*own, *dialect_places(shipped()))})
     close = get_close_matches(name, there, n=1)
     meant = f": did you mean {close[0]!r}?" if close else "."
     return TemplateError(
@@ -251,93 +284,3 @@ def _no_dialect(name: str, overrides: Path | None) -> TemplateError:
         "dialect.yaml is one of your own",
         file=overrides and overrides / name,
     )
-
-
-_MEMBERS = ("patterns", "protocol", "parser", "unknown_value", "no_repeat", "stages", "models")
-_INFERENCE = ("maximumLength", "temperature", "topP", "topK", "stopSequences")
-
-
-class _Settings:
-    """Reads `dialect.yaml`, naming the file and the member in every error."""
-
-    def __init__(self, data: Mapping[str, Any], file: Path) -> None:
-        self.data, self.file = data, file
-        self._known(data, _MEMBERS, "the dialect")
-
-    def protocol(self) -> str:
-        protocol = self.text("protocol", "")
-        if protocol not in PROTOCOLS:
-            raise self.error(f"'protocol' must be one of {', '.join(PROTOCOLS)}, not {protocol!r}")
-        return protocol
-
-    def text(self, member: str, default: str) -> str:
-        value = self.data.get(member, default)
-        if not isinstance(value, str):
-            raise self.error(f"{member!r} must be a text, not {value!r}")
-        return value
-
-    def flag(self, member: str) -> bool:
-        value = self.data.get(member, False)
-        if not isinstance(value, bool):
-            raise self.error(f"{member!r} must be true or false, not {value!r}")
-        return value
-
-    def stages(self, where: Sequence[Place]) -> dict[str, StageDefaults]:
-        stages = {}
-        for stage, entry in self._stage_entries(self.data, ("template", "enabled", "inference")):
-            if not isinstance(entry.get("template"), str):
-                raise self.error(f"the stage {stage} needs a 'template': a file's name")
-            text, path = read_file(entry["template"], where)
-            inference = self._inference(entry.get("inference"), stage)
-            stages[stage] = StageDefaults(text, str(path), entry.get("enabled") is True, inference)
-        return stages
-
-    def models(self) -> tuple[Mapping[str, Any], ...]:
-        entries = self.data.get("models", [])
-        if not isinstance(entries, list):
-            raise self.error("'models' must be a list")
-        return tuple(self._model(entry) for entry in entries)
-
-    def _model(self, entry: Any) -> Mapping[str, Any]:
-        self._known(entry, ("patterns", "stages"), "an entry of 'models'")
-        stages = {
-            stage: self._inference(settings.get("inference"), stage)
-            for stage, settings in self._stage_entries(entry, ("inference",))
-        }
-        return {"patterns": _texts(entry, "patterns", self.file), "stages": stages}
-
-    def _stage_entries(
-        self, data: Mapping[str, Any], members: Sequence[str]
-    ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        entries = data.get("stages", {})
-        self._known(entries, STAGES, "'stages'")
-        for stage, entry in entries.items():
-            self._known(entry, members, f"the stage {stage}")
-            yield stage, entry
-
-    def _inference(self, settings: Any, stage: str) -> Mapping[str, Any]:
-        settings = {} if settings is None else settings
-        self._known(settings, _INFERENCE, f"the inference settings of {stage}")
-        stops = settings.get("stopSequences", [])
-        if not isinstance(stops, list) or not all(isinstance(stop, str) for stop in stops):
-            raise self.error(f"'stopSequences' of {stage} must be a list of texts")
-        if len(stops) > 4:
-            raise self.error(f"{stage} has {len(stops)} stop sequences; Bedrock allows 4")
-        return dict(settings)
-
-    def _known(self, data: Any, members: Sequence[str], what: str) -> None:
-        if not isinstance(data, dict):
-            raise self.error(f"{what} must be a mapping, not {data!r}")
-        for member in data:
-            if member not in members:
-                raise self.error(f"{what} has no member {member!r}; it has {', '.join(members)}")
-
-    def error(self, message: str) -> TemplateError:
-        return TemplateError(message, file=self.file)
-
-
-def _texts(data: Mapping[str, Any], member: str, file: Path) -> list[str]:
-    value = data.get(member, [])
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise TemplateError(f"{member!r} must be a list of texts", file=file)
-    return value

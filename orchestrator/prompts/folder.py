@@ -1,8 +1,11 @@
-"""Finds the files of a dialect: the user's own first, then the shipped ones, and never outside."""
+"""Finds the files of a dialect: the user's own first, then the shipped ones, and never outside.
+
+Files whose names begin with `memory_` may also be in a folder `memory/` beside `templates/`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -10,7 +13,16 @@ from orchestrator import content
 from orchestrator.errors import TemplateError
 from orchestrator.untrusted import too_deep
 
-__all__ = ["MAX_FILE_BYTES", "Place", "dialect_places", "places", "read_file", "read_yaml"]
+__all__ = [
+    "MAX_FILE_BYTES",
+    "Place",
+    "all_places",
+    "dialect_places",
+    "places",
+    "read_file",
+    "read_yaml",
+    "shipped",
+]
 
 MAX_FILE_BYTES = 1_000_000
 """A larger file is not read; a template's own limit is counted in characters."""
@@ -58,18 +70,40 @@ class Place(NamedTuple):
 
 
 def places(dialect: str, overrides: Path | None) -> tuple[Place, ...]:
-    """Where a dialect's files are looked for, best first."""
+    """Where a dialect keeps files of its own, best first: the user's folder, then the shipped."""
     last = Place(shipped() / dialect, shipped())
-    if overrides is None:
-        return (last,)
-    return Place(overrides / dialect, overrides), Place(overrides, overrides), last
+    return (last,) if overrides is None else (Place(overrides / dialect, overrides), last)
 
 
-def dialect_places(overrides: Path | None) -> Iterator[Place]:
-    """The folders that hold a `dialect.yaml`, the user's own first, by name."""
-    for root in filter(None, (overrides, shipped())):
-        for file in sorted(root.glob("*/dialect.yaml")):
-            yield Place(file.parent, root)
+def all_places(lineage: Sequence[str], overrides: Path | None) -> tuple[Place, ...]:
+    """Where a dialect's files are looked for, best first.
+
+    Args:
+        lineage: The dialect and those it extends, itself first.
+        overrides: The user's own `templates/` folder; its own files are for all dialects.
+    """
+    found: list[Place] = []
+    for dialect in lineage:
+        found += places(dialect, overrides)
+    if overrides is not None:
+        found.insert(1, Place(overrides, overrides))
+    return tuple(found)
+
+
+def memory_places(where: Sequence[Place]) -> tuple[Place, ...]:
+    """Where texts about memory are looked for: a folder `memory/` beside each `templates/`."""
+    found: list[Place] = []
+    for root in dict.fromkeys(place.root for place in where):  # the user's own is first
+        found += [place for place in where if place.root == root]
+        if root.name == "templates":
+            folder = root.parent / "memory"
+            found.append(Place(folder, folder))
+    return tuple(found)
+
+
+def dialect_places(root: Path) -> list[Place]:
+    """The folders in a `templates/` folder that hold a `dialect.yaml`, by name."""
+    return [Place(file.parent, root) for file in sorted(root.glob("*/dialect.yaml"))]
 
 
 def read_file(name: str, where: Sequence[Place]) -> tuple[str, Path]:
@@ -88,6 +122,8 @@ def read_file(name: str, where: Sequence[Place]) -> tuple[str, Path]:
     path = PurePosixPath(name)
     if not name or path.is_absolute() or ".." in path.parts or set(name) & set("\\:\0"):
         raise TemplateError(f"{name!r} is not the name of a file inside the templates folder")
+    if name.startswith("memory_"):
+        where = memory_places(where)
     for place in where:
         if found := place.read(path):
             return found

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from orchestrator.message import AUTHOR, Span
 from orchestrator.prompts.placeholders import Status, lookup, scan, status
 
-__all__ = ["Leaf", "Use"]
+__all__ = ["Leaf", "Use", "spans_of"]
 
 
 class Use(NamedTuple):
@@ -42,12 +42,12 @@ class Leaf:
 
     __slots__ = ("_runs", "_texts", "names", "text", "uses")
 
-    def __init__(self, text: str, stage: str, protocol: str) -> None:
+    def __init__(self, text: str, stage: str, family: str) -> None:
         self.text = text
         runs, names, uses, last = [], [], [], 0
         for start, end, name in scan(text, stage):
             literal = lookup(name, stage) is None
-            uses.append(Use(name, status(name, stage, protocol), literal, start))
+            uses.append(Use(name, status(name, stage, family), literal, start))
             if not literal:
                 runs.append([(AUTHOR, text[last:start])])
                 names.append(name)
@@ -89,13 +89,26 @@ class Leaf:
         parts[1::2] = [values.get(name, "") for name in self.names]
         return parts
 
+    def pieces(self, parts: Sequence[str]) -> list[tuple[str, str]]:
+        """The joined `parts`, cut where another wrote: origins and texts."""
+        pieces: list[tuple[str, str]] = []
+        for index, part in enumerate(parts):
+            if index % 2:
+                pieces.append((self.names[index // 2], part))
+            else:
+                pieces += self._runs[index // 2]
+        return pieces
+
     def spans(self, parts: Sequence[str], block: int = 0) -> list[Span]:
         """Who wrote which characters of the joined `parts`."""
-        spans, start = [], 0
-        for index, part in enumerate(parts):
-            pieces = [(self.names[index // 2], part)] if index % 2 else self._runs[index // 2]
-            for origin, text in pieces:
-                if text:
-                    spans.append(Span(block, start, start + len(text), origin))
-                    start += len(text)
-        return spans
+        return spans_of(self.pieces(parts), block)
+
+
+def spans_of(pieces: Sequence[tuple[str, str]], block: int = 0) -> list[Span]:
+    """Who wrote which characters of the joined `pieces`."""
+    spans, start = [], 0
+    for origin, text in pieces:
+        if text:
+            spans.append(Span(block, start, start + len(text), origin))
+            start += len(text)
+    return spans

@@ -12,10 +12,12 @@ from orchestrator.prompts.jsonbody import line_column
 from orchestrator.prompts.leaf import Use
 from orchestrator.prompts.placeholders import (
     KNOWLEDGE_BASE_RESPONSE_GENERATION,
+    MEMORY_SUMMARIZATION,
     ORCHESTRATION,
     PLACEHOLDERS,
     POST_PROCESSING,
     PRE_PROCESSING,
+    ROUTING_CLASSIFIER,
     lookup,
     names,
 )
@@ -38,6 +40,16 @@ _NEEDED: dict[str, tuple[tuple[str, _Severity, str], ...]] = {
         ("search_results", "error", "the model would not see what was found"),
     ),
     POST_PROCESSING: (("latest_response", "error", "the model would not see the answer"),),
+    MEMORY_SUMMARIZATION: (("conversation", "error", "the model would not see the conversation"),),
+    ROUTING_CLASSIFIER: (
+        ("last_user_request", "error", "the model would not see the user's input"),
+        ("reachable_agents", "warning", "the model would not know whom to choose"),
+    ),
+}
+_INSTEAD = {
+    "instruction": ("model_instruction", "model_instructions"),
+    "agent_scratchpad": ("bot_response",),
+    "last_user_request": ("conversation",),
 }
 _ANCHORS = ("agent_scratchpad", "conversation_history")
 _MAX_SUGGESTIONS = 100  # names of one template; comparing names takes time
@@ -102,7 +114,7 @@ def inspect(text: str, stage: str, uses: Sequence[Use], source: str | None) -> I
     yield from _loose(text, stage, source)
     used = {use.name for use in uses}
     for name, severity, reason in _NEEDED.get(stage, ()):
-        if name not in used:
+        if used.isdisjoint((name, *_INSTEAD.get(name, ()))):
             yield Diagnostic(
                 severity=severity,
                 code="missing-placeholder",
@@ -125,12 +137,9 @@ def _doubt(use: Use, stage: str, seen: set[str]) -> tuple[_Severity, str, str, s
         where = f"it belongs to {', '.join(stages)}" if stages else "it has no stage"
         stays = f"{shown} has no meaning in {stage} and stays in the text as it is: {where}"
         return "warning", "unsupported-placeholder", stays, "remove it"
-    if use.status == "unsupported":
-        empty = f"{shown} is for other models; it becomes the empty text"
-        return "warning", "unsupported-placeholder", empty, "remove it"
     row = lookup(use.name, stage)
     if row is not None and not row.filled:
-        empty = f"nothing fills {shown} yet; it becomes the empty text"
+        empty = f"nothing fills {shown} here; it becomes the empty text"
         return "info", "unfilled-placeholder", empty, ""
     return None
 

@@ -17,6 +17,7 @@ EMPTY = "(empty)"
 """Stands for a blank text, which models refuse."""
 
 _THINKING, _END_THINKING = "<thinking>", "</thinking>"
+_SCRATCHPAD, _END_SCRATCHPAD = "<scratchpad>", "</scratchpad>"
 _ANSWER, _END_ANSWER = "<answer>", "</answer>"
 _CALLS, _END_CALLS = "<function_calls>", "</function_calls>"
 _INVOKE, _END_INVOKE = "<invoke>", "</invoke>"
@@ -105,6 +106,31 @@ def answer_blocks(content: Sequence[Block]) -> list[Block]:
             if isinstance(question, str):
                 blocks.append({"text": f"{_ANSWER}{question.strip()}{_END_ANSWER}"})
     return blocks or [{"text": _ANSWER + _END_ANSWER}]
+
+
+def said(messages: Sequence[Mapping[str, Any]]) -> list[Message]:
+    """What was said in earlier turns, without the steps between: questions and answers.
+
+    The answers lose their thinking and their tags: another text tells them.
+    """
+    told = []
+    for message in messages:
+        if any(span.origin == "agent_scratchpad" for span in getattr(message, "spans", ())):
+            continue
+        text = "".join([block["text"] for block in message["content"] if "text" in block])
+        if message["role"] == "assistant":
+            text = _answer_alone(text)
+        told.append(Message(message["role"], [{"text": text}]))
+    return told
+
+
+def _answer_alone(text: str) -> str:
+    _, opened, answer = text.rpartition(_ANSWER)
+    if opened:
+        return answer.partition(_END_ANSWER)[0].strip()
+    for end in (_END_THINKING, _END_SCRATCHPAD):
+        text = text.rpartition(end)[2]
+    return text.strip()
 
 
 def origin_message(role: str, content: list[Block], origin: str) -> Message:

@@ -6,13 +6,22 @@ can become a message, a role or another placeholder.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.message import Block, Message, Span, Text
+from orchestrator.prompts.bound import (
+    HISTORY,
+    SCRATCHPAD,
+    Bound,
+    TextBound,
+    Written,
+    append,
+    joined,
+)
 from orchestrator.prompts.leaf import Leaf, Use
 from orchestrator.prompts.placeholders import ORCHESTRATION
 from orchestrator.prompts.steps import origin_message
@@ -22,8 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["HISTORY", "SCRATCHPAD", "Bound", "Slot", "Template"]
 
-HISTORY, SCRATCHPAD = "conversation_history", "agent_scratchpad"
-"""The placeholders that stand for messages."""
+_STEPS = (SCRATCHPAD, "bot_response")
+"""What the steps of the loop take the place of in a raw text: the first of them that it has."""
 
 
 class Slot(NamedTuple):
@@ -62,43 +71,6 @@ class Slot(NamedTuple):
         if leaves and not any(leaf.names for leaf in leaves) and self.fixed is None:
             slot = slot._replace(fixed=slot.message({}))
         return slot
-
-
-class Bound:
-    """One turn's prompt of one stage: filled once, then steps are only appended.
-
-    Attributes:
-        system: The system text, with spans.
-        raw_text: Whether the prompt is one raw text, for a text-completion model.
-    """
-
-    __slots__ = ("_head", "_late", "_tail", "raw_text", "system")
-
-    def __init__(
-        self,
-        system: Text,
-        head: list[Message],
-        tail: list[Message],
-        *,
-        raw_text: bool = False,
-        late: Callable[[Sequence[Message]], Bound] | None = None,
-    ) -> None:
-        self.system = system
-        self.raw_text = raw_text
-        self._head = head
-        self._tail = tail
-        self._late = late
-
-    def messages(self, scratchpad: Sequence[Message] = ()) -> list[Message]:
-        """The conversation to send, with the steps of this turn in their place.
-
-        Costs a copy of pointers: no message is filled, copied or encoded again. The exception is a
-        template that has `$agent_scratchpad$` in the middle of a text, which must be made anew.
-        """
-        if self._late is not None and scratchpad:
-            bound = self._late(scratchpad)
-            return _joined(bound._head, (), bound._tail)
-        return _joined(self._head, scratchpad, self._tail)
 
 
 class Template:
@@ -200,13 +172,27 @@ class Template:
         elif self.stage != ORCHESTRATION:
             history = _spoken(history)
         if self._texts and history and HISTORY not in values:
-            text = self._dialect.partial(HISTORY, messages=list(history))
-            values = {**values, HISTORY: text}
+            values = {**values, HISTORY: self._dialect.history_text(history)}
+        if self._raw_text:
+            return self._bound_text(values)
         system = self._system_text(values)
         head = _filled(self._head, values, history)
         tail = _filled(self._tail, values, ()) if self._tail else []
-        late = partial(self._with_scratchpad, values, history) if self._late else None
-        return Bound(system, head, tail, raw_text=self._raw_text, late=late)
+        late = None
+        if self._late:
+            late = partial(self._with_scratchpad, values, history, Written(self._dialect))
+        return Bound(system, head, tail, late=late)
+
+    def _bound_text(self, values: Mapping[str, str]) -> Bound:
+        (leaf,) = self._slots[-1].leaves
+        parts, steps = leaf.parts(values), len(leaf.names)
+        if self.stage == ORCHESTRATION:
+            steps = next((leaf.names.index(name) for name in _STEPS if name in leaf.names), steps)
+        pieces = leaf.pieces(parts)
+        if steps == len(leaf.names):
+            return TextBound(pieces, [], self._dialect)
+        before = len(leaf.pieces(parts[: 2 * steps + 1]))
+        return TextBound(pieces[:before], pieces[before + 1 :], self._dialect)
 
     def _system_text(self, values: Mapping[str, str]) -> Text:
         leaf = self._system
@@ -221,10 +207,13 @@ class Template:
         return kept[1]
 
     def _with_scratchpad(
-        self, values: Mapping[str, str], history: Sequence[Message], scratchpad: Sequence[Message]
+        self,
+        values: Mapping[str, str],
+        history: Sequence[Message],
+        written: Written,
+        scratchpad: Sequence[Message],
     ) -> Bound:
-        text = self._dialect.partial(SCRATCHPAD, messages=list(scratchpad))
-        return self.bind({**values, SCRATCHPAD: text}, history)
+        return self.bind({**values, SCRATCHPAD: written.text(scratchpad)}, history)
 
 
 def _filled(
@@ -234,10 +223,10 @@ def _filled(
     for slot in slots:
         if slot.anchor:
             if history:
-                messages = _joined(messages, history, ())
+                messages = joined(messages, history, ())
         elif message := slot.message(values):
             if messages:
-                _append(messages, message)
+                append(messages, message)
             else:
                 messages.append(message)
     return messages
@@ -252,39 +241,11 @@ def _spoken(history: Sequence[Message]) -> Sequence[Message]:
             content = [block for block in content if "text" in block]
             message = origin_message(message["role"], content, HISTORY)
         if content:
-            _append(spoken, message)
+            append(spoken, message)
     return spoken
-
-
-def _joined(
-    head: Sequence[Message], middle: Sequence[Message], tail: Sequence[Message]
-) -> list[Message]:
-    messages = list(head)
-    if not middle and not tail:
-        return messages
-    for more in (middle, tail):
-        if more:
-            _append(messages, more[0])
-            messages += more[1:]
-    return messages
-
-
-def _append(messages: list[Message], message: Message) -> None:
-    """Appends `message`, as part of the last one when that has the same role."""
-    if messages and messages[-1]["role"] == message["role"]:
-        last = messages[-1]
-        content = [*last["content"], *message["content"]]
-        messages[-1] = Message(message["role"], content, partial(_merged_spans, last, message))
-    else:
-        messages.append(message)
 
 
 def _spans(filled: Sequence[tuple[Leaf, Sequence[str]]]) -> tuple[Span, ...]:
     return tuple(
         span for block, (leaf, parts) in enumerate(filled) for span in leaf.spans(parts, block)
     )
-
-
-def _merged_spans(first: Message, second: Message) -> tuple[Span, ...]:
-    shift = len(first["content"])
-    return first.spans + tuple(span._replace(block=span.block + shift) for span in second.spans)

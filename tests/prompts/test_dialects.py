@@ -203,7 +203,7 @@ def test_a_link_inside_the_folder_is_fine(tmp_path):
         ("protocol: morse", "'protocol' must be one of xml, tool_use, text, not 'morse'"),
         ("- a", "must be a mapping"),
         ("a: b: c", "dialect.yaml:1:5: not YAML"),
-        (SETTINGS + "stage: {}", "no member 'stage'; it has patterns, protocol"),
+        (SETTINGS + "stage: {}", "no member 'stage'; it has patterns, extends"),
         (SETTINGS + "parser: 5", "'parser' must be a text"),
         (SETTINGS + "no_repeat: 1", "'no_repeat' must be true or false"),
         (SETTINGS + "stages: {ORCH: {}}", "'stages' has no member 'ORCH'"),

@@ -50,16 +50,8 @@ def test_a_name_of_another_stage_stays_too(native):
     assert finding[:3] == ("warning", "unsupported-placeholder", "t.json:2:27")
 
 
-def test_a_name_for_text_completion_models_becomes_empty(native):
-    text = body("$instruction$[$any_function_name$]")
-    (finding,) = findings(text, native)
-    assert finding[:2] == ("warning", "unsupported-placeholder")
-    bound = compile_template(text, stage="ORCHESTRATION", dialect=native).bind({})
-    assert bound.system == "[]"
-
-
-def test_a_name_that_nothing_fills_yet_becomes_empty(native):
-    text = body("$instruction$[$agent_collaborators$]")
+def test_a_name_that_nothing_fills_becomes_empty(native):
+    text = body("$instruction$[$memory_guideline_conversation_search$]")
     (finding,) = findings(text, native)
     assert finding[:2] == ("info", "unfilled-placeholder")
     bound = compile_template(text, stage="ORCHESTRATION", dialect=native).bind({})
@@ -100,12 +92,19 @@ def test_what_only_looks_like_a_placeholder_is_left_in_peace(text, native):
         ("PRE_PROCESSING", HI, {"question": "error"}),
         ("POST_PROCESSING", HI, {"latest_response": "error"}),
         ("KNOWLEDGE_BASE_RESPONSE_GENERATION", "Hi", {"search_results": "error"}),
+        ("MEMORY_SUMMARIZATION", HI, {"conversation": "error"}),
+        ("ROUTING_CLASSIFIER", "Hi", {"last_user_request": "error", "reachable_agents": "warning"}),
     ],
 )
 def test_what_is_missing_is_named(stage, text, missing, native):
     found = lint_template(text, stage=stage, dialect=native)
     assert {d.message.split("$")[1]: d.severity for d in found} == missing
     assert {d.code for d in found} == {"missing-placeholder"}
+
+
+def test_another_name_for_the_same_will_do(native):
+    text = body("$model_instruction$").replace("agent_scratchpad", "bot_response")
+    assert findings(text, native) == []
 
 
 def test_members_that_do_nothing_or_are_repeated_are_named(native):

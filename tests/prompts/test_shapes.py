@@ -94,7 +94,7 @@ def test_raw_text_of_a_text_dialect_is_one_raw_prompt(tmp_path):
     template = compiled("$conversation_history$Human: $question$\nDo:$agent_scratchpad$", old)
     history = [old.question_message("a < b"), old.answer_message([{"text": "<answer>c"}])]
     bound = template.bind({"question": "Why?"}, history)
-    head = "[user] a &lt; b\n[assistant] &lt;answer&gt;c&lt;/answer&gt;\nHuman: Why?\nDo:"
+    head = "[user] a &lt; b\n[assistant] c\nHuman: Why?\nDo:"
     assert bound.raw_text
     assert plain(bound) == [("user", [head])]
     result = {"id": "1", "name": "f", "text": "30", "error": False}

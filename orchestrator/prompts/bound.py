@@ -1,0 +1,159 @@
+"""One turn's prompt of one stage: filled once, then steps are only added."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from orchestrator.message import Message, Span, Text
+from orchestrator.prompts.leaf import spans_of
+from orchestrator.prompts.markers import Markers, Piece, end_of
+
+if TYPE_CHECKING:
+    from orchestrator.prompts.dialect import Dialect
+
+__all__ = ["HISTORY", "SCRATCHPAD", "Bound", "TextBound", "Written", "append", "joined"]
+
+HISTORY, SCRATCHPAD = "conversation_history", "agent_scratchpad"
+"""The placeholders that stand for messages."""
+
+
+class Bound:
+    """One turn's prompt of one stage: filled once, then steps are only appended.
+
+    Attributes:
+        system: The system text, with spans.
+        raw_text: Whether the prompt is one raw text, for a text-completion model.
+    """
+
+    __slots__ = ("_head", "_late", "_tail", "raw_text", "system")
+
+    def __init__(
+        self,
+        system: Text,
+        head: list[Message],
+        tail: list[Message],
+        *,
+        raw_text: bool = False,
+        late: Callable[[Sequence[Message]], Bound] | None = None,
+    ) -> None:
+        self.system = system
+        self.raw_text = raw_text
+        self._head = head
+        self._tail = tail
+        self._late = late
+
+    def messages(self, scratchpad: Sequence[Message] = ()) -> list[Message]:
+        """The conversation to send, with the steps of this turn in their place.
+
+        Costs a copy of pointers: no message is filled, copied or encoded again. The exception is a
+        template that has `$agent_scratchpad$` inside a text: that text is joined anew, of steps
+        that were each written once.
+        """
+        if self._late is not None and scratchpad:
+            bound = self._late(scratchpad)
+            return joined(bound._head, (), bound._tail)
+        return joined(self._head, scratchpad, self._tail)
+
+
+class Written:
+    """The steps of one turn as text. Each message is rendered once, when it is first seen."""
+
+    __slots__ = ("_before", "_dialect", "_end", "_markers", "_seen", "_texts")
+
+    def __init__(self, dialect: Dialect, before: str = "", markers: Markers | None = None) -> None:
+        """Begins without steps.
+
+        Args:
+            dialect: Its partial `agent_scratchpad` renders a message.
+            before: The prompt's text up to the steps.
+            markers: The marks that steps may not form in a raw text.
+        """
+        self._dialect = dialect
+        self._before = self._end = end_of(before)
+        self._markers = markers
+        self._seen: list[Message] = []
+        self._texts: list[str] = []
+
+    def text(self, scratchpad: Sequence[Message]) -> str:
+        """The text of all steps; a shorter or an entirely other scratchpad is fine, too."""
+        known = min(len(self._seen), len(scratchpad))
+        if known and scratchpad[known - 1] is not self._seen[known - 1]:
+            self._seen, self._texts, known = [], [], 0
+            self._end = self._before
+        for message in scratchpad[known:]:
+            text = self._dialect.step_text(message)
+            if self._markers is not None:
+                text = self._markers.added(self._end, text)
+                self._end = end_of(self._end + text)
+            self._texts.append(text)
+            self._seen.append(message)
+        return "".join(self._texts[: len(scratchpad)])
+
+
+class TextBound(Bound):
+    """A raw text prompt, as text-completion models take it: one text that ends where they go on."""
+
+    __slots__ = ("_after", "_before", "_markers", "_written")
+
+    def __init__(self, before: list[Piece], after: list[Piece], dialect: Dialect) -> None:
+        """Fills the text.
+
+        Args:
+            before: The pieces up to the steps.
+            after: Those that follow.
+            dialect: What the model understands.
+        """
+        super().__init__(Text(), [], [], raw_text=True)
+        self._markers = dialect.markers
+        pieces = self._markers.apart([*before, *after])
+        self._before, self._after = pieces[: len(before)], pieces[len(before) :]
+        told = "".join([text for _, text in self._before])
+        self._written = Written(dialect, told, self._markers)
+
+    def messages(self, scratchpad: Sequence[Message] = ()) -> list[Message]:
+        """The prompt as one user message.
+
+        Costs joining its text: each step was rendered once, when it was first seen.
+        """
+        after = self._after
+        steps = self._written.text(scratchpad) if scratchpad else ""
+        if steps and after:  # a mark could begin at the end of the steps
+            steps, after = self._markers.followed(steps, after)
+        pieces = [*self._before, (SCRATCHPAD, steps), *after]
+        text = "".join([piece for _, piece in pieces])
+        return [Message("user", [{"text": text}], partial(_spans, pieces))]
+
+
+def _spans(pieces: Sequence[Piece]) -> tuple[Span, ...]:
+    return tuple(spans_of(pieces))
+
+
+def joined(
+    head: Sequence[Message], middle: Sequence[Message], tail: Sequence[Message]
+) -> list[Message]:
+    """The messages of all three, neighbours of one role merged."""
+    messages = list(head)
+    if not middle and not tail:
+        return messages
+    for more in (middle, tail):
+        if more:
+            append(messages, more[0])
+            messages += more[1:]
+    return messages
+
+
+def append(messages: list[Message], message: Message) -> None:
+    """Appends `message`, as part of the last one when that has the same role."""
+    if messages and messages[-1]["role"] == message["role"]:
+        last = messages[-1]
+        content = [*last["content"], *message["content"]]
+        messages[-1] = Message(message["role"], content, partial(_merged_spans, last, message))
+    else:
+        messages.append(message)
+
+
+def _merged_spans(first: Message, second: Message) -> tuple[Span, ...]:
+    shift = len(first["content"])
+    return first.spans + tuple(span._replace(block=span.block + shift) for span in second.spans)

@@ -1,0 +1,225 @@
+"""`dialect.yaml`: the settings of a dialect and of those it extends, checked member by member."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from orchestrator.errors import TemplateError
+from orchestrator.prompts.folder import Place, all_places, places, read_file, read_yaml
+from orchestrator.prompts.placeholders import STAGES
+
+__all__ = ["PROTOCOLS", "Settings", "StageDefaults", "read_settings", "texts"]
+
+PROTOCOLS = ("xml", "tool_use", "text")
+
+_MEMBERS = (
+    *("patterns", "extends", "protocol", "parser", "turn_markers", "unknown_value", "no_repeat"),
+    *("stages", "models"),
+)
+_STAGE = ("template", "enabled", "inference")
+_INFERENCE = ("maximumLength", "temperature", "topP", "topK", "stopSequences")
+
+
+@dataclass(frozen=True, slots=True)
+class StageDefaults:
+    """A stage as a dialect ships it.
+
+    Attributes:
+        template: The template's text.
+        source: The template's file.
+        enabled: Whether the stage runs when the agent's definition does not say.
+        inference: Bedrock's inference configuration: `maximumLength`, `temperature`, `topP`,
+            `topK`, `stopSequences`.
+    """
+
+    template: str
+    source: str
+    enabled: bool
+    inference: Mapping[str, Any]
+
+
+def read_settings(name: str, overrides: Path | None) -> Settings | None:
+    """Reads a dialect's settings, and those of the dialects it extends.
+
+    Args:
+        name: The dialect.
+        overrides: The user's own `templates/` folder.
+
+    Returns:
+        `None` when there is no such dialect.
+
+    Raises:
+        TemplateError: A file is wrong, or what it extends is not there or extends itself.
+    """
+    files: list[_File] = []
+    lineage: list[str] = []
+    while name:
+        read = _read(name, overrides)
+        if read is None or name in lineage:
+            if not files:
+                return None
+            why = "extends itself" if read else "is not there"
+            raise files[-1].error(f"'extends' names the dialect {name!r}, which {why}")
+        files.append(read)
+        lineage.append(name)
+        name = read.text("extends", "")
+    return Settings(files, lineage, all_places(lineage, overrides))
+
+
+def _read(name: str, overrides: Path | None) -> _File | None:
+    where = places(name, overrides)
+    if not any((place.folder / "dialect.yaml").is_file() for place in where):
+        return None
+    text, path = read_file("dialect.yaml", where)
+    return _File(read_yaml(text, path), path)
+
+
+class _File:
+    """One `dialect.yaml`; names the file and the member in every error."""
+
+    def __init__(self, data: Mapping[str, Any], file: Path) -> None:
+        self.data, self.file = data, file
+        self._known(data, _MEMBERS, "the dialect")
+
+    def text(self, member: str, default: str) -> str:
+        value = self.data.get(member, default)
+        if not isinstance(value, str):
+            raise self.error(f"{member!r} must be a text, not {value!r}")
+        return value
+
+    def flag(self, member: str) -> bool:
+        value = self.data[member]
+        if not isinstance(value, bool):
+            raise self.error(f"{member!r} must be true or false, not {value!r}")
+        return value
+
+    def stages(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """What the file says of each stage; members that it leaves out are not there."""
+        for stage, entry in self._stage_entries(self.data, _STAGE):
+            if not isinstance(entry.get("template", ""), str):
+                raise self.error(f"the stage {stage} needs a 'template': a file's name")
+            read = dict(entry)
+            if "inference" in entry:
+                read["inference"] = self._inference(entry["inference"], stage)
+            yield stage, read
+
+    def models(self) -> tuple[Mapping[str, Any], ...]:
+        entries = self.data["models"]
+        if not isinstance(entries, list):
+            raise self.error("'models' must be a list")
+        return tuple(self._model(entry) for entry in entries)
+
+    def _model(self, entry: Any) -> Mapping[str, Any]:
+        self._known(entry, ("patterns", "stages"), "an entry of 'models'")
+        stages = {
+            stage: self._inference(settings.get("inference"), stage)
+            for stage, settings in self._stage_entries(entry, ("inference",))
+        }
+        return {"patterns": texts(entry, "patterns", self.file), "stages": stages}
+
+    def _stage_entries(
+        self, data: Mapping[str, Any], members: Sequence[str]
+    ) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        entries = data.get("stages", {})
+        self._known(entries, STAGES, "'stages'")
+        for stage, entry in entries.items():
+            self._known(entry, members, f"the stage {stage}")
+            yield stage, entry
+
+    def _inference(self, settings: Any, stage: str) -> Mapping[str, Any]:
+        settings = {} if settings is None else settings
+        self._known(settings, _INFERENCE, f"the inference settings of {stage}")
+        stops = settings.get("stopSequences", [])
+        if not isinstance(stops, list) or not all(isinstance(stop, str) for stop in stops):
+            raise self.error(f"'stopSequences' of {stage} must be a list of texts")
+        if len(stops) > 4:
+            raise self.error(f"{stage} has {len(stops)} stop sequences; Bedrock allows 4")
+        return dict(settings)
+
+    def _known(self, data: Any, members: Sequence[str], what: str) -> None:
+        if not isinstance(data, dict):
+            raise self.error(f"{what} must be a mapping, not {data!r}")
+        for member in data:
+            if member not in members:
+                raise self.error(f"{what} has no member {member!r}; it has {', '.join(members)}")
+
+    def error(self, message: str) -> TemplateError:
+        return TemplateError(message, file=self.file)
+
+
+class Settings:
+    """The settings of a dialect; a member that its own file leaves out is what it extends has.
+
+    Attributes:
+        lineage: The dialect and those it extends, itself first.
+        places: Where its files are looked for, best first.
+    """
+
+    def __init__(
+        self, files: Sequence[_File], lineage: Sequence[str], places: tuple[Place, ...]
+    ) -> None:
+        self.lineage = tuple(lineage)
+        self.places = places
+        self._files = files
+
+    def protocol(self) -> str:
+        """How calls are written."""
+        file = self._of("protocol")
+        protocol = file.text("protocol", "")
+        if protocol not in PROTOCOLS:
+            message = f"'protocol' must be one of {', '.join(PROTOCOLS)}, not {protocol!r}"
+            raise file.error(message)
+        return protocol
+
+    def text(self, member: str, default: str) -> str:
+        """A member that is a text."""
+        return self._of(member).text(member, default)
+
+    def texts(self, member: str) -> list[str]:
+        """A member that is a list of texts."""
+        file = self._of(member)
+        return texts(file.data, member, file.file)
+
+    def flag(self, member: str) -> bool:
+        """A member that is true or false."""
+        file = self._of(member)
+        return member in file.data and file.flag(member)
+
+    def stages(self) -> dict[str, StageDefaults]:
+        """The stages, in the order of a turn."""
+        entries: dict[str, dict[str, Any]] = {}
+        for file in reversed(self._files):
+            for stage, entry in file.stages():
+                entries[stage] = {**entries.get(stage, {}), **entry}
+        return {name: self._stage(name, entries[name]) for name in STAGES if name in entries}
+
+    def _stage(self, stage: str, entry: Mapping[str, Any]) -> StageDefaults:
+        if "template" not in entry:
+            raise self._files[0].error(f"the stage {stage} needs a 'template': a file's name")
+        text, path = read_file(entry["template"], self.places)
+        enabled, inference = entry.get("enabled") is True, entry.get("inference", {})
+        return StageDefaults(text, str(path), enabled, inference)
+
+    def models(self) -> tuple[Mapping[str, Any], ...]:
+        """Settings for some models of the family."""
+        file = self._of("models")
+        return file.models() if "models" in file.data else ()
+
+    def _of(self, member: str) -> _File:
+        """The file that has the member; the dialect's own when none does."""
+        return next((file for file in self._files if member in file.data), self._files[0])
+
+
+def texts(data: Mapping[str, Any], member: str, file: Path) -> list[str]:
+    """A member that is a list of texts; empty when it is left out.
+
+    Raises:
+        TemplateError: It is something else.
+    """
+    value = data.get(member, [])
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise TemplateError(f"{member!r} must be a list of texts", file=file)
+    return value

@@ -1,0 +1,195 @@
+"""The values of placeholders: those that hold for every turn of an agent, made when it is loaded.
+
+Most of them are texts of the dialect: a partial of the placeholder's name, given what the agent
+has. A guideline for something that the agent has not is the empty text, as in Bedrock ("These
+instructions are only added if a knowledge base is associated with the agent").
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.prompts.dialect import Dialect
+
+__all__ = ["OF_A_TURN", "SAME_TEXT", "AgentFacts", "fixed_values", "memory_values"]
+
+OF_A_TURN = frozenset(
+    {
+        "question",
+        "prompt_session_attributes",
+        "conversation_history",
+        "agent_scratchpad",
+        "latest_response",
+        "responses",
+        "bot_response",
+        "query",
+        "search_results",
+        "memory_content",
+        "memory_synopsis",
+        "long_term_memory",
+        "code_interpreter_files",
+        "conversation",
+        "past_conversation_summary",
+        "last_user_request",
+        "last_most_specialized_agent_guideline",
+    }
+)
+"""Placeholders whose values only a turn knows."""
+
+SAME_TEXT = {
+    "model_instructions": "model_instruction",
+    "memory_guidelines": "memory_guideline",
+    "memory_guideline_session_summary": "memory_guideline",
+    "memory_action_guidelines": "memory_action_guideline",
+    "memory_action_guideline_session_summary": "memory_action_guideline",
+    "respond_to_user_final_answer": "final_answer",
+    "respond_to_user_cannot_answer_guideline": "cannot_answer_guideline",
+    "respond_to_user_knowledge_base_additional_guideline": "knowledge_base_additional_guideline",
+    "multi_agent_collaboration": "agent_collaborators",
+}
+"""Names that stand for the same text as another."""
+
+_BUILT_IN = re.compile(
+    r"user(::|__)askuser|AgentCommunication(::|__)|([A-Z]+(::|__))?x_amz_knowledgebase_"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFacts:
+    """What the values are made of: plain data about an agent.
+
+    Attributes:
+        instruction: The agent's instruction.
+        tools: All that its model may call, built in or not: `name` (as the dialect writes it),
+            `description`, `parameters` (`name`, `type`, `description`, `required`).
+        ask_user: Whether it may ask the user (`AMAZON.UserInput`).
+        knowledge_bases: What it may search: `id`, `description`.
+        collaborators: The agents that it may send messages to: `name`, `instruction`.
+        memory: Whether it remembers earlier sessions.
+        code_interpreter: Whether it has `AMAZON.CodeInterpreter`.
+    """
+
+    instruction: str = ""
+    tools: Sequence[Mapping[str, Any]] = ()
+    ask_user: bool = False
+    knowledge_bases: Sequence[Mapping[str, str]] = ()
+    collaborators: Sequence[Mapping[str, str]] = ()
+    memory: bool = False
+    code_interpreter: bool = False
+
+
+def fixed_values(names: Iterable[str], dialect: Dialect, facts: AgentFacts) -> dict[str, str]:
+    """The values of a template's placeholders that are the same in every turn.
+
+    Args:
+        names: The names that the template uses; those that only a turn knows are left out.
+        dialect: The dialect of the stage's model.
+        facts: What the agent has.
+
+    Returns:
+        A text for every other name; empty when there is nothing to say.
+
+    Raises:
+        TemplateError: A partial is missing or wrong.
+    """
+    return {
+        name: _value(SAME_TEXT.get(name, name), dialect, facts)
+        for name in names
+        if name not in OF_A_TURN
+    }
+
+
+def _value(name: str, dialect: Dialect, facts: AgentFacts) -> str:
+    if name in ("instruction", "model_instruction"):
+        return facts.instruction
+    if name == "any_function_name":  # AWS picks one at random; here a prompt is the same each time
+        return str(next((tool["name"] for tool in (*_actions(facts), *facts.tools)), ""))
+    needs = _PARTIALS.get(name)
+    if needs is None or not needs(facts):
+        return ""
+    if name in _GIVEN:
+        return dialect.partial(name, **_GIVEN[name](facts))
+    return dialect.partial(name)
+
+
+def memory_values(
+    names: Iterable[str], dialect: Dialect, summaries: Sequence[Mapping[str, Any]]
+) -> dict[str, str]:
+    """The values of the placeholders that hold what is remembered.
+
+    Args:
+        names: The names that the template uses.
+        dialect: The dialect of the stage's model.
+        summaries: What is remembered of each session, newest first: `topics` (`topic`,
+            `summary`) and `text`.
+    """
+    made = {"memory_synopsis": "", "memory_content": "", "long_term_memory": ""}
+    used = [name for name in names if name in made]
+    if used and summaries:
+        made["memory_synopsis"] = dialect.partial("memory_synopsis", summaries=list(summaries))
+        content = dialect.partial("memory_content", summaries=list(summaries))
+        made["memory_content"] = made["long_term_memory"] = content
+    return {name: made[name] for name in used}
+
+
+def _always(facts: AgentFacts) -> bool:
+    return True
+
+
+def _searches(facts: AgentFacts) -> bool:
+    return bool(facts.knowledge_bases)
+
+
+def _collaborates(facts: AgentFacts) -> bool:
+    return bool(facts.collaborators)
+
+
+_PARTIALS: dict[str, Callable[[AgentFacts], bool]] = {
+    "tools": _always,
+    "functions": _always,
+    "thought": _always,
+    "output_format_guideline": _always,
+    "final_answer": _always,
+    "cannot_answer_guideline": _always,
+    "respond_to_user_guideline": _always,
+    "ask_user_missing_information": lambda facts: facts.ask_user,
+    "ask_user_missing_parameters": lambda facts: facts.ask_user,
+    "ask_user_confirm_parameters": lambda facts: facts.ask_user,
+    "ask_user_function": lambda facts: facts.ask_user,
+    "ask_user_function_format": lambda facts: facts.ask_user,
+    "ask_user_input_examples": lambda facts: facts.ask_user,
+    "knowledge_base_guideline": _searches,
+    "knowledge_base_additional_guideline": _searches,
+    "action_kb_guideline": lambda facts: bool(facts.knowledge_bases and _actions(facts)),
+    "memory_guideline": lambda facts: facts.memory,
+    "memory_action_guideline": lambda facts: facts.memory,
+    "code_interpreter_guideline": lambda facts: facts.code_interpreter,
+    "agent_collaborators": _collaborates,
+    "multi_agent_payload_reference_guideline": _collaborates,
+    "multi_agent_collaboration_guideline": _collaborates,
+    "agent_collaboration_kb_guideline": _collaborates,
+    "reachable_agents": _collaborates,
+    "action_routing": lambda facts: bool(_actions(facts)),
+    "action_routing_guideline": lambda facts: bool(_actions(facts)),
+    "knowledge_base_routing": _searches,
+    "knowledge_base_routing_guideline": _searches,
+}
+# Partials by name, and what an agent must have for each.
+
+
+def _actions(facts: AgentFacts) -> list[Mapping[str, Any]]:
+    return [tool for tool in facts.tools if not _BUILT_IN.match(tool["name"])]
+
+
+_GIVEN: dict[str, Callable[[AgentFacts], dict[str, Any]]] = {
+    "tools": lambda facts: {"tools": list(facts.tools)},
+    "functions": lambda facts: {"tools": list(facts.tools)},
+    "action_routing": lambda facts: {"tools": _actions(facts)},
+    "knowledge_base_routing": lambda facts: {"knowledge_bases": list(facts.knowledge_bases)},
+    "agent_collaborators": lambda facts: {"agents": list(facts.collaborators)},
+    "reachable_agents": lambda facts: {"agents": list(facts.collaborators)},
+}
+# What the partials that are given anything are given.
