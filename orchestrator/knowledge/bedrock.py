@@ -1,0 +1,125 @@
+"""A knowledge base of Amazon Bedrock, searched with `Retrieve`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from orchestrator.errors import ValidationError
+from orchestrator.knowledge._aws import call, client_for
+from orchestrator.knowledge.settings import DEFAULT_RESULTS, check, merged
+
+__all__ = ["BedrockKnowledgeBase", "References"]
+
+_ID = re.compile(r"[0-9a-zA-Z]{10}")
+_MOST_PAGES = 20
+
+
+class References(list[dict[str, Any]]):
+    """Retrieved references, and what a guardrail did to them.
+
+    Attributes:
+        guardrail_action: `INTERVENED` or `NONE`; `None` when no guardrail was asked.
+    """
+
+    guardrail_action: str | None = None
+
+
+class BedrockKnowledgeBase:
+    """A knowledge base of Amazon Bedrock. Safe for many threads.
+
+    Attributes:
+        id: The knowledge base id.
+        description: For the model: what can be found there.
+    """
+
+    def __init__(
+        self,
+        id: str,
+        description: str = "",
+        *,
+        retrieval_configuration: Mapping[str, Any] | None = None,
+        guardrail_configuration: Mapping[str, Any] | None = None,
+        client: Any = None,
+        region: str | None = None,
+        endpoint_url: str | None = None,
+    ) -> None:
+        """Names the knowledge base; nothing is asked before the first search.
+
+        Args:
+            id: Its id: ten letters and digits.
+            description: For the model.
+            retrieval_configuration: Bedrock's `retrievalConfiguration` for all searches; that of
+                a call wins, member by member.
+            guardrail_configuration: `guardrailId` and `guardrailVersion` of a guardrail that
+                checks what was found.
+            client: A boto3 client of `bedrock-agent-runtime`; by default one is made and shared.
+            region: The AWS region; by default that of the environment or profile.
+            endpoint_url: Where the service is, when it is not Amazon's.
+
+        Raises:
+            ValidationError: The id or the configuration is wrong.
+        """
+        if not _ID.fullmatch(id):
+            raise ValidationError(
+                f"{id!r} is no id of a Bedrock knowledge base, which has ten letters and digits; "
+                "give a folder for a local one"
+            )
+        check(retrieval_configuration or {})
+        self.id = id
+        self.description = description
+        self._configuration = retrieval_configuration
+        self._guardrail = guardrail_configuration
+        self._given = client
+        self._region = region
+        self._endpoint_url = endpoint_url
+
+    def retrieve(self, query: str, configuration: Mapping[str, Any] | None = None) -> References:
+        """The passages that fit `query` best, best first.
+
+        Args:
+            query: What to look for, at most 20,000 characters.
+            configuration: Bedrock's `retrievalConfiguration` of this call, whose members win over
+                the knowledge base's own.
+
+        Returns:
+            Bedrock's retrieved references as they came, at most `numberOfResults`; further pages
+            are asked for while there are fewer.
+
+        Raises:
+            ValidationError: The query or the configuration is wrong.
+            ResourceNotFound: There is no such knowledge base in the region.
+            DependencyFailed: The search failed (`AccessDenied`, `ThrottlingError`, ...).
+        """
+        settings = merged(self._configuration, configuration)
+        request = {
+            "knowledgeBaseId": self.id,
+            "retrievalQuery": {"text": query},
+            **({"retrievalConfiguration": settings} if settings else {}),
+            **({"guardrailConfiguration": dict(self._guardrail)} if self._guardrail else {}),
+        }
+        client = self._given or client_for(self._region, self._endpoint_url)
+        return self._pages(client, request, _wanted(settings))
+
+    def _pages(self, client: Any, request: dict[str, Any], wanted: int) -> References:
+        found = References()
+        for _ in range(_MOST_PAGES):
+            what = f"the knowledge base {self.id!r}"
+            answer = call(client, "retrieve", what, self.id, request)
+            found += answer.get("retrievalResults") or ()
+            action = answer.get("guardrailAction")
+            if action and found.guardrail_action != "INTERVENED":
+                found.guardrail_action = action
+            token = answer.get("nextToken")
+            if not token or len(found) >= wanted or token == request.get("nextToken"):
+                break
+            request = {**request, "nextToken": token}
+        del found[wanted:]
+        return found
+
+
+def _wanted(settings: Mapping[str, Mapping[str, Any]]) -> int:
+    """How many passages were asked for; what a reranker leaves of them comes in one page."""
+    asked = [members.get("numberOfResults", DEFAULT_RESULTS) for members in settings.values()]
+    return max(asked, default=DEFAULT_RESULTS)

@@ -1,0 +1,48 @@
+"""What a document is read into: blocks of text under headings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["Block", "Kind", "Outline"]
+
+Kind = Literal["text", "code", "table"]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A paragraph, list, table or piece of code.
+
+    Attributes:
+        text: As people read it; Markdown stays Markdown.
+        kind: How it may be cut: between sentences, lines, or rows.
+        headings: The headings above it, outermost first.
+        page: Its page, from 1, in documents that have pages.
+        head: Lines at the top of a table that each piece of it repeats.
+    """
+
+    text: str
+    kind: Kind = "text"
+    headings: tuple[str, ...] = ()
+    page: int | None = None
+    head: int = 0
+
+
+class Outline:
+    """The headings above the place where a reader is."""
+
+    def __init__(self) -> None:
+        self._stack: list[tuple[int, str]] = []
+
+    def enter(self, level: int, text: str) -> None:
+        """Goes under a heading; those of the same level and below end."""
+        while self._stack and self._stack[-1][0] >= level:
+            self._stack.pop()
+        if line := " ".join(text.split()):
+            self._stack.append((level, line))
+
+    @property
+    def headings(self) -> tuple[str, ...]:
+        """The headings, outermost first."""
+        return tuple(text for _, text in self._stack)

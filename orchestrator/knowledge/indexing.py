@@ -1,0 +1,137 @@
+"""Bringing an index up to date with its folder: what was added, changed and removed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from orchestrator.embeddings import Embedder
+from orchestrator.knowledge.chunks import Chunking, passages_of
+from orchestrator.knowledge.metadata import SOURCE
+from orchestrator.knowledge.pdf import Unreadable
+from orchestrator.knowledge.reading import Raw, find_documents, read_blocks, read_raw
+from orchestrator.knowledge.store import Store
+
+__all__ = ["IndexReport", "Progress", "bring_up_to_date"]
+
+Progress = Callable[[int, int, str], None]
+"""Called with what is done, what there is in all, and a word for what is being done."""
+
+_LAYOUT = 1
+"""To be raised when documents are read in another way: then all are read again."""
+
+_BATCH = 64
+
+
+@dataclass(slots=True)
+class IndexReport:
+    """What indexing has done.
+
+    Attributes:
+        added: Names of documents that were not there before.
+        changed: Names of documents that were different before.
+        removed: Names of documents that are gone.
+        unchanged: How many documents were left as they are.
+        embedded: How many passages were embedded.
+        passages: How many passages there are now.
+        skipped: Documents that cannot be read, with the reason; they are not found.
+    """
+
+    added: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    unchanged: int = 0
+    embedded: int = 0
+    passages: int = 0
+    skipped: Mapping[str, str] = field(default_factory=dict)
+
+
+def bring_up_to_date(
+    store: Store,
+    folder: Path,
+    *,
+    embedder: Embedder | None,
+    chunking: Chunking,
+    max_file_bytes: int,
+    progress: Progress | None = None,
+) -> IndexReport:
+    """Reads what changed, forgets what is gone, and embeds what has no vector yet.
+
+    Every document and every batch of vectors is a transaction of its own: what was done before an
+    interruption is not done again.
+
+    Raises:
+        ResourceNotFound: There is no such folder.
+        DependencyFailed: The index or the embedder failed.
+    """
+    report = _Reading(store, folder, chunking, max_file_bytes).run(progress)
+    if embedder is not None:
+        report.embedded = _embed(store, embedder, progress)
+    report.passages = store.count()[0]
+    return report
+
+
+class _Reading:
+    def __init__(self, store: Store, folder: Path, chunking: Chunking, limit: int) -> None:
+        self.store = store
+        self.folder = folder
+        self.chunking = chunking
+        self.limit = limit
+        self.before = store.digests()
+        self.skipped: dict[str, str] = {}
+        self.report = IndexReport(skipped=self.skipped)
+
+    def run(self, progress: Progress | None) -> IndexReport:
+        names = find_documents(self.folder)
+        for number, name in enumerate(names):
+            if progress:
+                progress(number, len(names), "reading")
+            try:
+                self._read(name)
+            except Unreadable as error:
+                self.skipped[name] = str(error)
+        if progress:
+            progress(len(names), len(names), "reading")
+        there = set(names) - set(self.skipped)
+        gone = sorted(set(self.before) - there)
+        self.store.remove(gone)
+        self.report.removed = gone
+        return self.report
+
+    def _read(self, name: str) -> None:
+        raw = read_raw(self.folder, name, self.limit)
+        digest = self._digest(raw)
+        if self.before.get(name) == digest:
+            self.report.unchanged += 1
+            return
+        attributes = raw.attributes()
+        passages = passages_of(read_blocks(raw), self.chunking)
+        metadata = {**attributes.values, SOURCE: name}
+        self.store.put(name, digest, metadata, passages, attributes.text)
+        (self.report.changed if name in self.before else self.report.added).append(name)
+
+    def _digest(self, raw: Raw) -> str:
+        made = f"{_LAYOUT}:{self.chunking}:{raw.digest}"
+        return hashlib.sha256(made.encode()).hexdigest()
+
+
+def _embed(store: Store, embedder: Embedder, progress: Progress | None) -> int:
+    import numpy as np
+
+    store.use_embedder(embedder.id)
+    passages, before = store.count()
+    total, done = passages - before, 0
+    while batch := store.without_vector(_BATCH):
+        if progress:
+            progress(done, max(total, done), "embedding")
+        vectors = np.ascontiguousarray(embedder.embed([text for _, text in batch]), np.float32)
+        rows = [(id, vector.tobytes()) for (id, _), vector in zip(batch, vectors, strict=True)]
+        store.put_vectors(embedder.id, rows)
+        done += len(batch)
+        if store.embedder != embedder.id:  # another process uses another one: it has the last word
+            break
+    if progress and total:
+        progress(done, done, "embedding")
+    return done

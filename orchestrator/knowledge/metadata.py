@@ -1,0 +1,105 @@
+"""Metadata of a document: the file beside it, in Bedrock's form.
+
+`guide.md.metadata.json` holds the attributes of `guide.md` (Bedrock: "Include metadata in a data
+source"), each as a plain value or typed:
+
+```json
+{"metadataAttributes": {"year": 2026, "team": {
+    "value": {"type": "STRING", "stringValue": "payroll"}, "includeForEmbedding": true}}}
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from orchestrator.knowledge.pdf import Unreadable
+from orchestrator.untrusted import json_or
+
+__all__ = ["CHUNK_ID", "PAGE", "RESERVED", "SOURCE", "SUFFIX", "Attributes", "read_attributes"]
+
+SUFFIX = ".metadata.json"
+"""How the name of a metadata file ends."""
+
+RESERVED = "x-amz-bedrock-kb-"
+"""How the names of built-in attributes begin."""
+
+SOURCE = RESERVED + "source-uri"
+PAGE = RESERVED + "document-page-number"
+CHUNK_ID = RESERVED + "chunk-id"
+
+_MOST_ATTRIBUTES = 100
+_TYPED = {
+    "STRING": "stringValue",
+    "NUMBER": "numberValue",
+    "BOOLEAN": "booleanValue",
+    "STRING_LIST": "stringListValue",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """A document's own attributes.
+
+    Attributes:
+        values: By name: texts, numbers, truth values and lists of texts.
+        embedded: Names of those that count as text when passages are searched
+            (`includeForEmbedding`).
+    """
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    embedded: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The embedded attributes as a text, one a line."""
+        text = "\n".join(f"{name}: {_shown(self.values[name])}" for name in self.embedded)
+        return text.encode("utf-8", "replace").decode()
+
+
+def read_attributes(data: bytes) -> Attributes:
+    """The attributes in a metadata file.
+
+    Raises:
+        Unreadable: It is not of Bedrock's form; the message says what is wrong.
+    """
+    document = json_or(data.decode("utf-8-sig", "replace"), None)
+    given = document.get("metadataAttributes") if isinstance(document, dict) else None
+    if not isinstance(given, dict):
+        raise Unreadable('its metadata file is not {"metadataAttributes": {...}}')
+    if len(given) > _MOST_ATTRIBUTES:
+        raise Unreadable(f"its metadata file has more than {_MOST_ATTRIBUTES} attributes")
+    values, embedded = {}, []
+    for name, value in given.items():
+        if not name or name.startswith(RESERVED):
+            raise Unreadable(f"the metadata attribute {name!r} has a reserved name; rename it")
+        if isinstance(value, dict):
+            if value.get("includeForEmbedding") is True:
+                embedded.append(name)
+            value = _typed(name, value.get("value"))
+        values[name] = _checked(name, value)
+    return Attributes(values, tuple(embedded))
+
+
+def _typed(name: str, value: Any) -> Any:
+    member = _TYPED.get(str(value.get("type"))) if isinstance(value, dict) else None
+    if member is None or member not in value:
+        members = ", ".join(f"{kind} with {it}" for kind, it in _TYPED.items())
+        raise Unreadable(f"the metadata attribute {name!r} has no typed value: one of {members}")
+    return value[member]
+
+
+def _checked(name: str, value: Any) -> Any:
+    plain = isinstance(value, str | int | float)
+    if plain or (isinstance(value, list) and all(isinstance(it, str) for it in value)):
+        return value
+    raise Unreadable(
+        f"the metadata attribute {name!r} must be a text, a number, a truth value or a list of "
+        "texts"
+    )
+
+
+def _shown(value: Any) -> str:
+    return ", ".join(value) if isinstance(value, list) else str(value)

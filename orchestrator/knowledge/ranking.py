@@ -1,0 +1,207 @@
+"""Which passages fit a question: by meaning, by words, and by both.
+
+By meaning comes first: it finds what is said in other words. Words are added to it as a smaller part,
+for what has no meaning: names, numbers and codes. (Giving both equal weight, as reciprocal rank fusion
+does, is worse than meaning alone; `evals/retrieval` measures it.)
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from orchestrator.errors import DependencyFailed
+from orchestrator.knowledge.store import Hit, Store
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Allowed", "Ranked", "Vectors", "by_words", "expression", "fused", "rare_terms"]
+
+Allowed = Callable[[int, int], bool]
+"""Whether a passage may be found, by its id and its document's."""
+
+WORDS_WEIGHT = 0.3
+"""How much of the score of the best keyword hit is added to the cosine, which is at most 1."""
+
+CODES_WEIGHT = 0.2
+"""How much is added for a name, number or code of the question that few passages have."""
+
+_CANDIDATES = 100
+_MOST_TERMS = 64
+_TERM = re.compile(r"\w+(?:[-_.:/@]+\w+)*")
+_PART = re.compile(r"\w+")
+_CODE = re.compile(r"\d|[-_.:/@]|[a-z][A-Z]|^[A-Z]{2,}$")
+_STOP = frozenset(
+    """a about after all also an and any are as at be because been before but by can could did do
+    does each for from get give had has have he her here him his how i if in into is it its just
+    like me more most much my no not of off on one only or our out over own say says she should so
+    some such tell than that the their them then there these they this those through to under up us
+    use was we were what when where which while who whom whose why will with would you your""".split()
+)
+
+
+class Ranked(NamedTuple):
+    """A passage and how well it fits.
+
+    Attributes:
+        passage: Its id.
+        score: From 0 to 1; greater is better.
+    """
+
+    passage: int
+    score: float
+
+
+def _terms(query: str) -> list[str]:
+    """The query's words, each once; those that are in every text only if there are no others."""
+    found = dict.fromkeys(_TERM.findall(query))
+    parts = dict.fromkeys(
+        part for term in found if "\0" not in term for part in _PART.findall(term)
+    )
+    words = [it for it in {**found, **parts} if it.lower() not in _STOP]
+    return (words or list(found))[:_MOST_TERMS]
+
+
+def _quoted(term: str) -> str:
+    # A phrase: nothing in it is an operator, and a code of several parts must stand together.
+    return '"' + term.replace('"', "").replace("\0", "") + '"'
+
+
+def expression(query: str) -> str:
+    """An FTS5 expression that finds any word of a question; empty when it has none."""
+    return " OR ".join(map(_quoted, _terms(query)))
+
+
+def rare_terms(query: str) -> list[str]:
+    """The names, numbers and codes in a question, as FTS5 expressions."""
+    return [_quoted(it) for it in dict.fromkeys(_TERM.findall(query)) if _CODE.search(it)]
+
+
+def by_words(store: Store, query: str, limit: int, allowed: Allowed | None) -> list[Ranked]:
+    """The passages that have words of the question, best first (BM25)."""
+    hits = _hits(store, query, limit if allowed is None else -1, allowed)
+    # BM25 has no upper end; the order is what counts.
+    return [Ranked(hit.passage, hit.score / (1 + hit.score)) for hit in hits[:limit]]
+
+
+def _hits(store: Store, query: str, limit: int, allowed: Allowed | None) -> list[Hit]:
+    words = expression(query)
+    hits = store.with_words(words, limit) if words else []
+    if allowed is None:
+        return hits
+    return [hit for hit in hits if allowed(hit.passage, hit.document)]
+
+
+class Vectors:
+    """The vectors of an index at one revision, in memory.
+
+    Attributes:
+        revision: The index's revision.
+        ids: The passages' ids, ascending.
+        documents: The ids of their documents.
+        matrix: A row of length 1 for each passage.
+    """
+
+    def __init__(self, store: Store, dimensions: int) -> None:
+        """Reads all vectors.
+
+        Raises:
+            DependencyFailed: The index failed, or holds something else than vectors.
+        """
+        import numpy as np
+
+        self.revision = store.revision
+        rows = store.vectors(4 * dimensions)
+        self.ids = np.array([row[0] for row in rows], np.int64)
+        self.documents = np.array([row[1] for row in rows], np.int64)
+        flat = np.frombuffer(b"".join(row[2] for row in rows), "<f4")
+        self.matrix: NDArray[np.float32] = flat.reshape(len(rows), dimensions)
+        if not np.isfinite(flat).all():
+            raise DependencyFailed(
+                f"the index {store.path!r} has a vector that is no number; delete it: it is made "
+                "again from the documents",
+                resource=store.path,
+            )
+
+    def mask(self, allowed: Allowed) -> NDArray[np.bool_]:
+        """Which rows may be found."""
+        import numpy as np
+
+        pairs = zip(self.ids.tolist(), self.documents.tolist(), strict=True)
+        return np.fromiter((allowed(*pair) for pair in pairs), bool, len(self.ids))
+
+
+def fused(
+    store: Store,
+    vectors: Vectors,
+    query: str,
+    vector: NDArray[np.float32],
+    limit: int,
+    allowed: Allowed | None,
+    *,
+    semantic: bool,
+) -> list[Ranked]:
+    """The passages that fit best by meaning, and unless `semantic` by words too; best first."""
+    import numpy as np
+
+    scores = vectors.matrix @ vector
+    most = 1.0
+    if not semantic:
+        scores = scores + _word_scores(store, vectors, query, allowed)
+        most += WORDS_WEIGHT + CODES_WEIGHT
+    if allowed is not None:
+        scores = np.where(vectors.mask(allowed), scores, -np.inf)
+    return _best(vectors.ids, scores, limit, most)
+
+
+def _word_scores(
+    store: Store, vectors: Vectors, query: str, allowed: Allowed | None
+) -> NDArray[np.float32]:
+    """What words add to each row's score."""
+    import numpy as np
+
+    added = np.zeros(len(vectors.ids), np.float32)
+    hits = _hits(store, query, _CANDIDATES if allowed is None else -1, allowed)
+    if hits and hits[0].score > 0:
+        share = np.array([hit.score for hit in hits]) / hits[0].score
+        _add(added, vectors, [hit.passage for hit in hits], WORDS_WEIGHT * share)
+    for term in rare_terms(query):
+        having = sorted(store.having(term))
+        if having:
+            rarity = 1 - math.log(len(having) + 1) / math.log(len(vectors.ids) + 2)
+            _add(added, vectors, having, CODES_WEIGHT * max(rarity, 0.0))
+    return added
+
+
+def _add(
+    added: NDArray[np.float32], vectors: Vectors, passages: Sequence[int], amount: Any
+) -> None:
+    import numpy as np
+
+    ids = np.array(passages, np.int64)
+    places = np.searchsorted(vectors.ids, ids)
+    there = places < len(vectors.ids)
+    there[there] = vectors.ids[places[there]] == ids[there]  # others have no vector yet
+    amounts = np.broadcast_to(np.asarray(amount, np.float32), ids.shape)
+    np.add.at(added, places[there], amounts[there])
+
+
+def _best(
+    ids: NDArray[np.int64], scores: NDArray[np.float32], limit: int, most: float
+) -> list[Ranked]:
+    import numpy as np
+
+    count = min(limit, len(ids))
+    if count == 0:
+        return []
+    top = np.argpartition(-scores, count - 1)[:count]
+    top = top[np.lexsort((ids[top], -scores[top]))]
+    return [
+        Ranked(int(ids[row]), min(max(float(scores[row]) / most, 0.0), 1.0))
+        for row in top
+        if np.isfinite(scores[row])
+    ]

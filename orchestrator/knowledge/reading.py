@@ -1,0 +1,170 @@
+"""A folder's documents: found, confined to the folder, and read into blocks.
+
+Hidden files and links are passed over: what a link points to is not in the folder. What cannot be
+read is told, never guessed.
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from orchestrator.errors import ResourceNotFound
+from orchestrator.knowledge.blocks import Block
+from orchestrator.knowledge.html import html_blocks
+from orchestrator.knowledge.markdown import markdown_blocks
+from orchestrator.knowledge.metadata import SUFFIX, Attributes, read_attributes
+from orchestrator.knowledge.pdf import Unreadable, pdf_blocks
+
+__all__ = ["Raw", "find_documents", "read_blocks", "read_raw"]
+
+_MOST_METADATA = 64 * 1024
+_EXTRA = "pip install 'bedrock-orchestrator[knowledge]'"
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """A document as it is on disk.
+
+    Attributes:
+        name: Its path in the folder, with `/`.
+        data: Its content.
+        metadata: The content of its metadata file; empty without one.
+    """
+
+    name: str
+    data: bytes
+    metadata: bytes = b""
+
+    @property
+    def digest(self) -> str:
+        """What tells this content and metadata from any other."""
+        return hashlib.sha256(b"%d:%b%b" % (len(self.data), self.data, self.metadata)).hexdigest()
+
+    def attributes(self) -> Attributes:
+        """The attributes in its metadata file.
+
+        Raises:
+            Unreadable: They are not of Bedrock's form.
+        """
+        return read_attributes(self.metadata) if self.metadata else Attributes()
+
+
+def find_documents(folder: Path) -> list[str]:
+    """The names of a folder's documents, sorted, with `/` between their parts.
+
+    Raises:
+        ResourceNotFound: There is no such folder.
+    """
+    if not folder.is_dir():
+        raise ResourceNotFound(f"there is no folder {str(folder)!r} to search in")
+    return sorted(_found(folder, ""))
+
+
+def _found(folder: Path, prefix: str) -> Iterator[str]:
+    with os.scandir(folder / prefix) as entries:
+        for entry in entries:
+            name = prefix + entry.name
+            if entry.name.startswith(".") or entry.is_symlink():
+                continue
+            if entry.is_dir():
+                yield from _found(folder, name + "/")
+            elif _suffix(name) in _READERS and not name.endswith(SUFFIX):
+                yield name
+
+
+def _suffix(name: str) -> str:
+    return os.path.splitext(name)[1].lower()
+
+
+def read_raw(folder: Path, name: str, limit: int) -> Raw:
+    """A document's bytes and those of its metadata file.
+
+    Args:
+        folder: The knowledge base's folder.
+        name: The document's name in it.
+        limit: The most bytes that it may have.
+
+    Raises:
+        Unreadable: It is too large, or cannot be read.
+    """
+    if not _is_utf8(name):
+        raise Unreadable("its name is not UTF-8; rename it")
+    metadata = folder / (name + SUFFIX)
+    try:
+        data = _bytes(folder / name, limit)
+        there = metadata.is_file() and not metadata.is_symlink()
+        return Raw(name, data, _bytes(metadata, _MOST_METADATA) if there else b"")
+    except OSError as error:
+        raise Unreadable(f"it cannot be read: {error.strerror}") from error
+
+
+def _bytes(path: Path, limit: int) -> bytes:
+    with path.open("rb") as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise Unreadable(f"{path.name!r} has more than {limit:,} bytes")
+    return data
+
+
+def read_blocks(raw: Raw) -> list[Block]:
+    """A document's blocks.
+
+    Raises:
+        Unreadable: It is broken, encrypted or not text, or its reader is not installed.
+    """
+    try:
+        return [_sound(block) for block in _READERS[_suffix(raw.name)](raw.data)]
+    except ModuleNotFoundError as error:
+        raise Unreadable(f"reading it needs {error.name}: {_EXTRA}") from error
+
+
+def _sound(block: Block) -> Block:
+    """The block; halves of surrogate pairs, which have no UTF-8, become question marks."""
+    texts = (block.text, *block.headings)
+    if all(map(_is_utf8, texts)):
+        return block
+    text, *headings = (it.encode("utf-8", "replace").decode() for it in texts)
+    return replace(block, text=text, headings=tuple(headings))
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _text(data: bytes) -> str:
+    for mark, encoding in _MARKS.items():
+        if data.startswith(mark):
+            return data.decode(encoding, "replace")
+    if b"\0" in data:
+        raise Unreadable("it is not text")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("cp1252", "replace")
+
+
+def _plain(data: bytes) -> list[Block]:
+    text = _text(data).replace("\r\n", "\n")
+    return [Block(it.strip("\n")) for it in text.split("\n\n") if it.strip()]
+
+
+_MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_READERS: dict[str, Callable[[bytes], list[Block]]] = {
+    **dict.fromkeys((".md", ".markdown"), lambda data: markdown_blocks(_text(data))),
+    **dict.fromkeys((".txt", ".text", ".rst"), _plain),
+    **dict.fromkeys((".html", ".htm", ".xhtml"), lambda data: html_blocks(_text(data))),
+    ".pdf": pdf_blocks,
+}

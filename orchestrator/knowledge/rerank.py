@@ -1,0 +1,137 @@
+"""Putting what was found in a better order: the hook, and Bedrock's `Rerank`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from orchestrator.errors import DependencyFailed, ValidationError
+from orchestrator.knowledge._aws import call, client_for
+
+__all__ = ["BedrockReranker", "Reranker"]
+
+Reranker = Callable[[str, list[dict[str, Any]]], list[dict[str, Any]]]
+"""Takes a question and retrieved references, best first; returns those to keep, best first."""
+
+_TYPE = "BEDROCK_RERANKING_MODEL"
+_LONGEST = 32_000  # Bedrock: RerankTextDocument
+
+
+class BedrockReranker:
+    """A reranking model of Amazon Bedrock, asked with `Rerank`; a `Reranker`."""
+
+    def __init__(
+        self,
+        model_arn: str,
+        *,
+        results: int | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        fields: Mapping[str, Any] | None = None,
+        client: Any = None,
+        region: str | None = None,
+        endpoint_url: str | None = None,
+    ) -> None:
+        """Names the model; nothing is asked before the first search.
+
+        Args:
+            model_arn: The model's ARN, such as
+                `arn:aws:bedrock:us-west-2::foundation-model/amazon.rerank-v1:0`.
+            results: How many passages to keep; by default all.
+            metadata: Bedrock's `metadataConfiguration`: which attributes the model reads besides
+                the text. By default none.
+            fields: Bedrock's `additionalModelRequestFields`.
+            client: A boto3 client of `bedrock-agent-runtime`; by default one is made and shared.
+            region: The AWS region; by default the one of the ARN.
+            endpoint_url: Where the service is, when it is not Amazon's.
+        """
+        self._arn = model_arn
+        self._results = results
+        self._metadata = dict(metadata or {})
+        self._fields = dict(fields or {})
+        self._given = client
+        parts = model_arn.split(":")
+        self._region = region or (parts[3] if len(parts) > 3 and parts[3] else None)
+        self._endpoint_url = endpoint_url
+
+    @classmethod
+    def configured(cls, configuration: Mapping[str, Any]) -> BedrockReranker:
+        """The one that a `rerankingConfiguration` asks for (Bedrock).
+
+        Raises:
+            ValidationError: The configuration names no model.
+        """
+        given = configuration.get("bedrockRerankingConfiguration")
+        model = given.get("modelConfiguration") if isinstance(given, Mapping) else None
+        arn = model.get("modelArn") if isinstance(model, Mapping) else None
+        if configuration.get("type") != _TYPE or not isinstance(arn, str) or not arn:
+            raise ValidationError(
+                f"rerankingConfiguration must have the type {_TYPE} and "
+                "bedrockRerankingConfiguration.modelConfiguration.modelArn"
+            )
+        return cls(
+            arn,
+            results=given["numberOfRerankedResults"]
+            if "numberOfRerankedResults" in given
+            else None,
+            metadata=given.get("metadataConfiguration"),
+            fields=model.get("additionalModelRequestFields"),
+        )
+
+    def __call__(self, query: str, references: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The references to keep, best first, with the model's scores.
+
+        Raises:
+            DependencyFailed: The model failed, or named passages that were not given.
+        """
+        wanted = len(references) if self._results is None else self._results
+        model: dict[str, Any] = {"modelArn": self._arn}
+        if self._fields:
+            model["additionalModelRequestFields"] = self._fields
+        reranking = {
+            "modelConfiguration": model,
+            "numberOfResults": min(wanted, len(references)),
+        }
+        request = {
+            "queries": [{"type": "TEXT", "textQuery": {"text": query[:_LONGEST]}}],
+            "sources": [self._source(it) for it in references],
+            "rerankingConfiguration": {
+                "type": _TYPE,
+                "bedrockRerankingConfiguration": reranking,
+            },
+        }
+        client = self._given or client_for(self._region, self._endpoint_url)
+        what = f"the reranking model {self._arn!r}"
+        answer = call(client, "rerank", what, self._arn, request)
+        return [self._placed(it, references) for it in answer.get("results") or ()]
+
+    def _source(self, reference: Mapping[str, Any]) -> dict[str, Any]:
+        text = str(reference["content"].get("text") or " ")[:_LONGEST]
+        attributes = self._read(reference.get("metadata") or {})
+        document: dict[str, Any] = {"type": "TEXT", "textDocument": {"text": text}}
+        if attributes:
+            document = {"type": "JSON", "jsonDocument": {"text": text, **attributes}}
+        return {"type": "INLINE", "inlineDocumentSource": document}
+
+    def _read(self, metadata: Mapping[str, Any]) -> dict[str, Any]:
+        mode = self._metadata.get("selectionMode")
+        if mode == "ALL":
+            return dict(metadata)
+        chosen = self._metadata.get("selectiveModeConfiguration") or {}
+        if mode != "SELECTIVE":
+            return {}
+        names = {name: [it["fieldName"] for it in fields] for name, fields in chosen.items()}
+        if "fieldsToInclude" in names:
+            return {key: metadata[key] for key in names["fieldsToInclude"] if key in metadata}
+        out = names.get("fieldsToExclude", ())
+        return {key: value for key, value in metadata.items() if key not in out}
+
+    def _placed(
+        self, result: Mapping[str, Any], references: list[dict[str, Any]]
+    ) -> dict[str, Any]:
+        index = result.get("index", -1)
+        if not 0 <= index < len(references):
+            raise DependencyFailed(
+                f"the reranking model {self._arn!r} named a passage that it was not given",
+                resource=self._arn,
+            )
+        return {**references[index], "score": result["relevanceScore"]}

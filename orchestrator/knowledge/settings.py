@@ -1,0 +1,123 @@
+"""How to search: Bedrock's `KnowledgeBaseRetrievalConfiguration`, merged and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.errors import ValidationError
+from orchestrator.knowledge.filters import Filter, compile_filter
+
+__all__ = ["DEFAULT_RESULTS", "Search", "check", "merged", "search_of"]
+
+DEFAULT_RESULTS = 5
+"""How many passages are found unless more are asked for (Bedrock: "Query configurations")."""
+
+_MOST_RESULTS = 100
+_VECTOR = "vectorSearchConfiguration"
+_MANAGED = "managedSearchConfiguration"
+_TYPES = ("HYBRID", "SEMANTIC")
+_MEMBERS = {
+    _VECTOR: (
+        *("filter", "implicitFilterConfiguration", "numberOfResults", "overrideSearchType"),
+        "rerankingConfiguration",
+    ),
+    _MANAGED: ("filter", "numberOfResults", "rerankingConfiguration", "rerankingModelType"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What a local knowledge base is asked for.
+
+    Attributes:
+        results: How many passages at most.
+        semantic: Whether only the meaning counts, and no keyword (`SEMANTIC`).
+        filter: Which passages may be found.
+        reranking: Bedrock's `rerankingConfiguration`.
+    """
+
+    results: int = DEFAULT_RESULTS
+    semantic: bool = False
+    filter: Filter | None = None
+    reranking: Mapping[str, Any] | None = None
+
+
+def merged(
+    own: Mapping[str, Any] | None, call: Mapping[str, Any] | None
+) -> dict[str, dict[str, Any]]:
+    """A call's configuration over a knowledge base's own, member by member; both are left alone.
+
+    Raises:
+        ValidationError: The result is not a retrieval configuration.
+    """
+    together: dict[str, dict[str, Any]] = {}
+    for given in (own, call):
+        for name, members in _objects(given):
+            together.setdefault(name, {}).update(members)
+    check(together)
+    return together
+
+
+def _objects(given: Mapping[str, Any] | None) -> list[tuple[str, Mapping[str, Any]]]:
+    if given is not None and not isinstance(given, Mapping):
+        raise ValidationError("retrievalConfiguration must be an object")
+    for name, members in (given or {}).items():
+        if name not in _MEMBERS:
+            raise ValidationError(
+                f"retrievalConfiguration has no member {name!r}; there are {', '.join(_MEMBERS)}"
+            )
+        if not isinstance(members, Mapping):
+            raise ValidationError(f"retrievalConfiguration.{name} must be an object")
+    return list((given or {}).items())
+
+
+def check(configuration: Mapping[str, Any]) -> None:
+    """Checks what can be known without the service.
+
+    Raises:
+        ValidationError: A member, a number or a filter is wrong; the message says which.
+    """
+    for name, members in _objects(configuration):
+        at = f"retrievalConfiguration.{name}"
+        for member in members:
+            if member not in _MEMBERS[name]:
+                known = ", ".join(_MEMBERS[name])
+                raise ValidationError(f"{at} has no member {member!r}; there are {known}")
+        _check_members(members, at)
+
+
+def _check_members(members: Mapping[str, Any], at: str) -> None:
+    number = members.get("numberOfResults", 1)
+    if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= _MOST_RESULTS:
+        raise ValidationError(f"{at}.numberOfResults must be a number from 1 to {_MOST_RESULTS}")
+    if members.get("overrideSearchType", "HYBRID") not in _TYPES:
+        raise ValidationError(f"{at}.overrideSearchType must be one of {', '.join(_TYPES)}")
+    if "filter" in members:
+        compile_filter(members["filter"])
+
+
+def search_of(configuration: Mapping[str, Any]) -> Search:
+    """What a checked configuration asks of a local knowledge base.
+
+    Raises:
+        ValidationError: It asks for something that only the service has.
+    """
+    if _MANAGED in configuration:
+        raise ValidationError(
+            f"{_MANAGED} is for Bedrock's managed knowledge bases; a local one takes {_VECTOR}"
+        )
+    members = configuration.get(_VECTOR) or {}
+    if "implicitFilterConfiguration" in members:
+        raise ValidationError(
+            "a local knowledge base makes no filter of a question: leave "
+            "implicitFilterConfiguration out, and give a filter"
+        )
+    given = members.get("filter")
+    return Search(
+        results=members.get("numberOfResults", DEFAULT_RESULTS),
+        semantic=members.get("overrideSearchType") == "SEMANTIC",
+        filter=compile_filter(given) if given is not None else None,
+        reranking=members.get("rerankingConfiguration"),
+    )

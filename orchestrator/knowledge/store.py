@@ -1,0 +1,378 @@
+"""The index of a local knowledge base: one SQLite file with texts, keywords and vectors.
+
+Whatever stands in the file is data: texts, numbers, JSON and raw floats; every value is bound, and
+what is not of the right kind is an error. Writers work in small transactions, so that readers, also
+of other processes, always see whole documents; `revision` tells them that something changed.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import RLock
+from typing import Any, NamedTuple
+
+from orchestrator.errors import DependencyFailed
+from orchestrator.knowledge.chunks import Passage
+
+__all__ = ["Found", "Hit", "Store"]
+
+_VERSION = 1
+
+_SCHEMA = """
+CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE document (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, digest TEXT NOT NULL,
+    metadata TEXT NOT NULL
+);
+CREATE TABLE passage (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    document INTEGER NOT NULL REFERENCES document (id) ON DELETE CASCADE,
+    place INTEGER NOT NULL, heading TEXT NOT NULL, text TEXT NOT NULL, more TEXT NOT NULL,
+    page INTEGER, vector BLOB
+);
+CREATE INDEX passage_document ON passage (document, place);
+CREATE VIRTUAL TABLE keyword USING fts5 (
+    heading, text, more, content='passage', content_rowid='id', tokenize='porter unicode61'
+);
+CREATE TRIGGER passage_added AFTER INSERT ON passage BEGIN
+    INSERT INTO keyword (rowid, heading, text, more)
+    VALUES (new.id, new.heading, new.text, new.more);
+END;
+CREATE TRIGGER passage_removed AFTER DELETE ON passage BEGIN
+    INSERT INTO keyword (keyword, rowid, heading, text, more)
+    VALUES ('delete', old.id, old.heading, old.text, old.more);
+END;
+INSERT INTO setting VALUES ('revision', '0'), ('embedder', '');
+"""
+
+# Headings say what a passage is about; a word there weighs more than one in the text.
+_RANK = "bm25(keyword, 2.0, 1.0, 1.0)"
+
+
+class Hit(NamedTuple):
+    """A passage that has some of the words.
+
+    Attributes:
+        passage: Its id.
+        document: The id of its document.
+        score: How well it fits; greater is better.
+    """
+
+    passage: int
+    document: int
+    score: float
+
+
+class Found(NamedTuple):
+    """A passage, read back.
+
+    Attributes:
+        passage: Its id.
+        document: The id of its document.
+        name: The document's name.
+        metadata: The document's attributes.
+        place: Its number in the document, from 0.
+        content: The passage.
+    """
+
+    passage: int
+    document: int
+    name: str
+    metadata: dict[str, Any]
+    place: int
+    content: Passage
+
+
+class Store:
+    """The index. Safe for many threads, and for many processes on one file."""
+
+    def __init__(self, path: str | Path | None) -> None:
+        """Opens the index, and makes it when it is not there.
+
+        Args:
+            path: The file, whose folder is made when needed; `None` keeps the index in memory.
+
+        Raises:
+            DependencyFailed: The file cannot be opened, or was written by a newer version.
+        """
+        self.path = str(path) if path is not None else ":memory:"
+        self._lock = RLock()
+        try:
+            if path is not None:
+                Path(path).parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(
+                self.path, timeout=30.0, isolation_level=None, check_same_thread=False
+            )
+            self._prepare()
+        except (sqlite3.Error, OSError) as error:
+            raise self._failed(f"cannot be opened: {error}") from error
+
+    def _failed(self, text: str) -> DependencyFailed:
+        return DependencyFailed(
+            f"the index {self.path!r} {text}; check that it is a file of this program, or delete "
+            "it: it is made again from the documents",
+            resource=self.path,
+        )
+
+    def _prepare(self) -> None:
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=NORMAL")
+        self._db.execute("PRAGMA foreign_keys=ON")
+        with self._transaction() as db:
+            (version,) = db.execute("PRAGMA user_version").fetchone()
+            if version > _VERSION:
+                raise self._failed(
+                    f"has layout {version}, newer than this program's {_VERSION}: update the "
+                    "program"
+                )
+            if version == 0:
+                for statement in _statements(_SCHEMA):
+                    db.execute(statement)
+                db.execute(f"PRAGMA user_version = {_VERSION:d}")
+
+    @contextmanager
+    def _used(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            try:
+                yield self._db
+            except sqlite3.Error as error:
+                raise self._failed(f"failed: {error}") from error
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._used() as db:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self._transaction() as db:
+            yield db
+            db.execute("UPDATE setting SET value = value + 1 WHERE name = 'revision'")
+
+    def close(self) -> None:
+        """Closes the file."""
+        with self._lock:
+            self._db.close()
+
+    # -- settings --------------------------------------------------------------------------------
+
+    def _setting(self, name: str) -> str:
+        with self._used() as db:
+            row = db.execute("SELECT value FROM setting WHERE name = ?", (name,)).fetchone()
+        return str(row[0]) if row else ""
+
+    @property
+    def revision(self) -> str:
+        """Another text after every change."""
+        return self._setting("revision")
+
+    @property
+    def embedder(self) -> str:
+        """The id of the embedder whose vectors are kept; empty when there are none."""
+        return self._setting("embedder")
+
+    # -- documents -------------------------------------------------------------------------------
+
+    def digests(self) -> dict[str, str]:
+        """What tells each document's content from any other, by the document's name."""
+        with self._used() as db:
+            return dict(db.execute("SELECT name, digest FROM document").fetchall())
+
+    def put(
+        self,
+        name: str,
+        digest: str,
+        metadata: Mapping[str, Any],
+        passages: Sequence[Passage],
+        more: str = "",
+    ) -> None:
+        """Keeps a document in place of the one of the same name.
+
+        Vectors of passages whose text did not change are kept.
+
+        Args:
+            name: The document's name.
+            digest: What tells its content from any other.
+            metadata: Its attributes.
+            passages: Its passages, in order.
+            more: What counts as text of every passage, without being shown.
+        """
+        with self._writing() as db:
+            kept = {
+                tuple(row[:-1]): row[-1]
+                for row in db.execute(
+                    "SELECT heading, text, more, vector FROM passage JOIN document "
+                    "ON document.id = document WHERE name = ? AND vector IS NOT NULL",
+                    (name,),
+                )
+            }
+            db.execute("DELETE FROM document WHERE name = ?", (name,))
+            added = db.execute(
+                "INSERT INTO document (name, digest, metadata) VALUES (?, ?, ?)",
+                (name, digest, json.dumps(dict(metadata))),
+            )
+            db.executemany(
+                "INSERT INTO passage (document, place, heading, text, more, page, vector) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (added.lastrowid, place, it.heading, it.text, more, it.page)
+                    + (kept.get((it.heading, it.text, more)),)
+                    for place, it in enumerate(passages)
+                ],
+            )
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Forgets documents."""
+        if names:
+            with self._writing() as db:
+                db.executemany("DELETE FROM document WHERE name = ?", [(it,) for it in names])
+
+    def documents(self) -> dict[int, dict[str, Any]]:
+        """The attributes of all documents, by id.
+
+        Raises:
+            DependencyFailed: The file failed, or holds something else than attributes.
+        """
+        with self._used() as db:
+            rows = db.execute("SELECT id, metadata FROM document").fetchall()
+        return {id: self._attributes(text) for id, text in rows}
+
+    def listed(self) -> list[tuple[str, int]]:
+        """The documents' names, sorted, each with the number of its passages."""
+        with self._used() as db:
+            return db.execute(
+                "SELECT name, (SELECT count(*) FROM passage WHERE document = document.id) "
+                "FROM document ORDER BY name"
+            ).fetchall()
+
+    def _attributes(self, text: Any) -> dict[str, Any]:
+        try:
+            found = json.loads(text)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise self._failed("has attributes that are not JSON") from error
+        if not isinstance(found, dict):
+            raise self._failed("has attributes that are no object")
+        return found
+
+    # -- vectors ---------------------------------------------------------------------------------
+
+    def use_embedder(self, id: str) -> None:
+        """Forgets all vectors, unless they are of this embedder."""
+        if self.embedder != id:
+            with self._writing() as db:
+                db.execute("UPDATE passage SET vector = NULL")
+                db.execute("UPDATE setting SET value = ? WHERE name = 'embedder'", (id,))
+
+    def without_vector(self, limit: int) -> list[tuple[int, str]]:
+        """Passages that are to be embedded: ids and whole texts."""
+        with self._used() as db:
+            rows = db.execute(
+                "SELECT id, heading, text, more FROM passage WHERE vector IS NULL "
+                "ORDER BY id LIMIT ?",
+                (limit,),
+            ).fetchall()
+        return [
+            (id, _joined(Passage(text, heading).whole, more)) for id, heading, text, more in rows
+        ]
+
+    def put_vectors(self, embedder: str, vectors: Sequence[tuple[int, bytes]]) -> None:
+        """Keeps vectors by passage id, unless the index belongs to another embedder by now."""
+        with self._writing() as db:
+            db.executemany(
+                "UPDATE passage SET vector = ? WHERE id = ? "
+                "AND (SELECT value FROM setting WHERE name = 'embedder') = ?",
+                [(vector, id, embedder) for id, vector in vectors],
+            )
+
+    def vectors(self, size: int) -> list[tuple[int, int, bytes]]:
+        """Ids of passages and of their documents, with vectors of `size` bytes.
+
+        Raises:
+            DependencyFailed: The file failed, or a vector has another size.
+        """
+        with self._used() as db:
+            rows = db.execute(
+                "SELECT id, document, vector FROM passage WHERE vector IS NOT NULL ORDER BY id"
+            ).fetchall()
+        if any(not isinstance(row[2], bytes) or len(row[2]) != size for row in rows):
+            raise self._failed("has vectors of another size than the embedder's")
+        return rows
+
+    # -- searching -------------------------------------------------------------------------------
+
+    def count(self) -> tuple[int, int]:
+        """How many passages there are, and how many of them have a vector."""
+        with self._used() as db:
+            row = db.execute("SELECT count(*), count(vector) FROM passage").fetchone()
+        return row[0], row[1]
+
+    def with_words(self, expression: str, limit: int = -1) -> list[Hit]:
+        """The passages that an FTS5 expression finds, best first."""
+        with self._used() as db:
+            rows = db.execute(
+                f"SELECT rowid, {_RANK} AS score FROM keyword WHERE keyword MATCH ? "
+                "ORDER BY score LIMIT ?",
+                (expression, limit),
+            ).fetchall()
+            owners = self._owners([row[0] for row in rows])
+        return [Hit(id, owners[id], -score) for id, score in rows if id in owners]
+
+    def _owners(self, ids: Sequence[int]) -> dict[int, int]:
+        rows = self._db.execute(
+            "SELECT id, document FROM passage WHERE id IN (SELECT value FROM json_each(?))",
+            (json.dumps(ids),),
+        )
+        return dict(rows.fetchall())
+
+    def having(self, expression: str) -> set[int]:
+        """The ids of all passages that an FTS5 expression finds."""
+        with self._used() as db:
+            rows = db.execute("SELECT rowid FROM keyword WHERE keyword MATCH ?", (expression,))
+            return {row[0] for row in rows}
+
+    def read(self, ids: Sequence[int] | None = None) -> list[Found]:
+        """Passages by id, in the order of `ids` without those that are gone; `None`: all.
+
+        Raises:
+            DependencyFailed: The file failed, or holds something else than passages.
+        """
+        chosen = "" if ids is None else "WHERE passage.id IN (SELECT value FROM json_each(?))"
+        with self._used() as db:
+            rows = db.execute(
+                "SELECT passage.id, document, name, metadata, place, heading, text, page "
+                f"FROM passage JOIN document ON document.id = document {chosen}",
+                () if ids is None else (json.dumps(ids),),
+            ).fetchall()
+        found = {row[0]: self._found(row) for row in rows}
+        return [found[id] for id in (found if ids is None else ids) if id in found]
+
+    def _found(self, row: tuple[Any, ...]) -> Found:
+        id, document, name, metadata, place, heading, text, page = row
+        if not isinstance(text, str) or not isinstance(heading, str):
+            raise self._failed("has a passage that is no text")
+        content = Passage(text, heading, page if isinstance(page, int) else None)
+        return Found(id, document, str(name), self._attributes(metadata), place, content)
+
+
+def _joined(text: str, more: str) -> str:
+    return f"{text}\n\n{more}" if more else text
+
+
+def _statements(script: str) -> Iterator[str]:
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
