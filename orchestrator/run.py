@@ -56,6 +56,8 @@ class Run:
 
     __slots__ = (
         "_before",
+        "_begun",
+        "_begun_at",
         "_deadline",
         "_durable",
         "_sessions",
@@ -91,6 +93,8 @@ class Run:
         self._before = len(self.log.records)
         self._sessions = sessions
         self._unwritten: list[Record] = []
+        self._begun: list[Call] = []
+        self._begun_at = 0
         self._together: Together | None = None
         self._durable = sessions.durable
         seconds = plan.limits.seconds
@@ -102,7 +106,9 @@ class Run:
 
     def advance(self, effect: Effect, outcome: Any) -> Live | Result:
         """Takes an effect's outcome; the next effect to carry out, or the result."""
-        if not isinstance(outcome, list):  # actions are written as each one ends
+        if isinstance(outcome, list):  # actions are written as each one ends
+            self._begun = []
+        else:
             self._unwritten.append(outcome)
         self.replay.steps.append((effect, outcome))
         following = self.replay.send(outcome)
@@ -185,12 +191,10 @@ class Run:
     def intend(self, calls: list[Call]) -> None:
         """Writes down that calls are about to be carried out."""
         self._together = Together(self.session.attributes, calls) if len(calls) > 1 else None
-        told = [{"id": call.id, "key": call.key, "name": call.operation.xml_name} for call in calls]
-        intent = {"kind": "intent", "calls": told}
         if self._durable:
-            self._flush(intent)
+            self._flush(_intent(calls))
         else:  # no later process could read it, but the next turn must know if this one stops
-            self._unwritten.append(intent)
+            self._begun, self._begun_at = calls, len(self._unwritten)
 
     def record_action(self, record: Record) -> None:
         """Writes one action's outcome down, at once."""
@@ -228,6 +232,7 @@ class Run:
                 }
             )
             return
+        self._tell_begun()
         end = _end_record(result, self.now())
         if self.log.ends_session:  # whoever asked for it has been written down
             self._flush(end, closed("ended", self.now()))
@@ -244,7 +249,14 @@ class Run:
     def cancel(self) -> None:
         """Writes that the caller stopped the turn before its end."""
         # Its transcript is made from what was written, which may be more than `turn` knows.
+        self._tell_begun()
         self._flush(cancelled(self.now()))
+
+    def _tell_begun(self) -> None:
+        # The intent of calls that the turn stopped in, which no journal has yet.
+        if self._begun:
+            self._unwritten.insert(self._begun_at, _intent(self._begun))
+            self._begun = []
 
     def close(self) -> None:
         """Gives the session back."""
@@ -258,6 +270,11 @@ class Run:
             self._unwritten = []  # the journal is another's now
             raise
         self._unwritten = []
+
+
+def _intent(calls: list[Call]) -> Record:
+    told = [{"id": call.id, "key": call.key, "name": call.operation.xml_name} for call in calls]
+    return {"kind": "intent", "calls": told}
 
 
 def _end_record(result: Answer | Refusal | Failure, now: int) -> Record:

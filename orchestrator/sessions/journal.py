@@ -9,7 +9,8 @@ with a `kind`:
   `history`, `plan`, `owner`, `until`, `end_session` |
 | `model` | a model answered: `stage`, `model`, `content`, `stop`, `usage`, `times`, `response`
   (what the parser returned), `code`, `notes` |
-| `intent` | calls are about to be carried out: `calls` |
+| `intent` | calls are about to be carried out: `calls`; a store that is not durable has only those
+  that a turn stopped in |
 | `action` | one call's outcome: `id`, `text`, `state`, `times`, `attributes`, `prompt_attributes`,
   `error`, `notes` |
 | `retrieved` | a knowledge base answered: `id`, `references`, `times` |
