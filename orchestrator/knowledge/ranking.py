@@ -1,8 +1,8 @@
 """Which passages fit a question: by meaning, by words, and by both.
 
-By meaning comes first: it finds what is said in other words. Words are added to it as a smaller part,
-for what has no meaning: names, numbers and codes. (Giving both equal weight, as reciprocal rank fusion
-does, is worse than meaning alone; `evals/retrieval` measures it.)
+Meaning comes first: it finds what is said in other words. Words are added to it as a smaller part,
+for what has no meaning: names, numbers and codes. (Giving both equal weight, as reciprocal rank
+fusion does, is worse than meaning alone; `evals/retrieval` measures it.)
 """
 
 from __future__ import annotations
@@ -36,11 +36,13 @@ _TERM = re.compile(r"\w+(?:[-_.:/@]+\w+)*")
 _PART = re.compile(r"\w+")
 _CODE = re.compile(r"\d|[-_.:/@]|[a-z][A-Z]|^[A-Z]{2,}$")
 _STOP = frozenset(
-    """a about after all also an and any are as at be because been before but by can could did do
-    does each for from get give had has have he her here him his how i if in into is it its just
-    like me more most much my no not of off on one only or our out over own say says she should so
-    some such tell than that the their them then there these they this those through to under up us
-    use was we were what when where which while who whom whose why will with would you your""".split()
+    """
+    a about after all also an and any are as at be because been before but by can could did do does
+    each for from get give had has have he her here him his how i if in into is it its just like me
+    more most much my no not of off on one only or our out over own say says she should so some such
+    tell than that the their them then there these they this those through to under up us use was we
+    were what when where which while who whom whose why will with would you your
+    """.split()
 )
 
 
@@ -59,16 +61,14 @@ class Ranked(NamedTuple):
 def _terms(query: str) -> list[str]:
     """The query's words, each once; those that are in every text only if there are no others."""
     found = dict.fromkeys(_TERM.findall(query))
-    parts = dict.fromkeys(
-        part for term in found if "\0" not in term for part in _PART.findall(term)
-    )
+    parts = dict.fromkeys(part for term in found for part in _PART.findall(term))
     words = [it for it in {**found, **parts} if it.lower() not in _STOP]
     return (words or list(found))[:_MOST_TERMS]
 
 
 def _quoted(term: str) -> str:
     # A phrase: nothing in it is an operator, and a code of several parts must stand together.
-    return '"' + term.replace('"', "").replace("\0", "") + '"'
+    return f'"{term}"'
 
 
 def expression(query: str) -> str:

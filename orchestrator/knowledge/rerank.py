@@ -60,9 +60,9 @@ class BedrockReranker:
         Raises:
             ValidationError: The configuration names no model.
         """
-        given = configuration.get("bedrockRerankingConfiguration")
-        model = given.get("modelConfiguration") if isinstance(given, Mapping) else None
-        arn = model.get("modelArn") if isinstance(model, Mapping) else None
+        given = _object(configuration, "bedrockRerankingConfiguration")
+        model = _object(given, "modelConfiguration")
+        arn = model.get("modelArn")
         if configuration.get("type") != _TYPE or not isinstance(arn, str) or not arn:
             raise ValidationError(
                 f"rerankingConfiguration must have the type {_TYPE} and "
@@ -70,9 +70,7 @@ class BedrockReranker:
             )
         return cls(
             arn,
-            results=given["numberOfRerankedResults"]
-            if "numberOfRerankedResults" in given
-            else None,
+            results=given.get("numberOfRerankedResults"),
             metadata=given.get("metadataConfiguration"),
             fields=model.get("additionalModelRequestFields"),
         )
@@ -135,3 +133,8 @@ class BedrockReranker:
                 resource=self._arn,
             )
         return {**references[index], "score": result["relevanceScore"]}
+
+
+def _object(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = value.get(name)
+    return found if isinstance(found, Mapping) else {}

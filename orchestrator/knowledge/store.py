@@ -226,8 +226,10 @@ class Store:
                 "INSERT INTO passage (document, place, heading, text, more, page, vector) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?)",
                 [
-                    (added.lastrowid, place, it.heading, it.text, more, it.page)
-                    + (kept.get((it.heading, it.text, more)),)
+                    (
+                        *(added.lastrowid, place, it.heading, it.text, more, it.page),
+                        kept.get((it.heading, it.text, more)),
+                    )
                     for place, it in enumerate(passages)
                 ],
             )
