@@ -1,0 +1,225 @@
+"""The executor of `AMAZON.CodeInterpreter`: runs what a model wrote, in a sandbox."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from hashlib import sha256
+from typing import Any
+
+from orchestrator.actions.base import ActionResult, Call, CallContext
+from orchestrator.actions.code_interpreter import files
+from orchestrator.actions.code_interpreter.operation import CODE_INTERPRETER_GROUP
+from orchestrator.actions.code_interpreter.process import Outcome, Refusal, Run, unsupported
+from orchestrator.actions.code_interpreter.scratch import Scratch, Session, session_key
+from orchestrator.actions.code_interpreter.settings import CodeInterpreterSettings
+from orchestrator.errors import (
+    DefinitionError,
+    DependencyFailed,
+    ValidationError,
+)
+from orchestrator.threads import in_thread
+
+__all__ = ["CodeInterpreter"]
+
+_WAYS_OUT = (
+    "run it on Linux 6.2 or newer, or where unprivileged user namespaces are permitted; give the "
+    "action group an executor of your own; or disable the group"
+)
+_NAMED = 10  # files that are not returned, with the reason
+_FEWEST_BYTES = 200  # of output that is kept, however small a result may be
+
+
+class CodeInterpreter:
+    """Runs Python programs in a sandbox: no network, no other processes, files of the session only.
+
+    A program runs in a process of its own, which locks itself up by means of the Linux kernel and
+    then tries whether that holds; if it does not, the program does not run. See
+    `docs/code-interpreter.md` for what is confined, and how.
+
+    One object serves many sessions and threads. Programs of one session run one after the other,
+    and see the files that earlier ones left; variables do not last. Files go when the interpreter
+    is closed, or this process ends.
+    """
+
+    def __init__(self, settings: CodeInterpreterSettings | None = None) -> None:
+        """Makes the interpreter; nothing is started, and no folder made, before the first program.
+
+        Raises:
+            DefinitionError: There is no sandbox for this platform.
+        """
+        if reason := unsupported():
+            raise DefinitionError(f"the code interpreter cannot run here: {reason}; {_WAYS_OUT}")
+        self.settings = settings or CodeInterpreterSettings()
+        self._scratch = Scratch(self.settings.sessions, self.settings.parallel)
+        self._finalizer = weakref.finalize(self, self._scratch.close)
+
+    def __repr__(self) -> str:
+        return f"CodeInterpreter({self.settings!r})"
+
+    def close(self) -> None:
+        """Ends what is running, and removes all files; the interpreter can be used no more."""
+        self._finalizer()
+
+    def check(self) -> tuple[str, ...]:
+        """Makes a sandbox, and says what it is made of: `namespaces`, `landlock`, `seccomp`.
+
+        Raises:
+            DependencyFailed: There can be none here.
+        """
+        context = CallContext({}, "", "", {}, {}, self.settings.output_bytes)
+        return self._perform("", context, lambda: False)[0].isolation
+
+    def call(self, call: Call, context: CallContext) -> ActionResult:
+        """Runs the program in `call`'s argument `code`.
+
+        Returns:
+            What it printed, for the model; the files it made or changed; and as `details`
+            `executionOutput`, `executionError`, `executionTimeout` (Bedrock:
+            `CodeInterpreterInvocationOutput`). A program that fails is no failure of the action:
+            the model reads its traceback.
+
+        Raises:
+            DependencyFailed: There can be no sandbox here; the program did not run.
+            ThrottlingError: Others ran for as long as this one had time.
+            ValidationError: A file of `context.files` has an impossible name, or is too large.
+        """
+        return self._result(call, context, lambda: False)
+
+    async def acall(self, call: Call, context: CallContext) -> ActionResult:
+        """The same without blocking the event loop; being cancelled ends the program.
+
+        Raises:
+            DependencyFailed: There can be no sandbox here; the program did not run.
+            ThrottlingError: Others ran for as long as this one had time.
+            ValidationError: A file of `context.files` has an impossible name, or is too large.
+        """
+        import asyncio
+
+        cancelled = threading.Event()
+        work = in_thread(partial(self._result, call, context, cancelled.is_set))
+        try:
+            return await asyncio.wrap_future(work)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    def _result(
+        self, call: Call, context: CallContext, cancelled: Callable[[], bool]
+    ) -> ActionResult:
+        code = call.arguments.get("code")
+        if not isinstance(code, str) or "\0" in code:
+            return ActionResult("The parameter 'code' must be a Python program.", "REPROMPT")
+        outcome, returned = self._perform(code, context, cancelled)
+        error = outcome.error
+        if outcome.stopped:
+            error = f"{_ended(error)}The program was ended: {outcome.stopped}."
+        return ActionResult(
+            _told(outcome.output, error, returned),
+            files=returned.files,
+            details={
+                "executionOutput": outcome.output,
+                "executionError": error,
+                "executionTimeout": outcome.timeout,
+            },
+        )
+
+    def _perform(
+        self, code: str, context: CallContext, cancelled: Callable[[], bool]
+    ) -> tuple[Outcome, files.Returned]:
+        given = _given(context.files, self.settings)
+        until = time.monotonic() + _seconds(self.settings, context)
+        scratch = self._scratch
+        try:
+            with scratch.turn(session_key(context), until, cancelled) as session:
+                run = Run(
+                    code,
+                    self.settings,
+                    until,
+                    _output_bytes(self.settings, context),
+                    lambda: cancelled() or scratch.closed,
+                )
+                return _execute(run, session, given)
+        except Refusal as error:
+            raise DependencyFailed(
+                f"the code interpreter has no sandbox here: {error}. The program did not run; "
+                f"{_WAYS_OUT}",
+                resource=CODE_INTERPRETER_GROUP,
+            ) from None
+
+
+def _seconds(settings: CodeInterpreterSettings, context: CallContext) -> float:
+    if context.seconds is None:
+        return settings.seconds
+    # The program must have been ended before its caller gives it up.
+    return min(settings.seconds, max(context.seconds - 1, context.seconds / 2))
+
+
+def _output_bytes(settings: CodeInterpreterSettings, context: CallContext) -> int:
+    """How much of each output is kept, so that the result is not too large as a whole."""
+    return min(settings.output_bytes, max((context.max_bytes - 2000) // 2, _FEWEST_BYTES))
+
+
+def _given(
+    given: Sequence[Mapping[str, Any]], settings: CodeInterpreterSettings
+) -> dict[str, bytes]:
+    """The user's files by their names in the scratch folder."""
+    named: dict[str, bytes] = {}
+    for file in given:
+        name, content = files.file_name(file.get("name")), file.get("bytes")
+        if not isinstance(content, bytes):
+            raise ValidationError(f"the file {name!r} has no bytes; give its content as bytes")
+        if name in named:
+            raise ValidationError(f"there are two files {name!r}; rename one")
+        named[name] = content
+    if sum(map(len, named.values())) > settings.scratch_bytes:
+        raise ValidationError(
+            f"the files have more than {settings.scratch_bytes} bytes together; give fewer, or "
+            "raise the code interpreter's setting 'scratch_bytes'"
+        )
+    return named
+
+
+def _execute(
+    run: Run, session: Session, given: Mapping[str, bytes]
+) -> tuple[Outcome, files.Returned]:
+    settings = run.settings
+    with files.opened(session.folder) as folder:
+        for name, content in given.items():
+            digest = sha256(content).digest()
+            if session.given.get(name) != digest:  # else the code may have changed it, and it stays
+                files.place(folder, name, content)
+                session.given[name] = digest
+        before = files.marks(folder)
+        outcome = run.run(session.base, session.folder)
+        why = files.size(folder, settings.scratch_bytes, settings.scratch_files)
+        if not why:
+            return outcome, files.changed(folder, before, settings.files, settings.file_bytes)
+        files.empty(folder)
+        session.given.clear()
+    stopped = f"{why}; all files in the working folder were removed"
+    return dataclasses.replace(outcome, stopped=stopped), files.Returned()
+
+
+def _told(output: str, error: str, returned: files.Returned) -> str:
+    """What the model reads."""
+    parts = [output, error]
+    if returned.files:
+        parts.append("Files for the user: " + ", ".join(map(_described, returned.files)))
+    if left := returned.left_out:
+        more = f"\n... and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
+        parts.append("Not given to the user: " + "; ".join(left[:_NAMED]) + more)
+    return "".join(map(_ended, parts)).removesuffix("\n") or "The program printed nothing."
+
+
+def _described(file: Mapping[str, Any]) -> str:
+    return f"{file['name']} ({file['type']}, {len(file['bytes'])} bytes)"
+
+
+def _ended(text: str) -> str:
+    """`text` with a line's end, unless it is empty."""
+    return f"{text}\n" if text and not text.endswith("\n") else text

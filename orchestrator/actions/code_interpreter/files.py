@@ -1,0 +1,263 @@
+"""Files in and out of a scratch folder whose content nobody trusts.
+
+Folders are opened one within the other, and links are never followed, so that nothing outside can
+be read or removed through what the code has made.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from mimetypes import MimeTypes
+from typing import Any
+
+from orchestrator.actions.names import check_text
+from orchestrator.errors import DefinitionError, ValidationError
+
+__all__ = ["Marks", "Returned", "changed", "empty", "file_name", "marks", "opened", "place", "size"]
+
+Marks = dict[str, tuple[int, ...]]
+"""What tells whether a file was changed, by its path in the scratch folder."""
+
+_DEEPEST = 16  # folders in one another; each is one open descriptor
+_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+_FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_types = MimeTypes()  # the library's own table, the same on every machine
+
+
+def file_name(name: object) -> str:
+    """The name that a user's file has in the scratch folder: the same one, in Unicode's NFC.
+
+    Raises:
+        ValidationError: It is no plain name, such as `../x`, or hides a character.
+    """
+    if not isinstance(name, str):
+        raise ValidationError(f"the name of a file must be a text, not {type(name).__name__}")
+    plain = unicodedata.normalize("NFC", name)
+    if reason := _wrong(plain):
+        raise ValidationError(
+            f"the file name {name!r} cannot be used: it {reason}; give a plain name such as "
+            "'table.csv'"
+        )
+    return plain
+
+
+def _wrong(name: str) -> str:
+    """What is wrong with one part of a path; empty when nothing is."""
+    if not name or name != name.strip():
+        return "is empty, or begins or ends with a space"
+    if name.startswith("."):
+        return "begins with a dot"
+    if any(sign in name for sign in "/\\\t\n\r"):
+        return "holds a path separator or a line break"
+    try:
+        check_text(name, "name")
+        if len(name.encode()) > 255:
+            return "has more than 255 bytes"
+    except DefinitionError:
+        return "holds an invisible character"
+    return ""
+
+
+@contextmanager
+def opened(folder: str | os.PathLike[str], within: int | None = None) -> Iterator[int]:
+    """A folder's descriptor; `OSError` if it is none, or a link."""
+    descriptor = os.open(folder, _FOLDER, dir_fd=within)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def place(scratch: int, name: str, content: bytes) -> None:
+    """Writes a user's file anew, as its folder's owner's; what had its name is removed.
+
+    Args:
+        scratch: The scratch folder's descriptor.
+        name: The file's name, checked.
+        content: What it holds.
+    """
+    if name in os.listdir(scratch):
+        if _is_folder(name, scratch):
+            with opened(name, scratch) as folder:
+                empty(folder)
+            os.rmdir(name, dir_fd=scratch)
+        else:
+            os.unlink(name, dir_fd=scratch)
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+    descriptor = os.open(name, flags, 0o600, dir_fd=scratch)
+    with open(descriptor, "wb") as file:
+        owner = os.fstat(scratch)
+        if owner.st_uid != os.geteuid():
+            os.fchown(descriptor, owner.st_uid, owner.st_gid)
+        file.write(content)
+
+
+def _walk(folder: int, path: str = "", depth: int = 0) -> Iterator[tuple[str, int, str]]:
+    """All that is in a folder but folders: its path, and its folder's descriptor and its name.
+
+    A folder is given too, as a path that ends in `/`. One that cannot be opened, or is too deep,
+    is not looked into.
+    """
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if not entry.is_dir(follow_symlinks=False):
+                yield path + entry.name, folder, entry.name
+                continue
+            inner = f"{path}{entry.name}/"
+            yield inner, folder, entry.name
+            if depth < _DEEPEST:
+                yield from _inside(folder, entry.name, inner, depth + 1)
+
+
+def _inside(folder: int, name: str, path: str, depth: int) -> Iterator[tuple[str, int, str]]:
+    try:
+        descriptor = os.open(name, _FOLDER, dir_fd=folder)
+    except OSError:  # gone meanwhile, replaced by a link, or closed to its owner
+        return
+    try:
+        yield from _walk(descriptor, path, depth)
+    finally:
+        os.close(descriptor)
+
+
+def size(scratch: int, most_bytes: int, most_files: int) -> str:
+    """Why a scratch folder is too large; empty when it is not. The code may be running.
+
+    Args:
+        scratch: The folder's descriptor.
+        most_bytes: The limit of all files together.
+        most_files: The limit of files and folders.
+    """
+    total = count = 0
+    for path, folder, name in _walk(scratch):
+        try:
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            continue
+        count += 1
+        total += max(found.st_size, found.st_blocks * 512)
+        if path.endswith("/") and found.st_mode & 0o500 != 0o500:
+            return "it made a folder that cannot be read"
+        if count > most_files:
+            return f"it made more than {most_files} files and folders"
+        if path.count("/") > _DEEPEST:
+            return f"it made more than {_DEEPEST} folders in one another"
+    return f"its files have more than {most_bytes} bytes" if total > most_bytes else ""
+
+
+def marks(scratch: int) -> Marks:
+    """What is in a scratch folder now; for `changed`."""
+    return {
+        path: _mark(os.stat(name, dir_fd=folder, follow_symlinks=False))
+        for path, folder, name in _walk(scratch)
+        if not path.endswith("/")
+    }
+
+
+def _mark(found: os.stat_result) -> tuple[int, ...]:
+    # Programs cannot set the time of a change: the sandbox ignores that.
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+@dataclass(slots=True)
+class Returned:
+    """The files that an execution made or changed.
+
+    Attributes:
+        files: Each with `name`, `type` (media type) and `bytes`.
+        left_out: Why others are not returned, for the model.
+    """
+
+    files: list[dict[str, Any]] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+
+def changed(scratch: int, before: Marks, most_files: int, most_bytes: int) -> Returned:
+    """The files that are new or changed since `before`; nothing may be running any more.
+
+    Names and folders that begin with a dot are not looked at; links, special files and files with
+    several names are left out.
+
+    Args:
+        scratch: The scratch folder's descriptor.
+        before: Its `marks` at the beginning.
+        most_files: How many are returned.
+        most_bytes: The largest that is returned.
+    """
+    returned = Returned()
+    for path, folder, name in _walk(scratch):
+        if path.endswith("/") or any(part.startswith(".") for part in path.split("/")):
+            continue
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if before.get(path) == _mark(found):
+            continue
+        why = _unwanted(path, found, most_bytes)
+        if not why and len(returned.files) >= most_files:
+            why = f"only {most_files} files are returned"
+        content = b"" if why else _content(folder, name, most_bytes)
+        if content is None:
+            why = "it cannot be read"
+        if why:
+            returned.left_out.append(f"{ascii(path)[1:-1][:100]}: {why}")
+            continue
+        returned.files.append({"name": path, "type": _type(path), "bytes": content})
+    returned.files.sort(key=lambda file: str(file["name"]))
+    returned.left_out.sort()
+    return returned
+
+
+def _unwanted(path: str, found: os.stat_result, most_bytes: int) -> str:
+    if any(map(_wrong, path.split("/"))):
+        return "its name has characters that are not possible"
+    if not stat.S_ISREG(found.st_mode):
+        return "it is a link, and no file" if stat.S_ISLNK(found.st_mode) else "it is no file"
+    if found.st_nlink > 1:
+        return "it has several names"
+    return f"it has more than {most_bytes} bytes" if found.st_size > most_bytes else ""
+
+
+def _content(folder: int, name: str, most_bytes: int) -> bytes | None:
+    try:
+        with open(os.open(name, _FILE, dir_fd=folder), "rb") as file:
+            return file.read(most_bytes)
+    except OSError:
+        return None
+
+
+def _type(path: str) -> str:
+    return _types.guess_type(path)[0] or "application/octet-stream"
+
+
+def empty(scratch: int) -> None:
+    """Removes all that is in a folder, however deep it is; nothing may be using it.
+
+    Folders in folders are moved up before they are emptied, so that neither the depth of paths
+    nor the number of open files matters.
+    """
+    while names := os.listdir(scratch):
+        for name in names:
+            if not _is_folder(name, scratch):
+                os.unlink(name, dir_fd=scratch)
+                continue
+            with opened(name, scratch) as folder:
+                for inner in os.listdir(folder):
+                    if _is_folder(inner, folder):
+                        free = secrets.token_hex(16)
+                        os.rename(inner, free, src_dir_fd=folder, dst_dir_fd=scratch)
+                    else:
+                        os.unlink(inner, dir_fd=folder)
+            os.rmdir(name, dir_fd=scratch)
+
+
+def _is_folder(name: str, within: int) -> bool:
+    """Whether that is a folder and no link; it is then opened to its owner."""
+    mode = os.stat(name, dir_fd=within, follow_symlinks=False).st_mode
+    if stat.S_ISDIR(mode) and mode & 0o700 != 0o700:
+        os.chmod(name, 0o700, dir_fd=within)
+    return stat.S_ISDIR(mode)

@@ -1,0 +1,231 @@
+"""The sandbox's process: it locks itself up, tries whether that holds, then runs the code.
+
+It is started as `python -I -S -B` with a job (see `Job`) on its standard input, and writes one
+line of JSON to a descriptor before any of the code runs: `{"isolation": [...]}`, or
+`{"refused": "why"}`, after which it ends and the code does not run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import socket
+import sys
+from typing import Any, TypedDict
+
+from . import landlock, namespaces, seccomp
+from .kernel import Refused, checked, libc, prctl
+from .program import run
+
+__all__ = ["Job", "main"]
+
+_PDEATHSIG, _NO_NEW_PRIVILEGES = 1, 38
+_CAPABILITY_VERSION = 0x20080522
+_SIGKILL = 9
+_STATUS = 3
+
+_SYSTEM = (
+    *("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache"),
+    *("/usr/share/fonts", "/usr/share/zoneinfo", "/dev/random", "/dev/urandom", "/dev/zero"),
+)
+"""What may be read besides Python's library: shared libraries, fonts, time zones, randomness."""
+
+_DEVICES = ("/dev/null",)
+
+
+class Job(TypedDict):
+    """What the process is told.
+
+    Attributes:
+        code: The Python program.
+        parent: The id of the process that started this one, and with which it must end.
+        layers: Which of `namespaces` and `landlock` to try.
+        packages: Folders of installed packages.
+        scratch: The code's folder.
+        root: An empty folder, to build a new root in.
+        outside: A folder with a file `probe` that the code must not reach.
+        user: The user to become when this process is root.
+        limits: Values by the names of `resource`, without `RLIMIT_`.
+    """
+
+    code: str
+    parent: int
+    layers: list[str]
+    packages: list[str]
+    scratch: str
+    root: str
+    outside: str
+    user: int
+    limits: dict[str, int]
+
+
+def main(status: int) -> None:
+    """Runs the job on standard input.
+
+    Args:
+        status: The descriptor that the outcome of locking up is written to.
+    """
+    job: Job = json.loads(sys.stdin.buffer.read())
+    os.dup2(status, _STATUS)
+    try:
+        answer: dict[str, Any] = {"isolation": _lock_up(job)}
+    except Exception as error:  # whatever it is, the code must not run
+        answer = {"refused": str(error) or type(error).__name__}
+    os.write(_STATUS, json.dumps(answer).encode() + b"\n")
+    os.close(_STATUS)
+    if "refused" in answer:
+        os._exit(1)
+    sys.exit(run(job["code"], job["packages"], job["scratch"]))
+
+
+def _lock_up(job: Job) -> list[str]:
+    library = [os.path.realpath(path) for path in sys.path if os.path.exists(path)]
+    sys.path[:] = [path for path in library if path != os.path.realpath(_own_folder())]
+    readable = [*sys.path, *job["packages"], *_SYSTEM]
+    held, why = _separate(job, readable)
+    _leave_root(job)
+    prctl(_NO_NEW_PRIVILEGES, 1)
+    if "landlock" in job["layers"]:
+        try:
+            landlock.restrict(readable, _DEVICES, job["scratch"])
+            held.append("landlock")
+        except Refused as error:
+            why.append(str(error))
+    if not held:
+        raise Refused("; ".join(why) or "no way to confine files was to be tried")
+    _drop_capabilities()
+    _end_with(job["parent"])
+    _limit(job["limits"])
+    _detach()
+    os.chdir(job["scratch"])
+    seccomp.restrict()
+    _try_out(job["outside"])
+    return [*held, "seccomp"]
+
+
+def _own_folder() -> str:
+    """The folder that this package was loaded from: no part of Python's library."""
+    return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def _separate(job: Job, readable: list[str]) -> tuple[list[str], list[str]]:
+    """What holds after namespaces were tried, and why something does not."""
+    if "namespaces" not in job["layers"]:
+        return [], []
+    try:
+        namespaces.enter(readable, _DEVICES, job["scratch"], job["root"])
+    except OSError as error:
+        return [], [f"namespaces are not permitted ({error.strerror})"]
+    return ["namespaces"], []
+
+
+def _leave_root(job: Job) -> None:
+    """Root becomes another user, whom limits of processes hold; where that user can read Python.
+
+    Otherwise it stays the user that it is, and only loses its capabilities.
+    """
+    user, scratch = job["user"], job["scratch"]
+    if os.geteuid() != 0:
+        return
+    try:
+        _own(scratch, user)
+        os.seteuid(user)
+    except OSError:  # a container that has no such user
+        _own(scratch, os.getuid())
+        return
+    try:
+        for folder in (os.path.dirname(os.__file__), scratch):
+            os.listdir(folder)
+    except OSError:
+        os.seteuid(0)
+        _own(scratch, 0)
+        return
+    os.seteuid(0)
+    os.setgroups([])
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
+
+
+def _own(scratch: str, user: int) -> None:
+    """Makes the scratch folder, and what was put into it, the user's."""
+    os.chown(scratch, user, user)
+    for name in os.listdir(scratch):
+        os.chown(os.path.join(scratch, name), user, user, follow_symlinks=False)
+
+
+def _drop_capabilities() -> None:
+    import ctypes
+    import struct
+
+    about = struct.pack("=Ii", _CAPABILITY_VERSION, 0)
+    none = bytes(24)
+    checked(
+        libc.capset(ctypes.create_string_buffer(about, 8), ctypes.create_string_buffer(none, 24)),
+        "capset",
+    )
+
+
+def _end_with(parent: int) -> None:
+    prctl(_PDEATHSIG, _SIGKILL)
+    if os.getppid() != parent:  # it ended before that was set
+        raise Refused("the process that started the sandbox has ended")
+
+
+def _limit(limits: dict[str, int]) -> None:
+    for name, most in limits.items():
+        kind = getattr(resource, f"RLIMIT_{name}")
+        _, highest = resource.getrlimit(kind)
+        # The processor's time has a signal first, which says what happened.
+        hard = most + 1 if name == "CPU" else most
+        if highest != resource.RLIM_INFINITY:
+            most, hard = min(most, highest), min(hard, highest)
+        resource.setrlimit(kind, (most, hard))
+
+
+def _detach() -> None:
+    """Nothing stays open but the output and the status."""
+    nothing = os.open("/dev/null", os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.closerange(_STATUS + 1, 1 << 16)
+
+
+def _try_out(outside: str) -> None:
+    """Tries what must not work.
+
+    Raises:
+        Refused: It works.
+    """
+    probe = os.path.join(outside, "probe")
+    for flags in (os.O_RDONLY, os.O_WRONLY, os.O_RDONLY | os.O_TRUNC):
+        _must_fail(f"opening a file outside ({flags})", lambda: os.open(probe, flags))  # noqa: B023
+    _must_fail("making a folder outside", lambda: os.mkdir(os.path.join(outside, "made")))
+    _must_fail("listing a folder outside", lambda: _find(outside))
+    for family in (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX, 16):  # 16: AF_NETLINK
+        _must_fail(f"a socket ({family})", lambda: socket.socket(family))  # noqa: B023
+    _must_fail("a new process", _fork)
+    _must_fail("another program", lambda: os.execv(sys.executable, [sys.executable, "-V"]))
+    os.rmdir(_made("works"))
+
+
+def _made(name: str) -> str:
+    os.mkdir(name)  # in the scratch folder
+    return name
+
+
+def _find(outside: str) -> None:
+    if "probe" not in os.listdir(outside):  # a new root has the folder, and nothing in it
+        raise FileNotFoundError
+
+
+def _fork() -> None:
+    if os.fork() == 0:
+        os._exit(1)
+
+
+def _must_fail(what: str, attempt: Any) -> None:
+    try:
+        attempt()
+    except OSError:
+        return
+    raise Refused(f"the sandbox does not hold here: {what} is possible")

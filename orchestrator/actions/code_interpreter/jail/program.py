@@ -1,0 +1,71 @@
+"""Runs the code the way a prompt does: what the last expression gives is shown."""
+
+from __future__ import annotations
+
+import ast
+import io
+import linecache
+import os
+import sys
+import traceback
+import types
+
+__all__ = ["run"]
+
+_NAME = "<code>"
+
+
+def run(code: str, packages: list[str], scratch: str) -> int:
+    """Runs a program as the module `__main__`.
+
+    Args:
+        code: The program.
+        packages: Folders of installed packages, for `sys.path`.
+        scratch: The working folder; its modules can be imported, after all others.
+
+    Returns:
+        0 when it ran to its end, 1 when it raised; what it raised is then on the standard error.
+    """
+    module = types.ModuleType("__main__")
+    sys.modules["__main__"] = module
+    sys.argv[:] = [_NAME]
+    sys.path.extend([*packages, scratch])
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # Line by line, so that a program that is stopped has shown what it did.
+            stream.reconfigure(errors="backslashreplace", line_buffering=True)
+    linecache.cache[_NAME] = (len(code), None, code.splitlines(keepends=True), _NAME)
+    try:
+        _carry_out(code, module)
+    except SystemExit as stop:
+        return _stopped(stop)
+    except BaseException as error:  # whatever the code raises is its outcome
+        _show(error)
+        return 1
+    return 0
+
+
+def _carry_out(code: str, module: types.ModuleType) -> None:
+    tree = ast.parse(code, _NAME)
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, _NAME, "exec"), module.__dict__)
+    if last is not None:
+        exec(compile(ast.Interactive([last]), _NAME, "single"), module.__dict__)
+
+
+def _stopped(stop: SystemExit) -> int:
+    if stop.code is None or stop.code == 0:
+        return 0
+    print(f"SystemExit: {stop.code}", file=sys.stderr)
+    return 1
+
+
+def _show(error: BaseException) -> None:
+    """Writes the traceback, from the code's own first line on."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_frame.f_code.co_filename != _NAME:
+        frame = frame.tb_next
+    try:
+        traceback.print_exception(type(error), error, frame)
+    except BaseException:  # no memory is left, or the exception's own text raises
+        os.write(2, f"{type(error).__name__}\n".encode())

@@ -1,0 +1,310 @@
+"""Runs one program in a sandbox's process, and ends it when it must end."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import stat
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import IO, Any
+
+from orchestrator.actions.code_interpreter.files import opened, size
+from orchestrator.actions.code_interpreter.output import Output
+from orchestrator.actions.code_interpreter.settings import CodeInterpreterSettings
+
+__all__ = ["LAYERS", "Outcome", "Refusal", "Run", "unsupported"]
+
+LAYERS = ("namespaces", "landlock")
+"""What confines files; each is tried, and at least one must hold."""
+
+_TICK = 0.05  # seconds between two looks at the limits
+_CHUNK = 1 << 16
+_MACHINES = ("x86_64", "aarch64")
+_OPEN_FILES = 128
+# A range of users that systems leave free for programs (systemd: dynamic users).
+_FIRST_USER, _USERS = 61184, 4336
+_START = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from jail.main import main
+main(int(sys.argv[2]))
+"""
+
+
+class Refusal(Exception):
+    """No sandbox could be made, and the code did not run; its text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a program ended.
+
+    Attributes:
+        output: Its standard output.
+        error: Its standard error, with the traceback when it raised.
+        stopped: Why it was ended, for the model; empty when it ended by itself.
+        timeout: Whether its time was up.
+        isolation: What the sandbox was made of: `namespaces`, `landlock`, `seccomp`.
+    """
+
+    output: str
+    error: str
+    stopped: str
+    timeout: bool
+    isolation: tuple[str, ...]
+
+
+@cache
+def unsupported() -> str:
+    """Why there can be no sandbox on this machine; empty when there may be one."""
+    if sys.platform != "linux":
+        return f"there is no sandbox for the platform {sys.platform!r}, only for Linux"
+    machine = os.uname().machine
+    if machine not in _MACHINES or sys.maxsize < 1 << 32:
+        return f"there is no sandbox for {machine!r} machines, only for {' and '.join(_MACHINES)}"
+    if getattr(sys, "frozen", False) or not _python():
+        return "there is no Python executable to run code with"
+    return ""
+
+
+def _python() -> str:
+    """The Python that runs code: this one, outside its virtual environment."""
+    return os.path.realpath(getattr(sys, "_base_executable", "") or sys.executable or "")
+
+
+def _packages() -> list[str]:
+    found = (sysconfig.get_path(name) for name in ("purelib", "platlib"))
+    return list(dict.fromkeys(os.path.realpath(path) for path in found if os.path.isdir(path)))
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One execution of a program.
+
+    Attributes:
+        code: The program.
+        settings: Its limits.
+        until: When it is ended at the latest, on the monotonic clock.
+        output_bytes: How much of each of its outputs is kept.
+        stopping: Asked often; when it says so, the program is ended.
+    """
+
+    code: str
+    settings: CodeInterpreterSettings
+    until: float
+    output_bytes: int
+    stopping: Callable[[], bool]
+
+    def run(self, base: Path, folder: Path) -> Outcome:
+        """Runs the program to its end; then its process is gone.
+
+        Args:
+            base: The private folder, with `root` and `probe`.
+            folder: The session's scratch folder.
+
+        Raises:
+            Refusal: There is no sandbox, and the code did not run.
+        """
+        began = time.monotonic()
+        reading, writing = os.pipe()
+        with open(reading, "rb") as status:
+            try:
+                process = self._start(base, folder, writing)
+            finally:
+                os.close(writing)
+            watched = _Watched(process, self.output_bytes)
+            try:
+                why = watched.watch(self.until, self.stopping, partial(self._too_large, folder))
+            finally:
+                watched.end()
+            isolation = _isolation(status, why)
+        late = why == _TIME or process.returncode == -signal.SIGXCPU
+        if why == _TIME:
+            why = f"it did not end within {self.until - began:.1f} seconds"
+        stopped = why or _signalled(process.returncode, self.settings)
+        return Outcome(watched.text("stdout"), watched.text("stderr"), stopped, late, isolation)
+
+    def _start(self, base: Path, folder: Path, status: int) -> subprocess.Popen[bytes]:
+        flags = ["-I", "-S", "-B", "-X", "utf8"]
+        own = str(Path(__file__).parent)
+        with tempfile.TemporaryFile(dir=base) as job:
+            job.write(json.dumps(self._job(base, folder)).encode())
+            job.seek(0)
+            return subprocess.Popen(
+                [_python(), *flags, "-c", _START, own, str(status)],
+                stdin=job,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                pass_fds=(status,),
+                cwd=folder,
+                env=_environment(folder),
+                start_new_session=True,
+            )
+
+    def _job(self, base: Path, folder: Path) -> dict[str, Any]:
+        return {
+            "code": self.code,
+            "parent": os.getpid(),
+            "layers": list(LAYERS),
+            "packages": _packages() if self.settings.packages else [],
+            "scratch": str(folder),
+            "root": str(base / "root"),
+            "outside": str(base),
+            "user": _FIRST_USER + os.getpid() % _USERS,
+            "limits": self._limits(),
+        }
+
+    def _limits(self) -> dict[str, int]:
+        settings = self.settings
+        return {
+            "AS": settings.memory_bytes,
+            "CPU": settings.cpu_seconds,
+            "FSIZE": settings.scratch_bytes,
+            "NOFILE": _OPEN_FILES,
+            # Where the kernel counts the threads of the user, and not of this execution, those
+            # that there are already must not use the limit up.
+            "NPROC": _threads_of_all() + settings.threads,
+            **dict.fromkeys(("CORE", "MEMLOCK", "MSGQUEUE"), 0),
+        }
+
+    def _too_large(self, folder: Path, process: int) -> str:
+        """Why the program uses too much of the disk; empty when it does not."""
+        most = self.settings.scratch_bytes
+        if _removed_but_open(process) > most:
+            return f"its files have more than {most} bytes"
+        with opened(folder) as scratch:
+            return size(scratch, most, self.settings.scratch_files)
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """All variables that the program sees."""
+    cached = f"{folder}/.cache"
+    return {
+        **dict.fromkeys(("HOME", "TMPDIR"), str(folder)),
+        "XDG_CACHE_HOME": cached,
+        "MPLCONFIGDIR": f"{cached}/matplotlib",
+        "MPLBACKEND": "Agg",
+        "LANG": "C.UTF-8",
+        "TZ": "UTC",
+        # Every thread of these libraries reserves address space.
+        **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
+        "MALLOC_ARENA_MAX": "2",
+    }
+
+
+_TIME = "its time was up"
+
+
+class _Watched:
+    """A process whose output is read while its limits are looked at."""
+
+    def __init__(self, process: subprocess.Popen[bytes], output_bytes: int) -> None:
+        self._process = process
+        self._selector = selectors.DefaultSelector()
+        self._outputs: dict[str, Output] = {}
+        for name in ("stdout", "stderr"):
+            stream: IO[bytes] = getattr(process, name)
+            self._outputs[name] = Output(output_bytes)
+            self._selector.register(stream, selectors.EVENT_READ, self._outputs[name])
+
+    def text(self, name: str) -> str:
+        """What `stdout` or `stderr` got."""
+        return self._outputs[name].text()
+
+    def watch(
+        self, until: float, stopping: Callable[[], bool], too_large: Callable[[int], str]
+    ) -> str:
+        """Waits for the end; says why the process must be ended, or nothing."""
+        look = time.monotonic() + _TICK
+        while not self._ended():
+            now = time.monotonic()
+            if now >= until:
+                return _TIME
+            if now >= look:
+                if stopping():
+                    return "it was cancelled"
+                if why := too_large(self._process.pid):
+                    return why
+                look = time.monotonic() + _TICK
+        return ""
+
+    def _ended(self) -> bool:
+        """Reads what there is, or waits a little; whether the process has ended."""
+        if not self._selector.get_map():  # it may close its output and go on
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_TICK)
+            return self._process.returncode is not None
+        for key, _ in self._selector.select(_TICK):
+            data = os.read(key.fd, _CHUNK)
+            key.data.take(data)
+            if not data:
+                self._selector.unregister(key.fileobj)
+        return False
+
+    def end(self) -> None:
+        """Ends the process, if it has not ended, and waits for it."""
+        process = self._process
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)  # it leads a group of its own
+            process.wait()
+        self._selector.close()
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+
+
+def _isolation(status: IO[bytes], stopped: str) -> tuple[str, ...]:
+    """What the sandbox was made of, as the process said before it ran the code.
+
+    Raises:
+        Refusal: There was none.
+    """
+    line = status.readline()
+    if not line:
+        raise Refusal(f"the sandbox's process ended before it was ready{stopped and ': '}{stopped}")
+    answer = json.loads(line)
+    if "refused" in answer:
+        raise Refusal(answer["refused"])
+    return tuple(answer["isolation"])
+
+
+def _signalled(code: int, settings: CodeInterpreterSettings) -> str:
+    """What a signal that ended the program means."""
+    if code >= 0:
+        return ""
+    if code == -signal.SIGXCPU:
+        return f"it used up its {settings.cpu_seconds} seconds of processor time"
+    if code == -signal.SIGKILL:
+        return "the system ended it: it used too much memory or processor time"
+    return f"it crashed ({signal.Signals(-code).name})"
+
+
+def _threads_of_all() -> int:
+    """How many threads the system has."""
+    try:
+        return int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
+    except (OSError, IndexError, ValueError):
+        return 1024
+
+
+def _removed_but_open(process: int) -> int:
+    """Bytes of the files that a process has open and that no folder has any more."""
+    total = 0
+    with suppress(OSError):  # it has ended, or may not be looked at
+        for name in os.listdir(f"/proc/{process}/fd"):
+            with suppress(FileNotFoundError):
+                found = os.stat(f"/proc/{process}/fd/{name}")
+                if stat.S_ISREG(found.st_mode) and not found.st_nlink:
+                    total += found.st_size
+    return total

@@ -1,0 +1,160 @@
+"""Scratch folders: one a session, in a private folder that ends with the interpreter."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from orchestrator.actions.base import CallContext
+from orchestrator.actions.code_interpreter.files import empty, opened
+from orchestrator.errors import DependencyFailed, ThrottlingError
+
+__all__ = ["Scratch", "Session", "session_key"]
+
+_TICK = 0.05  # seconds between two questions whether to go on waiting
+_CLOSING = 5.0  # seconds that programs have to be ended in
+
+
+def session_key(context: CallContext) -> str:
+    """The name of a session's folder; a session id such as `..` is a valid one."""
+    agent = context.agent
+    parts = (agent.get("id", ""), agent.get("alias", ""), agent.get("name", ""), context.session_id)
+    return hashlib.sha256("\0".join(parts).encode(errors="surrogatepass")).hexdigest()[:32]
+
+
+@dataclass(slots=True)
+class Session:
+    """One session's files.
+
+    Attributes:
+        base: The private folder that all sessions are in. It has an empty folder `root`, to build
+            a file system's root in, and `probe`, a file that no code may reach.
+        folder: The scratch folder.
+        given: Digests of the user's files that were put there, by name.
+        lock: Held while a program runs.
+        users: How many programs run or wait here.
+    """
+
+    base: Path
+    folder: Path
+    given: dict[str, bytes] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    users: int = 0
+
+
+class Scratch:
+    """The folders of all sessions of one interpreter, and whose turn it is.
+
+    Attributes:
+        closed: Whether programs must end, and no more can begin.
+    """
+
+    def __init__(self, sessions: int, parallel: int) -> None:
+        """Makes it; the first program makes the private folder.
+
+        Args:
+            sessions: How many sessions keep their files.
+            parallel: How many programs run at the same time.
+        """
+        self.closed = False
+        self._most = sessions
+        self._slots = threading.Semaphore(parallel)
+        self._sessions: OrderedDict[str, Session] = OrderedDict()
+        self._idle = threading.Condition()
+        self._base: Path | None = None
+
+    @contextmanager
+    def turn(self, key: str, until: float, cancelled: Callable[[], bool]) -> Iterator[Session]:
+        """A session's files, for one program alone.
+
+        Args:
+            key: The session's.
+            until: When to stop waiting for others, on the monotonic clock.
+            cancelled: Asked while waiting; whether to stop.
+
+        Raises:
+            ThrottlingError: Others ran all the time.
+            DependencyFailed: The interpreter was closed.
+        """
+        session = self._enter(key)
+        try:
+            with self._held(session.lock, until, cancelled):
+                with self._held(self._slots, until, cancelled):
+                    yield session
+        finally:
+            with self._idle:
+                session.users -= 1
+                self._idle.notify_all()
+
+    @contextmanager
+    def _held(
+        self,
+        lock: threading.Lock | threading.Semaphore,
+        until: float,
+        cancelled: Callable[[], bool],
+    ) -> Iterator[None]:
+        while not lock.acquire(timeout=_TICK):
+            if time.monotonic() >= until or cancelled() or self.closed:
+                raise ThrottlingError(
+                    "the code interpreter was busy with other programs all the time; try again, or "
+                    "raise its setting 'parallel'"
+                )
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _enter(self, key: str) -> Session:
+        with self._idle:
+            if self.closed:
+                raise DependencyFailed("the code interpreter was closed; make another one")
+            session = self._sessions.get(key)
+            if session is None:
+                base = self._base = self._base or _private_folder()
+                self._make_room()
+                session = self._sessions[key] = Session(base, base / key)
+                session.folder.mkdir(0o700)
+            self._sessions.move_to_end(key)
+            session.users += 1
+            return session
+
+    def _make_room(self) -> None:
+        for key in [key for key, one in self._sessions.items() if not one.users]:
+            if len(self._sessions) < self._most:
+                return
+            _remove(self._sessions.pop(key).folder)
+
+    def close(self) -> None:
+        """Has all programs ended, and removes all files."""
+        self.closed = True
+        with self._idle:
+            self._idle.wait_for(
+                lambda: not any(one.users for one in self._sessions.values()), _CLOSING
+            )
+            self._sessions.clear()
+            base, self._base = self._base, None
+        if base is not None:
+            _remove(base)
+
+
+def _private_folder() -> Path:
+    base = Path(tempfile.mkdtemp(prefix="orchestrator-code-")).resolve()
+    if os.geteuid() == 0:
+        base.chmod(0o711)  # code then runs as another user, who must be able to pass
+    (base / "root").mkdir(0o700)
+    (base / "probe").write_text("No program may read this.\n")
+    return base
+
+
+def _remove(folder: Path) -> None:
+    with opened(folder) as descriptor:
+        empty(descriptor)
+    folder.rmdir()

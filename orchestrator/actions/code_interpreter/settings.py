@@ -1,0 +1,99 @@
+"""The limits of the code interpreter."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from orchestrator.actions.names import did_you_mean
+from orchestrator.errors import DefinitionError
+
+__all__ = ["CodeInterpreterSettings"]
+
+_MEBIBYTE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeInterpreterSettings:
+    """What one execution, and one session, may use.
+
+    Attributes:
+        seconds: Wall-clock time of one execution, in seconds.
+        cpu_seconds: Processor time of one execution, of all its threads together, in seconds.
+        memory_bytes: Address space of one execution.
+        threads: Threads of one execution; approximate, and for root without namespaces no limit.
+        scratch_bytes: Size of all files of a session together, and of the largest one.
+        scratch_files: How many files and folders a session may have.
+        output_bytes: How much of the standard output is kept, and of the standard error; the
+            middle of more is left out.
+        files: How many files an execution may return.
+        file_bytes: The largest file that is returned (Bedrock: at most 1,000,000 bytes).
+        sessions: How many sessions keep their files; those that were not used for the longest
+            time lose them.
+        parallel: How many executions run at the same time; others wait for their turn.
+        packages: Whether the packages installed beside this one can be imported, and so read.
+    """
+
+    seconds: float = 30.0
+    cpu_seconds: int = 30
+    memory_bytes: int = 1024 * _MEBIBYTE
+    threads: int = 32
+    scratch_bytes: int = 256 * _MEBIBYTE
+    scratch_files: int = 1000
+    output_bytes: int = 20_000
+    files: int = 20
+    file_bytes: int = 1_000_000
+    sessions: int = 32
+    parallel: int = 4
+    packages: bool = True
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.name == "packages":
+                if not isinstance(value, bool):
+                    raise DefinitionError(f"packages must be True or False, not {value!r}")
+                continue
+            kinds = int | float if field.name == "seconds" else int
+            if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value < 1 << 50:
+                raise DefinitionError(
+                    f"the code interpreter's {field.name} is {value!r}; give a number above 0"
+                )
+
+    @classmethod
+    def from_texts(cls, texts: Mapping[str, str]) -> CodeInterpreterSettings:
+        """Settings from a definition's `parentActionGroupSignatureParams`.
+
+        Args:
+            texts: Values by name, `{"seconds": "10", "memoryBytes": "500000000"}`.
+
+        Raises:
+            DefinitionError: There is no such setting, or its value is no number.
+        """
+        names = {_camel(field.name): field.name for field in dataclasses.fields(cls)}
+        values: dict[str, float | bool] = {}
+        for name, text in texts.items():
+            if name not in names:
+                raise DefinitionError(
+                    f"the code interpreter has no setting {name!r}{did_you_mean(name, names)}"
+                )
+            values[names[name]] = _value(name, text)
+        return cls(**values)  # type: ignore[arg-type]
+
+
+def _camel(name: str) -> str:
+    return re.sub("_(.)", lambda found: found[1].upper(), name)
+
+
+def _value(name: str, text: str) -> float | bool:
+    if name == "packages" and text in ("true", "false"):
+        return text == "true"
+    try:
+        return float(text) if name == "seconds" else int(text)
+    except ValueError:
+        wanted = "true or false" if name == "packages" else "a number"
+        raise DefinitionError(
+            f"the code interpreter's setting {name!r} is {text!r}; write {wanted}"
+        ) from None
