@@ -1,0 +1,249 @@
+"""Reading a local guardrail, and the guardrail that an agent's definition asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import ValidationError as PydanticError
+
+from orchestrator.definition.agent import AgentDefinition
+from orchestrator.definition.document import MAX_BYTES, decode, parse
+from orchestrator.definition.files import locate
+from orchestrator.definition.guardrail import GuardrailDefinition
+from orchestrator.definition.places import Keys, Source, complaint
+from orchestrator.definition.problems import finding
+from orchestrator.diagnostics import Diagnostic
+from orchestrator.embeddings.base import Embedder
+from orchestrator.errors import DefinitionError, ResourceNotFound
+from orchestrator.guardrails import BedrockGuardrail, Guardrail
+from orchestrator.guardrails.local import LocalGuardrail, Pii, Regex, Topic, Word
+from orchestrator.guardrails.phrases import words_of
+from orchestrator.guardrails.pii import PII_TYPES
+from orchestrator.guardrails.regexes import compile_expression
+
+__all__ = ["build_guardrail", "guardrail_of", "load_guardrail"]
+
+
+def build_guardrail(
+    definition: AgentDefinition,
+    folder: Path | None = None,
+    *,
+    region: str | None = None,
+    embedder: Callable[[], Embedder] | None = None,
+) -> Guardrail | None:
+    """The guardrail that a definition's `guardrailConfiguration` asks for.
+
+    Args:
+        definition: The agent's definition.
+        folder: The agent's folder; by default the one that the definition was read from.
+        region: The AWS region of a guardrail of Bedrock's.
+        embedder: Gives an embedding model, for a local guardrail that finds topics by meaning.
+
+    Returns:
+        The guardrail; `None` when there is no `guardrailConfiguration`.
+
+    Raises:
+        DefinitionError: It names both a guardrail of Bedrock's and a file, or neither; or the file
+            is missing, outside of the folder or wrong.
+    """
+    part = definition.guardrail_configuration
+    if part is None:
+        return None
+    at: Keys = ("guardrailConfiguration",)
+    file, id = getattr(part, "file", None), part.guardrail_identifier
+    if (file is None) == (not id):
+        raise definition.source.error(
+            "give guardrailConfiguration either a guardrailIdentifier or a file", *at
+        )
+    if file is None:
+        return BedrockGuardrail(str(id), part.guardrail_version or "DRAFT", region=region)
+    if part.guardrail_version is not None:
+        raise definition.source.error(
+            "a guardrail in a file has no guardrailVersion; leave it out", *at, "guardrailVersion"
+        )
+    return load_guardrail(locate(definition, file, (*at, "file"), folder), embedder=embedder)
+
+
+def load_guardrail(
+    path: str | Path, *, embedder: Callable[[], Embedder] | None = None
+) -> LocalGuardrail:
+    """Reads a local guardrail: YAML or JSON with the members of CreateGuardrail.
+
+    Args:
+        path: The file; lists of words that it names are in its folder.
+        embedder: Gives an embedding model, when the guardrail finds topics by meaning.
+
+    Raises:
+        ResourceNotFound: There is no such file.
+        DefinitionError: The file is wrong; all mistakes are told at once, with their places.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise ResourceNotFound(f"there is no guardrail at {str(path)!r}; give its file")
+    with file.open("rb") as stream:
+        text = decode(stream.read(MAX_BYTES + 1), str(file))
+    document = parse(text, str(file))
+    source = Source(file=str(file), folder=file.absolute().parent, root=document.root)
+    if not isinstance(document.data, dict):
+        raise source.error("the file must hold a mapping, such as 'name: my-guardrail'")
+    return _built(_validated(document.data, source), embedder)
+
+
+def guardrail_of(
+    members: Mapping[str, Any], *, embedder: Callable[[], Embedder] | None = None
+) -> LocalGuardrail:
+    """A local guardrail made of the members of a CreateGuardrail request.
+
+    Raises:
+        DefinitionError: They are wrong; all mistakes are told at once.
+    """
+    return _built(_validated(deepcopy(dict(members)), Source()), embedder)
+
+
+def _validated(data: dict[str, Any], source: Source) -> GuardrailDefinition:
+    try:
+        definition = GuardrailDefinition.model_validate(data)
+    except PydanticError as error:
+        found = (finding(GuardrailDefinition, it, source) for it in error.errors(include_url=False))
+        raise complaint(map(_about_a_guardrail, found)) from None
+    definition._source = source
+    if refused := list(_not_here(definition)):
+        raise complaint(refused)
+    return definition
+
+
+def _about_a_guardrail(found: Diagnostic) -> Diagnostic:
+    return replace(found, message=found.message.replace(" of an agent", " of a guardrail"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Missing:
+    name: str
+    what: str
+    instead: str
+    keys: Keys
+
+
+def _not_here(definition: GuardrailDefinition) -> Iterator[Diagnostic]:
+    for missing in _missing(definition):
+        if missing.name not in definition.not_enforced:
+            yield definition.source.diagnostic(
+                "error",
+                "unsupported",
+                f"{missing.what} cannot be had without Amazon's models",
+                *missing.keys,
+                suggestion=f"{missing.instead}, or say that it may be left out "
+                f"with notEnforced: [{missing.name}]",
+            )
+
+
+def _missing(definition: GuardrailDefinition) -> Iterator[_Missing]:
+    there = "use the guardrail of Bedrock itself with guardrailIdentifier"
+    for name, what, asked in (
+        (
+            "contentPolicyConfig",
+            "a content filter",
+            any(it.active for it in definition.content_policy_config.filters_config),
+        ),
+        (
+            "contextualGroundingPolicyConfig",
+            "contextual grounding",
+            definition.contextual_grounding_policy_config,
+        ),
+        (
+            "automatedReasoningPolicyConfig",
+            "automated reasoning",
+            definition.automated_reasoning_policy_config,
+        ),
+    ):
+        if asked:
+            yield _Missing(name, what, there, (name,))
+    lists = definition.word_policy_config.managed_word_lists_config
+    for index, words in enumerate(lists):
+        if words.words_file is None and any(words.directions().values()):
+            at = ("wordPolicyConfig", "managedWordListsConfig", index)
+            yield _Missing("PROFANITY", "the list PROFANITY", "give a wordsFile of your own", at)
+    entities = definition.sensitive_information_policy_config.pii_entities_config
+    for index, entity in enumerate(entities):
+        if entity.type not in PII_TYPES and set(entity.directions().values()) != {"NONE"}:
+            keys = ("sensitiveInformationPolicyConfig", "piiEntitiesConfig", index, "type")
+            yield _Missing(entity.type, f"finding {entity.type}", there, keys)
+
+
+def _built(
+    definition: GuardrailDefinition, embedder: Callable[[], Embedder] | None
+) -> LocalGuardrail:
+    threshold = definition.topic_similarity_threshold
+    if threshold is not None and embedder is None:
+        raise definition.source.error(
+            "finding topics by meaning needs an embedding model, and there is none; leave "
+            "topicSimilarityThreshold out",
+            "topicSimilarityThreshold",
+        )
+    sensitive = definition.sensitive_information_policy_config
+    return LocalGuardrail(
+        definition.name,
+        topics=list(_topics(definition)),
+        words=list(_words(definition)),
+        profanity=list(_profanity(definition)),
+        pii=[
+            Pii(it.type, **it.directions())
+            for it in sensitive.pii_entities_config
+            if it.type in PII_TYPES
+        ],
+        regexes=list(_regexes(definition)),
+        blocked_input_messaging=definition.blocked_input_messaging,
+        blocked_outputs_messaging=definition.blocked_outputs_messaging,
+        embedder=embedder() if embedder and threshold is not None else None,
+        threshold=threshold or 1.0,
+    )
+
+
+def _topics(definition: GuardrailDefinition) -> Iterator[Topic]:
+    for index, it in enumerate(definition.topic_policy_config.topics_config):
+        at: Keys = ("topicPolicyConfig", "topicsConfig", index)
+        _check_phrase(definition, it.name, *at, "name")
+        for number, example in enumerate(it.examples):
+            _check_phrase(definition, example, *at, "examples", number)
+        yield Topic(it.name, it.definition, it.examples, **it.directions())
+
+
+def _words(definition: GuardrailDefinition) -> Iterator[Word]:
+    for index, it in enumerate(definition.word_policy_config.words_config):
+        _check_phrase(definition, it.text, "wordPolicyConfig", "wordsConfig", index, "text")
+        yield Word(it.text, **it.directions())
+
+
+def _check_phrase(definition: GuardrailDefinition, phrase: str, *keys: str | int) -> None:
+    if not words_of(phrase):
+        raise definition.source.error(f"{phrase!r} has no word in it; write one", *keys)
+
+
+def _profanity(definition: GuardrailDefinition) -> Iterator[Word]:
+    for index, it in enumerate(definition.word_policy_config.managed_word_lists_config):
+        if it.words_file is None:
+            continue
+        at = ("wordPolicyConfig", "managedWordListsConfig", index, "wordsFile")
+        path = locate(cast(Any, definition), it.words_file, at)  # only its source is asked
+        text = decode(path.read_bytes()[: MAX_BYTES + 1], str(path))
+        for line, written in enumerate(text.splitlines(), 1):
+            word = written.strip()
+            if word and not words_of(word):
+                raise DefinitionError(f"{word!r} has no word in it", file=path, line=line)
+            if word:
+                yield Word(word, **it.directions())
+
+
+def _regexes(definition: GuardrailDefinition) -> Iterator[Regex]:
+    at = ("sensitiveInformationPolicyConfig", "regexesConfig")
+    entries = definition.sensitive_information_policy_config.regexes_config
+    for index, it in enumerate(entries):
+        try:
+            compile_expression(it.pattern)
+        except DefinitionError as error:
+            raise definition.source.error(error.message, *at, index, "pattern") from None
+        yield Regex(it.name, it.pattern, **it.directions())

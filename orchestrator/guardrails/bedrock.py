@@ -1,0 +1,284 @@
+"""Guardrails of Amazon Bedrock, asked through `ApplyGuardrail` (AWS: bedrock-runtime).
+
+Any model can be guarded so, an embedded one too: the text is all that goes to Amazon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from orchestrator.errors import (
+    AccessDenied,
+    DependencyFailed,
+    OrchestratorError,
+    ResourceNotFound,
+    ThrottlingError,
+    ValidationError,
+)
+from orchestrator.guardrails.base import Source, Verdict
+
+__all__ = ["PIECE_CHARS", "BedrockGuardrail"]
+
+PIECE_CHARS = 24_000
+"""Most characters of one request: the service takes 25 text units, of 1000 characters each."""
+
+_SEAM_CHARS = 500  # how much on both sides of a cut is looked at together
+_SEARCHED = 2_000  # how far back a cut looks for a good place
+
+
+class _Answer(NamedTuple):
+    """What the service said of one piece."""
+
+    intervened: bool
+    blocked: bool
+    text: str
+    assessments: list[dict[str, Any]]
+
+
+class BedrockGuardrail:
+    """A guardrail of Amazon Bedrock. Safe for many threads at once.
+
+    A text longer than one request may be is checked in pieces, cut between sentences or words,
+    and each cut together with what stands around it, so that nothing hides at a seam.
+
+    Attributes:
+        id: The guardrail's id or ARN.
+        version: Its version: a number, or `DRAFT`.
+        reach: Letters and digits that streaming holds back (`GuardedStream`).
+    """
+
+    reach = 200
+
+    def __init__(
+        self,
+        id: str,
+        version: str = "DRAFT",
+        *,
+        client: Any = None,
+        region: str | None = None,
+        endpoint_url: str | None = None,
+    ) -> None:
+        """Names the guardrail; nothing is sent, and boto3 is not loaded, before the first check.
+
+        Args:
+            id: The guardrail's id or ARN. An ARN tells the region.
+            version: Its version: a number, or `DRAFT`.
+            client: A bedrock-runtime client of boto3 to use.
+            region: The AWS region; by default the environment's or the profile's.
+            endpoint_url: Another address of the service.
+        """
+        self.id = id
+        self.version = version
+        self._client = client
+        self._region = region or _region_of(id)
+        self._endpoint_url = endpoint_url
+
+    def check(self, text: str, source: Source) -> Verdict:
+        """Assesses a text.
+
+        Raises:
+            AccessDenied: There are no credentials, or they may not use the guardrail.
+            ResourceNotFound: There is no such guardrail, or no such version of it.
+            ThrottlingError: The service refused more requests, after retries.
+            ValidationError: The service refused the request.
+            DependencyFailed: The service cannot be reached, or failed.
+        """
+        pieces = list(pieces_of(text))
+        assessments: list[dict[str, Any]] = []
+        allowed: list[str] = []
+        for index, piece in enumerate(pieces):
+            before = pieces[index - 1][-_SEAM_CHARS:] if index else ""
+            answer = self._apply(piece, source)
+            seam = self._apply(before + piece[:_SEAM_CHARS], source) if before else answer
+            for said in (answer, seam):
+                if said.blocked:
+                    return Verdict("INTERVENED", said.text, True, [*assessments, *said.assessments])
+            assessments += answer.assessments
+            allowed.append(answer.text)
+            if seam is not answer and (crossing := _crossing(seam, before, piece)):
+                joined, assessment = _mask_seam(allowed, crossing)
+                allowed = [joined]
+                assessments.append(assessment)
+        action = "INTERVENED" if assessments or "".join(allowed) != text else "NONE"
+        return Verdict(action, "".join(allowed), False, assessments)
+
+    def _apply(self, text: str, source: Source) -> _Answer:
+        if not text.strip():
+            return _Answer(False, False, text, [])
+        client = self._client or self._connected()
+        try:
+            response = client.apply_guardrail(
+                guardrailIdentifier=self.id,
+                guardrailVersion=self.version,
+                source=source,
+                content=[{"text": {"text": _encodable(text)}}],
+            )
+        except Exception as error:
+            raise _mapped(error, self.id) or error from None
+        return _read(response, text)
+
+    def _connected(self) -> Any:
+        from orchestrator.models._bedrock_client import Settings, connect
+
+        settings = Settings(self._region, None, self._endpoint_url, 10, 10.0, 60.0, 5, 120.0)
+        try:
+            return connect(settings, self.id).client
+        except AccessDenied:
+            raise AccessDenied(
+                f"no AWS credentials or no region for the guardrail {self.id!r}: {_setup()}",
+                resource=self.id,
+            ) from None
+
+
+def _region_of(id: str) -> str | None:
+    parts = id.split(":")
+    return parts[3] or None if id.startswith("arn:") and len(parts) > 5 else None
+
+
+def _encodable(text: str) -> str:
+    """The text without halves of surrogate pairs, which nothing can encode."""
+    return text.encode("utf-8", "replace").decode() if not text.isascii() else text
+
+
+def pieces_of(text: str) -> Iterator[str]:
+    """Cuts a text into pieces that fit a request, after a line, a sentence or a word."""
+    start = 0
+    while len(text) - start > PIECE_CHARS:
+        end = start + PIECE_CHARS
+        places = (text.rfind(mark, end - _SEARCHED, end) + len(mark) for mark in ("\n", ". ", " "))
+        cut = next((place for place in places if place > end - _SEARCHED), end)
+        yield text[start:cut]
+        start = cut
+    yield text[start:]
+
+
+def _read(response: Mapping[str, Any], text: str) -> _Answer:
+    if response["action"] == "NONE":
+        return _Answer(False, False, text, [])
+    outputs = "".join(output.get("text", "") for output in response.get("outputs", ()))
+    assessments = response.get("assessments", ())
+    actions = set(_actions(assessments))
+    # An intervention that nothing explains is taken for a block: the text may not stand.
+    blocked = "BLOCKED" in actions or "ANONYMIZED" not in actions
+    return _Answer(True, blocked, outputs, [it for it in map(trace_assessment, assessments) if it])
+
+
+def _actions(value: Any) -> Iterator[str]:
+    """Every `action` of a policy, however deep."""
+    if isinstance(value, Mapping):
+        if isinstance(value.get("action"), str):
+            yield value["action"]
+        for inner in value.values():
+            yield from _actions(inner)
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        for inner in value:
+            yield from _actions(inner)
+
+
+_TRACED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "topicPolicy": {"topics": ("name", "type", "action")},
+    "contentPolicy": {"filters": ("type", "confidence", "action")},
+    "wordPolicy": {
+        "customWords": ("match", "action"),
+        "managedWordLists": ("match", "type", "action"),
+    },
+    "sensitiveInformationPolicy": {
+        "piiEntities": ("type", "match", "action"),
+        "regexes": ("name", "match", "regex", "action"),
+    },
+}
+"""What an agent's trace knows of an assessment. It has no place for contextual grounding, automated
+reasoning, metrics, filter strengths, and for what was detected without an action."""
+
+
+def trace_assessment(assessment: Mapping[str, Any]) -> dict[str, Any]:
+    """An assessment of `ApplyGuardrail` (bedrock-runtime) as an agent's trace has it.
+
+    Returns:
+        A `GuardrailAssessment` of bedrock-agent-runtime; empty when nothing of it was acted on.
+    """
+    made: dict[str, Any] = {}
+    for policy, lists in _TRACED.items():
+        found = assessment.get(policy) or {}
+        for name, members in lists.items():
+            if items := [
+                {member: item[member] for member in members if member in item}
+                for item in found.get(name, ())
+                if item.get("action", "NONE") != "NONE"
+            ]:
+                made.setdefault(policy, {})[name] = items
+    return made
+
+
+Crossing = list[tuple[str, str, dict[str, Any]]]
+"""Texts over a seam, their masks, and how they are told: `{"piiEntities": [...]}`."""
+
+
+def _crossing(seam: _Answer, before: str, piece: str) -> Crossing:
+    """What is masked at a seam and lies on both of its sides."""
+    found: Crossing = []
+    around, cut = before + piece[:_SEAM_CHARS], len(before)
+    for assessment in seam.assessments:
+        policy = assessment.get("sensitiveInformationPolicy", {})
+        for name, label in (("piiEntities", "type"), ("regexes", "name")):
+            for item in policy.get(name, ()):
+                match = item.get("match", "")
+                start = around.find(match, max(cut - len(match) + 1, 0))
+                if match and 0 <= start < cut:
+                    found.append((match, f"{{{item.get(label, 'REGEX')}}}", {name: [item]}))
+    return found
+
+
+def _mask_seam(allowed: list[str], crossing: Crossing) -> tuple[str, dict[str, Any]]:
+    joined = "".join(allowed)
+    told: dict[str, Any] = {}
+    for match, mask, items in crossing:
+        joined = joined.replace(match, mask)
+        for name, item in items.items():
+            told.setdefault(name, []).extend(item)
+    return joined, {"sensitiveInformationPolicy": told}
+
+
+def _setup() -> str:
+    return (
+        "set AWS_PROFILE (after `aws configure` or `aws sso login`) or AWS_ACCESS_KEY_ID and "
+        "AWS_SECRET_ACCESS_KEY, and AWS_REGION; or use a local guardrail, which needs no account"
+    )
+
+
+def _mapped(error: Exception, id: str) -> OrchestratorError | None:
+    """The error of the tree, about the guardrail, for one of botocore's."""
+    from orchestrator.models._bedrock_errors import mapped
+
+    about = mapped(error, id)
+    if about is None:
+        return None
+    kind, place = type(about), _place_of(error)
+    advice = {
+        AccessDenied: f"sign in again, and allow bedrock:ApplyGuardrail; {_setup()}",
+        ResourceNotFound: "`aws bedrock list-guardrails` names those of this region; a version "
+        "other than DRAFT must have been made",
+        ThrottlingError: "its quota of text units was used up, after retries; try again later",
+        ValidationError: _said(error) or "check its id and version",
+    }.get(kind, "check the network, the region and the endpoint; nothing is let through until then")
+    message = f"the guardrail {id!r} could not be asked{place}: {advice}"
+    if issubclass(kind, ValidationError):
+        return kind(message)
+    known = kind if kind in (AccessDenied, ThrottlingError) else DependencyFailed
+    return known(message, resource=id)
+
+
+def _place_of(error: Any) -> str:
+    response = getattr(error, "response", {})
+    parts = (
+        response.get("Error", {}).get("Code") or type(error).__name__,
+        response.get("ResponseMetadata", {}).get("RequestId"),
+    )
+    return f" ({', '.join(part for part in parts if part)})"
+
+
+def _said(error: Any) -> str:
+    from orchestrator.models._bedrock_errors import said
+
+    return said(error) if hasattr(error, "response") else ""

@@ -1,0 +1,122 @@
+"""Texts as a guardrail reads them: without tricks of Unicode, and with the way back.
+
+Two readings of one text. `visible` is what a reader sees: compatibility forms made plain (NFKC:
+full-width, circled and mathematical letters), every script's digits as ASCII, no invisible
+characters. `letters` goes further, for words: no case, no diacritics, and Cyrillic and Greek
+letters that look like Latin ones as those. Both know where each character came from, so that a
+match can be masked in the text as it was written. Both take time linear in the text's length.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from array import array
+from typing import NamedTuple
+
+__all__ = ["Reading", "is_letter", "letters", "visible"]
+
+
+class Reading(NamedTuple):
+    """A text as it is read, and where its characters came from.
+
+    Attributes:
+        source: The text as it was written.
+        text: The text as it is read.
+        starts: For each character, where its first character is in `source`; `None` when both
+            texts have the same places.
+        ends: One past the last one.
+    """
+
+    source: str
+    text: str
+    starts: array[int] | None = None
+    ends: array[int] | None = None
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """Where `text[start:end]`, which is not empty, is in `source`."""
+        if self.starts is None or self.ends is None:
+            return start, end
+        return self.starts[start], self.ends[end - 1]
+
+
+# What nobody sees although Unicode does not count it among the format characters: joiners of
+# graphemes, fillers of Hangul, vowel signs of Khmer, variation selectors.
+_UNSEEN = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0"
+    + "".join(map(chr, (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10))))
+)
+
+_LOOKALIKES = dict(
+    zip(
+        "авекмнорстухіјѕԁһԛԝѵ" + "αβεηικνορτυχϲϳ",
+        "abekmhopctyxijsdhqwv" + "abenikvoptuxcj",
+        strict=True,
+    )
+)
+
+
+class _Visible(dict[str, str]):
+    def __missing__(self, char: str) -> str:
+        made = self[char] = _visible(char)
+        return made
+
+
+class _Letters(dict[str, str]):
+    def __missing__(self, char: str) -> str:
+        plain = unicodedata.normalize("NFKD", _VISIBLE[char]).casefold()
+        kept = (it for it in unicodedata.normalize("NFKD", plain) if not _is_mark(it))
+        made = self[char] = "".join(_LOOKALIKES.get(it, it) for it in kept)
+        return made
+
+
+_VISIBLE = _Visible()
+_LETTERS = _Letters()
+
+
+def _visible(char: str) -> str:
+    category = unicodedata.category(char)
+    if category == "Cf" or char in _UNSEEN or 0xE0100 <= ord(char) < 0xE01F0:
+        return ""
+    if category == "Cs":
+        return "\ufffd"  # half of a surrogate pair, which nothing can encode
+    if category == "Nd":
+        return str(unicodedata.decimal(char))
+    return unicodedata.normalize("NFKC", char)
+
+
+def _is_mark(char: str) -> bool:
+    return unicodedata.category(char) in ("Mn", "Me")
+
+
+def visible(text: str) -> Reading:
+    """The text as a reader sees it; letters keep their case and their diacritics."""
+    return Reading(text, text) if text.isascii() else _read(text, _VISIBLE, composed=True)
+
+
+def letters(text: str) -> Reading:
+    """The text as words are compared."""
+    return Reading(text, text.lower()) if text.isascii() else _read(text, _LETTERS)
+
+
+def is_letter(char: str) -> bool:
+    """Whether a character is a letter or digit that can be seen."""
+    return char.isalnum() and bool(_VISIBLE[char])
+
+
+def _read(text: str, table: dict[str, str], *, composed: bool = False) -> Reading:
+    made: list[str] = []
+    starts, ends = array("Q"), array("Q")
+    for place, char in enumerate(text):
+        read = table[char]
+        if composed and made and unicodedata.combining(char):
+            # Letter and mark as the one character that a pattern is written with.
+            both = unicodedata.normalize("NFC", made[-1] + char)
+            if len(both) == 1:
+                made[-1], read = both, ""
+        if not read and ends:
+            ends[-1] = place + 1  # what is not seen goes with what stands before it
+        for one in read:
+            made.append(one)
+            starts.append(place)
+            ends.append(place + 1)
+    return Reading(text, "".join(made), starts, ends)

@@ -1,0 +1,304 @@
+"""A guardrail without a service: phrases, word lists, regular expressions and patterns of PII."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, Literal, NamedTuple
+
+from orchestrator.embeddings.base import Embedder
+from orchestrator.errors import DefinitionError
+from orchestrator.guardrails.base import Source, Verdict
+from orchestrator.guardrails.fold import Reading, letters, visible
+from orchestrator.guardrails.meaning import Meanings
+from orchestrator.guardrails.phrases import Phrases
+from orchestrator.guardrails.pii import PII_REACH, PII_TYPES, find_pii
+from orchestrator.guardrails.regexes import REGEX_REACH, Expression, compile_expression
+
+__all__ = ["Action", "LocalGuardrail", "Pii", "Regex", "Topic", "Word"]
+
+Action = Literal["BLOCK", "ANONYMIZE", "NONE"]
+"""What is done about a finding; `ANONYMIZE` puts `{TYPE}` in its place."""
+
+_BLOCKED_INPUT = "Sorry, the model cannot answer this question."
+_ACTED = {"BLOCK": "BLOCKED", "ANONYMIZE": "ANONYMIZED"}
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic that is not talked about (Bedrock: `GuardrailTopicConfig`).
+
+    Attributes:
+        name: Its name. Where it stands in a text as a phrase, the topic is there.
+        definition: What it is about; used with an embedder only.
+        examples: Phrases that belong to it. Found as phrases, and by meaning with an embedder.
+        input: Whether it is denied to the user.
+        output: Whether it is denied to the agent.
+    """
+
+    name: str
+    definition: str = ""
+    examples: Sequence[str] = ()
+    input: bool = True
+    output: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word or phrase that is not said (Bedrock: `GuardrailWordConfig`).
+
+    Attributes:
+        text: The word or phrase; case, diacritics, spacing and punctuation do not matter.
+        input: Whether the user may not say it.
+        output: Whether the agent may not say it.
+    """
+
+    text: str
+    input: bool = True
+    output: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Pii:
+    """A type of sensitive information (Bedrock: `GuardrailPiiEntityConfig`).
+
+    Attributes:
+        type: Bedrock's name of it: `EMAIL`, `PHONE`, ...; one of `PII_TYPES`.
+        input: What is done about it in the user's input.
+        output: What is done about it in answers.
+    """
+
+    type: str
+    input: Action = "BLOCK"
+    output: Action = "BLOCK"
+
+
+@dataclass(frozen=True, slots=True)
+class Regex:
+    """A regular expression (Bedrock: `GuardrailRegexConfig`).
+
+    Attributes:
+        name: Its name, which also is its mask.
+        pattern: The expression, in RE2's syntax; `(?i)` at its beginning ignores case.
+        input: What is done about a match in the user's input.
+        output: What is done about it in answers.
+    """
+
+    name: str
+    pattern: str
+    input: Action = "BLOCK"
+    output: Action = "BLOCK"
+
+
+class _Match(NamedTuple):
+    start: int
+    end: int
+    mask: str
+    action: str
+
+
+Assessed = dict[str, list[dict[str, Any]]]
+
+
+class _Side:
+    """What is looked for in one direction, and what is said when it is found."""
+
+    def __init__(
+        self,
+        topics: Sequence[Topic],
+        words: Sequence[Word],
+        profanity: Sequence[Word],
+        pii: Mapping[str, str],
+        regexes: Sequence[tuple[Regex, Expression, str]],
+        message: str,
+    ) -> None:
+        self.names = {
+            phrase: topic.name for topic in topics for phrase in (topic.name, *topic.examples)
+        }
+        self.topics = _phrases(self.names, "topic's")
+        self.words = _phrases((word.text for word in words), "listed")
+        self.profanity = _phrases((word.text for word in profanity), "listed")
+        self.pii = pii
+        self.regexes = regexes
+        self.message = message
+        self.meanings: Meanings | None = None
+
+    @property
+    def reach(self) -> int:
+        longest = (self.topics.longest, self.words.longest, self.profanity.longest)
+        return max(*longest, PII_REACH * bool(self.pii), REGEX_REACH * bool(self.regexes))
+
+    def topics_in(self, text: str, reading: Reading) -> Assessed:
+        said = dict.fromkeys(self.names[found.phrase] for found in self.topics.find(reading))
+        if self.meanings is not None:
+            said |= dict.fromkeys(sorted(self.meanings.find(text)))
+        return {"topics": [{"name": it, "type": "DENY", "action": "BLOCKED"} for it in said]}
+
+    def words_in(self, text: str, reading: Reading) -> Assessed:
+        said = dict.fromkeys(text[it.start : it.end] for it in self.words.find(reading))
+        listed = dict.fromkeys(text[it.start : it.end] for it in self.profanity.find(reading))
+        return {
+            "customWords": [{"match": it, "action": "BLOCKED"} for it in said],
+            "managedWordLists": [
+                {"match": it, "type": "PROFANITY", "action": "BLOCKED"} for it in listed
+            ],
+        }
+
+    def sensitive_in(self, text: str) -> tuple[list[_Match], Assessed]:
+        matches: list[_Match] = []
+        found: Assessed = {"piiEntities": [], "regexes": []}
+        reading = visible(text) if self.pii or self.regexes else Reading("", "")
+        for kind, action in self.pii.items():
+            made = _matched(reading, find_pii(kind, reading.text), kind, action)
+            matches += made
+            found["piiEntities"] += [{"type": kind, **item} for item in _told_once(text, made)]
+        for regex, expression, action in self.regexes:
+            made = _matched(reading, expression.find(reading.text), regex.name, action)
+            matches += made
+            known = {"name": regex.name, "regex": regex.pattern}
+            found["regexes"] += [{**known, **item} for item in _told_once(text, made)]
+        return matches, found
+
+
+def _phrases(phrases: Iterable[str], whose: str) -> Phrases:
+    try:
+        return Phrases(phrases)
+    except ValueError as error:
+        raise DefinitionError(f"a {whose} phrase cannot be used: {error}") from None
+
+
+class LocalGuardrail:
+    """Checks texts in this process. Safe for many threads at once; time linear in the text.
+
+    Texts are read without the tricks of Unicode (`orchestrator.guardrails.fold`), and masked as
+    they were written. Assessments have Bedrock's shape, with what was found as `match`.
+
+    Attributes:
+        id: Its id, for errors and diagnostics.
+        reach: Letters and digits that the longest finding with spaces in it may have, which
+            streaming holds back (`GuardedStream`).
+    """
+
+    def __init__(
+        self,
+        id: str = "local",
+        *,
+        topics: Sequence[Topic] = (),
+        words: Sequence[Word | str] = (),
+        profanity: Sequence[Word | str] = (),
+        pii: Sequence[Pii] = (),
+        regexes: Sequence[Regex] = (),
+        blocked_input_messaging: str = _BLOCKED_INPUT,
+        blocked_outputs_messaging: str = _BLOCKED_INPUT,
+        embedder: Embedder | None = None,
+        threshold: float = 0.6,
+    ) -> None:
+        """Compiles the guardrail.
+
+        Args:
+            id: Its id.
+            topics: Denied topics.
+            words: Words and phrases that are not said.
+            profanity: One's own list for Bedrock's managed list `PROFANITY`; none is shipped.
+            pii: Types of sensitive information.
+            regexes: Regular expressions.
+            blocked_input_messaging: What is answered to an input that is blocked.
+            blocked_outputs_messaging: What stands for an answer that is blocked.
+            embedder: Also finds topics by meaning.
+            threshold: The cosine from which on a sentence belongs to a topic.
+
+        Raises:
+            DefinitionError: A phrase has no words, a type is not known here, or an expression is
+                wrong.
+        """
+        for entity in pii:
+            _check_type(entity.type)
+        compiled = [(regex, compile_expression(regex.pattern)) for regex in regexes]
+        self.id = id
+        self._sides: dict[Source, _Side] = {}
+        messages: dict[Source, str] = {
+            "INPUT": blocked_input_messaging,
+            "OUTPUT": blocked_outputs_messaging,
+        }
+        for source, message in messages.items():
+            asked = attrgetter(source.lower())
+            denied = [it for it in topics if asked(it)]
+            side = self._sides[source] = _Side(
+                denied,
+                [it for it in map(_word, words) if asked(it)],
+                [it for it in map(_word, profanity) if asked(it)],
+                {it.type: asked(it) for it in pii if asked(it) != "NONE"},
+                [(it, made, asked(it)) for it, made in compiled if asked(it) != "NONE"],
+                message,
+            )
+            if embedder is not None:
+                side.meanings = Meanings(embedder, _told(denied), threshold)
+        self.reach = 1 + max(side.reach for side in self._sides.values())
+
+    def check(self, text: str, source: Source) -> Verdict:
+        """Assesses a text.
+
+        Raises:
+            DependencyFailed: The embedding model failed.
+        """
+        side = self._sides[source]
+        reading = letters(text)
+        matches, sensitive = side.sensitive_in(text)
+        assessment: dict[str, Assessed] = {}
+        _put(assessment, "topicPolicy", side.topics_in(text, reading))
+        _put(assessment, "wordPolicy", side.words_in(text, reading))
+        _put(assessment, "sensitiveInformationPolicy", sensitive)
+        if not assessment:
+            return Verdict(text=text)
+        if any(item["action"] == "BLOCKED" for item in _items(assessment)):
+            return Verdict("INTERVENED", side.message, True, [assessment])
+        return Verdict("INTERVENED", _masked(text, matches), False, [assessment])
+
+
+def _word(word: Word | str) -> Word:
+    return Word(word) if isinstance(word, str) else word
+
+
+def _told(topics: Sequence[Topic]) -> list[tuple[str, list[str]]]:
+    return [(it.name, [text for text in (it.definition, *it.examples) if text]) for it in topics]
+
+
+def _check_type(name: str) -> None:
+    if name not in PII_TYPES:
+        raise DefinitionError(
+            f"the type {name!r} has no form by which it could be found here; there are "
+            f"{', '.join(sorted(PII_TYPES))}"
+        )
+
+
+def _put(assessment: dict[str, Assessed], policy: str, found: Assessed) -> None:
+    if members := {name: items for name, items in found.items() if items}:
+        assessment[policy] = members
+
+
+def _items(assessment: Mapping[str, Assessed]) -> Iterator[dict[str, Any]]:
+    for policy in assessment.values():
+        for items in policy.values():
+            yield from items
+
+
+def _matched(
+    reading: Reading, spans: Iterable[tuple[int, int]], name: str, action: str
+) -> list[_Match]:
+    return [_Match(*reading.span(*it), f"{{{name}}}", _ACTED[action]) for it in spans]
+
+
+def _told_once(text: str, matches: Iterable[_Match]) -> list[dict[str, Any]]:
+    said = {(text[it.start : it.end], it.action): None for it in matches}
+    return [{"match": match, "action": action} for match, action in said]
+
+
+def _masked(text: str, matches: Iterable[_Match]) -> str:
+    """The text with its masks; where matches overlap, the mask of the first and longest counts."""
+    pieces, done = [], 0
+    for match in sorted(matches, key=lambda it: (it.start, -it.end)):
+        if match.start >= done:
+            pieces += [text[done : match.start], match.mask]
+        done = max(done, match.end)
+    return "".join((*pieces, text[done:]))

@@ -1,0 +1,320 @@
+"""Sensitive information that has a form: patterns, checksums, and words that announce it.
+
+The types are Bedrock's (AWS: `GuardrailPiiEntityConfig`). What has no form, a person's name or an
+address, needs a model, and is not here. Every pattern takes time linear in the text's length: runs
+are bounded or possessive, and entered from their start only.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from itertools import pairwise
+
+__all__ = ["PII_REACH", "PII_TYPES", "find_pii"]
+
+PII_REACH = 64
+"""Letters and digits that a match with spaces in it has at most, with the words before it."""
+
+Spans = Iterator[tuple[int, int]]
+Check = Callable[[str], bool]
+
+
+def _digits(text: str) -> str:
+    return "".join(it for it in text if it.isdigit())
+
+
+def _luhn(text: str) -> bool:
+    total = 0
+    for place, digit in enumerate(reversed(_digits(text))):
+        value = int(digit) * (1 + place % 2)
+        total += value - 9 * (value > 9)
+    return total % 10 == 0
+
+
+def _ip(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return any(it.isalnum() for it in text)
+
+
+def _secret_key(text: str) -> bool:
+    # Hexadecimal digests and paths are as long, but not as mixed.
+    kinds = str.isupper, str.islower, str.isdigit
+    return all(any(map(kind, text)) for kind in kinds)
+
+
+def _has_digit(text: str) -> bool:
+    return any(map(str.isdigit, text))
+
+
+def _nhs(text: str) -> bool:
+    digits = _digits(text)
+    rest = sum(int(it) * (10 - place) for place, it in enumerate(digits[:9])) % 11
+    return (11 - rest) % 11 == int(digits[9])
+
+
+def _routing(text: str) -> bool:
+    return sum(int(it) * (3, 7, 1)[place % 3] for place, it in enumerate(_digits(text))) % 10 == 0
+
+
+_VIN = {letter: 1 + place % 9 for place, letter in enumerate("ABCDEFGHI")}
+_VIN |= {letter: 1 + place for place, letter in enumerate("JKLMN")} | {"P": 7, "R": 9}
+_VIN |= {letter: 2 + place for place, letter in enumerate("STUVWXYZ")}
+_VIN_WEIGHTS = (8, 7, 6, 5, 4, 3, 2, 10, 0, 9, 8, 7, 6, 5, 4, 3, 2)
+
+
+def _vin(text: str) -> bool:
+    upper = text.upper()
+    values = (_VIN.get(it) or int(it) for it in upper)
+    rest = sum(value * weight for value, weight in zip(values, _VIN_WEIGHTS, strict=True)) % 11
+    return upper[8] == ("X" if rest == 10 else str(rest))
+
+
+def _phone(text: str) -> bool:
+    return 7 <= len(_digits(text)) <= 15
+
+
+# Lengths of the countries' account numbers (ISO 13616).
+_IBAN_LENGTHS = {
+    country: length
+    for length, countries in {
+        15: "NO",
+        16: "BE",
+        18: "DK FI FO GL NL SD",
+        19: "MK SI",
+        20: "AT BA EE KZ LT LU MN XK",
+        21: "CH HR LI LV",
+        22: "BG BH CR DE GB GE IE ME RS VA",
+        23: "AE GI IL IQ OM SO TL",
+        24: "AD CZ ES MD PK RO SA SE SK TN VG",
+        25: "LY PT ST",
+        26: "IS TR",
+        27: "BI DJ FR GR IT MC MR SM",
+        28: "AL AZ BY CY DO GT HU LB NI PL SV",
+        29: "BR EG PS QA UA",
+        30: "JO KW MU",
+        31: "MT SC",
+        32: "LC",
+        33: "RU",
+    }.items()
+    for country in countries.split()
+}
+
+
+def _ibans(text: str) -> Spans:
+    for found in re.finditer(r"(?<![A-Za-z0-9])([A-Za-z]{2})\d{2}(?=[ -]?[A-Za-z0-9])", text):
+        length = _IBAN_LENGTHS.get(found[1].upper(), 0)
+        if not length:
+            continue
+        rest = re.compile(rf"(?:[ -]?[A-Za-z0-9]){{{length - 4}}}(?![A-Za-z0-9])")
+        whole = rest.match(text, found.end())
+        if whole and _mod97(text[found.start() : whole.end()]):
+            yield found.start(), whole.end()
+
+
+def _mod97(text: str) -> bool:
+    plain = re.sub("[ -]", "", text)
+    return int("".join(str(int(it, 36)) for it in plain[4:] + plain[:4])) % 97 == 1
+
+
+_MOST_CARD = 19
+
+
+def _cards(text: str) -> Spans:
+    """Numbers of 13 to 19 digits, in any groups, that pass the check of card numbers."""
+    groups = [(it.start(), it.end()) for it in re.finditer(r"\d+", text)]
+    # Whether a group goes on with the next one.
+    joined = [start - end == 1 and text[end] in " -" for (_, end), (start, _) in pairwise(groups)]
+    after = 0
+    for first, (start, _) in enumerate(groups):
+        if start < after or text[start] not in "23456" or _word_before(text, start):
+            continue
+        digits = ""
+        for last in range(first, len(groups)):
+            digits += text[slice(*groups[last])] if len(digits) <= _MOST_CARD else ""
+            end = groups[last][1]
+            if len(digits) > _MOST_CARD:
+                break
+            if len(digits) >= 13 and not _word_at(text, end) and _luhn(digits):
+                after = end
+                yield start, end
+                break
+            if last == len(joined) or not joined[last]:
+                break
+
+
+def _word_before(text: str, place: int) -> bool:
+    return place > 0 and (text[place - 1].isalpha() or text[place - 1] in "_.")
+
+
+def _word_at(text: str, place: int) -> bool:
+    return place < len(text) and (text[place].isalnum() or text[place] == "_")
+
+
+_MAIL = "A-Za-z0-9\u00c0-\u024f_.%+'-"
+"""What the first half of an address consists of, in scripts that have spaces between words."""
+
+_NUMBER = r"\(?\d(?:[ .\-/()]{0,2}\d){6,14}"
+_BEFORE = r"(?<![\w.+-])"
+_AFTER = r"(?!\w|[-.]\d)"
+
+
+def _said(words: str, value: str) -> str:
+    """A value that words announce: `account number: 123456`."""
+    between = r"(?:\s{0,3}(?:\bis\b|\bnumber\b|\bno\.|\bcode\b|[:=#])){0,4}+\s{0,3}"
+    return rf"\b(?:{words})\b\.?{between}(?P<value>{value}){_AFTER}"
+
+
+Patterns = tuple[tuple[str, Check | None], ...]
+
+_CONTACTS: Mapping[str, Patterns] = {
+    "EMAIL": (
+        (
+            rf"(?<![{_MAIL}])[{_MAIL}]{{1,64}}+@"
+            r"(?:[^\W_](?:[^\W_]|-){0,62}\.){1,8}[^\W\d_]{2,24}",
+            None,
+        ),
+    ),
+    "PHONE": (
+        (rf"(?<![\w+])(?:\+|00(?=[1-9])){_NUMBER}{_AFTER}", _phone),
+        (
+            rf"{_BEFORE}(?:1[ .-]?)?(?:\(\d{{3}}\) ?|\d{{3}}[ .-])\d{{3}}[ .-]\d{{4}}{_AFTER}",
+            None,
+        ),
+        (rf"{_BEFORE}\(?0[1-9]\d{{1,3}}\)?(?:[ /.-]{{1,3}}\d{{2,8}}){{1,4}}{_AFTER}", _phone),
+        (_said("(?:tele)?phone|tel|mobile|cell|fax|call|whatsapp", _NUMBER), _phone),
+    ),
+    "IP_ADDRESS": (
+        (r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?!\w|\.\d)", _ip),
+        (
+            r"(?<![\w:.])(?:[0-9a-f]{0,4}:){2,7}"
+            r"(?:(?:\d{1,3}\.){3}\d{1,3}|[0-9a-f]{0,4})(?![\w:])",
+            _ip,
+        ),
+    ),
+    "MAC_ADDRESS": ((r"(?<![\w:-])[0-9a-f]{2}(?:[:-][0-9a-f]{2}){5}(?![\w:-])", None),),
+    "URL": (
+        (
+            r"(?:(?<!\w)(?:https?|ftp)://|(?<![\w.@/])www\.)"
+            r"[^\s<>\"'`{}|\\^]*[^\s<>\"'`{}|\\^.,;:!?)\]]",
+            None,
+        ),
+    ),
+    "USERNAME": ((r"\b(?:user ?name|user ?id|login)\s{0,3}[:=]\s{0,3}(?P<value>\S{1,64}+)", None),),
+    "AGE": (
+        (r"(?<![\w.])(?P<value>\d{1,3})[ -](?:years?[ -]old|yrs? old)\b", None),
+        (_said("aged?", r"\d{1,3}"), None),
+    ),
+}
+
+_SECRETS: Mapping[str, Patterns] = {
+    "AWS_ACCESS_KEY": (
+        (
+            r"(?<![A-Za-z0-9])(?-i:A(?:KIA|SIA|GPA|IDA|ROA|IPA|NPA|NVA|BIA|CCA)[A-Z0-9]{16})"
+            r"(?![A-Za-z0-9])",
+            None,
+        ),
+    ),
+    "AWS_SECRET_KEY": ((r"(?<![A-Za-z0-9/+])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+])", _secret_key),),
+    "PASSWORD": (
+        (
+            r"\b(?:password|passwd|passphrase|pwd)\s{0,3}[:=]\s{0,3}(?P<value>\S{1,128}+)",
+            None,
+        ),
+        (r"\bpass(?:word|phrase) is:?\s{1,3}[\"']?(?P<value>[^\s\"']{4,128}+)", _has_digit),
+    ),
+    "PIN": ((_said("pin", r"\d{4,8}"), None),),
+}
+
+_FINANCE: Mapping[str, Patterns] = {
+    "CREDIT_DEBIT_CARD_CVV": ((_said("cvv2?|cvc2?|security code", r"\d{3,4}"), None),),
+    "CREDIT_DEBIT_CARD_EXPIRY": (
+        (
+            _said(
+                "exp(?:ir(?:y|es|ation))?(?: date)?|valid (?:thru|until)",
+                r"(?:0?[1-9]|1[0-2]) ?[/-] ?(?:20)?\d\d",
+            ),
+            None,
+        ),
+    ),
+    "SWIFT_CODE": ((_said("swift(?:/bic)?|bic", "[a-z]{6}[a-z0-9]{2}(?:[a-z0-9]{3})?"), None),),
+    "US_BANK_ROUTING_NUMBER": ((_said("routing|aba|rtn", r"\d{9}"), _routing),),
+    "US_BANK_ACCOUNT_NUMBER": ((_said("account|acct", r"\d(?:[ -]?\d){5,16}"), None),),
+}
+
+_OFFICIAL: Mapping[str, Patterns] = {
+    "US_SOCIAL_SECURITY_NUMBER": (
+        (rf"{_BEFORE}(?!000|666|9)\d{{3}}([ -])(?!00)\d\d\1(?!0000)\d{{4}}{_AFTER}", None),
+        (_said("ssn|social security", r"(?!000|666|9)\d{9}"), None),
+    ),
+    "US_INDIVIDUAL_TAX_IDENTIFICATION_NUMBER": (
+        (rf"{_BEFORE}9\d\d([ -]?)(?:5\d|6[0-5]|7\d|8[0-8]|9[0-24-9])\1\d{{4}}{_AFTER}", None),
+    ),
+    "US_PASSPORT_NUMBER": ((_said("passport", r"[a-z]?\d{8,9}"), None),),
+    "DRIVER_ID": (
+        (_said("driv(?:er'?s?'?|ing) licen[cs]e", "[a-z0-9][a-z0-9-]{4,19}"), _has_digit),
+    ),
+    "LICENSE_PLATE": (
+        (
+            _said(
+                "(?:licen[cs]e|number|registration) plate",
+                "[a-z0-9]{1,4}(?:[ -]?[a-z0-9]{1,4}){1,3}",
+            ),
+            _has_digit,
+        ),
+    ),
+    "VEHICLE_IDENTIFICATION_NUMBER": ((r"(?<!\w)[A-HJ-NPR-Z0-9]{17}(?!\w)", _vin),),
+    "UK_NATIONAL_INSURANCE_NUMBER": (
+        (
+            r"(?<!\w)(?!BG|GB|KN|NK|NT|TN|ZZ)[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z]"
+            r"(?: ?\d\d){3} ?[A-D](?!\w)",
+            None,
+        ),
+    ),
+    "UK_NATIONAL_HEALTH_SERVICE_NUMBER": (
+        (rf"{_BEFORE}\d{{3}}([ -])\d{{3}}\1\d{{4}}{_AFTER}", _nhs),
+        (_said("nhs", r"\d{10}"), _nhs),
+    ),
+    "UK_UNIQUE_TAXPAYER_REFERENCE_NUMBER": (
+        (_said("utr|unique taxpayer reference", r"\d{5} ?\d{5}"), None),
+    ),
+    "CA_SOCIAL_INSURANCE_NUMBER": (
+        (rf"{_BEFORE}[1-79]\d\d([ -])\d{{3}}\1\d{{3}}{_AFTER}", _luhn),
+        (_said("sin|social insurance", r"[1-79]\d{8}"), _luhn),
+    ),
+    "CA_HEALTH_NUMBER": ((_said("health (?:card|insurance)", r"\d{4}[ -]?\d{3}[ -]?\d{3}"), None),),
+}
+
+_PATTERNS: Mapping[str, Patterns] = {**_CONTACTS, **_SECRETS, **_FINANCE, **_OFFICIAL}
+"""For each type its patterns, which know no case, and the check of what they match."""
+
+_FINDERS: Mapping[str, Callable[[str], Spans]] = {
+    "CREDIT_DEBIT_CARD_NUMBER": _cards,
+    "INTERNATIONAL_BANK_ACCOUNT_NUMBER": _ibans,
+}
+
+PII_TYPES = frozenset((*_PATTERNS, *_FINDERS))
+"""The types that are found here; Bedrock has `NAME` and `ADDRESS` besides."""
+
+
+@cache
+def _compiled(kind: str) -> tuple[tuple[re.Pattern[str], Check | None], ...]:
+    return tuple((re.compile(it, re.IGNORECASE), check) for it, check in _PATTERNS[kind])
+
+
+def find_pii(kind: str, text: str) -> Spans:
+    """Where sensitive information of a type is in a text that was read with `visible`."""
+    if kind in _FINDERS:
+        yield from _FINDERS[kind](text)
+        return
+    for pattern, check in _compiled(kind):
+        # The value, without the words that announce it.
+        group = pattern.groupindex.get("value", 0)
+        for found in pattern.finditer(text):
+            if check is None or check(found[group]):
+                yield found.span(group)
