@@ -14,11 +14,12 @@ from orchestrator.actions.base import (
     Reprompt,
 )
 from orchestrator.actions.catalog import Catalog
-from orchestrator.actions.group import USER_INPUT, ActionGroup, ReturnControl
+from orchestrator.actions.group import CODE_INTERPRETER, USER_INPUT, ActionGroup, ReturnControl
 from orchestrator.actions.lambda_handler import LambdaHandler
 from orchestrator.actions.python import Action, action
 
 __all__ = [
+    "CODE_INTERPRETER",
     "USER_INPUT",
     "Action",
     "ActionGroup",

@@ -9,7 +9,7 @@ from typing import Any
 
 from orchestrator.actions.base import Call, Executor, Operation, Parameter
 from orchestrator.actions.check import Check, compile_check
-from orchestrator.actions.group import USER_INPUT, ActionGroup, ReturnControl
+from orchestrator.actions.group import CODE_INTERPRETER, USER_INPUT, ActionGroup, ReturnControl
 from orchestrator.actions.results import Guarded, guarded
 from orchestrator.actions.wire import call_parameters
 from orchestrator.errors import DefinitionError
@@ -36,6 +36,7 @@ class Catalog:
     Attributes:
         operations: All of them, in the groups' order.
         ask_user: Whether the built-in user-input group is there.
+        code_interpreter: Whether the built-in code interpreter is there.
     """
 
     def __init__(self, groups: Sequence[ActionGroup]) -> None:
@@ -47,6 +48,7 @@ class Catalog:
         _check_groups(groups)
         enabled = [group for group in groups if group.enabled]
         self.ask_user = any(group.signature == USER_INPUT for group in enabled)
+        self.code_interpreter = any(group.signature == CODE_INTERPRETER for group in enabled)
         self.operations = tuple(one for group in enabled for one in group.operations)
         self._executors: dict[int, Guarded | ReturnControl] = {}
         self._checks: dict[int, Check] = {}

@@ -8,13 +8,16 @@ from typing import Any
 
 from orchestrator.actions.base import Executor, Operation
 from orchestrator.actions.names import check_name, check_text, did_you_mean
-from orchestrator.actions.python import Action, PythonExecutor, python_group
+from orchestrator.actions.python import Action, python_group
 from orchestrator.errors import DefinitionError
 
-__all__ = ["USER_INPUT", "ActionGroup", "ReturnControl"]
+__all__ = ["CODE_INTERPRETER", "USER_INPUT", "ActionGroup", "ReturnControl"]
 
 USER_INPUT = "AMAZON.UserInput"
 """Signature of the built-in group that lets the model ask the user (Bedrock: `UserInput`)."""
+
+CODE_INTERPRETER = "AMAZON.CodeInterpreter"
+"""Signature of the built-in group that lets the model run Python (Bedrock: code interpretation)."""
 
 
 class ReturnControl:
@@ -33,8 +36,10 @@ class ActionGroup:
         name: The group's name, Bedrock's `actionGroupName`.
         description: For people and the model.
         operations: The compiled operations.
-        executor: Who carries them out; `None` only for a built-in group.
-        signature: `"AMAZON.UserInput"` for the built-in group, else empty.
+        executor: Who carries them out; `None` only for `AMAZON.UserInput`, and for a code
+            interpreter that is disabled.
+        signature: `"AMAZON.UserInput"` or `"AMAZON.CodeInterpreter"` for a built-in group, else
+            empty.
         enabled: Whether the agent uses it.
     """
 
@@ -58,10 +63,13 @@ class ActionGroup:
             name: Its name.
             actions: `@action` functions, or plain ones.
             executor: Who carries the operations out; without one, Python functions are called.
+                One that brings its own operations, such as `MCPServer`, needs nothing else.
             description: For people and the model.
             functions: Bedrock's function schema, a list of functions.
             api_schema: An OpenAPI document as a mapping, as JSON or YAML text, or its `Path`.
-            signature: Bedrock's `parentActionGroupSignature`; only `AMAZON.UserInput` is known.
+            signature: Bedrock's `parentActionGroupSignature`: `AMAZON.UserInput`, or
+                `AMAZON.CodeInterpreter`, whose executor may be a `CodeInterpreter` with settings
+                of its own, or anything else that runs the code.
             state: `"ENABLED"` or `"DISABLED"`.
 
         Raises:
@@ -81,19 +89,32 @@ class ActionGroup:
             )
             if value is not None
         ]
-        if len(given) != 1:
+        brings = getattr(executor, "operations", None)
+        if len(given) != (0 if brings else 1):
+            if brings:
+                raise DefinitionError(
+                    f"the executor of the action group {name!r} brings its own operations; leave "
+                    f"{given[0]} out"
+                )
             raise DefinitionError(
                 f"the action group {name!r} needs exactly one of actions, functions, api_schema "
                 f"or signature; it has {' and '.join(given) or 'none'}"
             )
-        own: PythonExecutor | None = None
-        if actions:
+        own: Executor | None = None
+        if brings:
+            self.operations: tuple[Operation, ...] = tuple(brings(name))
+        elif actions:
             self.operations, own = python_group(name, actions)
         else:
             self.operations = _operations(name, functions, api_schema, signature)
+            if signature == CODE_INTERPRETER and self.enabled and executor is None:
+                own = _code_interpreter()
         self.executor = executor if executor is not None else own
         _check_executor(self)
         _check_unique(self)
+        prepare = getattr(self.executor, "prepare", None)
+        if prepare is not None:
+            self.operations = tuple(prepare(self.operations))
 
     def __repr__(self) -> str:
         names = ", ".join(operation.name for operation in self.operations)
@@ -114,12 +135,23 @@ def _operations(
         from orchestrator.actions.openapi import api_operations
 
         return api_operations(name, api_schema)
+    if signature == CODE_INTERPRETER:
+        from orchestrator.actions.code_interpreter import code_operation
+
+        return (code_operation(),)
     if signature != USER_INPUT:
+        known = (USER_INPUT, CODE_INTERPRETER)
         raise DefinitionError(
-            f"the action group {name!r} has the signature {signature!r}; only {USER_INPUT!r} is "
-            f"supported{did_you_mean(signature, (USER_INPUT,))}"
+            f"the action group {name!r} has the signature {signature!r}; only {USER_INPUT!r} and "
+            f"{CODE_INTERPRETER!r} are supported{did_you_mean(signature, known)}"
         )
     return ()
+
+
+def _code_interpreter() -> Executor:
+    from orchestrator.actions.code_interpreter import CodeInterpreter
+
+    return CodeInterpreter()
 
 
 def _enabled(name: str, state: str) -> bool:
@@ -132,10 +164,12 @@ def _enabled(name: str, state: str) -> bool:
 
 def _check_executor(group: ActionGroup) -> None:
     executor = group.executor
-    if group.signature:
+    if group.signature == USER_INPUT:
         if executor is not None:
             raise DefinitionError(f"the built-in action group {group.name!r} takes no executor")
     elif executor is None:
+        if group.signature and not group.enabled:
+            return
         raise DefinitionError(
             f"the action group {group.name!r} has no executor; give it a LambdaHandler(...), "
             "ReturnControl() or an object with `call(call, context)`"

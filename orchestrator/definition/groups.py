@@ -6,7 +6,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from orchestrator.actions.group import USER_INPUT, ActionGroup, ReturnControl
+from orchestrator.actions.base import Executor
+from orchestrator.actions.group import CODE_INTERPRETER, USER_INPUT, ActionGroup, ReturnControl
 from orchestrator.actions.handlers import HandlerModule
 from orchestrator.actions.lambda_handler import LambdaHandler
 from orchestrator.actions.python import Action, PythonExecutor
@@ -84,7 +85,7 @@ class _Builder:
         """Operations and executor, as `ActionGroup` takes them."""
         signature = self.group.parent_action_group_signature
         if signature is not None:
-            return {"signature": self.built_in(signature)}
+            return self.built_in(signature)
         executor = self.group.action_group_executor
         if executor is None:
             raise self.fail(
@@ -95,15 +96,31 @@ class _Builder:
             return {"actions": self.python_actions(executor.python)}
         return {**self.schema(), "executor": self.executor(executor)}
 
-    def built_in(self, signature: str) -> str:
-        """The signature of a built-in group that there is."""
+    def built_in(self, signature: str) -> dict[str, Any]:
+        """The signature of a built-in group that there is, and the executor that it needs."""
+        if signature == CODE_INTERPRETER:
+            return {"signature": signature, "executor": self.code_interpreter()}
         if signature != USER_INPUT:
             raise self.fail(
                 f"the built-in action group {signature!r} is not supported yet; "
                 "set actionGroupState: DISABLED or leave the group out",
                 "parentActionGroupSignature",
             )
-        return signature
+        return {"signature": signature}
+
+    def code_interpreter(self) -> Executor:
+        """What runs the code, with the group's settings."""
+        from orchestrator.actions.code_interpreter import CodeInterpreter, CodeInterpreterSettings
+
+        params = self.group.parent_action_group_signature_params or {}
+        try:
+            settings = CodeInterpreterSettings.from_texts(params)
+        except DefinitionError as error:
+            raise self.fail(error.reason, "parentActionGroupSignatureParams") from error
+        try:
+            return CodeInterpreter(settings)
+        except DefinitionError as error:
+            raise self.fail(error.reason, "parentActionGroupSignature") from error
 
     def schema(self) -> dict[str, Any]:
         """The operations of a group whose code does not tell them."""

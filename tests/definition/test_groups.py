@@ -167,9 +167,9 @@ def test_an_openapi_schema(tmp_path: Path, member: str) -> None:
             "the action group 'g' has neither apiSchema nor functionSchema",
         ),
         (
-            "{actionGroupName: g, parentActionGroupSignature: AMAZON.CodeInterpreter}",
+            "{actionGroupName: g, parentActionGroupSignature: ANTHROPIC.Bash}",
             (3, 54),
-            "the built-in action group 'AMAZON.CodeInterpreter' is not supported yet; "
+            "the built-in action group 'ANTHROPIC.Bash' is not supported yet; "
             "set actionGroupState: DISABLED or leave the group out",
         ),
         (
