@@ -13,11 +13,23 @@ from orchestrator.cli.terminal import Terminal, clean
 from orchestrator.cli.verb import AGENT_FAILED, verb
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rich.text import Text
+
+    from orchestrator.parsers import Parser
 
 __all__ = ["parse"]
 
-_LOOK = {"thinking": "thinking", "answer": "answer", "call": "call", "toolUse": "call"}
+_LOOK = {
+    "thinking": "thinking",
+    "answer": "answer",
+    "call": "call",
+    "toolUse": "call",
+    "category": "answer",
+    "route": "answer",
+    "topic": "answer",
+}
 
 
 @verb
@@ -34,8 +46,20 @@ def parse(
         str, typer.Option("--stage", metavar="STAGE", help="The prompt type that it answers.")
     ] = "ORCHESTRATION",
     parser: Annotated[
-        str, typer.Option("--parser", metavar="NAME", help="xml, tool_use or auto.")
+        str,
+        typer.Option(
+            "--parser", metavar="NAME", help="xml, tool_use, function_call, fncall or auto."
+        ),
     ] = "auto",
+    parser_lambda: Annotated[
+        str | None,
+        typer.Option(
+            "--parser-lambda",
+            metavar="FILE",
+            help="A parser of your own instead: parser.py, parser.py:function or a Lambda's ARN.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Explain what a parser makes of a model's reply.
 
@@ -46,16 +70,29 @@ def parse(
       $ orchestrator parse reply.txt
       $ echo '<thinking>Easy.</thinking><answer>42' | orchestrator parse
       $ orchestrator parse reply.txt --stage PRE_PROCESSING --json
+      $ orchestrator parse reply.json --parser-lambda my-agent/parser.py
     """
     from orchestrator.parsers import explain
 
-    told = explain(_reply(read_input(file)), stage_name(stage), parser)
+    reply, stage = _reply(read_input(file)), stage_name(stage)
+    new_parser = None
+    if parser_lambda is not None:
+        parser, new_parser = parser_lambda, _own(parser_lambda, stage, reply)
+    told = explain(reply, stage, parser, new_parser=new_parser)
     if terminal.json:
         terminal.document(told)
     else:
         _show(terminal, told)
     if told["code"]:
         raise typer.Exit(AGENT_FAILED)
+
+
+def _own(spec: str, stage: str, reply: str | list[dict[str, Any]]) -> Callable[[], Parser]:
+    """A parser of the user's own; content blocks are given to it as JSON, as Bedrock does."""
+    from orchestrator.parser_lambda import lambda_parser, parser_function
+
+    agent = {"name": "agent", "id": "AGENT12345", "alias": "TSTALIASID", "version": "DRAFT"}
+    return lambda_parser(parser_function(spec), stage, agent, tool_use=not isinstance(reply, str))
 
 
 def _reply(text: str) -> str | list[dict[str, Any]]:
@@ -66,6 +103,8 @@ def _reply(text: str) -> str | list[dict[str, Any]]:
         found = json_module.loads(text)
     except ValueError:
         return text
+    if isinstance(found, dict) and isinstance(found.get("output"), dict):
+        found = found["output"].get("message")  # the whole reply of Converse
     content = found.get("content") if isinstance(found, dict) else found
     if isinstance(content, list) and content and all(isinstance(it, dict) for it in content):
         return content
@@ -111,4 +150,5 @@ def _verdict(told: dict[str, Any]) -> Text:
 
     if told["code"]:
         return Text.assemble(("not understood ", "error"), told["code"])
-    return Text("understood as", "heading")
+    grammar = f" (calls in the grammar of {told['grammar']})" if told["grammar"] else ""
+    return Text.assemble(("understood as", "heading"), (grammar, "quiet"))

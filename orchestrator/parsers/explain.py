@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from orchestrator.message import Block
+from orchestrator.parsers.base import CALL, Parser
 from orchestrator.parsers.calls import tool_uses
+from orchestrator.parsers.orchestration import grammar_of
 
 __all__ = ["explain"]
 
 
 def explain(
-    reply: str | Sequence[Block], stage: str = "ORCHESTRATION", name: str = "auto"
+    reply: str | Sequence[Block],
+    stage: str = "ORCHESTRATION",
+    name: str = "auto",
+    *,
+    new_parser: Callable[[], Parser] | None = None,
 ) -> dict[str, Any]:
     """How a reply is understood.
 
@@ -21,20 +27,25 @@ def explain(
             shows them.
         stage: The prompt type.
         name: The parser.
+        new_parser: Makes the parser to use instead; `name` is then only told.
 
     Returns:
-        JSON members: `stage`, `parser`, `pieces` (a list of `{"kind", "start", "end", "text"}`,
-        offsets in the text blocks joined, and `{"kind": "toolUse", "text": name}` for native
-        calls), `response` (the parser-Lambda object), `code`, `reprompt` (the text for the model,
-        or empty), `raw` (the call that could not be understood) and `notes`.
+        JSON members: `stage`, `parser`, `grammar` (the parser whose grammar the reply's calls are
+        written in, or empty), `pieces` (a list of `{"kind", "start", "end", "text"}`, offsets in
+        the text blocks joined, and `{"kind": "toolUse", "text": name}` for native calls),
+        `response` (the parser-Lambda object), `code`, `reprompt` (the text for the model, or
+        empty), `raw` (the call that could not be understood) and `notes`. Kinds of pieces are
+        those of `orchestrator.parsers.scanner.Piece`, and in the stages that are read whole
+        `category`, `route` and `topic`.
 
     Raises:
         ValidationError: There is no such stage or parser.
+        DependencyFailed: The parser of `new_parser` failed.
     """
-    from orchestrator.parsers import new
+    from orchestrator.parsers import maker
 
     blocks = [{"text": reply}] if isinstance(reply, str) else [_converse(one) for one in reply]
-    parser = new(name, stage)
+    parser = (new_parser or maker(name, stage))()
     texts, uses = tool_uses(blocks)
     for text in texts:
         parser.feed(text)
@@ -45,17 +56,30 @@ def explain(
         for kind, start, end in getattr(parser, "pieces", ())
     ]
     pieces += [{"kind": "toolUse", "text": _name_of(use)} for use in uses]
-    details = parsed.response.get("orchestrationParsedResponse", {}).get("parsingErrorDetails", {})
+    (member,) = (parsed.response[key] for key in parsed.response if key.endswith("Response"))
+    error = member.get("parsingErrorDetails", {})
     return {
         "stage": stage,
         "parser": name,
+        "grammar": _grammar(pieces),
         "pieces": pieces,
         "response": parsed.response,
         "code": parsed.code,
-        "reprompt": details.get("repromptResponse", ""),
+        "reprompt": error.get("repromptResponse", ""),
         "raw": parsed.raw,
         "notes": list(parsed.notes),
     }
+
+
+def _grammar(pieces: Sequence[dict[str, Any]]) -> str:
+    tag = ""
+    for piece in pieces:
+        if piece["kind"] == "toolUse":
+            return "tool_use"
+        if piece["kind"] == CALL and tag:
+            return grammar_of(tag)
+        tag = piece["text"] if piece["kind"] == "tag" else ""
+    return ""
 
 
 def _converse(block: Any) -> Any:

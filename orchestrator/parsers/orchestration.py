@@ -37,7 +37,7 @@ _NATIVE = ("tool_use", "auto")
 _LATE = re.compile(
     r"<(?:(answer)(?:[ \t\r\n][^<>]{0,256})?>"
     r"|function_calls(?:[ \t\r\n][^<>]{0,256})?>(?=[ \t\r\n]{0,128}<invoke)"
-    r"|function_call(?:[ \t\r\n][^<>]{0,256})?>(?=[ \t\r\n]{0,128}[A-Za-z0-9_-]{1,128}::)"
+    r"|function_call(?:[ \t\r\n][^<>]{0,256})?>(?=[ \t\r\n]{0,128}[A-Za-z0-9_-]{1,128}(?:::|[(]))"
     r"|fncall>(?=[ \t\r\n]{0,128}[<{\[A-Za-z0-9])"
     r"|__function=[^<> \t\r\n]{1,256}>)",
     re.IGNORECASE | re.ASCII,
@@ -147,7 +147,7 @@ class Orchestration:
 def grammar_of(tag: str) -> str:
     """The parser whose grammar has the tag that opened a call."""
     tag = tag.lower()
-    if tag.startswith("<function"):
+    if tag.startswith("<function_call") and not tag.startswith("<function_calls"):
         return "function_call"
     return "fncall" if tag.startswith("<fncall") else "xml"
 

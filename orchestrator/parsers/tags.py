@@ -70,10 +70,10 @@ class Follows:
 
 MAYBE: Mapping[str, Follows] = {
     "maybe_call": Follows("calls", "<invoke", _begun("<invoke")),
-    "maybe_function": Follows("function", f"{_NAME}::", f"(?:{_NAME}:?)?"),
+    "maybe_function": Follows("function", rf"{_NAME}(?:::|\()", f"(?:{_NAME}:?)?"),
     "maybe_fncall": Follows(
         "function",
-        rf"(?:<invoke|<tool_name|[\[{{]|{_NAME}(?:::|__))",
+        rf"(?:<invoke|<tool_name|[\[{{]|{_NAME}(?:::|\())",
         f"{_begun('<invoke')}|{_begun('<tool_name')}|{_NAME}:?",
     ),
 }

@@ -45,6 +45,34 @@ REPLIES = {
     "brackets": (CALL + "<a>&", "["),
     "other markup": ("", "<__function=f>"),
     "categories": ("", "<category>D"),
+    "function calls": ("", "<function_call>g::f(a=1)</function_call>"),
+    "function calls opened": ("", "<function_call>g::f("),
+    "function calls begun": ("<answer>", "<function_call>" + "a" * 127),
+    "arguments": ("<function_call>g::f(", 'a="1", '),
+    "arguments without values": ("<function_call>g::f(", "a=,"),
+    "quotes": ("<function_call>g::f(a=", '"'),
+    "quotes and commas": ("<function_call>g::f(a=", '",'),
+    "quotes and names": ("<function_call>g::f(a=", '", ' + "b" * 256),
+    "quotes and white space": ("<function_call>g::f(a=", '"' + " " * 128),
+    "escapes": ("<function_call>g::f(a=", '\\"'),
+    "backslashes": ("<function_call>g::f(a='", "\\"),
+    "equal signs": ("<function_call>g::f(", "= "),
+    "names": ("<function_call>g::f(", "a"),
+    "commas": ("<function_call>g::f(", ", "),
+    "fnCalls": ("", "<fnCall>{"),
+    "fnCall objects": ("<fnCall>", '{"a":'),
+    "fnCall lists": ("<fnCall>[", "{},"),
+    "messages": (
+        "<function_calls>",
+        "<invoke><tool_name>AgentCommunication::sendMessage</tool_name><parameters>"
+        "<recipient>User</recipient><content>Q</content></invoke>",
+    ),
+    "routes": ("", "<a>x</a>"),
+    "routes opened": ("", "<a>"),
+    "topics": ("<summary>", "<topic name='a'>x"),
+    "topics opened": ("", "<topic name='" + "a" * 500),
+    "summaries": ("", "<summary>"),
+    "summaries closed": ("x", "</summary>"),
 }
 
 
@@ -61,7 +89,8 @@ def test_a_long_reply_at_once(name: str, stage: str) -> None:
 def test_a_long_reply_in_many_pieces(name: str) -> None:
     head, repeated = REPLIES[name]
     text = head + repeated * (200_000 // len(repeated))
-    parser = parsers.new("auto", "ORCHESTRATION")
-    for start in range(0, len(text), 3):
-        parser.feed(text[start : start + 3])
-    assert parser.finish() == parsers.parse(text)
+    for parser_name in ("auto", "function_call"):
+        parser = parsers.new(parser_name, "ORCHESTRATION")
+        for start in range(0, len(text), 3):
+            parser.feed(text[start : start + 3])
+        assert parser.finish() == parsers.parse(text, name=parser_name)

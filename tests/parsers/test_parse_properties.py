@@ -24,6 +24,11 @@ TAGS = [
     "<__parameter=a>", "</__parameter>", "<function_results>", "<final_response>",
     "</final_response>", "<category>", "</category>", "D", "A", "<", ">", "</", "<an", " ", "\n",
     "  \n ", "Paris", "{", '{"a": 1}', "\x00", "\ud800", "\u017f", "\u212a", "<thin\u212aing>",
+    "<function_call>", "</function_call>", "<fnCall>", "</fnCall>", "g::f(", "g::f(a=", ", b=", "(",
+    ")", '"', '="', "'", "='", "=", ":", ",", "\\", '\\"', "\\\\", "<function_result>",
+    "AgentCommunication::sendMessage", "<recipient>", "</recipient>", "<content>", "</content>",
+    "User", "outOfDomain", "<a>x</a>", "keep_previous_agent", "<summary>", "</summary>",
+    "<topic name='a'>", '<topic name="b', "</topic>",
 ]  # fmt: skip
 CALL = (
     "<function_calls>", "<invoke>", "<tool_name>", "g::f", "</tool_name>", "<parameters>", "<a>",
@@ -36,6 +41,18 @@ CITED = (
     "</answer_part>", "</answer>",
 )  # fmt: skip
 THOUGHT = ("<thinking>", "\nwhy ", "</thinking>", "\n\n")
+FUNCTION = (
+    "<function_call>", "get::g::/p(", "a=", '"', 'x, y=1 \\" z', '"', ", ", "b = 'it'",
+    ", c=[1, 2]", ")", "</function_call>",
+)  # fmt: skip
+FNCALL = (
+    "<fnCall>", '{"name": ', '"g::f"', ', "parameters": ', '{"a": "</fnCall>"}', "}", "</fnCall>",
+)  # fmt: skip
+MESSAGE = (
+    "<function_calls>", "<invoke>", "<tool_name>", "AgentCommunication::sendMessage",
+    "</tool_name>", "<parameters>", "<recipient>", "User", "</recipient>", "<content>", "Hi.",
+    "</content>", "</parameters>", "</invoke>",
+)  # fmt: skip
 NOVA = ("<__function=g__f>", "<__parameter=a>", "1", "</__parameter>", "</__function>")
 GOOD = [
     THOUGHT + CALL,
@@ -47,6 +64,15 @@ GOOD = [
     ("why", "</thinking>", "<final_response>", " Yes. ", "</final_response>"),
     (*THOUGHT, "<category>", "D", "</category>"),
     ("<thinking>", "why ", *CALL, *CITED),
+    THOUGHT + FUNCTION,
+    ("<scratchpad>", "why ", *FUNCTION, *FUNCTION, "<function_result>", "7"),
+    THOUGHT + FNCALL + FUNCTION,
+    ("<fnCall>", *CALL[1:], "</fnCall>", *CITED),
+    ("<answer>", "I will. ", *FUNCTION),
+    THOUGHT + MESSAGE,
+    (*CITED, *MESSAGE),
+    (*THOUGHT, "<a>", "claims", "</a>"),
+    (*THOUGHT, "<summary>", "<topic name='x'>", "One.", "</topic>", '<topic name="y">', "Two."),
 ]
 
 
@@ -94,6 +120,7 @@ def valid(response: Any, stage: str) -> None:
 def test_no_reply_makes_a_parser_raise(blocks: Any, stage: str, name: str) -> None:
     parsed = parsers.parse(blocks, stage, name)
     valid(parsed.response, stage)
+    assert parsers.new(name, stage).blocking is False
     if stage == "ORCHESTRATION":
         assert bool(parsed.code) == ("parsingErrorDetails" in member(parsed))
         assert bool(parsed.code) != ("responseDetails" in member(parsed))
@@ -119,21 +146,26 @@ def test_however_the_text_is_cut_the_result_is_the_same(
 
 @pytest.mark.parametrize("size", [1, 2, 3])
 @settings(max_examples=60, deadline=None)
-@given(text=TEXTS, stage=STAGES)
-def test_pieces_of_one_size_give_the_same_result(size: int, text: str, stage: str) -> None:
+@given(text=TEXTS, stage=STAGES, name=NAMES)
+def test_pieces_of_one_size_give_the_same_result(
+    size: int, text: str, stage: str, name: str
+) -> None:
     pieces = [text[start : start + size] for start in range(0, len(text), size)]
-    assert streamed(pieces, stage, "auto")[1] == parsers.parse(text, stage)
+    assert streamed(pieces, stage, name)[1] == parsers.parse(text, stage, name)
 
 
 @settings(max_examples=200, deadline=None)
-@given(before=TEXTS, text=TEXTS, seed=st.integers(0, 9))
+@given(before=TEXTS, text=TEXTS, name=NAMES, seed=st.integers(0, 9))
 def test_what_was_told_of_the_answer_is_the_final_response(
-    before: str, text: str, seed: int
+    before: str, text: str, name: str, seed: int
 ) -> None:
-    told, parsed = streamed(cut(before + text, seed), "ORCHESTRATION", "auto")
+    told, parsed = streamed(cut(before + text, seed), "ORCHESTRATION", name)
     answer = "".join(piece for kind, piece in told if kind == parsers.ANSWER)
     final = member(parsed).get("responseDetails", {}).get("agentFinalResponse")
     if final is not None:
+        if "sendmessage" in (before + text).lower() or "outofdomain" in (before + text).lower():
+            assert final["responseText"].startswith(answer)
+            return
         assert answer in ("", final["responseText"])
         if citations := final.get("citations"):
             texts = [part["text"] for part in citations["generatedResponseParts"]]
@@ -155,7 +187,7 @@ def test_an_answer_tag_streams_everything_after_it(text: str) -> None:
 @given(text=TEXTS, name=NAMES)
 def test_text_without_call_markup_yields_no_call(text: str, name: str) -> None:
     lowered = text.lower()
-    if "<function_calls" in lowered or "<invoke" in lowered or "<__function" in lowered:
+    if any(f"<{tag}" in lowered for tag in ("function_call", "invoke", "__function", "fncall")):
         return
     parsed = parsers.parse(text, "ORCHESTRATION", name)
     if not parsed.code:
@@ -181,10 +213,26 @@ def test_an_encoded_value_reaches_the_action_as_it_was(value: str) -> None:
 
 
 @settings(max_examples=100, deadline=None)
-@given(text=TEXTS, stage=STAGES)
-def test_the_explanation_covers_every_character(text: str, stage: str) -> None:
-    told = parsers.explain(text, stage, "auto")
+@given(text=TEXTS, stage=STAGES, name=NAMES)
+def test_the_explanation_covers_every_character(text: str, stage: str, name: str) -> None:
+    told = parsers.explain(text, stage, name)
     json.dumps(told)
-    if stage != "PRE_PROCESSING":
-        assert "".join(piece["text"] for piece in told["pieces"]) == text
-    assert told["response"] == parsers.parse(text, stage).response
+    assert "".join(piece["text"] for piece in told["pieces"]) == text
+    assert told["response"] == parsers.parse(text, stage, name).response
+
+
+@settings(max_examples=200, deadline=None)
+@given(value=st.text(max_size=40), quote=st.sampled_from("\"'"), seed=st.integers(0, 9))
+def test_an_escaped_value_of_a_function_call_is_one_value(
+    value: str, quote: str, seed: int
+) -> None:
+    # However hostile it is, it calls nothing else and ends nowhere else.
+    escaped = value.replace("\\", "\\\\").replace(quote, "\\" + quote)
+    reply = f"<function_call>g::f(a={quote}{escaped}{quote})</function_call>"
+    for name in ("function_call", "auto"):
+        _, parsed = streamed(cut(reply, seed), "ORCHESTRATION", name)
+        (action,) = member(parsed)["responseDetails"]["actionGroupInvocations"]
+        assert (action["functionName"], list(action["actionGroupInput"])) == ("f", ["a"])
+        found = action["actionGroupInput"]["a"]["value"]
+        if "\\" not in value and quote not in value:
+            assert found == value

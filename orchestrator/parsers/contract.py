@@ -1,0 +1,316 @@
+"""The parser-Lambda object as somebody else's parser returns it: checked, and made one shape.
+
+Both versions are read (AWS: "Write a custom parser Lambda function"): 1.0, whose members are
+single objects, and 2.0, whose `actionGroupInvocations` and `agentKnowledgeBases` are lists. What
+comes out has lists, and only members that mean something.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from orchestrator.message import clean
+from orchestrator.parsers import codes
+from orchestrator.parsers.base import Parsed
+
+__all__ = ["WrongShape", "read_response"]
+
+
+class WrongShape(ValueError):
+    """A member is missing or of a wrong type; the message names it, and no value."""
+
+
+def read_response(returned: Any, stage: str) -> Parsed:
+    """What a parser's object means.
+
+    Args:
+        returned: The object, or its JSON text.
+        stage: The prompt type that was asked about.
+
+    Raises:
+        WrongShape: It is not the object that the contract asks for.
+    """
+    top = _At("", _plain(returned))
+    notes = []
+    if top.choice("messageVersion", ("1.0", "2.0"), "") == "":
+        notes.append("the parser's object has no messageVersion")
+    top.choice("promptType", (stage,), stage)
+    member, read = _MEMBERS[stage]
+    made, code = read(top.inside(member))
+    version = "2.0" if stage == "ORCHESTRATION" else "1.0"
+    response = {"messageVersion": version, "promptType": stage, member: made}
+    return Parsed(response, code, tuple(notes))
+
+
+def _plain(returned: Any) -> Any:
+    # What Lambda would have carried, which is also what a journal can keep.
+    if isinstance(returned, (str, bytes, bytearray)):
+        text: Any = returned
+    else:
+        try:
+            text = json.dumps(returned, allow_nan=False)
+        except (TypeError, ValueError, RecursionError):
+            raise WrongShape("the object cannot become JSON") from None
+    try:
+        return clean(json.loads(text))
+    except (ValueError, RecursionError):
+        raise WrongShape("the text is no JSON object") from None
+
+
+class _At:
+    """An object of the response, and where it is."""
+
+    __slots__ = ("_path", "_value")
+
+    def __init__(self, path: str, value: Any) -> None:
+        if not isinstance(value, dict):
+            what = f"{path!r}" if path else "what the parser returns"
+            raise WrongShape(f"{what} must be an object, not {_kind(value)}")
+        self._path = path
+        self._value: dict[str, Any] = value
+
+    def has(self, name: str) -> bool:
+        """Whether a member is there and is not null."""
+        return self._value.get(name) is not None
+
+    def get(self, name: str) -> Any:
+        """A member's value as it is."""
+        return self._value.get(name)
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        """All members."""
+        return iter(self._value.items())
+
+    def wrong(self, name: str, wanted: str) -> WrongShape:
+        """The error of a member."""
+        path = f"{self._path}.{name}" if self._path else name
+        if not self.has(name):
+            return WrongShape(f"{path!r} is missing: it must be {wanted}")
+        return WrongShape(f"{path!r} must be {wanted}, not {_kind(self._value[name])}")
+
+    def text(self, name: str, otherwise: str | None = None) -> str:
+        """A text; one without `otherwise` must be there and not blank."""
+        value = self._value.get(name)
+        if value is None and otherwise is not None:
+            return otherwise
+        if not isinstance(value, str) or (otherwise is None and not value.strip()):
+            raise self.wrong(name, "a text")
+        return value
+
+    def choice(self, name: str, values: tuple[str, ...], otherwise: str | None = None) -> str:
+        """One of some texts."""
+        value = self._value.get(name)
+        if value is None and otherwise is not None:
+            return otherwise
+        if value not in values:
+            raise self.wrong(name, " or ".join(map(repr, values)))
+        return str(value)
+
+    def flag(self, name: str) -> bool:
+        """A Boolean."""
+        value = self._value.get(name)
+        if not isinstance(value, bool):
+            raise self.wrong(name, "true or false")
+        return value
+
+    def inside(self, name: str) -> _At:
+        """A member that is an object."""
+        if not isinstance(self._value.get(name), dict):
+            raise self.wrong(name, "an object")
+        return _At(f"{self._path}.{name}" if self._path else name, self._value[name])
+
+    def each(self, name: str) -> list[_At]:
+        """The objects of a list."""
+        value = self._value.get(name)
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            raise self.wrong(name, "a list")
+        return [_At(f"{self._path}.{name}[{index}]", one) for index, one in enumerate(value)]
+
+    def all(self, name: str) -> list[_At]:
+        """The objects of a member that is single in version 1.0 and a list in version 2.0."""
+        return self.each(name + "s") or ([self.inside(name)] if self.has(name) else [])
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    return {"dict": "an object", "list": "a list", "str": "this text"}.get(
+        type(value).__name__, f"a {type(value).__name__}"
+    )
+
+
+def _orchestration(member: _At) -> tuple[dict[str, Any], str]:
+    made: dict[str, Any] = {"rationale": member.text("rationale", "")}
+    if member.get("parsingErrorDetails"):
+        told = member.inside("parsingErrorDetails").text("repromptResponse")
+        made["parsingErrorDetails"] = {"repromptResponse": told}
+        return made, codes.CUSTOM_PARSER
+    details = member.inside("responseDetails")
+    # The code interpreter's calls are an action group's, here as in the engine.
+    kind = details.choice("invocationType", (*_KINDS, "ACTION_GROUP_CODE_INTERPRETER"))
+    kind = "ACTION_GROUP" if kind == "ACTION_GROUP_CODE_INTERPRETER" else kind
+    found: dict[str, Any] = {"invocationType": kind}
+    for name, (read, several) in _KINDS.items():
+        objects = details.all(read.member) if several else []
+        if not several and (name == kind or details.has(read.member)):
+            found[read.member] = read(details.inside(read.member))
+        elif objects:
+            found[read.member + "s"] = [read(one) for one in objects]
+        elif several and name == kind:
+            raise details.wrong(read.member + "s", "a list with at least one object")
+    made["responseDetails"] = found
+    return made, ""
+
+
+class _Read:
+    """Reads one kind of invocation."""
+
+    __slots__ = ("_read", "member")
+
+    def __init__(self, member: str, read: Callable[[_At], dict[str, Any]]) -> None:
+        self.member = member
+        self._read = read
+
+    def __call__(self, one: _At) -> dict[str, Any]:
+        """The invocation in the engine's shape."""
+        return self._read(one)
+
+
+def _id(one: _At) -> dict[str, str]:
+    return {"id": one.text("id")} if one.has("id") else {}
+
+
+def _action(one: _At) -> dict[str, Any]:
+    made: dict[str, Any] = {"actionGroupName": one.text("actionGroupName")}
+    if one.has("apiName") or not one.has("functionName"):
+        made["verb"] = one.text("verb").upper()
+        made["apiName"] = one.text("apiName")
+    else:
+        made["functionName"] = one.text("functionName")
+    made |= _id(one)
+    values = one.inside("actionGroupInput").items() if one.has("actionGroupInput") else ()
+    made["actionGroupInput"] = {name: _value(value) for name, value in values}
+    return made
+
+
+def _value(value: Any) -> dict[str, Any]:
+    if isinstance(value, dict) and value.keys() == {"value"}:
+        return value
+    return {"value": value}
+
+
+def _search(one: _At) -> dict[str, Any]:
+    query = one.get("searchQuery")
+    if not isinstance(query, str):
+        query = one.inside("searchQuery").text("value")
+    return {
+        "knowledgeBaseId": one.text("knowledgeBaseId"),
+        **_id(one),
+        "searchQuery": {"value": query},
+    }
+
+
+def _question(one: _At) -> dict[str, Any]:
+    return {"responseText": one.text("responseText"), **_id(one)}
+
+
+def _collaborator(one: _At) -> dict[str, Any]:
+    return {
+        "agentCollaboratorName": one.text("agentCollaboratorName"),
+        **_id(one),
+        "input": {"text": one.inside("input").text("text")},
+    }
+
+
+def _final(one: _At) -> dict[str, Any]:
+    made: dict[str, Any] = {"responseText": one.text("responseText", "")}
+    if not one.has("responseText"):
+        raise one.wrong("responseText", "a text")
+    if one.get("citations"):
+        made["citations"] = _generated(one.inside("citations"))
+    return made
+
+
+def _generated(one: _At) -> dict[str, Any]:
+    parts = [
+        {
+            "text": part.text("text", ""),
+            "references": [{"sourceId": it.text("sourceId")} for it in part.each("references")],
+        }
+        for part in one.each("generatedResponseParts")
+    ]
+    return {"generatedResponseParts": parts}
+
+
+_KINDS: dict[str, tuple[_Read, bool]] = {
+    "ASK_USER": (_Read("agentAskUser", _question), False),
+    "AGENT_COLLABORATOR": (_Read("agentCollaboratorInvocation", _collaborator), True),
+    "KNOWLEDGE_BASE": (_Read("agentKnowledgeBase", _search), True),
+    "ACTION_GROUP": (_Read("actionGroupInvocation", _action), True),
+    "FINISH": (_Read("agentFinalResponse", _final), False),
+}
+"""The invocation types: how each is read, and whether version 2.0 has a list of them."""
+
+
+def _pre_processing(member: _At) -> tuple[dict[str, Any], str]:
+    made = {
+        "isValidInput": member.flag("isValidInput"),
+        "rationale": member.text("rationale", ""),
+    }
+    return made, ""
+
+
+def _routing(member: _At) -> tuple[dict[str, Any], str]:
+    if member.get("parsingErrorDetails"):
+        told = member.inside("parsingErrorDetails").text("repromptResponse")
+        made: dict[str, Any] = {"parsingErrorDetails": {"repromptResponse": told}}
+        return made | {"responseDetails": {"type": "UNDECIDED"}}, codes.CUSTOM_PARSER
+    details = member.inside("responseDetails")
+    kind = details.choice("type", ("AGENT", "LAST_AGENT", "UNDECIDED"))
+    found: dict[str, Any] = {"type": kind}
+    if kind == "AGENT":
+        one = details.inside("agentCollaboratorInvocation")
+        found["agentCollaboratorInvocation"] = {
+            "agentCollaboratorName": one.text("agentCollaboratorName")
+        }
+        if one.has("input") and (text := one.inside("input").text("text", "")):
+            found["agentCollaboratorInvocation"]["input"] = {"text": text}
+    return {"responseDetails": found}, ""
+
+
+def _knowledge_base(member: _At) -> tuple[dict[str, Any], str]:
+    made = _generated(member.inside("generatedResponse"))
+    code = "" if made["generatedResponseParts"] else codes.EMPTY
+    return {"generatedResponse": made}, code
+
+
+def _post_processing(member: _At) -> tuple[dict[str, Any], str]:
+    made = _final(member)
+    return made, "" if made["responseText"] else codes.EMPTY
+
+
+def _memory(member: _At) -> tuple[dict[str, Any], str]:
+    if not member.has("topicwiseSummaries"):
+        raise member.wrong("topicwiseSummaries", "a list")
+    topics = [
+        {"topic": one.text("topic", ""), "summary": one.text("summary")}
+        for one in member.each("topicwiseSummaries")
+    ]
+    return {"topicwiseSummaries": topics}, ""
+
+
+_MEMBERS: dict[str, tuple[str, Callable[[_At], tuple[dict[str, Any], str]]]] = {
+    "PRE_PROCESSING": ("preProcessingParsedResponse", _pre_processing),
+    "ORCHESTRATION": ("orchestrationParsedResponse", _orchestration),
+    "ROUTING_CLASSIFIER": ("routingClassifierParsedResponse", _routing),
+    "KNOWLEDGE_BASE_RESPONSE_GENERATION": (
+        "knowledgeBaseResponseGenerationParsedResponse",
+        _knowledge_base,
+    ),
+    "POST_PROCESSING": ("postProcessingParsedResponse", _post_processing),
+    "MEMORY_SUMMARIZATION": ("memorySummarizationParsedResponse", _memory),
+}
