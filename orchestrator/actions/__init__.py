@@ -4,6 +4,11 @@ Schemas (Python functions, Bedrock function schemas, OpenAPI documents) become `
 `Catalog` of them checks what models ask for, and executors carry the calls out.
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from orchestrator.actions.base import (
     ActionResult,
     Call,
@@ -18,6 +23,11 @@ from orchestrator.actions.group import CODE_INTERPRETER, USER_INPUT, ActionGroup
 from orchestrator.actions.lambda_handler import LambdaHandler
 from orchestrator.actions.python import Action, action
 
+if TYPE_CHECKING:
+    from orchestrator.actions.http_executor import HttpExecutor
+    from orchestrator.actions.lambda_arn import LambdaArn
+    from orchestrator.actions.mcp_server import MCPServer
+
 __all__ = [
     "CODE_INTERPRETER",
     "USER_INPUT",
@@ -28,10 +38,29 @@ __all__ = [
     "CallContext",
     "Catalog",
     "Executor",
+    "HttpExecutor",
+    "LambdaArn",
     "LambdaHandler",
+    "MCPServer",
     "Operation",
     "Parameter",
     "Reprompt",
     "ReturnControl",
     "action",
 ]
+
+# Imported when first used: most agents have none of them.
+_HOMES = {"HttpExecutor": "http_executor", "LambdaArn": "lambda_arn", "MCPServer": "mcp_server"}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

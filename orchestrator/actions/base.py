@@ -41,6 +41,10 @@ class Parameter:
         required: Whether a call must have it.
         location: `path`, `query`, `header`, `body` for API operations; empty for functions.
         schema: The parameter's JSON Schema, `$ref`s resolved.
+        style: How an API parameter is written (OpenAPI: `style`), or `json` for one with `content`;
+            empty for its place's usual style.
+        explode: Whether lists and objects are written as several values (OpenAPI: `explode`);
+            `None` for the style's usual way.
     """
 
     name: str
@@ -49,6 +53,8 @@ class Parameter:
     required: bool = False
     location: str = ""
     schema: Mapping[str, Any] = field(default_factory=dict)
+    style: str = ""
+    explode: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +72,8 @@ class Operation:
         require_confirmation: Whether the user must confirm a call.
         idempotent: Whether a call may be run again when its outcome is unknown.
         schema: JSON Schema of all parameters together (`type: object`).
+        server: Where an API operation is (OpenAPI: `servers`, the first one, its variables filled
+            with their defaults); empty when the document does not say.
         tool_use_name: `VERB__group__operationId` or `group__function` (Bedrock: tool-use models).
             A longer name than Converse takes (64 characters) is cut and ends in a hash of the
             whole; `Catalog.find` understands it.
@@ -82,6 +90,7 @@ class Operation:
     require_confirmation: bool = False
     idempotent: bool = False
     schema: Mapping[str, Any] = field(default_factory=dict)
+    server: str = ""
 
     tool_use_name: str = field(init=False, compare=False)
     xml_name: str = field(init=False, compare=False)
@@ -178,6 +187,10 @@ class Executor(Protocol):
 
     An executor may also have `async def acall(call, context)`: the asynchronous driver then awaits
     it instead of using a thread, and the synchronous one runs it in an event loop of its own.
+
+    Two more methods are asked for when a group is made. `operations(group)` gives the group its
+    operations, in place of a schema; `prepare(operations)` returns those of the schema as the
+    executor can carry them out. Both may raise `DefinitionError`.
     """
 
     def call(self, call: Call, context: CallContext) -> ActionResult:

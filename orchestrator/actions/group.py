@@ -101,8 +101,8 @@ class ActionGroup:
                 f"or signature; it has {' and '.join(given) or 'none'}"
             )
         own: Executor | None = None
-        if brings:
-            self.operations: tuple[Operation, ...] = tuple(brings(name))
+        if brings:  # a server that nobody uses is not started
+            self.operations: tuple[Operation, ...] = tuple(brings(name)) if self.enabled else ()
         elif actions:
             self.operations, own = python_group(name, actions)
         else:
@@ -189,5 +189,5 @@ def _check_unique(group: ActionGroup) -> None:
                 f"the action group {group.name!r} has two functions {operation.name!r}; rename one"
             )
         seen.add(operation.name)
-    if not group.operations and not group.signature:
+    if not group.operations and not group.signature and group.enabled:
         raise DefinitionError(f"the action group {group.name!r} has no functions")

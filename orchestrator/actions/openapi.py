@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,11 @@ _VERBS = ("get", "put", "post", "delete", "patch", "head", "options", "trace")
 _SAFE = ("GET", "HEAD", "OPTIONS")  # may be repeated: they only read (RFC 9110, safe methods)
 _PATH_ITEM = (*_VERBS, "parameters", "summary", "description", "servers", "$ref")
 _LOCATIONS = ("path", "query", "header")
+_STYLES = {
+    "path": ("simple", "label", "matrix"),
+    "query": ("form", "spaceDelimited", "pipeDelimited", "deepObject"),
+    "header": ("simple",),
+}
 _BODIES = ("application/json", "application/x-www-form-urlencoded", "multipart/form-data")
 _OWN_HEADERS = ("accept", "content-type", "authorization")  # (OpenAPI: ignored as parameters)
 _PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
@@ -63,6 +69,7 @@ class _Reader:
         paths = content.get("paths")
         if not isinstance(paths, Mapping) or not paths:
             raise self._fail("the document has no `paths`", ("paths",))
+        self._server = self._first_server(content.get("servers"), (), "")
         named: dict[str, str] = {}
         shapes: dict[str, str] = {}
         for path, item in paths.items():
@@ -105,11 +112,31 @@ class _Reader:
                 advice = did_you_mean(key, _VERBS)
                 raise self._fail(f"{key!r} is not an HTTP verb{advice}", (*where, key))
         shared = self._parameter_list(item.get("parameters"), where)
+        server = self._first_server(item.get("servers"), where, self._server)
         for verb in _VERBS:
             if verb in item:
                 place = (*where, verb)
                 node = self._mapping(item[verb], "an operation", place)
-                yield self._operation(path, verb, node, shared, place)
+                made = self._operation(path, verb, node, shared, place)
+                yield replace(made, server=self._first_server(node.get("servers"), place, server))
+
+    def _first_server(self, servers: Any, where: Where, above: str) -> str:
+        """The first of `servers`, with its variables' defaults; `above` when there is none."""
+        if not servers:
+            return above
+        where = (*where, "servers")
+        if not isinstance(servers, list):
+            raise self._fail("`servers` must be a list", where)
+        first = self._mapping(servers[0], "a server", where)
+        url = self._text(first.get("url"), "a server's url", where)
+        for name, variable in self._mapping(
+            first.get("variables") or {}, "`variables`", where
+        ).items():
+            default = variable.get("default") if isinstance(variable, Mapping) else None
+            url = url.replace(f"{{{name}}}", self._text(str(default), "a default", where))
+        if found := re.search(r"\{[^}]*\}", url):
+            raise self._fail(f"the server's {found.group()} has no default in `variables`", where)
+        return url
 
     def _operation(
         self,
@@ -173,14 +200,24 @@ class _Reader:
                 where,
             )
         schema = node.get("schema")
+        style = node.get("style") or ""
         if schema is None:
             content = node.get("content")
             first = next(iter(content.values()), None) if isinstance(content, Mapping) else None
             schema = first.get("schema", {}) if isinstance(first, Mapping) else {"type": "string"}
+            style = "json" if isinstance(first, Mapping) else style
+        elif style not in ("", *_STYLES[location]):
+            raise self._fail(
+                f"the parameter {name!r} has the style {style!r}; allowed in the {location} are "
+                f"{', '.join(_STYLES[location])}",
+                where,
+            )
         required = location == "path" or node.get("required") is True
-        return self._made(
+        made = self._made(
             name, schema, required, str(location), node.get("description"), (*where, "schema")
         )
+        explode = node.get("explode")
+        return replace(made, style=style, explode=explode if isinstance(explode, bool) else None)
 
     def _made(
         self,

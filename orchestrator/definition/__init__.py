@@ -6,6 +6,8 @@ from orchestrator.definition.action_group import (
     ApiSchema,
     Function,
     FunctionSchema,
+    HttpApi,
+    McpServer,
     ParameterDetail,
 )
 from orchestrator.definition.agent import (
@@ -44,9 +46,11 @@ __all__ = [
     "Function",
     "FunctionSchema",
     "GuardrailConfiguration",
+    "HttpApi",
     "InferenceConfiguration",
     "KnowledgeBaseAssociation",
     "LimitsConfiguration",
+    "McpServer",
     "MemoryConfiguration",
     "OrchestrationExecutor",
     "ParameterDetail",

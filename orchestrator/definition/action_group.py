@@ -23,6 +23,8 @@ __all__ = [
     "ApiSchema",
     "Function",
     "FunctionSchema",
+    "HttpApi",
+    "McpServer",
     "ParameterDetail",
     "S3Identifier",
 ]
@@ -133,14 +135,65 @@ class FunctionSchema(Part):
         return self
 
 
+class HttpApi(Part):
+    """An API that is called over HTTP, as its OpenAPI document says.
+
+    Attributes:
+        base_url: Where the API is, instead of the document's `servers`.
+        headers: Headers of every request. In a value, `${env:NAME}` stands for an environment
+            variable and `${session:NAME}` for a session attribute.
+        timeout_seconds: Wall-clock time of one call; 30 by default.
+        allow_private: Hosts that may have private addresses, such as `localhost`.
+    """
+
+    base_url: Annotated[str, Field(min_length=1, max_length=2048)] | None = None
+    headers: dict[str, str] | None = None
+    timeout_seconds: Annotated[float, Field(gt=0)] | None = None
+    allow_private: Many[str] = ()
+
+
+class McpServer(Part):
+    """A server of the Model Context Protocol, whose tools are the group.
+
+    Attributes:
+        command: The program and its arguments; it runs in the agent's folder, with the group's
+            `environment`.
+        url: The address of a server that speaks streamable HTTP, instead.
+        headers: Headers of every request to `url`; `${env:NAME}` in a value stands for an
+            environment variable.
+        tools: The only tools that the agent has; all of them when left out.
+        require_confirmation: Tools that the user must confirm.
+        lock_file: A file of the agent's folder with the tools as they were reviewed.
+        timeout_seconds: Wall-clock time of the start and of one call; 30 by default.
+    """
+
+    command: Annotated[Many[str], Field(min_length=1)] | None = None
+    url: Annotated[str, Field(pattern="^https?://")] | None = None
+    headers: dict[str, str] | None = None
+    tools: Many[str] | None = None
+    require_confirmation: Many[str] = ()
+    lock_file: str | None = None
+    timeout_seconds: Annotated[float, Field(gt=0)] | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> McpServer:
+        if (self.command is None) == (self.url is None):
+            raise mistake("give exactly one of command or url")
+        if self.headers and self.url is None:
+            raise mistake("a command has no headers; leave them out", "headers")
+        return self
+
+
 class ActionGroupExecutor(_OneOf):
     """What carries an action group's calls out.
 
     Attributes:
         lambda_: A Lambda handler file relative to the agent's folder, `handler.py` or
-            `handler.py:function`; it runs in this process.
+            `handler.py:function`, which runs in this process; or a Lambda function's ARN.
         custom_control: `RETURN_CONTROL` hands the calls to whoever invoked the agent.
         python: A Python file relative to the agent's folder; its `@action` functions are the group.
+        http: The API of the group's `apiSchema`, called over HTTP.
+        mcp: A server of the Model Context Protocol; its tools are the group.
     """
 
     lambda_: Annotated[str, Field(min_length=1, max_length=2048)] | None = Field(
@@ -148,6 +201,13 @@ class ActionGroupExecutor(_OneOf):
     )
     custom_control: Literal["RETURN_CONTROL"] | None = None
     python: Annotated[str, Field(min_length=1)] | None = None
+    http: HttpApi | None = None
+    mcp: McpServer | None = None
+
+    @property
+    def brings_functions(self) -> str:
+        """What of the executor has functions of its own, for messages; empty for nothing."""
+        return "a python file" if self.python else "an MCP server" if self.mcp else ""
 
 
 class ActionGroupDefinition(Part):
@@ -163,7 +223,8 @@ class ActionGroupDefinition(Part):
         api_schema: The operations as an OpenAPI document.
         function_schema: The operations as a list of functions.
         action_group_executor: What carries the calls out.
-        environment: Environment variables of an in-process handler.
+        environment: Environment variables of an in-process handler, or of an MCP server's command;
+            there `${env:NAME}` in a value stands for one of this process.
     """
 
     READ_ONLY: ClassVar[frozenset[str]] = frozenset(
@@ -202,10 +263,13 @@ class ActionGroupDefinition(Part):
                 raise mistake(f"{name} is built in; leave {extra[0]} out", extra[0])
         elif len(schemas) > 1:
             raise mistake("give either apiSchema or functionSchema, not both", "functionSchema")
-        elif schemas and executor and executor.python is not None:
+        elif schemas and executor and executor.brings_functions:
             raise mistake(
-                f"a python file brings its own functions; leave {schemas[0]} out", schemas[0]
+                f"{executor.brings_functions} brings its own functions; leave {schemas[0]} out",
+                schemas[0],
             )
+        elif executor and executor.http is not None and self.function_schema:
+            raise mistake("an API over HTTP needs an apiSchema, not functions", "functionSchema")
         return self
 
     def _given(self, member: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,12 +12,18 @@ from orchestrator.actions.group import CODE_INTERPRETER, USER_INPUT, ActionGroup
 from orchestrator.actions.handlers import HandlerModule
 from orchestrator.actions.lambda_handler import LambdaHandler
 from orchestrator.actions.python import Action, PythonExecutor
-from orchestrator.definition.action_group import ActionGroupDefinition, ActionGroupExecutor
+from orchestrator.definition.action_group import (
+    ActionGroupDefinition,
+    ActionGroupExecutor,
+    HttpApi,
+    McpServer,
+    S3Identifier,
+)
 from orchestrator.definition.agent import AgentDefinition
 from orchestrator.definition.dump import as_data
 from orchestrator.definition.files import handler_of, is_arn, locate
 from orchestrator.definition.places import Keys
-from orchestrator.errors import DefinitionError, innermost
+from orchestrator.errors import DefinitionError, DependencyFailed, innermost
 
 __all__ = ["build_action_groups"]
 
@@ -70,12 +77,20 @@ class _Builder:
             if error.file is not None:
                 raise
             inside = f"line {error.line} of the payload: " if error.line else ""
-            at = "apiSchema" if self.group.api_schema else "actionGroupName"
-            raise self.fail(f"{inside}{error.reason}", at) from error
+            raise self.fail(f"{inside}{error.reason}", *self.subject()) from error
+        except DependencyFailed as error:  # an MCP server that does not start
+            raise self.fail(error.message, *self.subject()) from error
         root = self.folder or self.definition.source.folder
         if isinstance(group.executor, PythonExecutor) and root is not None:
             group.executor.folder = root.resolve()
         return group
+
+    def subject(self) -> tuple[str, ...]:
+        """The member that says what the group's operations are."""
+        executor = self.group.action_group_executor
+        if executor is not None and executor.mcp is not None:
+            return "actionGroupExecutor", "mcp"
+        return ("apiSchema",) if self.group.api_schema else ("actionGroupName",)
 
     def fail(self, message: str, *keys: str) -> DefinitionError:
         """An error about a member of the group."""
@@ -94,6 +109,8 @@ class _Builder:
             )
         if executor.python is not None:
             return {"actions": self.python_actions(executor.python)}
+        if executor.mcp is not None:
+            return {"executor": self.mcp_server(executor.mcp)}
         return {**self.schema(), "executor": self.executor(executor)}
 
     def built_in(self, signature: str) -> dict[str, Any]:
@@ -131,26 +148,35 @@ class _Builder:
             name = self.group.action_group_name
             raise self.fail(f"the action group {name!r} has neither apiSchema nor functionSchema")
         if api.s3 is not None:
-            raise self.fail(
-                "a schema in Amazon S3 is not supported yet; put it into the agent's folder and "
-                "write apiSchema: {file: <file>}",
-                *("apiSchema", "s3"),
-            )
+            return {"api_schema": self.schema_in_s3(api.s3)}
         if api.payload is not None:
             return {"api_schema": api.payload}
         return {"api_schema": self.file(str(api.file), "apiSchema", "file")}
 
-    def executor(self, executor: ActionGroupExecutor) -> LambdaHandler | ReturnControl:
+    def schema_in_s3(self, place: S3Identifier) -> str:
+        """The text of a schema in Amazon S3, read now."""
+        from orchestrator.actions.s3_schema import read_s3_schema
+
+        keys = ("apiSchema", "s3")
+        if place.s3_bucket_name is None or place.s3_object_key is None:
+            raise self.fail("a schema in Amazon S3 has an s3BucketName and an s3ObjectKey", *keys)
+        try:
+            return read_s3_schema(place.s3_bucket_name, place.s3_object_key)
+        except (DefinitionError, DependencyFailed) as error:
+            told = error.reason if isinstance(error, DefinitionError) else error.message
+            raise self.fail(told, *keys) from error
+
+    def executor(self, executor: ActionGroupExecutor) -> Executor | ReturnControl:
         """What carries the calls out."""
+        if executor.http is not None:
+            return self.http_api(executor.http)
         if executor.lambda_ is None:
             return ReturnControl()
         keys = ("actionGroupExecutor", "lambda")
         if is_arn(executor.lambda_):
-            raise self.fail(
-                "a Lambda function by ARN is not supported yet; name a handler file, such as "
-                f"action_groups/{self.group.action_group_name}/handler.py",
-                *keys,
-            )
+            from orchestrator.actions.lambda_arn import LambdaArn
+
+            return self.made(LambdaArn, "lambda", arn=executor.lambda_)
         file, function = handler_of(executor.lambda_)
         return LambdaHandler(
             self.file(file, *keys),
@@ -158,6 +184,46 @@ class _Builder:
             environment=self.group.environment,
             root=self.folder or self.definition.source.folder,
         )
+
+    def http_api(self, api: HttpApi) -> Executor:
+        """What calls an API over HTTP."""
+        from orchestrator.actions.http_executor import HttpExecutor
+
+        return self.made(
+            HttpExecutor,
+            "http",
+            base_url=api.base_url or "",
+            headers=api.headers,
+            allow_private=api.allow_private,
+            **({"timeout": api.timeout_seconds} if api.timeout_seconds else {}),
+        )
+
+    def mcp_server(self, server: McpServer) -> Executor:
+        """An MCP server, not started yet."""
+        from orchestrator.actions.mcp_server import MCPServer
+
+        keys = ("actionGroupExecutor", "mcp", "lockFile")
+        lock_file = self.file(server.lock_file, *keys) if server.lock_file else None
+        return self.made(
+            MCPServer,
+            "mcp",
+            command=server.command,
+            url=server.url,
+            environment=self.group.environment if server.command else None,
+            headers=server.headers,
+            folder=self.folder or self.definition.source.folder,
+            tools=server.tools,
+            require_confirmation=server.require_confirmation,
+            lock_file=lock_file,
+            **({"timeout": server.timeout_seconds} if server.timeout_seconds else {}),
+        )
+
+    def made(self, kind: Callable[..., Executor], member: str, **settings: Any) -> Executor:
+        """An executor, whose complaints are about its member of the definition."""
+        try:
+            return kind(**settings)
+        except DefinitionError as error:
+            raise self.fail(error.reason, "actionGroupExecutor", member) from error
 
     def python_actions(self, name: str) -> list[Action[..., Any]]:
         """The `@action` functions of a Python file, in their order in the file."""

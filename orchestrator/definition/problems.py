@@ -59,7 +59,7 @@ _PATTERNS = {
     VERSION_PATTERN: "a number of up to 8 digits, or DRAFT",
 }
 
-_SECRET = ("environment", "tags")
+_SECRET = ("environment", "headers", "tags")
 """Members whose values are never repeated in a message."""
 
 

@@ -150,10 +150,11 @@ def test_an_openapi_schema(tmp_path: Path, member: str) -> None:
     ("group", "place", "message"),
     [
         (
-            f"{{actionGroupName: g, {FUNCTIONS}, actionGroupExecutor: {{lambda: '{ARN}'}}}}",
+            f"{{actionGroupName: g, {FUNCTIONS}, actionGroupExecutor: {{lambda: 'arn:aws:s3'}}}}",
             (3, 133),
-            "a Lambda function by ARN is not supported yet; name a handler file, such as "
-            "action_groups/g/handler.py",
+            "'arn:aws:s3' is not the ARN of a Lambda function; one looks like "
+            "'arn:aws:lambda:eu-central-1:123456789012:function:claims', with ':<alias>' or "
+            "':<version>' after it if there is one",
         ),
         (
             f"{{actionGroupName: g, {FUNCTIONS}}}",
@@ -173,11 +174,10 @@ def test_an_openapi_schema(tmp_path: Path, member: str) -> None:
             "set actionGroupState: DISABLED or leave the group out",
         ),
         (
-            "{actionGroupName: g, apiSchema: {s3: {s3BucketName: abc, s3ObjectKey: k}}, "
+            "{actionGroupName: g, apiSchema: {s3: {s3BucketName: abc}}, "
             "actionGroupExecutor: {customControl: RETURN_CONTROL}}",
             (3, 42),
-            "a schema in Amazon S3 is not supported yet; put it into the agent's folder and write "
-            "apiSchema: {file: <file>}",
+            "a schema in Amazon S3 has an s3BucketName and an s3ObjectKey",
         ),
         (
             "{actionGroupName: g, actionGroupExecutor: {python: empty.py}}",

@@ -159,12 +159,12 @@ GROUP = HEAD + "actionGroups:\n  - actionGroupName: g\n    "
         (
             GROUP + "actionGroupExecutor: {lambda: a.py, python: b.py}\n",
             "agent.yaml:4:26: actionGroups[0].actionGroupExecutor: give exactly one of lambda, "
-            "customControl or python, not 2 of them",
+            "customControl, python, http or mcp, not 2 of them",
         ),
         (
             GROUP + "actionGroupExecutor: {}\n",
             "agent.yaml:4:26: actionGroups[0].actionGroupExecutor: give exactly one of lambda, "
-            "customControl or python",
+            "customControl, python, http or mcp",
         ),
         (
             GROUP + "actionGroupExecutor: {customControl: YES_PLEASE}\n",

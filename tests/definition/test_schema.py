@@ -14,7 +14,7 @@ SERVICE = Path(botocore.__file__).parent / "data" / "bedrock-agent"
 
 OUR_OWN = {
     "ActionGroupDefinition": {"environment"},
-    "ActionGroupExecutor": {"python"},
+    "ActionGroupExecutor": {"http", "mcp", "python"},
     "ApiSchema": {"file"},
     "KnowledgeBaseAssociation": {"retrievalConfiguration"},
     "PromptConfiguration": {"basePromptTemplateFile"},
@@ -23,6 +23,7 @@ OUR_OWN = {
         "agentId",  # GetAgent's
     },
 }
+OUR_PARTS = {"HttpApi", "LimitsConfiguration", "McpServer"}
 SHAPES = {
     "AgentDefinition": "CreateAgentRequest",
     "ActionGroupDefinition": "CreateAgentActionGroupRequest",
@@ -46,14 +47,14 @@ def parts() -> dict[str, Any]:
     return {"AgentDefinition": schema, **schema["$defs"]}
 
 
-@pytest.mark.parametrize("name", [name for name in parts() if name != "LimitsConfiguration"])
+@pytest.mark.parametrize("name", [name for name in parts() if name not in OUR_PARTS])
 def test_the_members_are_bedrocks(name: str, shapes: dict[str, Any]) -> None:
     bedrocks = shapes[SHAPES.get(name, name)]["members"]
     own = set(parts()[name]["properties"]) - OUR_OWN.get(name, set())
     assert own == set(bedrocks) - NOT_CONTENT
 
 
-@pytest.mark.parametrize("name", [name for name in parts() if name != "LimitsConfiguration"])
+@pytest.mark.parametrize("name", [name for name in parts() if name not in OUR_PARTS])
 def test_the_enums_and_ranges_are_bedrocks(name: str, shapes: dict[str, Any]) -> None:
     bedrocks = shapes[SHAPES.get(name, name)]["members"]
     for member, schema in parts()[name]["properties"].items():

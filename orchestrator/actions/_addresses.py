@@ -1,0 +1,119 @@
+"""Which addresses an action may connect to.
+
+A host's name is resolved once, every address that it has is looked at, and the connection goes to
+one of those that were looked at: a name that means something else a moment later (DNS rebinding)
+leads nowhere. IPv4 addresses inside IPv6 ones (mapped, NAT64, 6to4, Teredo, ISATAP) are taken out
+and looked at as well; decimal and octal spellings are the resolver's, and are seen as what they
+mean.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+
+__all__ = ["RefusedAddress", "addresses_of", "is_public"]
+
+Address = IPv4Address | IPv6Address
+
+_NAT64 = ip_network("64:ff9b::/96")  # (RFC 6052)
+_LOW_32 = 0xFFFFFFFF
+
+# Not global by IANA's registries, whatever the version of Python knows of them.
+_NOT_PUBLIC = tuple(
+    map(
+        ip_network,
+        (
+            *("0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.88.99.0/24", "198.18.0.0/15"),
+            *("64:ff9b:1::/48", "100::/64", "2001::/23", "2002::/16", "3fff::/20", "5f00::/16"),
+            "fec0::/10",
+        ),
+    )
+)
+# Clouds' metadata services hand out credentials; nobody means one of them with an API's name.
+_NEVER = tuple(
+    map(
+        ip_network,
+        (
+            *("0.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "255.255.255.255/32"),
+            *("100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32"),
+            *("::/128", "fe80::/10", "ff00::/8", "fd00:ec2::254/128", "fd20:ce::254/128"),
+        ),
+    )
+)
+
+
+class RefusedAddress(Exception):
+    """A host's name leads to an address that actions may not connect to."""
+
+
+def addresses_of(host: str, port: int, *, private: bool = False) -> list[str]:
+    """The addresses of `host`, each of which may be connected to.
+
+    Args:
+        host: A name or an address, without brackets.
+        port: The port.
+        private: Whether private and loopback addresses are allowed; link-local ones, multicast
+            and the metadata services of clouds never are.
+
+    Raises:
+        RefusedAddress: One of the host's addresses is not allowed.
+        OSError: The name is unknown.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except UnicodeError as error:
+        raise OSError("the host's name is not possible") from error
+    texts = list(dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in found))
+    for text in texts:
+        address = ip_address(text)
+        if _never(address) or not (private or is_public(address)):
+            raise RefusedAddress(text)
+    return texts
+
+
+def is_public(address: Address) -> bool:
+    """Whether an address, and each that is inside it, is one of the public internet."""
+    return all(
+        one.is_global
+        and not (one.is_multicast or one.is_reserved)
+        and not any(one in network for network in _NOT_PUBLIC if network.version == one.version)
+        and not _metadata(one)
+        for one in _forms(address)
+    )
+
+
+def _never(address: Address) -> bool:
+    return any(_metadata(one) for one in _forms(address))
+
+
+def _metadata(address: Address) -> bool:
+    return any(address in network for network in _NEVER if network.version == address.version)
+
+
+def _forms(address: Address) -> Iterator[Address]:
+    """What an address means: itself, and IPv4 addresses inside it."""
+    if isinstance(address, IPv4Address):
+        yield address
+        return
+    if address.ipv4_mapped is not None:
+        yield address.ipv4_mapped
+        return
+    low = IPv4Address(int(address) & _LOW_32)
+    if address in _NAT64:
+        yield low
+        return
+    yield address
+    if address.sixtofour is not None:
+        yield address.sixtofour
+    if address.teredo is not None:
+        yield from address.teredo
+    # IPv4-compatible (::a.b.c.d), IPv4-translated (::ffff:0:a.b.c.d), NAT64's local prefix, ISATAP.
+    high, identifier = int(address) >> 32, (int(address) >> 32) & _LOW_32
+    local_nat64 = int(address) >> 80 == 0x64FF9B0001
+    if (high in (0, 0xFFFF0000) and int(low) > 1) or local_nat64 or identifier in _ISATAP:
+        yield low
+
+
+_ISATAP = (0x00005EFE, 0x02005EFE)  # (RFC 5214)

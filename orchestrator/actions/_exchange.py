@@ -1,0 +1,188 @@
+"""One HTTP request to a checked address, within a time and a size.
+
+The standard library's HTTP/1.1 does this in less code than a client library's hooks would need:
+here the socket is ours, so that it can be connected to an address that was checked while TLS and
+`Host` keep the name, and so that one deadline holds for connecting, sending and every single read.
+Proxies of the environment are not used: they would choose the address.
+"""
+
+from __future__ import annotations
+
+import http.client
+import io
+import socket
+import ssl
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+from urllib.parse import SplitResult
+
+from orchestrator.actions._addresses import addresses_of
+
+__all__ = ["Broken", "NotSent", "Request", "Response", "exchange", "port_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is sent.
+
+    Attributes:
+        verb: The method.
+        url: The address, `http` or `https`, percent-encoded.
+        headers: Checked headers, without `Host`.
+        body: The body, or `None`.
+    """
+
+    verb: str
+    url: SplitResult
+    headers: Mapping[str, str]
+    body: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What came back.
+
+    Attributes:
+        status: The status.
+        reason: The status's name.
+        headers: The headers, by names in lower case.
+        body: The body, at most one byte more than was asked for.
+    """
+
+    status: int
+    reason: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class NotSent(Exception):
+    """The request did not leave: no connection. The text says why, without any payload."""
+
+
+class Broken(Exception):
+    """The request left, and no whole answer came. The text says why, without any payload."""
+
+
+def port_of(url: SplitResult) -> int:
+    """The port of an address."""
+    return url.port or (443 if url.scheme == "https" else 80)
+
+
+def exchange(request: Request, *, deadline: float, most: int, private: bool) -> Response:
+    """Sends `request` and reads the answer.
+
+    Args:
+        request: What is sent.
+        deadline: When it has to be done, by `time.monotonic`.
+        most: Bytes of the body that are wanted.
+        private: Whether private addresses are allowed.
+
+    Raises:
+        RefusedAddress: The host leads where it may not; nothing was sent.
+        NotSent: There is no connection.
+        Broken: The connection broke, or the time was up.
+    """
+    url = request.url
+    sock = _connected(url, deadline, private)
+    try:
+        connection = http.client.HTTPConnection(url.hostname or "", port_of(url))
+        timed: Any = _Timed(sock, deadline)
+        connection.sock = timed
+        target = (url.path or "/") + (f"?{url.query}" if url.query else "")
+        # `netloc` is the host as it was written, with its port if that is not the usual one.
+        headers = {"Host": url.netloc, **request.headers}
+        connection.request(request.verb, target, request.body, headers)
+        return _read(connection.getresponse(), most)
+    except (OSError, http.client.HTTPException) as error:
+        raise Broken(_why(error)) from None
+    finally:
+        sock.close()
+
+
+def _read(response: http.client.HTTPResponse, most: int) -> Response:
+    body = response.read(most + 1)
+    if len(body) <= most and response.length:  # the rest did not come
+        raise http.client.IncompleteRead(b"", response.length)
+    headers = {name.lower(): value for name, value in response.getheaders()}
+    return Response(response.status, response.reason[:100], headers, body)
+
+
+def _connected(url: SplitResult, deadline: float, private: bool) -> socket.socket:
+    """A socket, with TLS for `https`, to the first checked address that answers."""
+    host = url.hostname or ""
+    try:
+        addresses = addresses_of(host, port_of(url), private=private)
+    except OSError:
+        raise NotSent(f"the name {host!r} is unknown") from None
+    why = "it has no address"
+    for address in addresses:
+        try:
+            sock = socket.create_connection((address, port_of(url)), _left(deadline))
+        except OSError as error:
+            why = _why(error)
+            continue
+        try:
+            sock.settimeout(_left(deadline))
+            secure = url.scheme == "https"
+            return _tls().wrap_socket(sock, server_hostname=host) if secure else sock
+        except (OSError, ValueError) as error:
+            sock.close()
+            why = _why(error)
+    raise NotSent(why)
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    return ssl.create_default_context()
+
+
+def _left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def _why(error: BaseException) -> str:
+    if isinstance(error, TimeoutError):
+        return "the time was up"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not valid: {error.verify_message}"
+    reason = getattr(error, "strerror", None)
+    return f"{type(error).__name__}{f': {reason}' if reason else ''}"
+
+
+class _Timed:
+    """A socket, as far as `http.client` uses one; each wait ends at the deadline."""
+
+    def __init__(self, sock: socket.socket, deadline: float) -> None:
+        self._sock = sock
+        self._deadline = deadline
+
+    def sendall(self, data: bytes) -> None:
+        self._sock.settimeout(_left(self._deadline))
+        self._sock.sendall(data)
+
+    def recv_into(self, buffer: Any) -> int:
+        self._sock.settimeout(_left(self._deadline))
+        return self._sock.recv_into(buffer)
+
+    def makefile(self, *_: Any) -> io.BufferedReader:
+        return io.BufferedReader(_Incoming(self))
+
+    def close(self) -> None:
+        """The socket is closed by whoever opened it."""
+
+
+class _Incoming(io.RawIOBase):
+    def __init__(self, sock: _Timed) -> None:
+        self._sock = sock
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        return self._sock.recv_into(buffer)

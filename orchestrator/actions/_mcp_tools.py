@@ -1,0 +1,134 @@
+"""MCP's tools and results in this package's terms."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from orchestrator.actions.base import ActionResult, Operation, Parameter
+from orchestrator.actions.functions import object_schema
+from orchestrator.actions.names import check_name, check_text, slug
+from orchestrator.actions.schemas import SchemaReader, Where, kind_of
+from orchestrator.errors import DefinitionError
+
+__all__ = ["definitions_of", "operation_of", "result_of"]
+
+_MEMBERS = ("title", "description", "inputSchema", "outputSchema", "annotations")
+_PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+_MOST_TOOLS = 500
+_MOST_CHARS = 2_000_000
+
+
+def definitions_of(tools: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """What a server told of its tools, by name, with the members that say what a tool is.
+
+    Raises:
+        DefinitionError: There are too many, they are too long, or a name is there twice.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for tool in tools:
+        name = tool["name"]
+        if name in found:
+            raise DefinitionError(f"an MCP server has two tools {name!r}")
+        found[name] = {key: tool[key] for key in _MEMBERS if tool.get(key) is not None}
+    if len(found) > _MOST_TOOLS or len(json.dumps(found)) > _MOST_CHARS:
+        raise DefinitionError(
+            f"an MCP server has {len(found)} tools, which is more than {_MOST_TOOLS}, or their "
+            f"definitions have more than {_MOST_CHARS} characters"
+        )
+    return found
+
+
+def operation_of(group: str, name: str, tool: Mapping[str, Any], *, confirm: bool) -> Operation:
+    """A tool as an operation.
+
+    Raises:
+        DefinitionError: Its definition is wrong, or hides characters.
+    """
+    what = f"the MCP tool {name!r}"
+    check_text(name, "the name of an MCP tool")
+    hints = tool.get("annotations") or {}
+    parameters = _parameters(what, tool.get("inputSchema") or {})
+    return Operation(
+        group=group,
+        name=check_name(slug(name), "MCP tool"),
+        description=check_text(
+            tool.get("description") or tool.get("title"), f"the description of {what}"
+        ),
+        parameters=parameters,
+        require_confirmation=confirm,
+        idempotent=hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True,
+        schema=object_schema(parameters),
+    )
+
+
+def _parameters(what: str, schema: Mapping[str, Any]) -> tuple[Parameter, ...]:
+    def fail(message: str, where: Where) -> DefinitionError:
+        place = " > ".join(map(str, ("inputSchema", *where)))
+        return DefinitionError(f"{what}: {message} (at {place})")
+
+    read = SchemaReader(schema, fail).schema(schema, ())
+    if read.get("type", "object") != "object" or "anyOf" in read:
+        raise fail("its arguments must be one object", ())
+    required = read.get("required", ())
+    made = []
+    for name, one in read.get("properties", {}).items():
+        if not _PARAMETER_NAME.fullmatch(name):
+            raise fail(
+                f"the parameter name {name!r} is not possible: a letter, then up to 63 letters, "
+                "digits, '_', '.' or '-'",
+                (),
+            )
+        text = one.get("description", "").strip()
+        made.append(Parameter(name, kind_of(one), text, name in required, schema=one))
+    return tuple(made)
+
+
+def result_of(result: Mapping[str, Any]) -> ActionResult:
+    """What a tool returned: its texts, or its structured content when there are none.
+
+    Images, sounds and other bytes become files; the model reads that they are there.
+    """
+    texts: list[str] = []
+    files: list[dict[str, Any]] = []
+    for block in result.get("content") or ():
+        texts.append(_block(block, files))
+    structured = result.get("structuredContent")
+    if structured is not None and not texts:
+        texts.append(json.dumps(structured, ensure_ascii=False))
+    state = "REPROMPT" if result.get("isError") else ""
+    text = "\n".join(texts)
+    if state and not text:
+        text = "The tool failed and does not say why."
+    return ActionResult(text, state, files=tuple(files))
+
+
+def _block(block: Mapping[str, Any], files: list[dict[str, Any]]) -> str:
+    kind = block.get("type")
+    if kind == "text":
+        return str(block.get("text", ""))
+    if kind == "resource_link":
+        return f"{block.get('name') or 'a resource'}: {block.get('uri')}"
+    held = block.get("resource") if kind == "resource" else block
+    held = held if isinstance(held, Mapping) else {}
+    if isinstance(held.get("text"), str):
+        return str(held["text"])
+    data = held.get("data") or held.get("blob")
+    if not isinstance(data, str):
+        return f"[{kind}, which cannot be shown]"
+    return _file(str(held.get("mimeType") or "application/octet-stream"), data, files)
+
+
+def _file(kind: str, data: str, files: list[dict[str, Any]]) -> str:
+    import base64
+    import binascii
+
+    try:
+        content = base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        return f"[{kind} that cannot be read]"
+    name = f"file-{len(files) + 1}.{slug(kind.rpartition('/')[2]) or 'bin'}"
+    files.append({"name": name, "type": kind, "bytes": content})
+    return f"[{name}: {kind}, {len(content)} bytes]"

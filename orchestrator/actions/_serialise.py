@@ -1,0 +1,150 @@
+"""Arguments of an API operation as a path, a query, headers and a body (OpenAPI: `style`).
+
+Every value is percent-encoded for its place, so that none can be more than one value.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from orchestrator.actions.base import Call, Operation, Parameter
+from orchestrator.actions.wire import value_text
+
+__all__ = ["Unfit", "body_of", "headers_of", "path_of", "query_of"]
+
+
+class Unfit(Exception):
+    """A value cannot be where it should be; the text is for the model."""
+
+
+def path_of(call: Call) -> str:
+    """The operation's path with its values.
+
+    Raises:
+        Unfit: A value is missing, or would change the path's segments.
+    """
+    path = call.operation.path
+    for parameter in _given(call, "path"):
+        text = _path_text(parameter, call.arguments[parameter.name])
+        if text in ("", ".", ".."):
+            raise Unfit(
+                f"The argument {parameter.name} may not be {text!r}: it names one thing. Please "
+                "correct it and try again."
+            )
+        path = path.replace(f"{{{parameter.name}}}", text)
+    return quote(path, safe="/%:@!$&'()*+,;=-._~")
+
+
+def query_of(call: Call) -> str:
+    """The query, without its question mark."""
+    pairs = (
+        pair
+        for parameter in _given(call, "query")
+        for pair in _query_pairs(parameter, call.arguments[parameter.name])
+    )
+    return "&".join(f"{name}={value}" for name, value in pairs)
+
+
+def headers_of(call: Call) -> dict[str, str]:
+    """The headers that are parameters.
+
+    Raises:
+        Unfit: A value has characters that no header may have.
+    """
+    headers = {}
+    for parameter in _given(call, "header"):
+        text = _plain(parameter, call.arguments[parameter.name], str)
+        if not (text.isprintable() and text.isascii()):
+            raise Unfit(
+                f"The argument {parameter.name} may have printable ASCII characters only. Please "
+                "correct it and try again."
+            )
+        headers[parameter.name] = text
+    return headers
+
+
+def body_of(call: Call) -> bytes | None:
+    """The request body in the operation's content type, or `None` for none."""
+    operation = call.operation
+    given = {one.name: call.arguments[one.name] for one in _given(call, "body")}
+    if not operation.content_type or (not given and not _needs_body(operation)):
+        return None
+    if operation.content_type == "application/json":
+        return json.dumps(given, ensure_ascii=False).encode("utf-8", "replace")
+    pairs = (
+        f"{_quoted(name)}={_quoted(value_text(one))}"
+        for name, value in given.items()
+        for one in (value if isinstance(value, list) else [value])
+    )
+    return "&".join(pairs).encode()
+
+
+def _needs_body(operation: Operation) -> bool:
+    return operation.verb not in ("GET", "HEAD", "OPTIONS", "DELETE")
+
+
+def _given(call: Call, location: str) -> Iterator[Parameter]:
+    for parameter in call.operation.parameters:
+        if parameter.location == location and parameter.name in call.arguments:
+            yield parameter
+
+
+def _quoted(value: Any) -> str:
+    return quote(value_text(value), safe="", errors="replace")
+
+
+def _path_text(parameter: Parameter, value: Any) -> str:
+    if parameter.style == "label":
+        return "." + _plain(parameter, value, _quoted, "." if parameter.explode else ",")
+    if parameter.style != "matrix":
+        return _plain(parameter, value, _quoted)
+    name = _quoted(parameter.name)
+    if parameter.explode and isinstance(value, Mapping):
+        return "".join(f";{_quoted(key)}={_quoted(one)}" for key, one in value.items())
+    if parameter.explode and isinstance(value, list):
+        return "".join(f";{name}={_quoted(one)}" for one in value)
+    return f";{name}={_plain(parameter, value, _quoted)}"
+
+
+def _plain(parameter: Parameter, value: Any, write: Any, between: str = ",") -> str:
+    """A value in the style `simple`."""
+    if parameter.style == "json":
+        return str(write(json.dumps(value, ensure_ascii=write is not _quoted)))
+    as_text = write if write is _quoted else value_text
+    if isinstance(value, list):
+        return between.join(as_text(one) for one in value)
+    if isinstance(value, Mapping):
+        equals = "=" if parameter.explode else between
+        return between.join(f"{as_text(key)}{equals}{as_text(one)}" for key, one in value.items())
+    return str(as_text(value))
+
+
+_BETWEEN = {"spaceDelimited": "%20", "pipeDelimited": "%7C"}
+
+
+def _query_pairs(parameter: Parameter, value: Any) -> Iterator[tuple[str, str]]:
+    name = _quoted(parameter.name)
+    explode = parameter.explode
+    if explode is None:
+        explode = parameter.style in ("", "form")
+    if parameter.style == "json":
+        yield name, _quoted(json.dumps(value, ensure_ascii=False))
+    elif parameter.style == "deepObject" and isinstance(value, Mapping):
+        yield from ((f"{name}[{_quoted(key)}]", _quoted(one)) for key, one in value.items())
+    elif isinstance(value, list):
+        if explode or parameter.style == "deepObject":
+            yield from ((name, _quoted(one)) for one in value)
+        else:
+            yield name, _BETWEEN.get(parameter.style, ",").join(map(_quoted, value))
+    elif isinstance(value, Mapping):
+        if explode:
+            yield from ((_quoted(key), _quoted(one)) for key, one in value.items())
+        else:
+            between = _BETWEEN.get(parameter.style, ",")
+            pairs = (part for item in value.items() for part in map(_quoted, item))
+            yield name, between.join(pairs)
+    else:
+        yield name, _quoted(value)

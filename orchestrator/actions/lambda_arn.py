@@ -1,0 +1,176 @@
+"""A Lambda function in AWS as an executor."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import Any
+
+from orchestrator.actions.aws import failure, never_sent, shared_client
+from orchestrator.actions.base import ActionResult, Call, CallContext
+from orchestrator.actions.response import read_response
+from orchestrator.actions.wire import lambda_event
+from orchestrator.errors import ActionOutcomeUnknown, DefinitionError, DependencyFailed
+from orchestrator.untrusted import json_or
+
+__all__ = ["LambdaArn"]
+
+_ARN = re.compile(
+    r"arn:aws[a-z-]*:lambda:(?P<region>[a-z]{2}[a-z-]*-\d):\d{12}:function:"
+    r"(?P<name>[A-Za-z0-9_-]{1,140})(?::(?P<qualifier>\$LATEST|[A-Za-z0-9_-]{1,128}))?"
+)
+_LONGEST_SECONDS = 900.0  # (AWS: the longest that a Lambda function may run)
+_LARGEST = 6 * 1024 * 1024  # (AWS: "Lambda quotas", synchronous payload, each way)
+_ERROR_TYPE = re.compile(r"[A-Za-z_][\w.]{0,99}")
+
+_repeatable: ContextVar[bool] = ContextVar("lambda_repeatable", default=True)
+
+
+class LambdaArn:
+    """Calls a Lambda function in AWS through boto3, with Bedrock's event and response.
+
+    The client is made at the first call, one for each region, and shared. boto3 finds the
+    credentials, and the endpoint: `AWS_ENDPOINT_URL_LAMBDA` leads to a local Lambda. Requests that
+    Lambda throttled, and connections that failed before anything was sent, are tried again as
+    botocore's standard mode does; a request that may have arrived is sent again only when the
+    operation is idempotent.
+
+    Attributes:
+        arn: The function's ARN.
+        name: The function's name.
+        region: Its region.
+    """
+
+    def __init__(self, arn: str, *, client: Any = None) -> None:
+        """Makes the executor; nothing is imported or sent yet.
+
+        Args:
+            arn: The function's ARN; a version or an alias may follow its name.
+            client: A boto3 client for Lambda to use instead of the shared one.
+
+        Raises:
+            DefinitionError: It is no ARN of a Lambda function.
+        """
+        found = _ARN.fullmatch(arn) if isinstance(arn, str) else None
+        if found is None:
+            raise DefinitionError(
+                f"{arn!r} is not the ARN of a Lambda function; one looks like "
+                "'arn:aws:lambda:eu-central-1:123456789012:function:claims', with ':<alias>' or "
+                "':<version>' after it if there is one"
+            )
+        self.arn = arn
+        self.name = found["name"]
+        self.region = found["region"]
+        self._client = _careful(client) if client is not None else None
+
+    def __repr__(self) -> str:
+        return f"LambdaArn({self.arn!r})"
+
+    def call(self, call: Call, context: CallContext) -> ActionResult:
+        """Invokes the function with Bedrock's event and reads its response.
+
+        Raises:
+            DependencyFailed: The function raised, or could not be invoked.
+            ActionOutcomeUnknown: Nobody knows whether the function ran.
+        """
+        operation = call.operation
+        returned = self._invoke(
+            lambda_event(call, context),
+            context.seconds,
+            operation.idempotent,
+            operation.xml_name,
+        )
+        return read_response(returned, operation)
+
+    def invoke(self, event: Mapping[str, Any], *, seconds: float | None = None) -> Any:
+        """Invokes the function with any event, for functions without effects such as parsers.
+
+        Args:
+            event: The event; JSON data.
+            seconds: Time that the function has; Lambda's own limit of 900 when `None`.
+
+        Returns:
+            What the function returned: JSON data, or the text of a payload that is no JSON.
+
+        Raises:
+            DependencyFailed: The function raised, or could not be invoked; `AccessDenied` and
+                `ThrottlingError` are kinds of it.
+        """
+        return self._invoke(event, seconds, True, self.name)
+
+    def _invoke(
+        self, event: Mapping[str, Any], seconds: float | None, repeatable: bool, resource: str
+    ) -> Any:
+        what = f"the Lambda function {self.name!r} in {self.region}"
+        payload = json.dumps(event, ensure_ascii=False, default=str).encode("utf-8", "replace")
+        if len(payload) > _LARGEST:
+            raise DependencyFailed(
+                f"the event for {what} has {len(payload)} bytes; Lambda takes at most {_LARGEST}",
+                resource=resource,
+            )
+        client = self._client or self._shared(what, seconds)
+        token = _repeatable.set(repeatable)
+        try:
+            response = client.invoke(FunctionName=self.arn, Payload=payload)
+            body = response["Payload"].read(_LARGEST + 1)
+        except _transport_errors() as error:
+            if repeatable or never_sent(error):
+                raise failure(error, what, resource) from None
+            raise ActionOutcomeUnknown(
+                f"{what} was asked to run, and its answer did not arrive ({type(error).__name__}); "
+                "it may have taken effect, and was not asked again",
+                resource=resource,
+            ) from None
+        finally:
+            _repeatable.reset(token)
+        return _returned(response, body, what, resource)
+
+    def _shared(self, what: str, seconds: float | None) -> Any:
+        longest = _LONGEST_SECONDS if seconds is None else min(seconds, _LONGEST_SECONDS)
+        return _careful(shared_client("lambda", self.region, what, read_timeout=longest))
+
+
+def _returned(response: Mapping[str, Any], body: bytes, what: str, resource: str) -> Any:
+    if len(body) > _LARGEST:
+        raise DependencyFailed(
+            f"{what} returned more than {_LARGEST} bytes, which is more than Lambda allows",
+            resource=resource,
+        )
+    text = body.decode("utf-8", "replace")
+    returned = json_or(text, text) if text else None
+    if response.get("FunctionError"):
+        told = returned.get("errorType") if isinstance(returned, dict) else None
+        kind = told if isinstance(told, str) and _ERROR_TYPE.fullmatch(told) else "an error"
+        raise DependencyFailed(
+            f"{what} raised {kind}; its own message is kept out of this one, since it may hold "
+            "what nobody else may read: see the function's log",
+            resource=resource,
+        )
+    return returned
+
+
+def _transport_errors() -> tuple[type[Exception], ...]:
+    from botocore.exceptions import BotoCoreError, ClientError
+    from urllib3.exceptions import HTTPError
+
+    return BotoCoreError, ClientError, HTTPError, OSError
+
+
+def _careful(client: Any) -> Any:
+    """`client`, which from now on never repeats a call whose outcome is unknown."""
+    # Botocore would send a call again after a read timeout, or after a 500.
+    client.meta.events.register_first(
+        "needs-retry.lambda.Invoke", _may_repeat, unique_id="orchestrator-repeat"
+    )
+    return client
+
+
+def _may_repeat(response: Any = None, caught_exception: Any = None, **_: Any) -> bool | None:
+    # False, as the first answer, ends the retries; None leaves them to botocore's own handler.
+    if _repeatable.get():
+        return None
+    if caught_exception is not None:
+        return None if never_sent(caught_exception) else False
+    return None if response is None or response[0].status_code < 500 else False

@@ -1,0 +1,315 @@
+"""Servers of the Model Context Protocol as action groups.
+
+Needs the extra `mcp` (`pip install 'bedrock-orchestrator[mcp]'`), which is imported when the first
+server is started. The tools that a server has when the group is made are the group's operations
+from then on: they are asked for again before every call, and a call of a tool that is not what it
+was is refused, with the difference, so that nobody calls what nobody has seen.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import threading
+import weakref
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from orchestrator.actions._mcp_link import Link, NoAnswer, Refusal, Start
+from orchestrator.actions._mcp_tools import definitions_of, operation_of, result_of
+from orchestrator.actions.base import ActionResult, Call, CallContext, Operation
+from orchestrator.actions.names import did_you_mean
+from orchestrator.actions.secrets import Values
+from orchestrator.errors import ActionOutcomeUnknown, DefinitionError, DependencyFailed
+
+__all__ = ["MCPServer"]
+
+_DIFFERENT_LINES = 40
+
+Tools = dict[str, dict[str, Any]]
+"""Definitions of tools, in MCP's members, by name."""
+
+
+class MCPServer:
+    """An MCP server, as the executor of a group whose operations are the server's tools.
+
+    `ActionGroup("files", executor=MCPServer(["python", "server.py"]))` starts the server and asks
+    for its tools. It runs until `close()`, or until nothing refers to it, or until Python ends; a
+    server that has stopped is started again by the next call.
+
+    Attributes:
+        name: What it is called in messages: its command's first word, or its url's host.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str] | None = None,
+        *,
+        url: str | None = None,
+        environment: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        folder: str | Path | None = None,
+        tools: Collection[str] | None = None,
+        require_confirmation: Collection[str] = (),
+        lock_file: str | Path | None = None,
+        timeout: float = 30.0,
+    ) -> None:
+        """Makes the executor; nothing is imported or started yet.
+
+        Args:
+            command: The program and its arguments, for a server that speaks over standard input
+                and output. It is started without a shell.
+            url: The address of a server that speaks streamable HTTP, instead.
+            environment: Environment variables of the command, besides `PATH`, `HOME` and the like:
+                the process's other variables are not handed on. In a value, `${env:NAME}` stands
+                for one of the process's.
+            headers: Headers of every request to `url`; `${env:NAME}` as in `environment`.
+            folder: The folder that the command runs in.
+            tools: The only tools that the agent has; all when `None`.
+            require_confirmation: Tools that the user must confirm.
+            lock_file: A file written by `lock`, with the tools as they were reviewed. The group is
+                made of them, without starting the server, and the server must have the same.
+            timeout: Seconds to wait for the server's start, its tools and each answer; the agent's
+                `action_seconds` holds besides.
+
+        Raises:
+            DefinitionError: Something of this is wrong; the message names it.
+        """
+        if (command is None) == (url is None):
+            raise DefinitionError("an MCP server has either a command or a url")
+        if isinstance(command, str) or (command is not None and not command):
+            raise DefinitionError(
+                f"the command of an MCP server is a list, such as ['python', 'server.py'], not "
+                f"{command!r}"
+            )
+        if not timeout > 0:
+            raise DefinitionError(
+                f"the timeout of an MCP server is {timeout!r}; it must be above 0"
+            )
+        if url is not None and not url.startswith(("https://", "http://")):
+            raise DefinitionError(
+                f"the MCP server's url {url!r} must begin with https:// or http://"
+            )
+        self.name = (
+            Path(command[0]).name if command else urlsplit(str(url)).netloc.rpartition("@")[2]
+        )
+        self._command, self._url, self._folder = command, url, folder
+        self._variables = _values("the environment variable", environment)
+        self._headers = _values("the header", headers)
+        self._only = tools
+        self._confirmed = require_confirmation
+        self._lock_file = Path(lock_file) if lock_file is not None else None
+        self._seconds = timeout
+        self._frozen: Tools | None = None
+        self._names: dict[str, str] = {}
+        self._link = _Current()
+        weakref.finalize(self, self._link.close)
+
+    def __repr__(self) -> str:
+        return f"MCPServer({self.name!r})"
+
+    def __enter__(self) -> MCPServer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the definitions of the tools, in hexadecimal; starts the server if need be.
+
+        Raises:
+            DependencyFailed: The server cannot be started.
+        """
+        return hashlib.sha256(_written(self._tools()).encode()).hexdigest()
+
+    def operations(self, group: str) -> tuple[Operation, ...]:
+        """The server's tools as operations of the group `group`.
+
+        A tool's name becomes one that operations may have (`files.read` is `files_read`); its
+        `readOnlyHint` or `idempotentHint` says that a call may be repeated when its outcome is
+        unknown.
+
+        Raises:
+            DefinitionError: A definition is wrong, hides characters, or two names become the same.
+            DependencyFailed: The server cannot be started.
+        """
+        tools = self._tools()
+        for name in (*(self._only or ()), *self._confirmed):
+            if name not in tools:
+                raise DefinitionError(
+                    f"the MCP server {self.name!r} has no tool {name!r}{did_you_mean(name, tools)}"
+                )
+        made = [
+            operation_of(group, name, tool, confirm=name in self._confirmed)
+            for name, tool in tools.items()
+        ]
+        names: dict[str, str] = {}
+        for operation, name in zip(made, tools, strict=True):
+            other = names.setdefault(operation.name, name)
+            if other != name:
+                raise DefinitionError(
+                    f"the tools {other!r} and {name!r} of the MCP server {self.name!r} would both "
+                    f"be called {operation.name!r}; leave one out with `tools`"
+                )
+        self._names = names
+        return tuple(made)
+
+    def lock(self, path: str | Path) -> None:
+        """Writes the tools' definitions to a file, for review and for `lock_file`.
+
+        Raises:
+            DependencyFailed: The server cannot be started.
+        """
+        Path(path).write_text(_written(self._chosen(self._live())) + "\n", encoding="utf-8")
+
+    def call(self, call: Call, context: CallContext) -> ActionResult:
+        """Calls a tool. An error that the tool tells of is told to the model.
+
+        Raises:
+            DefinitionError: The tool is not what it was when the group was made.
+            ActionOutcomeUnknown: Nobody knows whether the tool took effect.
+            DependencyFailed: The server failed or refused the call.
+        """
+        operation = call.operation
+        seconds = self._seconds if context.seconds is None else min(self._seconds, context.seconds)
+        name = self._names[operation.name]
+        self._check(name, seconds)
+        try:
+            return result_of(self._link.get(self._start).call(name, call.arguments, seconds))
+        except Refusal as error:
+            if error.told is not None:
+                return ActionResult(error.told, "REPROMPT")
+            raise DependencyFailed(
+                f"the MCP server {self.name!r} refused to call {name!r} ({error})",
+                resource=operation.xml_name,
+            ) from None
+        except NoAnswer as error:
+            self._link.close()
+            kind = DependencyFailed if operation.idempotent else ActionOutcomeUnknown
+            raise kind(
+                f"the MCP server {self.name!r} was asked to call {name!r} and did not answer "
+                f"({error}); it may have taken effect, and was not asked again",
+                resource=operation.xml_name,
+            ) from None
+
+    def close(self) -> None:
+        """Stops the server, with its whole process tree, and waits for its end."""
+        self._link.close()
+
+    def _tools(self) -> Tools:
+        if self._frozen is None:
+            locked = _locked(self._lock_file) if self._lock_file is not None else None
+            self._frozen = self._chosen(locked if locked is not None else self._live())
+        return self._frozen
+
+    def _chosen(self, tools: Tools) -> Tools:
+        return {name: tools[name] for name in tools if self._only is None or name in self._only}
+
+    def _live(self, seconds: float | None = None) -> Tools:
+        """What the server says that its tools are; a server that has stopped is started again.
+
+        Raises:
+            DependencyFailed: It cannot be started, or does not say.
+        """
+        for last in (False, True):
+            try:
+                return definitions_of(self._link.get(self._start).tools(seconds or self._seconds))
+            except NoAnswer as error:
+                self._link.close()
+                if last:
+                    raise self._dead(str(error)) from None
+            except Refusal as error:
+                raise self._dead(str(error)) from None
+        raise AssertionError("unreachable")
+
+    def _check(self, name: str, seconds: float) -> None:
+        frozen = self._tools()[name]
+        live = self._live(seconds).get(name)
+        if live == frozen:
+            return
+        said = "is gone" if live is None else "is not what it was when the agent was made"
+        raise DefinitionError(
+            f"the tool {name!r} of the MCP server {self.name!r} {said}, and was not called. Look "
+            f"at the difference, and load the agent again if it is meant:\n{_diff(frozen, live)}"
+        )
+
+    def _start(self) -> Link:
+        variables = {key: value.filled(None, self.name) for key, value in self._variables.items()}
+        headers = {key: value.filled(None, self.name) for key, value in self._headers.items()}
+        start = Start(self._command, self._url, variables, headers, self._folder)
+        try:
+            return Link(start, self._seconds)
+        except NoAnswer as error:
+            raise self._dead(str(error)) from None
+
+    def _dead(self, why: str) -> DependencyFailed:
+        return DependencyFailed(
+            f"the MCP server {self.name!r} could not be started, or does not tell its tools: {why}",
+            resource=self.name,
+        )
+
+
+class _Current:
+    """The link that is open now, if one is: what a server's finaliser holds, instead of itself."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._link: Link | None = None
+
+    def get(self, start: Any) -> Link:
+        with self._lock:
+            if self._link is None or not self._link.alive:
+                self._link = start()
+            return self._link
+
+    def close(self) -> None:
+        with self._lock:
+            link, self._link = self._link, None
+        if link is not None:
+            link.close()
+
+
+def _values(what: str, given: Mapping[str, str] | None) -> dict[str, Values]:
+    return {
+        name: Values(f"{what} {name!r}", value, session=False)
+        for name, value in (given or {}).items()
+    }
+
+
+def _written(tools: Any) -> str:
+    # ASCII only: what cannot be seen is seen as an escape.
+    return json.dumps(tools, indent=1, sort_keys=True)
+
+
+def _diff(frozen: Any, live: Any) -> str:
+    lines = list(
+        difflib.unified_diff(
+            _written(frozen).splitlines(),
+            _written(live).splitlines() if live is not None else [],
+            "before",
+            "now",
+            n=1,
+            lineterm="",
+        )
+    )
+    told = [line if len(line) <= 200 else f"{line[:199]}…" for line in lines[:_DIFFERENT_LINES]]
+    return "\n".join(told + ["…"] * (len(lines) > len(told)))
+
+
+def _locked(file: Path) -> Tools:
+    try:
+        tools = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise DefinitionError(
+            "there is no such file; write it with `MCPServer(...).lock(file)` and review it",
+            file=file,
+        ) from error
+    except (OSError, ValueError) as error:
+        raise DefinitionError("the file cannot be read as JSON", file=file) from error
+    if not isinstance(tools, dict) or not all(isinstance(one, dict) for one in tools.values()):
+        raise DefinitionError("the file must map names to definitions of tools", file=file)
+    return tools

@@ -1,0 +1,76 @@
+"""Values in a definition that come from elsewhere: `${env:NAME}` and `${session:NAME}`."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from orchestrator.actions.base import CallContext
+from orchestrator.errors import AccessDenied, DefinitionError
+
+__all__ = ["Values"]
+
+_REFERENCE = re.compile(r"\$\{(?:(env|session):([A-Za-z_][A-Za-z0-9_.-]*)|[^}]*)\}")
+
+
+class Values:
+    """A text with references, filled when it is needed, so that a definition holds no secret.
+
+    Attributes:
+        is_secret: Whether it has references; what it is filled with is then told nobody.
+    """
+
+    __slots__ = ("_text", "_what", "is_secret")
+
+    def __init__(self, what: str, text: str, *, session: bool = True) -> None:
+        """Reads the text.
+
+        Args:
+            what: What the text is, for messages.
+            text: The text; `${env:NAME}` stands for an environment variable, `${session:NAME}`
+                for a session attribute.
+            session: Whether session attributes are possible.
+
+        Raises:
+            DefinitionError: It is no text, or has another reference.
+        """
+        if not isinstance(text, str):
+            raise DefinitionError(f"{what} must be a text, not {type(text).__name__}; quote it")
+        if not text.isprintable():
+            raise DefinitionError(f"{what} has a character that cannot be sent")
+        for found in _REFERENCE.finditer(text):
+            if found[1] is None or (found[1] == "session" and not session):
+                kinds = "${env:NAME} and ${session:NAME}" if session else "${env:NAME}"
+                raise DefinitionError(f"{what} has the reference {found[0]!r}; known: {kinds}")
+        self._what = what
+        self._text = text
+        self.is_secret = _REFERENCE.search(text) is not None
+
+    def filled(self, context: CallContext | None, resource: str) -> str:
+        """The text with its values.
+
+        Args:
+            context: The call, for session attributes.
+            resource: What needs the text, for errors.
+
+        Raises:
+            AccessDenied: A value is missing, or has characters that cannot be sent.
+        """
+        return _REFERENCE.sub(lambda found: self._value(found, context, resource), self._text)
+
+    def _value(self, found: re.Match[str], context: CallContext | None, resource: str) -> str:
+        kind, name = found[1], found[2]
+        if kind == "env":
+            value, where = os.environ.get(name), f"the environment variable {name!r}"
+        else:
+            attributes = context.session_attributes if context is not None else {}
+            value, where = attributes.get(name), f"the session attribute {name!r}"
+        if not value:
+            raise AccessDenied(f"{self._what} needs {where}, which is not set", resource=resource)
+        if not (value.isprintable() and value.isascii()):
+            raise AccessDenied(
+                f"{where} cannot be sent in {self._what}: it has a line end, or characters that "
+                "are not ASCII",
+                resource=resource,
+            )
+        return value
