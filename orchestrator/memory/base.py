@@ -45,6 +45,14 @@ class MemoryStore(Protocol):
         """The last `limit` summaries that have not expired at `now`, newest first."""
         ...
 
-    def delete(self, owner: str, memory_id: str, session_id: str | None = None) -> None:
-        """Forgets a memory, or one session of it; one that is not there is no error."""
+    def delete(
+        self, owner: str, memory_id: str | None = None, session_id: str | None = None
+    ) -> None:
+        """Forgets what an owner remembers; what is not there is no error.
+
+        Args:
+            owner: Whose.
+            memory_id: One memory of it; all of them when `None` (Bedrock: DeleteAgentMemory).
+            session_id: One session of it; all of them when `None`.
+        """
         ...

@@ -1,0 +1,185 @@
+"""`orchestrator memory`: what is remembered of earlier sessions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from orchestrator.cli.help import Verb, Verbs
+from orchestrator.cli.terminal import Terminal, clean, together
+from orchestrator.cli.verb import verb
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from orchestrator.memory import MemoryInfo, SessionSummary, SqliteMemory
+
+__all__ = ["app", "memory_file"]
+
+app = typer.Typer(
+    cls=Verbs,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="List, show and delete what is remembered of earlier sessions.",
+)
+
+Id = Annotated[str, typer.Argument(metavar="MEMORY", help="The memory's id.")]
+Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The agent's folder.")]
+State = Annotated[
+    Path | None,
+    typer.Option(
+        "--state",
+        metavar="FILE",
+        help="The SQLite file. Default: FOLDER/.orchestrator/memory.sqlite.",
+        show_default=False,
+    ),
+]
+HERE = Path(".")
+_ALL = 1_000_000
+
+
+def memory_file(folder: Path) -> Path:
+    """The file in the agent's folder that keeps its memory; it need not be there."""
+    from orchestrator.cli.agents import kept_file
+
+    return kept_file(folder).with_name("memory.sqlite")
+
+
+@app.command("list", cls=Verb)
+@verb
+def list_memories(terminal: Terminal, folder: Folder = HERE, state: State = None) -> None:
+    """List the memories, the latest first.
+
+    [bold]Examples[/bold]
+      $ orchestrator memory list my-agent
+      $ orchestrator memory list --state memory.sqlite --json
+    """
+    from orchestrator.cli.session_view import iso_time, local_time
+
+    found = _open(folder, state).memories(_now())
+    if terminal.json:
+        terminal.document(
+            [
+                {
+                    "memory": info.memory_id,
+                    "owner": info.owner,
+                    "sessions": info.sessions,
+                    "latest": iso_time(info.latest),
+                }
+                for info in found
+            ]
+        )
+        return
+    if not found:
+        terminal.print("nothing is remembered")
+    for info in found:
+        facts = [local_time(info.latest), f"{info.sessions} sessions", info.owner]
+        terminal.block(_line(info.memory_id, facts))
+
+
+@app.command(cls=Verb)
+@verb
+def show(terminal: Terminal, memory: Id, folder: Folder = HERE, state: State = None) -> None:
+    """Show what is remembered, session by session, the newest first.
+
+    With --json, as GetAgentMemory of Bedrock answers.
+
+    [bold]Examples[/bold]
+      $ orchestrator memory show ana my-agent
+    """
+    from orchestrator.cli.session_view import local_time
+    from orchestrator.memory import memory_contents
+
+    store = _open(folder, state)
+    info = _find(store, memory)
+    summaries = _summaries(store, info)
+    if terminal.json:
+        terminal.document({"memoryContents": memory_contents(summaries)})
+        return
+    for summary in summaries:
+        facts = [local_time(summary.started)]
+        if summary.expires is not None:
+            facts.append(f"until {local_time(summary.expires)}")
+        terminal.block(_line(summary.session_id, facts))
+        terminal.block(clean(summary.text), 2)
+
+
+@app.command(cls=Verb)
+@verb
+def delete(
+    terminal: Terminal,
+    memory: Id,
+    folder: Folder = HERE,
+    state: State = None,
+    session: Annotated[
+        str | None,
+        typer.Option(
+            "--session", metavar="ID", help="Forget only this session.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Forget a memory, or one session of it.
+
+    [bold]Examples[/bold]
+      $ orchestrator memory delete ana my-agent
+      $ orchestrator memory delete ana my-agent --session s-1
+    """
+    store = _open(folder, state)
+    info = _find(store, memory)
+    store.delete(info.owner, info.memory_id, session)
+    if terminal.json:
+        terminal.document({"deleted": info.memory_id, "session": session})
+    else:
+        what = f"session {session} of {info.memory_id}" if session else info.memory_id
+        terminal.print(f"forgot {clean(what)}")
+
+
+def _open(folder: Path, state: Path | None) -> SqliteMemory:
+    from orchestrator.errors import ResourceNotFound
+    from orchestrator.memory import SqliteMemory
+
+    file = state or memory_file(folder)
+    if not file.is_file():
+        raise ResourceNotFound(
+            f"nothing is remembered in {str(file)!r}; an agent with memoryConfiguration remembers "
+            "sessions that are invoked with a memory id"
+        )
+    return SqliteMemory(file)
+
+
+def _find(store: SqliteMemory, name: str) -> MemoryInfo:
+    """The memory that is called `name`: its id, or `owner/id`."""
+    from orchestrator.errors import ResourceNotFound, ValidationError
+
+    found = [
+        info
+        for info in store.memories(_now())
+        if name in (info.memory_id, f"{info.owner}/{info.memory_id}")
+    ]
+    if not found:
+        raise ResourceNotFound(
+            f"there is no memory {name!r}; `orchestrator memory list` lists them"
+        )
+    if len(found) > 1:
+        names = ", ".join(repr(f"{info.owner}/{info.memory_id}") for info in found)
+        raise ValidationError(f"several agents have a memory {name!r}: give one of {names}")
+    return found[0]
+
+
+def _summaries(store: SqliteMemory, info: MemoryInfo) -> list[SessionSummary]:
+    return store.recent(info.owner, info.memory_id, _now(), _ALL)
+
+
+def _now() -> int:
+    import time
+
+    return time.time_ns()
+
+
+def _line(name: str, facts: list[str]) -> Text:
+    from rich.text import Text
+
+    told = together(map(clean, facts))
+    return Text.assemble((clean(name), "name"), (f"  {told}", "quiet"))

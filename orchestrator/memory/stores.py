@@ -1,0 +1,279 @@
+"""Where summaries are kept: in this process, or in a SQLite file."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple
+
+from orchestrator.errors import DependencyFailed
+from orchestrator.memory.base import SessionSummary
+from orchestrator.untrusted import json_or
+
+__all__ = ["InMemoryMemory", "MemoryInfo", "SqliteMemory"]
+
+_VERSION = 1
+_APPLICATION = 0x42414D45  # "BAME": tells this file from the program's other ones
+
+_SCHEMA = (
+    """CREATE TABLE summary (
+    owner TEXT NOT NULL, memory_id TEXT NOT NULL, session_id TEXT NOT NULL,
+    started INTEGER NOT NULL, expires INTEGER, topics TEXT NOT NULL, text TEXT NOT NULL,
+    PRIMARY KEY (owner, memory_id, session_id)
+) WITHOUT ROWID""",
+    "CREATE INDEX summary_by_time ON summary (owner, memory_id, started)",
+)
+
+
+class MemoryInfo(NamedTuple):
+    """One memory of a store.
+
+    Attributes:
+        owner: The agent and alias that it belongs to.
+        memory_id: Its id.
+        sessions: How many sessions are remembered.
+        latest: When the latest of them began, in nanoseconds since 1970.
+    """
+
+    owner: str
+    memory_id: str
+    sessions: int
+    latest: int
+
+
+class InMemoryMemory:
+    """A `MemoryStore` that forgets everything when the process ends."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, str, str], SessionSummary] = {}
+        self._lock = Lock()
+
+    def add(self, owner: str, summary: SessionSummary) -> None:
+        """Keeps a summary; one of the same memory and session is replaced."""
+        with self._lock:
+            self._kept[owner, summary.memory_id, summary.session_id] = summary
+
+    def recent(self, owner: str, memory_id: str, now: int, limit: int) -> list[SessionSummary]:
+        """The last `limit` summaries that have not expired at `now`, newest first."""
+        with self._lock:
+            found = [
+                summary
+                for (whose, memory, _), summary in self._kept.items()
+                if (whose, memory) == (owner, memory_id) and not _expired(summary, now)
+            ]
+        return sorted(found, key=lambda it: (it.started, it.session_id), reverse=True)[
+            : max(limit, 0)
+        ]
+
+    def delete(
+        self, owner: str, memory_id: str | None = None, session_id: str | None = None
+    ) -> None:
+        """Forgets what an owner remembers: all of it, a memory, or one session of it."""
+        with self._lock:
+            for key in list(self._kept):
+                whose, memory, session = key
+                if whose == owner and memory_id in (None, memory) and session_id in (None, session):
+                    del self._kept[key]
+
+    def memories(self, now: int) -> list[MemoryInfo]:
+        """The memories that have summaries at `now`, the latest first."""
+        grouped: dict[tuple[str, str], list[int]] = {}
+        with self._lock:
+            for (owner, memory, _), summary in self._kept.items():
+                if not _expired(summary, now):
+                    grouped.setdefault((owner, memory), []).append(summary.started)
+        infos = [MemoryInfo(*key, len(times), max(times)) for key, times in grouped.items()]
+        return sorted(infos, key=lambda it: (-it.latest, it.owner, it.memory_id))
+
+
+def _expired(summary: SessionSummary, now: int) -> bool:
+    return summary.expires is not None and summary.expires <= now
+
+
+_FRESH = "(expires IS NULL OR expires > :now)"
+
+
+class SqliteMemory:
+    """A `MemoryStore` in a SQLite file, shared by the processes of one machine.
+
+    Ids are values of columns and nothing else. What has expired is not shown, and is deleted when
+    its owner next keeps something in the same memory.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        """Opens the file, and makes it when it is not there.
+
+        Args:
+            path: The file; its folder must exist.
+
+        Raises:
+            DependencyFailed: The file cannot be opened, is another program's, or was written by a
+                newer version.
+        """
+        self.path = Path(path)
+        self._lock = Lock()
+        with self._failing("cannot be opened"):
+            self._db = sqlite3.connect(
+                self.path, timeout=30.0, isolation_level=None, check_same_thread=False
+            )
+        try:
+            with self._failing("cannot be opened"):
+                self._prepare()
+        except DependencyFailed:
+            self._db.close()
+            raise
+
+    def _prepare(self) -> None:
+        if not self._is_ready():
+            # Two processes may make one file: the second one looks again when the first is done.
+            self._db.execute("BEGIN IMMEDIATE")
+            if not self._is_ready():
+                for statement in _SCHEMA:
+                    self._db.execute(statement)
+                self._db.execute(f"PRAGMA application_id = {_APPLICATION:d}")
+                self._db.execute(f"PRAGMA user_version = {_VERSION:d}")
+            self._db.execute("COMMIT")
+            self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=NORMAL")
+
+    def _is_ready(self) -> bool:
+        (application,) = self._db.execute("PRAGMA application_id").fetchone()
+        (version,) = self._db.execute("PRAGMA user_version").fetchone()
+        (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if tables and application != _APPLICATION:
+            raise self._failure("is a file for something else; choose another one")
+        if version > _VERSION:
+            raise self._failure(
+                f"has layout {version}, newer than this program's {_VERSION}: update the program"
+            )
+        return bool(tables)
+
+    def _failure(self, message: str) -> DependencyFailed:
+        path = str(self.path)
+        return DependencyFailed(f"the memory store {path!r} {message}", resource=path)
+
+    @contextmanager
+    def _failing(self, what: str = "failed") -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self._failure(
+                f"{what}: {error}; check that its folder exists, is writable and has room, and "
+                "that it is a file of this program"
+            ) from error
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock, self._failing():
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+    def _rows(self, statement: str, values: Mapping[str, Any]) -> list[Any]:
+        with self._lock, self._failing():
+            return self._db.execute(statement, values).fetchall()
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._db.close()
+
+    def add(self, owner: str, summary: SessionSummary) -> None:
+        """Keeps a summary; one of the same memory and session is replaced.
+
+        Raises:
+            DependencyFailed: The file failed; nothing was written.
+        """
+        topics = json.dumps([dict(topic) for topic in summary.topics])
+        with self._transaction() as db:
+            db.execute(
+                "DELETE FROM summary WHERE owner = ? AND memory_id = ? AND expires <= ?",
+                (owner, summary.memory_id, summary.started),
+            )
+            db.execute(
+                "INSERT OR REPLACE INTO summary VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (
+                    *(owner, summary.memory_id, summary.session_id),
+                    *(summary.started, summary.expires, topics, _storable(summary.text)),
+                ),
+            )
+
+    def recent(self, owner: str, memory_id: str, now: int, limit: int) -> list[SessionSummary]:
+        """The last `limit` summaries that have not expired at `now`, newest first.
+
+        Raises:
+            DependencyFailed: The file failed, or a row of it is not what this program writes.
+        """
+        rows = self._rows(
+            "SELECT memory_id, session_id, started, expires, topics, text FROM summary "
+            f"WHERE owner = :owner AND memory_id = :memory AND {_FRESH} "
+            "ORDER BY started DESC, session_id DESC LIMIT :limit",
+            {"owner": owner, "memory": memory_id, "now": now, "limit": max(limit, 0)},
+        )
+        return [self._summary(*row) for row in rows]
+
+    def delete(
+        self, owner: str, memory_id: str | None = None, session_id: str | None = None
+    ) -> None:
+        """Forgets what an owner remembers: all of it, a memory, or one session of it.
+
+        Raises:
+            DependencyFailed: The file failed; nothing was forgotten.
+        """
+        with self._transaction() as db:
+            db.execute(
+                "DELETE FROM summary WHERE owner = :owner "
+                "AND (:memory IS NULL OR memory_id = :memory) "
+                "AND (:session IS NULL OR session_id = :session)",
+                {"owner": owner, "memory": memory_id, "session": session_id},
+            )
+
+    def memories(self, now: int) -> list[MemoryInfo]:
+        """The memories that have summaries at `now`, the latest first.
+
+        Raises:
+            DependencyFailed: The file failed.
+        """
+        rows = self._rows(
+            "SELECT owner, memory_id, count(*), max(CAST(started AS INTEGER)) AS latest "
+            f"FROM summary WHERE {_FRESH} GROUP BY owner, memory_id "
+            "ORDER BY latest DESC, owner, memory_id",
+            {"now": now},
+        )
+        return [MemoryInfo(*row) for row in rows]
+
+    def _summary(self, *row: Any) -> SessionSummary:
+        memory_id, session_id, started, expires, written, text = row
+        topics = _topics(written)
+        whole = isinstance(text, str) and isinstance(started, int)
+        if topics is None or not whole or not isinstance(expires, int | None):
+            raise self._failure(
+                f"has a summary of session {session_id!r} that this program did not write; delete "
+                "it with `orchestrator memory delete`"
+            )
+        return SessionSummary(memory_id, session_id, started, expires, topics, text)
+
+
+def _storable(text: str) -> str:
+    """The text without halves of surrogate pairs, which nothing can encode."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def _topics(written: Any) -> list[dict[str, str]] | None:
+    """The topics in a row; `None` when it holds anything else."""
+    value = json_or(written, None) if isinstance(written, str) else None
+    topics = isinstance(value, list) and all(
+        isinstance(topic, dict)
+        and topic.keys() == {"topic", "summary"}
+        and all(isinstance(it, str) for it in topic.values())
+        for topic in value
+    )
+    return value if topics else None

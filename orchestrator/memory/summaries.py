@@ -1,0 +1,173 @@
+"""Summaries of sessions: how they are made, told to a model, and told to callers.
+
+What a model wrote about a conversation is data, and so is what a user once said: it is bounded in
+size, and where it comes into a prompt, it does so as encoded text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from orchestrator.memory.base import SessionSummary
+from orchestrator.prompts.partials import encode
+
+__all__ = [
+    "DAY",
+    "MAX_SUMMARY",
+    "conversation_turns",
+    "memory_contents",
+    "past_conversation_summary",
+    "summaries_told",
+    "summary_of",
+    "summary_text",
+]
+
+DAY = 86_400_000_000_000
+"""A day in nanoseconds."""
+
+MAX_SUMMARY = 20_000
+"""Most characters that are kept of one session: a prompt holds many of them."""
+
+MAX_TOLD = 60_000
+"""Most characters of all summaries together that one prompt is told."""
+
+_TAGS = re.compile(r"</?(?:thinking|answer|answer_part|text|final_response)>")
+_THINKING = re.compile(r"<thinking>.*?(?:</thinking>|\Z)", re.DOTALL)
+_NOISE = re.compile(
+    r"<(function_calls|function_call|function_results|sources)>.*?(?:</\1>|\Z)", re.DOTALL
+)
+
+
+def summary_of(
+    memory_id: str,
+    session_id: str,
+    topics: Iterable[Mapping[str, Any]],
+    *,
+    started: int,
+    now: int,
+    storage_days: int = 30,
+    text: str = "",
+) -> SessionSummary:
+    """The summary of a session, as a store keeps it.
+
+    Args:
+        memory_id: Whose memory it belongs to.
+        session_id: The session.
+        topics: `topicwiseSummaries` of the parsed reply: mappings with `topic` and `summary`.
+        started: When the session began, in nanoseconds since 1970.
+        now: The present time, in the same unit.
+        storage_days: After how many days it is forgotten (Bedrock: `storageDays`).
+        text: The model's reply, for when no topics were found in it.
+
+    Returns:
+        The summary; of more than `MAX_SUMMARY` characters the later ones are left out.
+    """
+    left, kept = MAX_SUMMARY, []
+    for topic in topics:
+        name, said = (str(topic.get(member) or "")[:left] for member in ("topic", "summary"))
+        left -= len(name) + len(said)
+        if said:
+            kept.append({"topic": name, "summary": said})
+    return SessionSummary(
+        memory_id=memory_id,
+        session_id=session_id,
+        started=started,
+        expires=now + storage_days * DAY,
+        topics=kept,
+        text=(summary_text(kept) or plain(text))[:MAX_SUMMARY],
+    )
+
+
+def summary_text(topics: Iterable[Mapping[str, Any]]) -> str:
+    """Topics as a text for people (Bedrock: `summaryText`): a line for each of them."""
+    return "\n".join(
+        f"{topic['topic']}: {topic['summary']}" if topic["topic"] else str(topic["summary"])
+        for topic in topics
+    )
+
+
+def summaries_told(summaries: Sequence[SessionSummary]) -> list[dict[str, Any]]:
+    """Summaries as the partials `memory_content` and `memory_synopsis` take them.
+
+    Args:
+        summaries: Newest first, as `MemoryStore.recent` gives them.
+
+    Returns:
+        `topics` and `text` of each; when there are more than `MAX_TOLD` characters, the oldest
+        are left out.
+    """
+    told: list[dict[str, Any]] = []
+    left = MAX_TOLD
+    for summary in summaries:
+        left -= len(summary.text)
+        if left < 0 and told:
+            break
+        told.append({"topics": [dict(it) for it in summary.topics], "text": summary.text})
+    return told
+
+
+def past_conversation_summary(summaries: Sequence[SessionSummary]) -> str:
+    """The value of `$past_conversation_summary$`: what is remembered so far, the oldest first.
+
+    Args:
+        summaries: Newest first, as `MemoryStore.recent` gives them.
+
+    Returns:
+        Encoded text, bounded as `summaries_told`.
+    """
+    return encode("\n".join(told["text"] for told in reversed(summaries_told(summaries))))
+
+
+def conversation_turns(messages: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """A session's history as the partial `conversation` takes it.
+
+    Args:
+        messages: The history: messages in Converse's shape.
+
+    Returns:
+        `role` (`user` or `assistant`) and `text` of each message that says something. Thinking,
+        calls and their results are left out; what one side says in a row is one text.
+    """
+    turns: list[dict[str, str]] = []
+    for message in messages:
+        texts = (plain(block["text"]) for block in message["content"] if block.get("text"))
+        said = "\n".join(text for text in texts if text)
+        if not said:
+            continue
+        if turns and turns[-1]["role"] == message["role"]:
+            turns[-1]["text"] += f"\n{said}"
+        else:
+            turns.append({"role": message["role"], "text": said})
+    return turns
+
+
+def plain(text: str) -> str:
+    """What a model said to its user: without thinking, calls, results and their tags."""
+    if "<" not in text:
+        return text.strip()
+    return _TAGS.sub("", _NOISE.sub("", _THINKING.sub("", text))).strip()
+
+
+def memory_contents(summaries: Iterable[SessionSummary]) -> list[dict[str, Any]]:
+    """Summaries as `memoryContents` of GetAgentMemory (Bedrock: `Memory`), ready for JSON."""
+    return [{"sessionSummary": _told(summary)} for summary in summaries]
+
+
+def _told(summary: SessionSummary) -> dict[str, Any]:
+    told = {
+        "memoryId": summary.memory_id,
+        "sessionId": summary.session_id,
+        "sessionStartTime": _time(summary.started),
+        "summaryText": summary.text,
+    }
+    if summary.expires is not None:
+        told["sessionExpiryTime"] = _time(summary.expires)
+    return told
+
+
+def _time(nanoseconds: int) -> str:
+    seconds, rest = divmod(nanoseconds, 1_000_000_000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
