@@ -63,6 +63,7 @@ def pull(
     [bold]Examples[/bold]
       $ orchestrator models pull
       $ orchestrator models pull 0.5b
+      $ orchestrator models pull minilm
       $ orchestrator models pull --source /media/usb
     """
     from orchestrator.cli.progress import progress_bar
@@ -121,9 +122,10 @@ def _members(item: Listed) -> dict[str, Any]:
     weights = item.weights
     return {
         "name": weights.name,
+        "kind": weights.kind,
         "aliases": list(weights.aliases),
         "summary": weights.summary,
-        "size": weights.size,
+        "size": sum(file.size for file in weights.files),
         "licence": weights.licence,
         "attribution": weights.attribution,
         "sha256": weights.sha256,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from orchestrator.errors import DependencyFailed, ModelNotReady, ValidationError
 
@@ -83,16 +83,15 @@ def unit_rows(rows: Any, count: int, id: str) -> NDArray[np.float32]:
     Raises:
         DependencyFailed: They are no vectors: not as many, not equally long, or not finite.
     """
-    np = numpy()
+    lib = numpy()
     try:
-        made = np.asarray(rows, dtype=np.float32)
+        made = lib.asarray(rows, dtype=lib.float32)
     except (TypeError, ValueError) as error:
         raise _no_vectors(id) from error
-    if made.ndim != 2 or len(made) != count or not np.isfinite(made).all():
+    if made.ndim != 2 or len(made) != count or not lib.isfinite(made).all():
         raise _no_vectors(id)
-    lengths = np.linalg.norm(made, axis=1, keepdims=True)
-    unit: NDArray[np.float32] = made / np.maximum(lengths, np.float32(1e-12))
-    return unit
+    lengths = lib.linalg.norm(made, axis=1, keepdims=True)
+    return cast("NDArray[np.float32]", made / lib.maximum(lengths, lib.float32(1e-12)))
 
 
 def _no_vectors(id: str) -> DependencyFailed:

@@ -58,3 +58,35 @@ def test_an_unknown_model(run, tiny):
     done = run("models", "path", "big")
     assert done.exit_code == 2
     assert "there is no embedded model 'big'" in done.stderr
+
+
+def test_an_embedding_model_is_listed_with_all_its_files(run, place, monkeypatch):
+    words = weights.Weights(
+        name="vectors",
+        file="tokenizer.json",
+        size=2,
+        sha256=hashlib.sha256(b"{}").hexdigest(),
+        licence="Apache-2.0",
+        attribution="Nobody.",
+    )
+    made = weights.Weights(
+        name="vectors",
+        kind="embedding",
+        file="model.onnx",
+        size=len(CONTENT),
+        sha256=hashlib.sha256(CONTENT).hexdigest(),
+        licence="Apache-2.0",
+        attribution="Nobody.",
+        beside=(words,),
+    )
+    monkeypatch.setattr(weights, "_registry", lambda: {"vectors": made})
+    (place / "usb").mkdir()
+    (place / "usb" / "model.onnx").write_bytes(CONTENT)
+    (place / "usb" / "tokenizer.json").write_bytes(b"{}")
+    assert run("models", "pull", "vectors", "--source", "usb").exit_code == 0
+    (model,) = json.loads(run("models", "list", "--json").stdout)["models"]
+    assert (model["kind"], model["size"]) == ("embedding", len(CONTENT) + 2)
+    path = run("models", "path", "vectors").stdout.strip()
+    assert path.endswith("model.onnx") and model["path"] == path
+    assert run("models", "remove", "vectors").stdout == "removed vectors\n"
+    assert run("models", "path", "vectors").exit_code == 1

