@@ -29,6 +29,7 @@ from orchestrator.prompts.placeholders import (
     ROUTING_CLASSIFIER,
     STAGES,
 )
+from orchestrator.prompts.values import AgentFacts, fixed_values
 from orchestrator.remote import RemoteAgent
 from orchestrator.toolbox import Toolbox
 
@@ -57,29 +58,6 @@ it searches for the user's input as it is, and ignores its instruction."""
 
 _COMPAT = frozenset({SINGLE_KNOWLEDGE_BASE})
 _DEEPEST = 3
-
-_OF_A_TURN = frozenset(
-    {
-        "question",
-        "prompt_session_attributes",
-        "conversation_history",
-        "agent_scratchpad",
-        "latest_response",
-        "responses",
-        "bot_response",
-        "query",
-        "search_results",
-        "memory_content",
-        "memory_synopsis",
-        "long_term_memory",
-        "conversation",
-        "past_conversation_summary",
-        "last_user_request",
-        "last_most_specialized_agent_guideline",
-        "code_interpreter_files",
-    }
-)
-"""Placeholders whose values are not the same in every turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -508,15 +486,21 @@ def _digest(told: Any) -> str:
 
 
 def _fixed_values(template: Template, dialect: Dialect, parts: _Parts) -> dict[str, str]:
-    # Whatever a turn does not bring is known now; what nobody brings is empty.
-    values = {use.name: "" for use in template.placeholders if use.name not in _OF_A_TURN}
-    values |= {
-        "instruction": parts.instruction,
-        "tools": dialect.partial("tools", tools=parts.toolbox.descriptions(dialect.protocol)),
-    }
-    if parts.toolbox.catalog.ask_user:
-        values["ask_user_missing_information"] = dialect.partial("ask_user_missing_information")
-    if parts.toolbox.knowledge_bases:
-        for name in ("knowledge_base_guideline", "knowledge_base_additional_guideline"):
-            values[name] = dialect.partial(name)
-    return values
+    toolbox = parts.toolbox
+    facts = AgentFacts(
+        instruction=parts.instruction,
+        tools=toolbox.descriptions(dialect.protocol),
+        ask_user=toolbox.catalog.ask_user and not toolbox.recipients,
+        knowledge_bases=[
+            {"id": base.id, "description": base.description} for base in toolbox.knowledge_bases
+        ],
+        collaborators=[
+            {"name": one.name, "instruction": one.instruction}
+            for one in parts.features.collaborators
+        ],
+        memory=parts.features.memory is not None,
+        code_interpreter=any(
+            one.group == "codeinterpreteraction" for one in toolbox.catalog.operations
+        ),
+    )
+    return fixed_values([use.name for use in template.placeholders], dialect, facts)

@@ -19,7 +19,7 @@ EMPTY = "(empty)"
 _THINKING, _END_THINKING = "<thinking>", "</thinking>"
 _SCRATCHPAD, _END_SCRATCHPAD = "<scratchpad>", "</scratchpad>"
 _ANSWER, _END_ANSWER = "<answer>", "</answer>"
-_CALLS, _END_CALLS = "<function_calls>", "</function_calls>"
+_CALLS = ("<function_calls>", "<function_call>", "<fnCall>")
 _INVOKE, _END_INVOKE = "<invoke>", "</invoke>"
 
 
@@ -33,9 +33,9 @@ def tidy(text: str) -> str:
         end = text.find(_END_THINKING)
         if end >= 0 and _THINKING not in text[:end]:  # a prefill wrote the opening tag
             text = _THINKING + text
-    start = text.rfind(_CALLS)
+    start, tag = max([(text.rfind(tag), tag) for tag in _CALLS])
     if start > text.rfind(_ANSWER):
-        return _close_calls(text, start)
+        return _close_calls(text, start, f"</{tag[1:]}")
     if _ANSWER in text:
         before, _, answer = text.rpartition(_ANSWER)
         answer, closed, after = answer.partition(_END_ANSWER)
@@ -47,10 +47,12 @@ def _trim_around(text: str, tag: str) -> str:
     return tag.join([piece.strip() for piece in text.split(tag)])
 
 
-def _close_calls(text: str, start: int) -> str:
+def _close_calls(text: str, start: int, end: str) -> str:
     if text.rfind(_INVOKE, start) > text.rfind(_END_INVOKE, start):
         text += "\n" + _END_INVOKE
-    return text if text.find(_END_CALLS, start) >= 0 else f"{text}\n{_END_CALLS}"
+    if text.find(end, start) >= 0:
+        return text
+    return f"{text}{end}" if end == "</function_call>" else f"{text}\n{end}"
 
 
 def text_blocks(content: Sequence[Block]) -> list[Block]:

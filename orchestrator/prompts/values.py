@@ -129,9 +129,11 @@ def memory_values(
     made = {"memory_synopsis": "", "memory_content": "", "long_term_memory": ""}
     used = [name for name in names if name in made]
     if used and summaries:
-        made["memory_synopsis"] = dialect.partial("memory_synopsis", summaries=list(summaries))
-        content = dialect.partial("memory_content", summaries=list(summaries))
-        made["memory_content"] = made["long_term_memory"] = content
+        from orchestrator.prompts.partials import Encoded
+
+        synopsis = dialect.partial("memory_synopsis", summaries=list(summaries)).strip()
+        content = dialect.partial("memory_content", synopsis=Encoded(synopsis))
+        made = {"memory_synopsis": synopsis, "memory_content": content, "long_term_memory": content}
     return {name: made[name] for name in used}
 
 

@@ -8,7 +8,9 @@ import pytest
 
 from orchestrator.errors import TemplateError
 from orchestrator.prompts import STAGES, compile_template, dialect_for, lint_template, load_dialect
+from orchestrator.prompts.placeholders import FAMILIES
 
+ANCHORS = {"agent_scratchpad", "conversation_history"}
 ARN = "arn:aws:bedrock:us-east-1:"
 SETTINGS = "protocol: tool_use\nparser: tool_use\n"
 
@@ -24,7 +26,22 @@ SETTINGS = "protocol: tool_use\nparser: tool_use\n"
         ("anthropic.claude-3-5-sonnet-20240620-v1:0", "tool-use"),
         ("us.anthropic.claude-3-5-haiku-20241022-v1:0", "tool-use"),
         ("global.anthropic.claude-sonnet-4-20250514-v1:0", "tool-use"),
-        ("amazon.nova-pro-v1:0", "tool-use"),
+        ("anthropic.claude-instant-v1", "claude-2"),
+        ("anthropic.claude-v2", "claude-2"),
+        ("anthropic.claude-v2:0:18k", "claude-2"),
+        ("anthropic.claude-v2:1", "claude-2.1"),
+        ("anthropic.claude-v2:1:200k", "claude-2.1"),
+        ("amazon.titan-text-premier-v1:0", "titan"),
+        ("meta.llama3-1-70b-instruct-v1:0", "llama-3"),
+        ("us.meta.llama3-2-11b-instruct-v1:0", "llama-3"),
+        ("us.meta.llama4-scout-17b-instruct-v1:0", "llama-3"),
+        ("mistral.mistral-large-2402-v1:0", "mistral"),
+        ("amazon.nova-pro-v1:0", "nova"),
+        (f"{ARN}1:inference-profile/apac.amazon.nova-micro-v1:0", "nova"),
+        ("us.deepseek.r1-v1:0", "deepseek"),
+        ("deepseek.v3-v1:0", "tool-use"),
+        ("openai.gpt-oss-120b-1:0", "tool-use"),
+        ("cohere.command-r-plus-v1:0", "tool-use"),
         (f"{ARN}1:application-inference-profile/abc123", "tool-use"),
         ("gpt-4o-mini", "tool-use"),
         ("", "tool-use"),
@@ -34,40 +51,68 @@ def test_a_models_id_chooses_its_dialect(model_id, name):
     assert dialect_for(model_id) == name
 
 
-def test_the_shipped_defaults_are_bedrocks():
-    for name, stops in (
-        ("tool-use", ["</invoke>", "</answer>", "</error>"]),
+HUMAN = ["\n\nHuman:"]
+CLAUDE = {"maximumLength": 2048, "temperature": 0.0, "topP": 1.0, "topK": 250}
+ONE_CALL = ["</invoke>", "</answer>", "</error>"]
+
+
+@pytest.mark.parametrize(
+    ("name", "stops"),
+    [
+        ("tool-use", ONE_CALL),
         ("claude-3", ["</function_calls>", "</answer>", "</error>"]),
-    ):
-        dialect = load_dialect(name)
-        enabled = {stage: defaults.enabled for stage, defaults in dialect.stages.items()}
-        assert enabled == {
-            "PRE_PROCESSING": False,
-            "ORCHESTRATION": True,
-            "KNOWLEDGE_BASE_RESPONSE_GENERATION": True,
-            "POST_PROCESSING": False,
-        }
-        for stage, defaults in dialect.stages.items():
-            assert defaults.inference == {
-                "maximumLength": 2048,
-                "temperature": 0.0,
-                "topP": 1.0,
-                "topK": 250,
-                "stopSequences": stops if stage == "ORCHESTRATION" else ["\n\nHuman:"],
-            }
+        ("claude-2.1", ONE_CALL),
+        ("claude-2", ["</function_call>", "</answer>", "</error>"]),
+    ],
+)
+def test_the_defaults_of_claude_are_bedrocks(name, stops):
+    stages = load_dialect(name).stages
+    assert tuple(stages) == STAGES
+    assert {stage for stage in STAGES if not stages[stage].enabled} == {
+        "PRE_PROCESSING",
+        "POST_PROCESSING",
+    }
+    inference = {stage: defaults.inference for stage, defaults in stages.items()}
+    assert inference.pop("ORCHESTRATION") == {**CLAUDE, "stopSequences": stops}
+    assert inference.pop("ROUTING_CLASSIFIER") == {"maximumLength": 512, "temperature": 0.0}
+    memory = {**CLAUDE, "maximumLength": 4096, "stopSequences": HUMAN}
+    assert inference.pop("MEMORY_SUMMARIZATION") == memory
+    assert len(inference) == 3
+    assert all(one == {**CLAUDE, "stopSequences": HUMAN} for one in inference.values())
+
+
+def test_the_defaults_of_nova_are_as_recorded():
+    stages = load_dialect("nova").stages
+    assert stages["ORCHESTRATION"].inference == {
+        "maximumLength": 1024,
+        "temperature": 1.0,
+        "topP": 1.0,
+        "topK": 1,
+        "stopSequences": ["</answer>", "\n\n<thinking>", "\n<thinking>", " <thinking>"],
+    }
+    assert stages["ROUTING_CLASSIFIER"].inference == {}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_settings_fit_what_the_models_take(name):
+    for defaults in load_dialect(name).stages.values():
+        inference = defaults.inference
+        if name == "titan":  # AWS: "Amazon Titan Text models"
+            assert inference["stopSequences"] == ["User:"]
+        if name in ("titan", "llama-3", "mistral", "deepseek"):
+            assert "topK" not in inference
+        if name == "nova":
+            assert inference.get("topK", 1) <= 128
 
 
 def test_some_models_of_a_dialect_have_settings_of_their_own():
-    nova = load_dialect("tool-use", model_id="us.amazon.nova-lite-v1:0")
-    assert nova.stages["ORCHESTRATION"].inference["maximumLength"] == 1024
-    assert nova.stages["PRE_PROCESSING"].inference["maximumLength"] == 2048
     haiku = load_dialect("claude-3").for_model("anthropic.claude-3-haiku-20240307-v1:0")
-    stops = haiku.stages["ORCHESTRATION"].inference["stopSequences"]
-    assert stops == ["</invoke>", "</answer>", "</error>"]
+    assert haiku.stages["ORCHESTRATION"].inference["stopSequences"] == ONE_CALL
+    assert haiku.stages["PRE_PROCESSING"].inference["maximumLength"] == 2048
 
 
-@pytest.mark.parametrize("name", ["claude-3", "tool-use"])
-@pytest.mark.parametrize("stage", STAGES[:4])
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("stage", STAGES)
 def test_the_shipped_templates_are_clean(name, stage):
     dialect = load_dialect(name)
     defaults = dialect.stages[stage]
@@ -77,8 +122,7 @@ def test_the_shipped_templates_are_clean(name, stage):
     values = {use.name: f"[{use.name}]" for use in template.placeholders}
     bound = template.bind(values)
     shown = bound.system + str(bound.messages())
-    anchors = {"agent_scratchpad", "conversation_history"}
-    assert all(value in shown for name, value in values.items() if name not in anchors)
+    assert all(value in shown for name, value in values.items() if name not in ANCHORS)
 
 
 @pytest.mark.parametrize("name", ["claude-3", "tool-use"])
@@ -141,6 +185,64 @@ def test_a_folder_with_a_dialect_file_is_a_new_dialect(tmp_path):
     assert (dialect.unknown_value, dialect.no_repeat, dict(dialect.stages)) == ("?", True, {})
 
 
+def test_a_dialect_that_extends_another_has_its_files_and_settings(tmp_path):
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "dialect.yaml").write_text(
+        "extends: nova\npatterns: [acme.*]\nunknown_value: '?'\n"
+        "stages: {ORCHESTRATION: {inference: {maximumLength: 9}}, POST_PROCESSING: {enabled: true}}"
+    )
+    (mine / "tools.j2").write_text("my tools")
+    dialect, nova = load_dialect("mine", tmp_path), load_dialect("nova")
+    assert (dialect.name, dialect.family, dialect.parser) == ("mine", "nova", "tool_use")
+    assert dialect.unknown_value == "?"
+    assert dialect.stages["ORCHESTRATION"].template == nova.stages["ORCHESTRATION"].template
+    assert dialect.stages["ORCHESTRATION"].inference == {"maximumLength": 9}
+    assert dialect.stages["POST_PROCESSING"].enabled
+    assert dialect.stages["POST_PROCESSING"].inference == nova.stages["POST_PROCESSING"].inference
+    assert dialect.partial("tools") == "my tools"
+    assert dialect.partial("thought") == load_dialect("tool-use").partial("thought")
+
+
+def test_own_files_of_what_is_extended_count_where_the_dialect_has_none(tmp_path):
+    (tmp_path / "tool-use").mkdir()
+    for name in ("thought.j2", "orchestration.json"):
+        (tmp_path / "tool-use" / name).write_text('{"mine": 1}')
+    nova = load_dialect("nova", tmp_path)
+    assert nova.partial("thought") == '{"mine": 1}'
+    assert "Thought: <thinking>" in nova.stages["ORCHESTRATION"].template  # its own wins
+    (tmp_path / "thought.j2").write_text("all")
+    assert nova.partial("thought") != "all"  # compiled once
+    assert load_dialect("nova", tmp_path).partial("thought") == "all"
+
+
+def test_circles_of_extends_are_refused(tmp_path):
+    for name, other in (("one", "two"), ("two", "one")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "dialect.yaml").write_text(f"extends: {other}\n")
+    with pytest.raises(TemplateError, match=r"'extends' names the dialect 'one', which extends"):
+        load_dialect("one", tmp_path)
+
+
+def test_texts_about_memory_are_in_a_folder_beside_the_templates(tmp_path):
+    own, memory = tmp_path / "templates", tmp_path / "memory"
+    own.mkdir()
+    memory.mkdir()
+    (memory / "memory_guideline.j2").write_text("Mine.")
+    (memory / "memory_summarization.json").write_text('{"mine": 1}')
+    (memory / "memory_summarization.txt").write_text("mine")
+    (memory / "tools.j2").write_text("not looked at")
+    dialect = load_dialect("tool-use", own)
+    assert dialect.partial("memory_guideline") == "Mine."
+    assert dialect.stages["MEMORY_SUMMARIZATION"].template == '{"mine": 1}'
+    assert load_dialect("titan", own).stages["MEMORY_SUMMARIZATION"].template == "mine"
+    assert "<tool_description>" not in dialect.partial("tools", tools=[])
+    (own / "memory_guideline.j2").write_text("Nearer.")
+    assert load_dialect("tool-use", own).partial("memory_guideline") == "Nearer."
+    with pytest.raises(TemplateError, match="memory"):
+        dialect.partial("memory_of_an_elephant")
+
+
 def test_a_missing_file_names_the_places_looked_in(tmp_path):
     dialect = load_dialect("tool-use", tmp_path)
     with pytest.raises(TemplateError) as caught:
@@ -200,6 +302,10 @@ def test_a_link_inside_the_folder_is_fine(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
+        (SETTINGS + "extends: mine", "'extends' names the dialect 'mine', which extends itself"),
+        (SETTINGS + "extends: gone", "'extends' names the dialect 'gone', which is not there"),
+        (SETTINGS + "extends: [a]", "'extends' must be a text"),
+        (SETTINGS + "turn_markers: Human", "'turn_markers' must be a list of texts"),
         ("protocol: morse", "'protocol' must be one of xml, tool_use, text, not 'morse'"),
         ("- a", "must be a mapping"),
         ("a: b: c", "dialect.yaml:1:5: not YAML"),

@@ -79,6 +79,9 @@ def test_a_recorded_step_is_replayed_as_recorded(native):
             "<function_calls><invoke>1</invoke><invoke>2</invoke>\n</function_calls>",
         ),
         ("<function_calls></function_calls>", "<function_calls></function_calls>"),
+        ('<function_call>g::f(a="1")', '<function_call>g::f(a="1")</function_call>'),
+        ("<fnCall><invoke>1", "<fnCall><invoke>1\n</invoke>\n</fnCall>"),
+        ("<fnCall><invoke>1</invoke></fnCall>", "<fnCall><invoke>1</invoke></fnCall>"),
     ],
 )
 def test_replies_are_tidied(written, shown):
