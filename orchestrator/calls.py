@@ -8,7 +8,7 @@ from typing import Any
 
 from orchestrator.actions import Catalog, ReturnControl
 from orchestrator.actions.base import Call, Operation, Parameter
-from orchestrator.effects import WaitingCall
+from orchestrator.effects import Branch, WaitingCall
 from orchestrator.errors import ValidationError
 from orchestrator.prompts import Dialect
 
@@ -42,9 +42,10 @@ class Slot:
         unknown: The parameter whose value the model says that it does not know.
         waits: How the call waits for the caller (`actionInvocationType`); empty: it does not.
         search: The knowledge base and query of a search; its text is then made by a partial.
+        branch: A collaborator's work.
     """
 
-    __slots__ = ("call", "error", "id", "name", "search", "text", "unknown", "waits")
+    __slots__ = ("branch", "call", "error", "id", "name", "search", "text", "unknown", "waits")
 
     def __init__(self, id: str, name: str) -> None:
         self.id = id
@@ -55,6 +56,7 @@ class Slot:
         self.waits = ""
         self.unknown: Parameter | None = None
         self.search: tuple[str, str] | None = None
+        self.branch: Branch | None = None
 
     def reject(self, text: str) -> None:
         """Answers the call with a mistake that the model can mend."""

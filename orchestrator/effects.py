@@ -7,25 +7,31 @@ A turn *yields* effects and is *sent* their outcomes, which are the journal's re
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from orchestrator.actions.base import Call
 from orchestrator.errors import OrchestratorError, ValidationError
 from orchestrator.message import Message
 
 if TYPE_CHECKING:
-    from orchestrator.stages import StagePlan
+    from orchestrator.limits import Limits
+    from orchestrator.replay import Replay
+    from orchestrator.sessions.journal import Said
+    from orchestrator.stages import Collaborator, StagePlan
 
 __all__ = [
     "LIVE",
     "Answer",
     "AwaitResults",
+    "Branch",
     "CallModel",
+    "Collaborate",
     "Dispatch",
     "Effect",
     "Failure",
+    "Guard",
     "Live",
     "Refusal",
     "Result",
@@ -48,6 +54,7 @@ class CallModel:
         attributes: Prompt session attributes, as the last action left them.
         live: Whether the answer may be shown while it streams.
         excluded: Tool names that may not be called now.
+        of_past: Makes further values of what was said in the session before.
     """
 
     stage: StagePlan
@@ -58,6 +65,7 @@ class CallModel:
     attributes: Mapping[str, str]
     live: bool = False
     excluded: frozenset[str] = frozenset()
+    of_past: Callable[[Sequence[Said]], Mapping[str, str]] | None = None
 
 
 @dataclass(slots=True)
@@ -103,18 +111,86 @@ class AwaitResults:
 
 @dataclass(slots=True)
 class Retrieve:
-    """Search a knowledge base. The outcome is a `retrieved` record."""
+    """Search a knowledge base. The outcome is a `retrieved` record.
+
+    Attributes:
+        knowledge_base_id: Its id.
+        query: What to look for.
+        number: The step that it belongs to.
+        call_id: Names the search in the turn.
+        configuration: Bedrock's `retrievalConfiguration` of this invocation, when it has one.
+    """
 
     knowledge_base_id: str
     query: str
     number: int
     call_id: str
+    configuration: Mapping[str, Any] | None = None
 
 
-Live = CallModel | Dispatch | Retrieve
+@dataclass(slots=True)
+class Guard:
+    """Have the guardrail check a text. The outcome is a `guarded` record.
+
+    Attributes:
+        text: The text.
+        source: `INPUT` or `OUTPUT`.
+        number: The step that it belongs to.
+        id: Ends the trace id: `guardrail-pre-0`.
+    """
+
+    text: str
+    source: Literal["INPUT", "OUTPUT"]
+    number: int
+    id: str
+
+
+@dataclass(slots=True)
+class Branch:
+    """One collaborator's work on one message, as a turn of its own within the turn.
+
+    Attributes:
+        id: Names the branch in the journal: the branches above it, and the call.
+        collaborator: Who works.
+        message: What the supervisor, or a routed user, wrote.
+        attributes: Prompt session attributes, as they are now.
+        limits: What of the supervisor's budgets is left.
+        team: Names the collaborator in the whole team: the names above it, and its own.
+        replay: The collaborator's turn, once it has begun.
+    """
+
+    id: str
+    collaborator: Collaborator
+    message: str
+    attributes: Mapping[str, str]
+    limits: Limits
+    team: str
+    replay: Replay | None = None
+
+
+@dataclass(slots=True)
+class Collaborate:
+    """Have collaborators work, several at the same time. The outcome is a list of `branch` records.
+
+    One that waits for the caller has, in place of its record, a `control`.
+
+    Attributes:
+        branches: Their work, in the order in which the model asked for it.
+        number: The step that they belong to.
+        live: Whether the answer may be shown while it streams.
+        routed: Whether the routing classifier chose the collaborator.
+    """
+
+    branches: list[Branch]
+    number: int
+    live: bool = False
+    routed: bool = False
+
+
+Live = CallModel | Dispatch | Retrieve | Guard | Collaborate
 """Effects that a driver carries out."""
 
-LIVE = (CallModel, Dispatch, Retrieve)
+LIVE = (CallModel, Dispatch, Retrieve, Guard, Collaborate)
 """The same, for `isinstance`, which takes much longer with a union."""
 
 Effect = Live | AwaitResults
@@ -151,10 +227,21 @@ class ReturnControl:
         invocation_id: Names this hand-over.
         invocation_inputs: The calls, in Bedrock's shape: `{"functionInvocationInput": {...}}` or
             `{"apiInvocationInput": {...}}`.
+        branch: The collaborator's branch that waits; empty for the agent itself.
     """
 
     invocation_id: str
     invocation_inputs: list[dict[str, Any]]
+    branch: str = field(default="", repr=False)
+
+    def of_collaborator(self, branch: Branch) -> ReturnControl:
+        """The same hand-over, as the collaborator's supervisor passes it on."""
+        name = branch.collaborator.name
+        named = [
+            {kind: {"collaboratorName": name, **call}}
+            for kind, call in map(_member, self.invocation_inputs)
+        ]
+        return replace(self, invocation_inputs=named, branch=self.branch or branch.id)
 
     def answer(self, results: Mapping[str, Any] | str | bool) -> dict[str, Any]:
         """Makes the results that `Agent.invoke(results=...)` and boto3's `sessionState` take.

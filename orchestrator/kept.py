@@ -78,7 +78,7 @@ class KeptTurn:
     def _parts(self, plan: Plan) -> list[dict[str, Any]]:
         session, log = self._session, self._log
         restore_history(plan, session)
-        replay = replay_again(plan, session.history[: log.before], log)
+        replay = replay_again(plan, session, log)
         session_id = session.label.rsplit("/", 1)[-1]
         return TraceParts(plan, session_id, self.at, replay).whole(log.end)
 

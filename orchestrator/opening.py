@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.calls import match_results
-from orchestrator.effects import AwaitResults, Dispatch
+from orchestrator.effects import Dispatch
 from orchestrator.errors import SessionConflict, ValidationError
 from orchestrator.limits import Limits
+from orchestrator.memory import SessionSummary
 from orchestrator.message import clean
 from orchestrator.prompts.steps import EMPTY
 from orchestrator.randomness import request_id
@@ -24,7 +25,7 @@ from orchestrator.sessions import Record, Session, Sessions, TurnLog
 from orchestrator.sessions.journal import cancelled, closed
 from orchestrator.stages import Plan
 
-__all__ = ["Input", "check_session_id", "open_turn"]
+__all__ = ["Input", "check_memory_id", "check_session_id", "open_turn"]
 
 _SESSION_ID = re.compile(r"[0-9a-zA-Z._:-]{2,100}")
 
@@ -43,6 +44,10 @@ class Input:
         conversation_history: Messages to begin a new session with.
         end_session: Whether the session ends with the turn; said once, it holds for the turn's
             later invocations too.
+        memory_id: Whose memory the session belongs to.
+        retrieval: Retrieval configurations of this invocation, by knowledge base id.
+        files: Files of this invocation, their bytes in Base64.
+        closing: Whether there is no question: the session only ends.
     """
 
     question: str
@@ -52,6 +57,10 @@ class Input:
     results: Mapping[str, Any] | None = None
     conversation_history: Sequence[Mapping[str, Any]] = ()
     end_session: bool = False
+    memory_id: str = ""
+    retrieval: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    files: Sequence[Mapping[str, Any]] = ()
+    closing: bool = False
 
     def check(self, limits: Limits) -> None:
         """Checks everything that can be checked without the session.
@@ -75,6 +84,8 @@ class Input:
             _check_attributes("prompt_session_attributes", self.prompt_session_attributes)
         if self.conversation_history != ():
             _check_history(self.conversation_history)
+        if self.memory_id:
+            check_memory_id(self.memory_id)
 
 
 def _check_history(history: Sequence[Mapping[str, Any]]) -> None:
@@ -93,6 +104,19 @@ def check_session_id(session_id: object) -> None:
     if not isinstance(session_id, str) or not _SESSION_ID.fullmatch(session_id):
         raise ValidationError(
             f"session_id {str(session_id)[:120]!r} is not valid: 2 to 100 characters of letters, "
+            "digits, '.', '_', ':' and '-'"
+        )
+
+
+def check_memory_id(memory_id: object) -> None:
+    """Checks a memory id.
+
+    Raises:
+        ValidationError: It is not one.
+    """
+    if not isinstance(memory_id, str) or not _SESSION_ID.fullmatch(memory_id):
+        raise ValidationError(
+            f"memory_id {str(memory_id)[:120]!r} is not valid: 2 to 100 characters of letters, "
             "digits, '.', '_', ':' and '-'"
         )
 
@@ -121,7 +145,7 @@ def open_turn(plan: Plan, sessions: Sessions, session: Session, given: Input) ->
     if log is not None and goes_on and clean(given.question) in ("", log.start["question"]):
         _claim(plan, sessions, session, log, given)
         return None
-    if not given.question.strip():
+    if not given.question.strip() and not given.closing:
         raise ValidationError(
             "the question is empty; give the user's input, or `results=` to go on after a return "
             "of control"
@@ -161,7 +185,35 @@ def _turn_record(plan: Plan, sessions: Sessions, session: Session, given: Input)
         record["history"] = _alternating(clean(list(given.conversation_history)))
     if given.end_session:
         record["end_session"] = True
+    if more := _more(plan, sessions, session, given):
+        record["with"] = more
     return record
+
+
+def _more(plan: Plan, sessions: Sessions, session: Session, given: Input) -> dict[str, Any]:
+    # What few turns have; written down, because a turn that is run again must find the same.
+    more: dict[str, Any] = {}
+    memory, memory_id = plan.features.memory, given.memory_id or session.memory_id
+    if memory is not None and memory_id:
+        more["memory_id"] = memory_id
+        owner = f"{plan.agent_id}/{plan.alias_id}"
+        found = memory.store.recent(owner, memory_id, sessions.clock(), memory.recent)
+        if found:
+            more["summaries"] = [_told(summary) for summary in found]
+    if session.last_agent and plan.routing is not None:
+        more["last_agent"] = session.last_agent
+    if given.retrieval:
+        more["retrieval"] = clean(dict(given.retrieval))
+    if given.files:
+        more["files"] = [dict(file) for file in given.files]
+    if given.closing:
+        more["closing"] = True
+    return more
+
+
+def _told(summary: SessionSummary) -> dict[str, Any]:
+    topics = [dict(topic) for topic in summary.topics]
+    return {"session": summary.session_id, "text": summary.text, "topics": topics}
 
 
 def _cleaned(attributes: Mapping[str, str]) -> dict[str, str]:
@@ -201,6 +253,8 @@ def _take_results(plan: Plan, sessions: Sessions, session: Session, given: Input
         "at": sessions.clock(),
         **sessions.lease(plan.limits.seconds),
     }
+    if "waits" in waits:
+        record["branch"] = waits["waits"]
     _add_options(record, session, given)
     if given.prompt_session_attributes:
         record["prompt_attributes"] = clean(dict(given.prompt_session_attributes))
@@ -228,29 +282,28 @@ def _check_results(
     plan: Plan, session: Session, log: TurnLog, results: list[dict[str, Any]]
 ) -> None:
     # Before they are written down: results that fit no call must not end the turn.
-    steps = _check_version(plan, session, log).steps
-    effect, outcome = steps[-1] if steps else (None, None)
-    if not isinstance(effect, AwaitResults) or outcome is not None:
+    waits = (log.suspended or {}).get("waits", "")
+    effect = Replay(plan, log, session).waiting(waits)
+    if effect is None:
         raise changed_agent("waits for results that this version does not ask for")
     match_results(effect.waiting, results)
 
 
-def _check_version(plan: Plan, session: Session, log: TurnLog) -> Replay:
+def _check_version(plan: Plan, session: Session, log: TurnLog) -> None:
     """Runs an open turn as far as its journal goes.
 
     Raises:
         SessionConflict: It was begun with another version of the agent; that one can still
             finish it, because nothing was written.
     """
-    replay = Replay(plan, log, session.history)
-    reached = replay.send(None)
-    begun = {call["id"] for one in log.records if one["kind"] == "intent" for call in one["calls"]}
-    begun -= {record["id"] for record in log.records if record["kind"] == "action"}
+    reached = Replay(plan, log, session).send(None)
+    own = [record for record in log.records if not record.get("branch")]
+    begun = {call["id"] for one in own if one["kind"] == "intent" for call in one["calls"]}
+    begun -= {record["id"] for record in own if record["kind"] == "action"}
     if begun:
         calls = reached.calls if isinstance(reached, Dispatch) else []
         if not begun <= {call.id for call in calls}:
             raise changed_agent("has begun calls that this version does not make")
-    return replay
 
 
 def _control_results(given: Any) -> tuple[str, list[dict[str, Any]]]:

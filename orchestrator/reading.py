@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,11 +45,13 @@ class Act:
         actions: `actionGroupInvocations` of the parser's object.
         searches: Its `agentKnowledgeBases`.
         question: What to ask the user; may be empty.
+        messages: Messages to collaborators: its `agentCollaboratorInvocations`.
     """
 
     actions: list[dict[str, Any]]
     searches: list[dict[str, Any]]
     question: str
+    messages: Sequence[dict[str, Any]] = ()
 
 
 @dataclass(slots=True)
@@ -106,6 +108,7 @@ def decide(record: Record, sources: Mapping[str, dict[str, Any]]) -> Decision:
         _all(details, "actionGroupInvocation"),
         _all(details, "agentKnowledgeBase"),
         ask["responseText"] if ask else "",
+        details.get("agentCollaboratorInvocations", ()),
     )
 
 

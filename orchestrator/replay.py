@@ -7,15 +7,21 @@ from the journal, without I/O and without rendering.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from orchestrator.actions.base import Call
 from orchestrator.effects import (
+    LIVE,
     AwaitResults,
+    Branch,
     CallModel,
+    Collaborate,
     Dispatch,
     Effect,
+    Guard,
     Live,
     Result,
     Retrieve,
@@ -23,7 +29,7 @@ from orchestrator.effects import (
 from orchestrator.errors import DependencyFailed, OrchestratorError, SessionConflict
 from orchestrator.message import Message
 from orchestrator.prompts import Bound
-from orchestrator.sessions import Record, TurnLog
+from orchestrator.sessions import Past, Record, TurnLog
 from orchestrator.stages import Plan
 from orchestrator.turn import Start, Turn
 
@@ -34,9 +40,11 @@ _KINDS: dict[type, str] = {
     Dispatch: "action",
     AwaitResults: "returned",
     Retrieve: "retrieved",
+    Guard: "guarded",
+    Collaborate: "branch",
 }
 _OUTCOMES = frozenset(_KINDS.values())
-_UNBOUND: tuple[Mapping[str, str], None] = ({}, None)
+_UNBOUND: tuple[Mapping[str, str], Mapping[str, str], None] = ({}, {}, None)
 
 
 class Replay:
@@ -44,31 +52,92 @@ class Replay:
 
     Attributes:
         turn: The turn.
+        log: The journal's records of the turn, those of its collaborators' too.
+        path: Which branch of them is this turn's; empty for the agent that was invoked.
         steps: The effects so far with their outcomes; traces are made from them.
-        history: Messages of the turns before; later turns may be appended, and are not shown.
+        past: What happened before; later turns may be appended, and are not shown.
+        before: How many messages of the past's history are before the turn.
+        result: The turn's result, once it has one.
     """
 
-    __slots__ = ("_before", "_bound", "_feed", "_generator", "_intents", "history", "steps", "turn")
+    __slots__ = (
+        "_bound",
+        "_feed",
+        "_generator",
+        "_intents",
+        "before",
+        "log",
+        "past",
+        "path",
+        "result",
+        "steps",
+        "turn",
+    )
 
-    def __init__(self, plan: Plan, log: TurnLog, history: Sequence[Message]) -> None:
-        start = log.start
-        self.turn = Turn(plan, Start(start["id"], start["question"], start["prompt_attributes"]))
-        self.history = history
-        self._before = len(history)
+    def __init__(
+        self,
+        plan: Plan,
+        log: TurnLog,
+        past: Past,
+        start: Start | None = None,
+        before: int | None = None,
+    ) -> None:
+        self.turn = Turn(plan, start or _start(log))
+        self.log = log
+        self.path = self.turn.start.path
+        self.past = past
+        self.before = len(past.history) if before is None else before
         self.steps: list[tuple[Effect, Any]] = []
-        self._bound: dict[str, tuple[Mapping[str, str], Bound | None]] = {}
+        self.result: Result | None = None
+        self._bound: dict[str, tuple[Mapping[str, str], Mapping[str, str], Bound | None]] = {}
         self._generator = self.turn.run()
         self._feed: list[Record] = []
         self._intents: set[str] = set()
         if len(log.records) > 1:
-            self._feed = [record for record in log.records if record["kind"] in _OUTCOMES]
+            records = [one for one in log.records if one.get("branch", "") == self.path]
+            self._feed = [record for record in records if record["kind"] in _OUTCOMES]
             self._feed.reverse()
             self._intents = {
                 call["key"]
-                for record in log.records
+                for record in records
                 if record["kind"] == "intent"
                 for call in record["calls"]
             }
+
+    def branch(self, branch: Branch) -> Replay:
+        """The turn of a collaborator that runs here, within this one."""
+        if branch.replay is None:
+            plan = branch.collaborator.agent
+            if plan is None:
+                raise AssertionError("an agent elsewhere has its own journal")
+            above = self.turn.start
+            id = uuid.uuid5(uuid.UUID(above.request_id), branch.id)
+            start = Start(
+                str(id),
+                branch.message,
+                branch.attributes,
+                path=branch.id,
+                team=branch.team,
+                limits=branch.limits,
+                retrieval=above.retrieval,
+                files=above.files,
+            )
+            before = next((one["before"] for one in self.log.records if _ended(one, branch)), None)
+            past = self._past_of(branch)
+            branch.replay = Replay(plan, self.log, past, start, before)
+        return branch.replay
+
+    def _past_of(self, branch: Branch) -> Past:
+        team = self.past.team
+        history = team.setdefault(branch.team, [])
+        if branch.collaborator.relay:
+            talk = self.past.talk[: self.log.spoken]
+            history = [Message(role, [{"text": text}]) for role, text in talk]
+        return Past(history, [], team)
+
+    def session_id(self, root: str) -> str:
+        """The id of a collaborator's session within the session `root` of its supervisor."""
+        return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{root}/{self.turn.start.team}"))
 
     def send(self, outcome: Any) -> Live | Result:
         """Runs the turn on to its next effect without an outcome, or to its result.
@@ -88,6 +157,7 @@ class Replay:
                 self.steps.append((effect, outcome))
         except StopIteration as stop:
             result: Result = stop.value
+            self.result = result
             return result
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             if not fed:
@@ -96,6 +166,20 @@ class Replay:
                 "the session's journal has a record that cannot be understood "
                 f"({type(error).__name__}); delete the session, or use another session id"
             ) from error
+
+    def run_out(self, end: Record | None) -> None:
+        """Runs the turn as far as its journal goes, for its trace.
+
+        Args:
+            end: The record of its end, when it has ended.
+
+        Raises:
+            SessionConflict: The journal was written by another version of the agent.
+        """
+        reached = self.send(None)
+        failed = end is not None and end["result"] == "failure" and end["stop_reason"] != "seconds"
+        if isinstance(reached, Collaborate) or (failed and isinstance(reached, LIVE)):
+            self.steps.append((reached, None))
 
     @property
     def interrupted(self) -> bool:
@@ -107,7 +191,10 @@ class Replay:
         """The last step whose results the caller brought: those before it were told; 0 if none."""
         last = 0
         for index, (effect, outcome) in enumerate(self.steps):
-            if isinstance(effect, AwaitResults) and outcome is not None:
+            if isinstance(effect, AwaitResults):
+                if outcome is not None:
+                    last = index
+            elif isinstance(effect, Collaborate) and any(map(_resumed, effect.branches)):
                 last = index
         return last
 
@@ -120,22 +207,55 @@ class Replay:
             return result
         raise AssertionError("a turn must not go on after an effect failed")
 
+    def waiting(self, path: str) -> AwaitResults | None:
+        """The hand-over that the turn, or its collaborator's at `path`, waits for.
+
+        Raises:
+            SessionConflict: The journal was written by another version of the agent.
+        """
+        reached = self.send(None)
+        if not path:
+            effect, outcome = self.steps[-1] if self.steps else (None, None)
+            return effect if isinstance(effect, AwaitResults) and outcome is None else None
+        for branch in reached.branches if isinstance(reached, Collaborate) else ():
+            if path == branch.id or path.startswith(f"{branch.id}/"):
+                below = "" if path == branch.id else path
+                return self.branch(branch).waiting(below)
+        return None
+
     def prompt(self, effect: CallModel) -> tuple[Bound, list[Message]]:
         """The bound prompt of a model call, and all its messages."""
         stage = effect.stage
-        attributes, bound = self._bound.get(stage.stage, _UNBOUND)
-        if bound is None or attributes is not effect.attributes:
-            values = stage.values(self.turn.start.question, effect.attributes)
-            values.update(effect.values)
-            history = self.history
-            if len(history) != self._before:  # a trace that is read later; turns have ended since
-                history = history[: self._before]
-            bound = stage.template.bind(values, history)
-            self._bound[stage.stage] = (effect.attributes, bound)
+        attributes, given, bound = self._bound.get(stage.stage, _UNBOUND)
+        if bound is None or attributes is not effect.attributes or given is not effect.values:
+            history = self.past.history
+            if len(history) != self.before:  # a trace that is read later; turns have ended since
+                history = history[: self.before]
+            bound = stage.template.bind(self._values(effect), history)
+            self._bound[stage.stage] = (effect.attributes, effect.values, bound)
         scratchpad = effect.scratchpad
         if len(scratchpad) != effect.upto:
             scratchpad = scratchpad[: effect.upto]
         return bound, bound.messages(scratchpad)
+
+    def _values(self, effect: CallModel) -> dict[str, str]:
+        turn = self.turn
+        values = effect.stage.values(turn.question, effect.attributes)
+        if turn.start.summaries or turn.start.files:
+            values.update(turn.values(effect.stage))
+        values.update(effect.values)
+        if effect.of_past is not None:
+            values.update(effect.of_past(self.past.talk[: self.log.spoken]))
+        return values
+
+    def known_branches(self, effect: Collaborate) -> dict[str, Record]:
+        """What the journal knows of collaborators' work: `branch` records by branch id."""
+        known: dict[str, Record] = {}
+        ids = {branch.id for branch in effect.branches}
+        while self._feed and self._feed[-1]["kind"] == "branch" and self._feed[-1]["id"] in ids:
+            record = self._feed.pop()
+            known[record["id"]] = record
+        return known
 
     def known_actions(self, effect: Dispatch) -> dict[str, Record]:
         """What the journal knows of calls that were being carried out when a process stopped.
@@ -177,17 +297,41 @@ class Replay:
         if not _answers(record, effect):
             raise changed_agent(f"goes on with a {record['kind']!r} record")
         if isinstance(effect, Dispatch):
-            return self._recorded_actions(effect)
+            return self._recorded_together([call.id for call in effect.calls])
+        if isinstance(effect, Collaborate):
+            return self._recorded_together([branch.id for branch in effect.branches])
         return self._feed.pop()
 
-    def _recorded_actions(self, effect: Dispatch) -> list[Record] | None:
-        count = len(effect.calls)
-        by_id = {record.get("id"): record for record in self._feed[-count:]}
-        found = [by_id[call.id] for call in effect.calls if call.id in by_id]
-        if len(found) < count:
-            return None  # the driver asks `known_actions`
-        del self._feed[-count:]
+    def _recorded_together(self, ids: list[str]) -> list[Record] | None:
+        by_id = {record.get("id"): record for record in self._feed[-len(ids) :]}
+        found = [by_id[id] for id in ids if id in by_id]
+        if len(found) < len(ids):
+            return None  # the driver asks `known_actions` or `known_branches`
+        del self._feed[-len(ids) :]
         return found
+
+
+def _start(log: TurnLog) -> Start:
+    first = log.start
+    start = Start(first["id"], first["question"], first["prompt_attributes"])
+    if "with" in first:
+        more = first["with"]
+        start.last_agent = more.get("last_agent", "")
+        start.summaries = more.get("summaries", ())
+        start.retrieval = more.get("retrieval", {})
+        start.files = more.get("files", ())
+        start.closing = bool(more.get("closing"))
+        if "memory_id" in more:
+            start.remembers = partial(getattr, log, "ends_session")
+    return start
+
+
+def _resumed(branch: Branch) -> bool:
+    return branch.replay is not None and branch.replay.resumed_at > 0
+
+
+def _ended(record: Record, branch: Branch) -> bool:
+    return bool(record["kind"] == "branch" and record["id"] == branch.id)
 
 
 def changed_agent(how: str) -> SessionConflict:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
+from orchestrator.branches import BranchRun
 from orchestrator.driver import Progress
-from orchestrator.effects import Answer, CallModel, Refusal, ReturnControl
+from orchestrator.effects import (
+    Answer,
+    AwaitResults,
+    CallModel,
+    Collaborate,
+    Refusal,
+    ReturnControl,
+)
 from orchestrator.errors import SessionConflict, error_again
-from orchestrator.reply import Details, Event, Reply, TextDelta, TracePart, TurnEnd
+from orchestrator.reply import Details, Event, Files, Reply, TextDelta, TracePart, TurnEnd
 from orchestrator.run import Run, replay_again
 from orchestrator.sessions import Record, Session, TurnLog
 from orchestrator.stages import Plan
@@ -21,13 +30,14 @@ __all__ = ["RunEvents", "last_events", "reply_again", "reply_of"]
 class RunEvents:
     """From a driver's progress to the events of a stream."""
 
-    __slots__ = ("_begun", "_parts", "_run", "_said")
+    __slots__ = ("_begun", "_parts", "_run", "_said", "_team")
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._said = ""
         self._begun = False
         self._parts = _trace_parts(run)
+        self._team: dict[str, TraceParts] = {}
 
     def of(self, item: str | Progress) -> Iterator[Event]:
         """The events of one item."""
@@ -37,21 +47,51 @@ class RunEvents:
             return
         if not self._begun:
             yield from self._beginning()
+        for part in self._trace(item):
+            yield TracePart(part)
+
+    def _trace(self, item: Progress) -> Iterator[dict[str, Any]]:
+        known = len(self._team)
+        told = self._of(item.run)
+        if len(self._team) > known and (since := item.run.replay.resumed_at):
+            yield from told.whole(None, since)
         if item.outcome is None:
             if isinstance(item.effect, CallModel):
                 self._said = ""
-            parts = self._parts.before(item.effect, self._run.now())
-        else:
-            parts = self._parts.after(item.effect, item.outcome)
-        for part in parts:
-            yield TracePart(part)
+            yield from told.before(item.effect, self._run.now())
+            return
+        if isinstance(item.effect, Collaborate):
+            yield from self._teamwork(item.effect, item.outcome)
+        yield from told.after(item.effect, item.outcome)
+
+    def _of(self, run: Run) -> TraceParts:
+        """Makes the trace of a run: the agent's own, or a collaborator's."""
+        if not isinstance(run, BranchRun):
+            return self._parts
+        known = self._team.get(run.branch.id)
+        if known is None:
+            known = self._of(run.parent).of_branch(run.branch, run.began)
+            self._team[run.branch.id] = known
+        return known
+
+    def _teamwork(self, effect: Collaborate, outcome: list[Record]) -> Iterator[dict[str, Any]]:
+        """The ends of collaborators' turns, and what their supervisor sees of them."""
+        for branch, record in zip(effect.branches, outcome, strict=True):
+            inner = self._team.get(branch.id)
+            if inner is not None and "control" not in record:
+                yield from inner.ending(record)
+            elif inner is not None and branch.replay is not None:
+                # No driver carries a hand-over out, so none reports it.
+                last, _ = branch.replay.steps[-1]
+                if isinstance(last, AwaitResults):
+                    yield from inner.before(last, self._run.now())
 
     def rest(self, end: Callable[[], Reply]) -> Iterator[Event]:
         """The events after the last item; `end` makes the reply, or raises."""
         run = self._run
         if not self._begun:
             yield from self._beginning()
-        if isinstance(run.result, ReturnControl):
+        if isinstance(run.result, ReturnControl) and not run.result.branch:
             # No driver carries a hand-over out, so none reports it.
             for part in self._parts.before(run.replay.steps[-1][0], run.now()):
                 yield TracePart(part)
@@ -72,6 +112,8 @@ def last_events(reply: Reply, said: str = "") -> Iterator[Event]:
     rest = reply.text.removeprefix(said)
     if rest:
         yield TextDelta(rest)
+    if reply.files:
+        yield Files(reply.files)
     if reply.return_control is not None:
         yield reply.return_control
     yield TurnEnd(reply)
@@ -83,7 +125,10 @@ def reply_of(run: Run) -> Reply:
     result, session_id = run.result, run.session_id
     if isinstance(result, Answer):
         text, reason, cited = result.text, result.stop_reason, result.citations
-        return Reply(text, reason, session_id, citations=cited, details=details)
+        reply = Reply(text, reason, session_id, citations=cited, details=details)
+        if files := run.replay.turn.files:
+            reply.files = [{**file, "bytes": base64.b64decode(file["bytes"])} for file in files]
+        return reply
     if isinstance(result, Refusal):
         return Reply(result.text, result.stop_reason, session_id, details=details)
     if isinstance(result, ReturnControl):
@@ -137,7 +182,7 @@ def reply_again(plan: Plan, session: Session, log: TurnLog, session_id: str) -> 
         return_control=control,
     )
     with suppress(SessionConflict):  # the agent was changed since: the answer still holds
-        replay = replay_again(plan, session.history[: log.before], log)
+        replay = replay_again(plan, session, log)
         parts = TraceParts(plan, session_id, log.start["at"], replay)
         reply._details = _OfJournal(parts, log.end, replay.resumed_at)
     if end.get("result") == "failure":

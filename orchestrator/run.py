@@ -7,7 +7,8 @@ before anything is spent, the intent of calls before they are carried out, their
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -18,9 +19,11 @@ from orchestrator.effects import (
     LIVE,
     Answer,
     CallModel,
+    Collaborate,
     Dispatch,
     Effect,
     Failure,
+    Guard,
     Live,
     Refusal,
     Result,
@@ -32,11 +35,11 @@ from orchestrator.message import Message
 from orchestrator.models.base import ModelReply, ModelRequest
 from orchestrator.parsers.base import Parsed
 from orchestrator.replay import Replay
-from orchestrator.sessions import Record, Session, Sessions, TurnLog
+from orchestrator.sessions import Past, Record, Session, Sessions, TurnLog
 from orchestrator.sessions.journal import cancelled, closed
 from orchestrator.stages import Plan
 
-__all__ = ["Run", "replay_again", "restore_history"]
+__all__ = ["Run", "end_record", "replay_again", "restore_history"]
 
 _STOPPED = Failure(OrchestratorError("the turn was stopped"), "cancelled")
 
@@ -49,6 +52,8 @@ class Run:
         session: The session, held by this invocation until `close`.
         log: The turn's records.
         replay: The turn, fed from the log.
+        sessions: The sessions that it is one of.
+        deadline: When the turn's time is over, in nanoseconds since 1970; `None` for never.
         now: Tells the time, in nanoseconds since 1970.
         result: The turn's result, once there is one.
         causes: What actions of this invocation raised, by call id; no journal holds them.
@@ -58,12 +63,11 @@ class Run:
         "_before",
         "_begun",
         "_begun_at",
-        "_deadline",
         "_durable",
-        "_sessions",
         "_together",
         "_unwritten",
         "causes",
+        "deadline",
         "log",
         "now",
         "plan",
@@ -71,6 +75,7 @@ class Run:
         "result",
         "session",
         "session_id",
+        "sessions",
     )
 
     def __init__(
@@ -79,6 +84,7 @@ class Run:
         sessions: Sessions,
         session: Session,
         session_id: str,
+        replay: Replay | None = None,
     ) -> None:
         if session.open is None:
             raise AssertionError("a run needs the session's open turn")
@@ -88,17 +94,17 @@ class Run:
         self.log: TurnLog = session.open
         self.result: Result | None = None
         self.causes: dict[str, BaseException] = {}
-        self.replay = Replay(plan, self.log, session.history)
+        self.replay = replay or Replay(plan, self.log, session)
         self.now = sessions.clock
         self._before = len(self.log.records)
-        self._sessions = sessions
+        self.sessions = sessions
         self._unwritten: list[Record] = []
         self._begun: list[Call] = []
         self._begun_at = 0
         self._together: Together | None = None
         self._durable = sessions.durable
         seconds = plan.limits.seconds
-        self._deadline = None if seconds is None else sessions.clock() + int(seconds * 1e9)
+        self.deadline = None if seconds is None else sessions.clock() + int(seconds * 1e9)
 
     def begin(self) -> Live | Result:
         """The first effect to carry out, or the result."""
@@ -114,9 +120,13 @@ class Run:
         following = self.replay.send(outcome)
         if self.causes and isinstance(following, Failure):
             self._name_cause(following.error, outcome)
-        if self._durable and self._unwritten and isinstance(following, (CallModel, Retrieve)):
-            self._flush()  # what was paid for is not paid for again after a crash
-        if self._deadline is not None and self.now() > self._deadline:
+        if (
+            self._durable
+            and self._unwritten
+            and isinstance(following, (CallModel, Retrieve, Guard, Collaborate))
+        ):
+            self.flush()  # what was paid for is not paid for again after a crash
+        if self.deadline is not None and self.now() > self.deadline:
             return self._out_of_time(following)
         return following
 
@@ -165,6 +175,7 @@ class Run:
             stage.additional,
             bound.raw_text,
             call_format,
+            self.replay.turn.question,
         )
 
     def model_record(
@@ -192,7 +203,7 @@ class Run:
         """Writes down that calls are about to be carried out."""
         self._together = Together(self.session.attributes, calls) if len(calls) > 1 else None
         if self._durable:
-            self._flush(_intent(calls))
+            self.flush(_intent(calls))
         else:  # no later process could read it, but the next turn must know if this one stops
             self._begun, self._begun_at = calls, len(self._unwritten)
 
@@ -204,7 +215,7 @@ class Run:
                 record["attributes"] = self._together.add(record["id"], record["attributes"])
             self.session.attributes = record["attributes"]
         if self._durable:
-            self._flush()
+            self.flush()
 
     def context(self) -> CallContext:
         """What the turn's executors may know; attributes change only by what they return."""
@@ -212,32 +223,36 @@ class Run:
         return CallContext(
             plan.identity,
             self.session_id,
-            turn.start.question,
+            turn.question,
             MappingProxyType(self.session.attributes),
             MappingProxyType(turn.prompt_attributes),
             plan.limits.result_bytes,
             plan.limits.action_seconds,
+            [_decoded(file) for file in turn.start.files] if turn.start.files else (),
         )
 
     def finish(self, result: Result) -> None:
         """Writes the turn's end, or its suspension, and takes the turn into the history."""
         self.result = result
         if isinstance(result, ReturnControl):
-            self._flush(
-                {
-                    "kind": "suspend",
-                    "invocation_id": result.invocation_id,
-                    "inputs": result.invocation_inputs,
-                    "at": self.now(),
-                }
-            )
+            suspend: Record = {
+                "kind": "suspend",
+                "invocation_id": result.invocation_id,
+                "inputs": result.invocation_inputs,
+                "at": self.now(),
+            }
+            if result.branch:
+                suspend["waits"] = result.branch
+            self.flush(suspend)
             return
-        self._tell_begun()
-        end = _end_record(result, self.now())
+        end = end_record(result, self.now())
+        question = self.replay.turn.question
+        if question != self.log.start["question"]:
+            end["question"] = question  # as the guardrail let it be read
         if self.log.ends_session:  # whoever asked for it has been written down
-            self._flush(end, closed("ended", self.now()))
+            self.flush(end, closed("ended", self.now()))
         else:
-            self._flush(end)
+            self.flush(end)
         if not (isinstance(result, Failure) and self._failed_in_actions()):
             self.log.transcript = self.replay.turn.teller(result)
 
@@ -249,27 +264,31 @@ class Run:
     def cancel(self) -> None:
         """Writes that the caller stopped the turn before its end."""
         # Its transcript is made from what was written, which may be more than `turn` knows.
-        self._tell_begun()
-        self._flush(cancelled(self.now()))
-
-    def _tell_begun(self) -> None:
-        # The intent of calls that the turn stopped in, which no journal has yet.
-        if self._begun:
-            self._unwritten.insert(self._begun_at, _intent(self._begun))
-            self._begun = []
+        self.flush(cancelled(self.now()))
 
     def close(self) -> None:
         """Gives the session back."""
-        self._sessions.release(self.session)
+        self.sessions.release(self.session)
 
-    def _flush(self, *last: Record) -> None:
+    def flush(self, *last: Record) -> None:
+        """Writes what has not been written, and `last`."""
+        if self._begun:  # the intent of calls that the turn stopped in, which no journal has yet
+            self._unwritten.insert(self._begun_at, _intent(self._begun))
+            self._begun = []
         # Outcomes that could not be written stay, for the turn's end; `last` only announces.
+        records = [*self._unwritten, *last]
+        if not records:
+            return
         try:
-            self._sessions.write(self.session, [*self._unwritten, *last])
+            self.write(records)
         except SessionConflict:
             self._unwritten = []  # the journal is another's now
             raise
         self._unwritten = []
+
+    def write(self, records: list[Record]) -> None:
+        """Appends records to the journal."""
+        self.sessions.write(self.session, records)
 
 
 def _intent(calls: list[Call]) -> Record:
@@ -277,7 +296,12 @@ def _intent(calls: list[Call]) -> Record:
     return {"kind": "intent", "calls": told}
 
 
-def _end_record(result: Answer | Refusal | Failure, now: int) -> Record:
+def _decoded(file: Mapping[str, Any]) -> dict[str, Any]:
+    return {**file, "bytes": base64.b64decode(file["bytes"])}
+
+
+def end_record(result: Answer | Refusal | Failure, now: int) -> Record:
+    """The record of a turn's end."""
     if isinstance(result, Failure):
         return {
             "kind": "end",
@@ -303,35 +327,35 @@ def _end_record(result: Answer | Refusal | Failure, now: int) -> Record:
 def restore_history(plan: Plan, session: Session) -> None:
     """Takes the turns that were read from the store into the session's history."""
     for log in session.unread:
-        made = log.transcript() if log.transcript else _transcript(plan, log, session.history)
+        if log.transcript is not None:
+            made = log.transcript()
+        else:
+            made = _transcript(plan, log, session)
+            _restore_team(plan, log, session)
         log.before = len(session.history)
         session.history += made
         log.transcript = None
     session.unread.clear()
 
 
-def replay_again(plan: Plan, before: Sequence[Message], log: TurnLog) -> Replay:
+def replay_again(plan: Plan, past: Past, log: TurnLog) -> Replay:
     """A turn that ended or was suspended, run again from its journal alone.
 
     Args:
         plan: The agent.
-        before: Messages of the turns before.
+        past: What was before it.
         log: The turn.
 
     Raises:
         SessionConflict: The journal was written by another version of the agent.
     """
-    replay = Replay(plan, log, before)
-    reached = replay.send(None)
-    end = log.end
-    failed = end is not None and end["result"] == "failure" and end["stop_reason"] != "seconds"
-    if failed and isinstance(reached, LIVE):
-        replay.steps.append((reached, None))
+    replay = Replay(plan, log, past, before=log.before)
+    replay.run_out(log.end)
     return replay
 
 
-def _transcript(plan: Plan, log: TurnLog, history: list[Message]) -> list[Message]:
-    replay = Replay(plan, log, history)
+def _transcript(plan: Plan, log: TurnLog, past: Past) -> list[Message]:
+    replay = Replay(plan, log, past)
     end = log.records[-1]
     try:
         reached = replay.send(None)
@@ -344,6 +368,32 @@ def _transcript(plan: Plan, log: TurnLog, history: list[Message]) -> list[Messag
     if isinstance(reached, (Answer, Refusal)):
         return replay.turn.transcript(reached)
     return _plain_transcript(plan, log.start, end)
+
+
+def _restore_team(plan: Plan, log: TurnLog, past: Past) -> None:
+    # Collaborators' turns go into their histories in the order in which they ended.
+    order = {one["id"]: place for place, one in enumerate(log.records) if one["kind"] == "branch"}
+    if not order:
+        return
+    try:
+        ended = sorted(_ended(Replay(plan, log, past)), key=lambda it: order.get(it[0], 0))
+    except SessionConflict:
+        return  # the agent was changed since; its collaborators begin anew
+    for id, replay, result in ended:
+        if id in order:
+            replay.past.history += replay.turn.transcript(result)
+
+
+def _ended(replay: Replay) -> Iterator[tuple[str, Replay, Result]]:
+    reached = replay.send(None)
+    steps = [effect for effect, _ in replay.steps]
+    for effect in (*steps, reached):
+        for branch in effect.branches if isinstance(effect, Collaborate) else ():
+            if branch.collaborator.agent is not None:
+                below = replay.branch(branch)
+                yield from _ended(below)
+                if below.result is not None:
+                    yield branch.id, below, below.result
 
 
 def _plain_transcript(plan: Plan, start: Record, end: Record) -> list[Message]:

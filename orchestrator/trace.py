@@ -17,23 +17,39 @@ from orchestrator.actions.base import Call
 from orchestrator.calls import match_results, result_text
 from orchestrator.effects import (
     AwaitResults,
+    Branch,
     CallModel,
+    Collaborate,
     Dispatch,
     Effect,
+    Guard,
     Retrieve,
 )
+from orchestrator.guarding import ANSWER_GUARD
 from orchestrator.message import text_of, to_json
 from orchestrator.reading import NO_ANSWER
 from orchestrator.replay import Replay
 from orchestrator.sessions import Record
-from orchestrator.stages import ORCHESTRATION, POST_PROCESSING, PRE_PROCESSING, Plan
+from orchestrator.stages import (
+    KNOWLEDGE_BASE_RESPONSE_GENERATION,
+    MEMORY_SUMMARIZATION,
+    ORCHESTRATION,
+    POST_PROCESSING,
+    PRE_PROCESSING,
+    ROUTING_CLASSIFIER,
+    Plan,
+)
 
 __all__ = ["TraceParts"]
 
 _TRACES = {
     PRE_PROCESSING: ("preProcessingTrace", "pre-0"),
     POST_PROCESSING: ("postProcessingTrace", "post-0"),
+    ROUTING_CLASSIFIER: ("routingClassifierTrace", "routing-0"),
+    KNOWLEDGE_BASE_RESPONSE_GENERATION: ("orchestrationTrace", "KB-null-0"),
 }
+CODE_INTERPRETER_GROUP = "codeinterpreteraction"
+_ORCHESTRATION, _ROUTING = "orchestrationTrace", "routingClassifierTrace"
 
 
 class TraceParts:
@@ -43,7 +59,15 @@ class TraceParts:
     member of `InvokeAgent`'s event stream, its times written as the service writes them.
     """
 
-    def __init__(self, plan: Plan, session_id: str, started: int, replay: Replay) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        session_id: str,
+        started: int,
+        replay: Replay,
+        chain: Sequence[str] = (),
+        name: str = "",
+    ) -> None:
         self._plan = plan
         self._replay = replay
         self._request = id = replay.turn.start.request_id
@@ -51,15 +75,27 @@ class TraceParts:
         self._started = started
         self._told = 0
         self._number = 0
-        self._blank = {
+        self._held: list[dict[str, Any]] = []
+        self._session_id = session_id
+        self._chain = (*chain, plan.alias_arn)
+        self._blank: dict[str, Any] = {
             "agentId": plan.agent_id,
             "agentAliasId": plan.alias_id,
             "agentVersion": plan.version,
             "sessionId": session_id,
-            "callerChain": [{"agentAliasArn": plan.alias_arn}],
+            "callerChain": [{"agentAliasArn": arn} for arn in self._chain],
             "eventTime": "",
             "trace": {},
         }
+        if name:
+            self._blank["collaboratorName"] = name
+
+    def of_branch(self, branch: Branch, started: int) -> TraceParts:
+        """The trace of a collaborator's turn within this one."""
+        replay = self._replay.branch(branch)
+        session_id, plan = replay.session_id(self._session_id), replay.turn.plan
+        name = branch.collaborator.name
+        return TraceParts(plan, session_id, started, replay, self._chain, name)
 
     def whole(self, end: Record | None, since: int = 0) -> list[dict[str, Any]]:
         """The parts of all steps, or of those after step number `since` was answered.
@@ -74,11 +110,29 @@ class TraceParts:
             self._skip_told(steps[since][0].number)
         for index in range(since, len(steps)):
             effect, outcome = steps[index]
-            if index > since or not since:
-                parts += self.before(effect, _began(outcome, end, self._started), outcome)
-            if outcome is not None:
+            began = _began(outcome, end, self._started)
+            teamwork = isinstance(effect, Collaborate)
+            if index > since or not since or teamwork:
+                parts += self.before(effect, began, outcome)
+            if isinstance(effect, Collaborate):
+                parts += self._teamwork(effect, outcome, began)
+            elif outcome is not None:
                 parts += self.after(effect, outcome)
         return parts + self.ending(end)
+
+    def _teamwork(self, effect: Collaborate, outcome: Any, began: int) -> list[dict[str, Any]]:
+        parts: list[dict[str, Any]] = []
+        for branch, record in zip(effect.branches, outcome or _unknown(effect), strict=True):
+            if branch.collaborator.agent is not None:
+                inner = self.of_branch(branch, record["times"][0] if record else began)
+                replay = self._replay.branch(branch)
+                ended = record if record is not None and "control" not in record else None
+                if not replay.steps:
+                    replay.run_out(ended)
+                parts += inner.whole(ended, replay.resumed_at)
+            if record is not None:
+                parts += self.of_work(effect, branch, record)
+        return parts
 
     def before(self, effect: Effect, at: int, outcome: Any = None) -> list[dict[str, Any]]:
         """The parts that tell that an effect is about to be carried out, at that time.
@@ -93,7 +147,7 @@ class TraceParts:
             parts += self._reprompts(effect.number - isinstance(effect, CallModel), at)
         self._number = effect.number
         match effect:
-            case CallModel():
+            case CallModel() if effect.stage.stage != MEMORY_SUMMARIZATION:
                 parts.append(self._model_input(effect, at, outcome or {}))
             case Dispatch():
                 parts += [self._call_part(call, at, "LAMBDA") for call in effect.calls]
@@ -106,26 +160,84 @@ class TraceParts:
                 lookup = {"knowledgeBaseId": effect.knowledge_base_id, "text": effect.query}
                 asked = {"invocationType": "KNOWLEDGE_BASE", "knowledgeBaseLookupInput": lookup}
                 parts.append(self._step(at, "invocationInput", asked))
+            case Collaborate():
+                parts += [self._message_part(effect, branch, at) for branch in effect.branches]
         return parts
+
+    def _message_part(self, effect: Collaborate, branch: Branch, at: int) -> dict[str, Any]:
+        told = {
+            "agentCollaboratorName": branch.collaborator.name,
+            "agentCollaboratorAliasArn": branch.collaborator.alias_arn,
+            "input": {"type": "TEXT", "text": branch.message},
+        }
+        asked = {
+            "invocationType": "AGENT_COLLABORATOR",
+            "agentCollaboratorInvocationInput": told,
+        }
+        return self._team_step(effect, at, "invocationInput", asked)
+
+    def of_work(self, effect: Collaborate, branch: Branch, record: Record) -> list[dict[str, Any]]:
+        """The parts that tell how a collaborator's work ended.
+
+        Args:
+            effect: The work of several collaborators.
+            branch: This one's.
+            record: Its outcome.
+        """
+        times, control = record["times"], record.get("control")
+        parts = [self._relayed(branch, part) for part in record.get("trace", ())]
+        if record.get("result") == "failure":
+            return parts
+        output: dict[str, Any] = {"type": "TEXT", "text": record.get("text", "")}
+        if control is not None:
+            payload = {
+                "invocationId": control.invocation_id,
+                "invocationInputs": control.invocation_inputs,
+            }
+            output = {"type": "RETURN_CONTROL", "returnControlPayload": payload}
+        told = {
+            "agentCollaboratorName": branch.collaborator.name,
+            "agentCollaboratorAliasArn": branch.collaborator.alias_arn,
+            "output": output,
+            "metadata": self._metadata(times, branch.id),
+        }
+        seen = {"type": "AGENT_COLLABORATOR", "agentCollaboratorInvocationOutput": told}
+        parts.append(self._team_step(effect, times[1], "observation", seen))
+        if effect.routed and control is None:
+            final = {"text": record["text"], "metadata": self._operation_metadata(times[1])}
+            finish = {"type": "FINISH", "finalResponse": final}
+            parts.append(self._team_step(effect, times[1], "observation", finish))
+        return parts
+
+    def _relayed(self, branch: Branch, part: Record) -> dict[str, Any]:
+        chain = [{"agentAliasArn": arn} for arn in self._chain]
+        own = part.get("callerChain") or [{"agentAliasArn": branch.collaborator.alias_arn}]
+        name = part.get("collaboratorName") or branch.collaborator.name
+        return {**part, "callerChain": [*chain, *own], "collaboratorName": name}
+
+    def _team_step(
+        self, effect: Collaborate, at: int, member: str, told: dict[str, Any]
+    ) -> dict[str, Any]:
+        if not effect.routed:
+            return self._step(at, member, told)
+        told["traceId"] = f"{self._request}-routing-0"
+        return self._part(at, _ROUTING, {member: told})
 
     def after(self, effect: Effect, outcome: Any) -> list[dict[str, Any]]:
         """The parts that tell an effect's outcome."""
         match effect:
             case CallModel():
-                return self._model_output(effect, outcome)
+                told = effect.stage.stage != MEMORY_SUMMARIZATION  # the service does not tell it
+                return self._model_output(effect, outcome) if told else []
             case Dispatch():
+                return [self._result_part(record) for record in outcome]
+            case Guard():
+                return self._guard_parts(effect, outcome)
+            case Collaborate():
                 return [
-                    self._observation(
-                        record["times"][1],
-                        "ACTION_GROUP",
-                        {
-                            "actionGroupInvocationOutput": {
-                                "text": record["text"],
-                                "metadata": self._metadata(record["times"], record["id"]),
-                            }
-                        },
-                    )
-                    for record in outcome
+                    part
+                    for branch, record in zip(effect.branches, outcome, strict=True)
+                    for part in self.of_work(effect, branch, record)
                 ]
             case AwaitResults():
                 return [
@@ -147,11 +259,49 @@ class TraceParts:
                     )
                 ]
 
+    def _result_part(self, record: Record) -> dict[str, Any]:
+        metadata = self._metadata(record["times"], record["id"])
+        if "details" in record:
+            names = [file["name"] for file in record.get("files", ())]
+            told = {**record["details"], "metadata": metadata}
+            if names:
+                told["files"] = names
+            seen = {"codeInterpreterInvocationOutput": told}
+        else:
+            seen = {"actionGroupInvocationOutput": {"text": record["text"], "metadata": metadata}}
+        return self._observation(record["times"][1], "ACTION_GROUP", seen)
+
+    def _guard_parts(self, effect: Guard, record: Record) -> list[dict[str, Any]]:
+        side = "inputAssessments" if effect.source == "INPUT" else "outputAssessments"
+        told = {
+            "action": record["action"],
+            "traceId": f"{self._request}-{effect.id}",
+            "metadata": self._metadata(record["times"], effect.id),
+        }
+        if record["assessments"]:
+            told[side] = record["assessments"]
+        parts = [self._part(record["times"][1], "guardrailTrace", told)]
+        if effect.id != ANSWER_GUARD:
+            return parts
+        held, self._held = self._held, []
+        if record["blocked"]:
+            return parts
+        if record["action"] == "INTERVENED":
+            for part in held:
+                part["trace"][_ORCHESTRATION]["observation"]["finalResponse"]["text"] = record[
+                    "text"
+                ]
+        return parts + held
+
     def ending(self, end: Record | None) -> list[dict[str, Any]]:
         """The parts that tell how the turn ended."""
         if end is None:
             return []
-        parts = list(self._reprompts(self._number, end["at"]))
+        parts = [*self._held, *self._reprompts(self._number, end["at"])]
+        self._held = []
+        if self._plan.shortcut and end["result"] == "answer":
+            final = {"text": end["text"], "metadata": self._operation_metadata(end["at"])}
+            parts.append(self._observation(end["at"], "FINISH", {"finalResponse": final}, 1))
         if end["stop_reason"] == "ask_user":
             asked = {"finalResponse": {"text": end["text"]}}
             parts.append(self._observation(end["at"], "ASK_USER", asked))
@@ -173,8 +323,10 @@ class TraceParts:
             "foundationModel": outcome.get("model") or stage.model.model_id,
             "inferenceConfiguration": dict(stage.inference),
             "promptCreationMode": stage.creation_mode,
-            "parserMode": "DEFAULT",
+            "parserMode": "OVERRIDDEN" if stage.parser_name else "DEFAULT",
         }
+        if stage.parser_name:
+            told["overrideLambda"] = stage.parser_name
         return self._stage_part(stage.stage, at, "modelInvocationInput", told)
 
     def _prompt_text(self, effect: CallModel) -> str:
@@ -222,7 +374,11 @@ class TraceParts:
         final = (parsed.get("responseDetails") or {}).get("agentFinalResponse")
         if final is not None and record["stop"] not in NO_ANSWER:
             told = {"text": final["responseText"], "metadata": self._operation_metadata(ended)}
-            parts.append(self._observation(ended, "FINISH", {"finalResponse": told}))
+            finish = self._observation(ended, "FINISH", {"finalResponse": told})
+            if self._plan.guardrail is not None and self._plan.post_processing is None:
+                self._held.append(finish)  # until the guardrail has seen it, as recorded
+            else:
+                parts.append(finish)
 
     def _skip_told(self, number: int) -> None:
         self._number = number
@@ -240,6 +396,8 @@ class TraceParts:
         self, call: Call, now: int, execution: str, invocation_id: str = ""
     ) -> dict[str, Any]:
         operation = call.operation
+        if operation.group == CODE_INTERPRETER_GROUP:
+            return self._code_part(call, now)
         parameters, body = self._plan.catalog.parameters(call)
         told: dict[str, Any] = {
             "actionGroupName": operation.group,
@@ -258,6 +416,17 @@ class TraceParts:
         if invocation_id:
             told["invocationId"] = invocation_id
         asked = {"invocationType": "ACTION_GROUP", "actionGroupInvocationInput": told}
+        return self._step(now, "invocationInput", asked)
+
+    def _code_part(self, call: Call, now: int) -> dict[str, Any]:
+        files = [file["name"] for file in self._replay.turn.start.files]
+        told: dict[str, Any] = {"code": call.arguments.get("code", "")}
+        if files:
+            told["files"] = files
+        asked = {
+            "invocationType": "ACTION_GROUP_CODE_INTERPRETER",
+            "codeInterpreterInvocationInput": told,
+        }
         return self._step(now, "invocationInput", asked)
 
     def _observation(
@@ -309,6 +478,10 @@ class TraceParts:
             "endTime": _time(ended),
             "operationTotalTimeMs": (ended - self._started) // 1_000_000,
         }
+
+
+def _unknown(effect: Collaborate) -> list[None]:
+    return [None] * len(effect.branches)
 
 
 def _began(outcome: Any, end: Record | None, started: int) -> int:

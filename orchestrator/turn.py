@@ -1,7 +1,8 @@
 """One turn of an agent, as a generator of effects: no socket, no clock, no randomness.
 
-It reads like the flow chart of a Bedrock agent: pre-processing, then the ReAct loop (ask the
-model; carry out its calls, or ask the user, or answer), then post-processing. It yields effects
+It reads like the flow chart of a Bedrock agent: guardrail, pre-processing, routing, then the ReAct
+loop (ask the model; carry out its calls, or ask the user, or answer), post-processing, guardrail,
+and the session's summary when it ends and is to be remembered. It yields effects
 and is sent their outcomes, which are journal records. The same records give the same turn again:
 that is how a turn goes on after a return of control or a crash, and how its trace is made.
 """
@@ -9,8 +10,8 @@ that is how a turn goes on after a return of control or a crash, and how its tra
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, assert_never
 
@@ -26,7 +27,7 @@ from orchestrator.calls import (
     prepare_search,
     result_text,
 )
-from orchestrator.citations import source_ids
+from orchestrator.collaboration import collaborate, prepare_message, route
 from orchestrator.effects import (
     Answer,
     AwaitResults,
@@ -36,7 +37,6 @@ from orchestrator.effects import (
     Failure,
     Refusal,
     Result,
-    Retrieve,
     ReturnControl,
     WaitingCall,
 )
@@ -48,15 +48,21 @@ from orchestrator.errors import (
     OrchestratorError,
     error_class,
 )
+from orchestrator.guarding import guard_answer, guard_input, guard_results
+from orchestrator.limits import Limits
 from orchestrator.message import Block, Message
+from orchestrator.payloads import shared
 from orchestrator.prompts import Dialect
 from orchestrator.reading import REFUSAL, Act, Reprompt, decide, refused, was_cut
-from orchestrator.sessions.journal import Record
+from orchestrator.remembering import remember
+from orchestrator.searching import answer_from_knowledge, search
+from orchestrator.sessions.journal import Record, Said
 from orchestrator.stages import Plan, StagePlan
 from orchestrator.toolbox import tool_name
 
 __all__ = ["Start", "Turn"]
 
+_NONE: Mapping[str, str] = {}
 _UNKNOWN = "The action did not answer in time; whether it took effect is not known."
 
 
@@ -68,11 +74,30 @@ class Start:
         request_id: A UUID; trace ids, idempotency keys and hand-over ids are made from it.
         question: The user's input.
         prompt_attributes: Prompt session attributes.
+        path: The branch of the journal that the turn's records are in; empty for the agent that
+            was invoked.
+        team: Names the agent in its team: the names above it, and its own.
+        limits: Budgets, when they are not the agent's own.
+        last_agent: The collaborator that answered last.
+        summaries: What is remembered of earlier sessions, newest first: `text` and more.
+        retrieval: Retrieval configurations of this invocation, by knowledge base id.
+        files: Files of this invocation (Bedrock: `InputFile`), their bytes in Base64.
+        closing: Whether there is no question: the session only ends.
+        remembers: Tells at the turn's end whether the session ends with it and is remembered.
     """
 
     request_id: str
     question: str
     prompt_attributes: Mapping[str, str] = field(default_factory=dict)
+    path: str = ""
+    team: str = ""
+    limits: Limits | None = None
+    last_agent: str = ""
+    summaries: Sequence[Mapping[str, Any]] = ()
+    retrieval: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    files: Sequence[Mapping[str, Any]] = ()
+    closing: bool = False
+    remembers: Callable[[], bool] = bool
 
 
 class Turn:
@@ -86,26 +111,37 @@ class Turn:
         responses: Outputs of actions and knowledge bases, for `$responses$`.
         reprompts: What the model was told to do better: step number and text.
         sources: Retrieved references by source id.
+        dialect: The dialect of the loop's model.
+        question: The user's input, as the guardrail lets it be read.
+        number: The step that the loop is at.
+        payloads: What collaborators shared, by id.
+        files: Files that actions made.
+        unremembered: Why the session could not be summarised, if that failed.
     """
 
     __slots__ = (
         "_actions",
         "_begun",
         "_calls",
-        "_dialect",
         "_done",
         "_excluded",
         "_last",
         "_limits",
         "_post",
         "_tokens",
+        "dialect",
+        "files",
+        "number",
+        "payloads",
         "plan",
         "prompt_attributes",
+        "question",
         "reprompts",
         "responses",
         "scratchpad",
         "sources",
         "start",
+        "unremembered",
     )
 
     def __init__(self, plan: Plan, start: Start) -> None:
@@ -116,34 +152,137 @@ class Turn:
         self.responses: list[dict[str, str]] = []
         self.reprompts: list[tuple[int, str]] = []
         self.sources: dict[str, dict[str, Any]] = {}
-        self._limits = plan.limits
+        self.payloads: dict[str, str] = {}
+        self.files: list[Mapping[str, Any]] = []
+        self.unremembered: OrchestratorError | None = None
+        self.question = start.question
+        self.number = 0
+        self.dialect = plan.orchestration.dialect
+        self._limits = start.limits or plan.limits
         self._post = plan.post_processing
-        self._dialect = plan.orchestration.dialect
         self._calls = self._tokens = self._actions = 0
         self._last: Record = {}
         self._begun: list[Slot] = []
-        self._done: set[tuple[str, str]] | None = set() if self._dialect.no_repeat else None
+        self._done: set[tuple[str, str]] | None = set() if self.dialect.no_repeat else None
         self._excluded: frozenset[str] = frozenset()
 
     def run(self) -> Generator[Effect, Any, Result]:
         """The whole turn, from its beginning to its result."""
         try:
-            pre = self.plan.pre_processing
-            if pre is not None:
-                refusal = yield from self._pre_process(pre)
-                if refusal is not None:
-                    return refusal
-            result = yield from self._react()
-            if self._post is not None and isinstance(result, Answer):
-                result = yield from self._post_process(self._post, result)
+            if self.start.closing:
+                result: Result = Answer("")
+            elif self.plan.guardrail is None:
+                result = yield from self._stages()
+            else:
+                refusal = yield from guard_input(self)
+                result = refusal or (yield from self._stages())
+                result = yield from guard_answer(self, result)
+            if self.start.remembers():
+                yield from remember(self, result)
             return result
         except OrchestratorError as error:
             return Failure(error, getattr(error, "limit", "") or getattr(error, "code", ""))
 
-    def _pre_process(self, stage: StagePlan) -> Generator[Effect, Any, Refusal | None]:
+    def _stages(self) -> Generator[Effect, Any, Result]:
+        plan = self.plan
+        if plan.pre_processing is not None:
+            refusal = yield from self._pre_process(plan.pre_processing)
+            if refusal is not None:
+                return refusal
+        result = None if plan.plain else (yield from self._specially())
+        if result is None:
+            result = yield from self._react()
+        if isinstance(result, Answer):
+            if self.payloads:
+                result.text = shared(result.text, self.payloads)
+            if self._post is not None:
+                return (yield from self._post_process(self._post, result))
+        return result
+
+    def _specially(self) -> Generator[Effect, Any, Result | None]:
+        plan = self.plan
+        if plan.features.orchestration is not None:
+            result: Result = yield from plan.features.orchestration.run(self)
+            return result
+        if plan.shortcut:
+            return (yield from answer_from_knowledge(self))
+        return (yield from route(self))
+
+    def ask(
+        self,
+        stage: StagePlan,
+        values: Mapping[str, str] = _NONE,
+        *,
+        number: int = 0,
+        live: bool = False,
+        of_past: Callable[[Sequence[Said]], Mapping[str, str]] | None = None,
+    ) -> Generator[Effect, Any, Record]:
+        """Asks the model of a stage outside the loop; its `model` record.
+
+        Args:
+            stage: The stage.
+            values: Placeholder values that are not the same in every turn.
+            number: The step that the call belongs to.
+            live: Whether the answer may be shown while it streams.
+            of_past: Makes further values of what was said in the session before.
+
+        Raises:
+            LimitExceeded: The turn may not call a model any more.
+        """
         self._spend_model_call()
-        outcome = yield CallModel(stage, 0, {}, [], 0, self.prompt_attributes)
+        attributes, none = self.prompt_attributes, frozenset[str]()
+        outcome: Record = yield CallModel(
+            stage, number, values, [], 0, attributes, live, none, of_past
+        )
         self._add_tokens(outcome)
+        return outcome
+
+    @property
+    def streams(self) -> bool:
+        """Whether the answer may be shown while the loop's model writes it."""
+        return self._post is None
+
+    @property
+    def spent(self) -> tuple[int, int, int]:
+        """What the turn has spent: tokens, model calls and actions."""
+        return self._tokens, self._calls, self._actions
+
+    def count(self, outcome: Record) -> None:
+        """Takes what a collaborator spent into this turn's budgets."""
+        tokens, calls, actions = outcome["usage"]
+        self._tokens += tokens
+        self._calls += calls
+        self._actions += actions
+
+    def budget(self, own: Limits) -> Limits:
+        """What a collaborator with the limits `own` may spend of this turn's budgets.
+
+        Raises:
+            LimitExceeded: There is nothing left.
+        """
+        limits = self._limits
+        self._check_model_call()
+        return replace(
+            own,
+            model_calls=min(own.model_calls, limits.model_calls - self._calls),
+            tokens=min(own.tokens, limits.tokens - self._tokens),
+            actions=min(own.actions, max(limits.actions - self._actions, 0)),
+        )
+
+    def values(self, stage: StagePlan) -> dict[str, str]:
+        """Placeholder values of this turn that few agents need."""
+        dialect, values = stage.dialect, {}
+        if self.start.summaries:
+            told = dialect.partial("memory_content", sessions=list(self.start.summaries))
+            values = dict.fromkeys(("memory_content", "memory_synopsis", "long_term_memory"), told)
+        if self.start.files:
+            name = "code_interpreter_files"
+            files = [{"name": file["name"], "type": file["type"]} for file in self.start.files]
+            values[name] = dialect.partial(name, files=files)
+        return values
+
+    def _pre_process(self, stage: StagePlan) -> Generator[Effect, Any, Refusal | None]:
+        outcome = yield from self.ask(stage)
         if refusal := refused(outcome):
             return refusal
         if cut := was_cut(outcome):
@@ -156,12 +295,13 @@ class Turn:
         live = self._post is None
         misread = 0
         for number in range(self._limits.iterations):
+            self.number = number
             upto = len(self.scratchpad)
             self._spend_model_call()
             outcome = yield CallModel(
                 stage,
                 number,
-                {},
+                _NONE,
                 self.scratchpad,
                 upto,
                 self.prompt_attributes,
@@ -195,9 +335,7 @@ class Turn:
         told = stage.dialect.partial("responses", responses=self.responses)
         # `$latest_response$` is the answer without its tags: the template brings its own.
         values = {"latest_response": answer.text, "responses": told, "bot_response": told}
-        self._spend_model_call()
-        outcome = yield CallModel(stage, 0, values, [], 0, self.prompt_attributes)
-        self._add_tokens(outcome)
+        outcome = yield from self.ask(stage, values)
         if refusal := refused(outcome):
             return refusal
         if not was_cut(outcome):  # else the draft stays: it is whole
@@ -207,7 +345,7 @@ class Turn:
 
     def _act(self, act: Act, number: int) -> Generator[Effect, Any, Result | None]:
         slots = self._slots(act, number)
-        question = self._missing(slots) if self._dialect.unknown_value else ""
+        question = self._missing(slots) if self.dialect.unknown_value else ""
         if question:
             return Answer(question, "ask_user")
         self._spend_actions(slots)
@@ -219,13 +357,15 @@ class Turn:
             handed_over = yield from self._others(slots, number)
             if handed_over is not None:
                 return handed_over
+        if self.plan.features.guard_results:
+            yield from guard_results(self, slots, number)
         if slots:
             self._add_step([slot.as_result() for slot in slots])
         self._begun = []
         return Answer(act.question, "ask_user") if act.question else None
 
     def _slots(self, act: Act, number: int) -> list[Slot]:
-        catalog, dialect = self.plan.catalog, self._dialect
+        catalog, dialect = self.plan.catalog, self.dialect
         slots = []
         for index, item in enumerate(act.actions):
             key = f"{self.start.request_id}:{number}:{index}"
@@ -233,6 +373,8 @@ class Turn:
         for index, item in enumerate(act.searches):
             known = self.plan.knowledge_bases
             slots.append(prepare_search(known, item, f"search-{number}-{index}"))
+        for index, item in enumerate(act.messages):
+            slots.append(prepare_message(self, item, f"{number}.{index}"))
         if self._done:
             self._refuse_repetitions(slots, self._done)
         for slot in slots:
@@ -244,7 +386,7 @@ class Turn:
         # Small models repeat a call instead of answering; its result is already in the prompt.
         for slot in slots:
             if slot.call is not None and identity(slot.call) in done:
-                self._excluded |= {tool_name(slot.call.operation, self._dialect.protocol)}
+                self._excluded |= {tool_name(slot.call.operation, self.dialect.protocol)}
                 slot.call = None
                 slot.reject("This call was already made; its result is above. Answer with it.")
 
@@ -271,7 +413,9 @@ class Turn:
                 # The error's own text is for the developer, not for the model.
                 unknown = isinstance(failed, ActionOutcomeUnknown)
                 slot.text = _UNKNOWN if unknown else "The action failed."
-            self._add_response(slot)
+            self.add_response(slot)
+            if "files" in outcome:
+                self.files += outcome["files"]
             if "prompt_attributes" in outcome:
                 given = outcome["prompt_attributes"]
                 self.prompt_attributes = merged(before, self.prompt_attributes, given)
@@ -283,23 +427,13 @@ class Turn:
     def _others(
         self, slots: list[Slot], number: int
     ) -> Generator[Effect, Any, ReturnControl | None]:
-        yield from self._search([slot for slot in slots if slot.search], number)
+        yield from search(self, [slot for slot in slots if slot.search], number)
+        teamwork = [slot for slot in slots if slot.branch is not None]
+        handed_over = yield from collaborate(self, teamwork, number)
+        if handed_over is not None:
+            return handed_over
         waiting = [slot for slot in slots if slot.waits]
         return (yield from self._hand_over(waiting, number)) if waiting else None
-
-    def _search(self, slots: list[Slot], number: int) -> Generator[Effect, Any, None]:
-        for index, slot in enumerate(slots):
-            base, query = slot.search or ("", "")
-            id = f"search-{number}-{index}"
-            outcome = yield Retrieve(base, query, number, id)
-            found = source_ids(outcome["references"], self.sources)
-            self.sources.update(found)
-            results = [
-                {"content": reference["content"]["text"], "source": source}
-                for source, reference in found.items()
-            ]
-            slot.text = self._dialect.partial("search_results", results=results)
-            self._add_response(slot)
 
     def _hand_over(
         self, slots: list[Slot], number: int
@@ -333,16 +467,19 @@ class Turn:
         given = ActionResult(result_text(result), result.get("responseState") or "")
         taken = bounded(given, self.plan.limits.result_bytes)
         slot.text, slot.error = taken.text, taken.state == "REPROMPT"
-        self._add_response(slot)
+        self.add_response(slot)
 
     def _spend_model_call(self) -> None:
+        self._check_model_call()
+        self._calls += 1
+
+    def _check_model_call(self) -> None:
         # Every budget is checked before the spending.
         limits = self._limits
         if self._calls >= limits.model_calls:
             raise _limit("model_calls", limits.model_calls, "model calls")
         if self._tokens >= limits.tokens:
             raise _limit("tokens", limits.tokens, "tokens")
-        self._calls += 1
 
     def _add_tokens(self, outcome: Record) -> None:
         self._tokens += outcome["usage"][0] + outcome["usage"][1]
@@ -354,12 +491,13 @@ class Turn:
         if self._actions > self._limits.actions:
             raise _limit("actions", self._limits.actions, "action calls")
 
-    def _add_response(self, slot: Slot) -> None:
+    def add_response(self, slot: Slot) -> None:
+        """Keeps an output for post-processing, if it runs."""
         if self._post is not None:
             self.responses.append({"name": slot.name, "text": slot.text or ""})
 
     def _add_step(self, results: list[dict[str, Any]]) -> None:
-        self.scratchpad += self._dialect.step_messages(self._last["content"], results)
+        self.scratchpad += self.dialect.step_messages(self._last["content"], results)
 
     def _check_misread(self, misread: int, problem: Reprompt) -> None:
         if misread > self._limits.reprompts:
@@ -376,9 +514,9 @@ class Turn:
         A refused input leaves nothing. A turn that failed, or whose answer was refused, is told
         only when it had carried out something, so that the model knows of it.
         """
-        dialect = self._dialect
+        dialect = self.dialect
         told = self._unfinished_step() if isinstance(result, Failure) else []
-        question = dialect.question_message(self.start.question)
+        question = dialect.question_message(self.question)
         match result:
             case Answer(stop_reason="ask_user", text=text):
                 last = dialect.answer_message([{"text": f"<answer>{text}</answer>"}])
@@ -396,16 +534,16 @@ class Turn:
         """Makes the transcript when it is needed; after an answer, without keeping the turn."""
         if isinstance(result, Answer) and result.stop_reason != "ask_user":
             content = self._last["content"]
-            return partial(_answered, self._dialect, self.start.question, self.scratchpad, content)
+            return partial(_answered, self.dialect, self.question, self.scratchpad, content)
         return partial(self.transcript, result)
 
     def _unfinished_step(self) -> list[Message]:
         # What was carried out in a step that failed, or whose hand-over nobody answered.
         known = [slot for slot in self._begun if slot.text is not None]
-        if all(slot.call is None and slot.search is None for slot in known):
+        if not any(slot.call or slot.search or slot.branch for slot in known):
             return []
         results = [slot.as_result() for slot in known]
-        return self._dialect.step_messages(self._last["content"], results)
+        return self.dialect.step_messages(self._last["content"], results)
 
 
 def _answered(

@@ -91,9 +91,10 @@ def _texts(log: TurnLog, agent: Agent) -> Iterator[tuple[str, str]]:
     """The calls that the turn stopped at, by their ids, as lines with their parameters."""
     from orchestrator.effects import Dispatch
     from orchestrator.replay import Replay
+    from orchestrator.sessions import Past
 
     try:
-        reached = Replay(agent.plan, log, ()).send(None)
+        reached = Replay(agent.plan, log, Past([], [], {})).send(None)
     except SessionConflict:  # the agent was changed since
         return
     if isinstance(reached, Dispatch):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import types
-from collections.abc import AsyncGenerator, Coroutine, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from functools import partial
+from threading import Lock
 from typing import Any, TypeVar
 
 from orchestrator.actions.base import ActionResult, Call, CallContext
+from orchestrator.branches import BranchRun
 from orchestrator.driver.shared import (
     ModelCall,
     Progress,
@@ -17,13 +19,15 @@ from orchestrator.driver.shared import (
     executor_of,
     failed_action,
     failure,
+    guard,
     note,
     perform,
     retrieve,
     timed_out,
     to_do,
+    work_elsewhere,
 )
-from orchestrator.effects import LIVE, CallModel, Dispatch, Retrieve
+from orchestrator.effects import LIVE, Branch, CallModel, Collaborate, Dispatch, Guard, Retrieve
 from orchestrator.models.blocks import received
 from orchestrator.run import Run
 from orchestrator.sessions import Record
@@ -41,24 +45,23 @@ async def adrive(run: Run, *, listen: bool) -> AsyncGenerator[str | Progress, No
         try:
             while isinstance(step, LIVE):
                 if listen:
-                    yield Progress(step)
+                    yield Progress(step, run)
                 try:
-                    if not isinstance(step, CallModel):
-                        outcome: Any = await _acarry_out(run, step)
-                    elif listen:
+                    if isinstance(step, CallModel) and not listen:
+                        outcome: Any = await _acall_model(run, step)
+                    elif isinstance(step, (CallModel, Collaborate)):
                         outcome = None
-                        async for item in _astream_model(run, step):
-                            if isinstance(item, str):
-                                yield item
-                            else:
-                                outcome = item
+                        async with contextlib.aclosing(_atold(run, step, listen)) as items:
+                            async for outcome in items:
+                                if isinstance(outcome, (str, Progress)):
+                                    yield outcome
                     else:
-                        outcome = await _acall_model(run, step)
+                        outcome = await _acarry_out(run, step)
                 except Exception as error:
                     step = run.fail(failure(step, error), step)
                     continue
                 if listen:
-                    yield Progress(step, outcome)
+                    yield Progress(step, run, outcome)
                 step = run.advance(step, outcome)
             run.finish(step)
         except BaseException:
@@ -68,27 +71,99 @@ async def adrive(run: Run, *, listen: bool) -> AsyncGenerator[str | Progress, No
         run.close()
 
 
-async def _acarry_out(run: Run, effect: Dispatch | Retrieve) -> Record | list[Record]:
+def _atold(
+    run: Run, effect: CallModel | Collaborate, listen: bool
+) -> AsyncGenerator[str | Progress | Record | list[Record], None]:
+    """What can be told of an effect while it is carried out, and its outcome at last."""
+    if isinstance(effect, CallModel):
+        return _astream_model(run, effect)
+    return _acollaborate(run, effect, listen)
+
+
+async def _acarry_out(run: Run, effect: Dispatch | Retrieve | Guard) -> Record | list[Record]:
     if isinstance(effect, Dispatch):
         return await _adispatch(run, effect)
-    return await asyncio.wrap_future(in_thread(partial(retrieve, run, effect)))
+    if isinstance(effect, Retrieve):
+        return await _blocking(retrieve, run, effect)
+    return await _blocking(guard, run, effect)
+
+
+async def _blocking(function: Callable[..., T], *arguments: Any) -> T:
+    return await asyncio.wrap_future(in_thread(partial(function, *arguments)))
 
 
 async def _acall_model(run: Run, effect: CallModel) -> Record:
     stage, began = effect.stage, run.now()
     reply = await stage.model.acomplete(run.request(effect))
     reply.content = received(reply.content)
-    return run.model_record(effect, reply, stage.new_parser().finish(reply.content), began)
+    parser = stage.new_parser()
+    if stage.parser_name:
+        parsed = await _blocking(parser.finish, reply.content)
+    else:
+        parsed = parser.finish(reply.content)
+    return run.model_record(effect, reply, parsed, began)
 
 
-async def _astream_model(run: Run, effect: CallModel) -> AsyncGenerator[str | Record, None]:
+async def _astream_model(
+    run: Run, effect: CallModel
+) -> AsyncGenerator[str | Progress | Record | list[Record], None]:
     call = ModelCall(run, effect)
     stream = effect.stage.model.astream(call.request)
     async with contextlib.aclosing(stream):  # type: ignore[type-var]
         async for item in stream:
-            for text in call.take(item):
+            for text in await _blocking(call.take, item) if call.blocking else call.take(item):
                 yield text
-    yield call.record(call.reply)
+    if call.blocking:
+        for text in await _blocking(call.rest):
+            yield text
+        yield await _blocking(call.record, call.reply)
+    else:
+        yield call.record(call.reply)
+
+
+async def _acollaborate(
+    run: Run, effect: Collaborate, listen: bool
+) -> AsyncGenerator[str | Progress | Record | list[Record], None]:
+    """Yields what collaborators do, and at last the list of their outcomes."""
+    known, lock = run.replay.known_branches(effect), Lock()
+    items: asyncio.Queue[str | Progress | asyncio.Task[None]] = asyncio.Queue()
+    gate = asyncio.Semaphore(run.plan.limits.parallel)
+
+    async def work(branch: Branch) -> None:
+        async with gate:
+            known[branch.id] = await _awork(run, branch, lock, items if listen else None)
+
+    left = [branch for branch in effect.branches if branch.id not in known]
+    tasks = [asyncio.create_task(work(branch)) for branch in left]
+    for task in tasks:
+        task.add_done_callback(items.put_nowait)
+    try:
+        running = len(tasks)
+        while running:
+            item = await items.get()
+            if isinstance(item, asyncio.Task):
+                running -= 1
+                item.result()
+            elif effect.live or not isinstance(item, str):
+                yield item
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    yield [known[branch.id] for branch in effect.branches]
+
+
+async def _awork(run: Run, branch: Branch, lock: Lock, items: asyncio.Queue[Any] | None) -> Record:
+    if branch.collaborator.agent is None:
+        record = await _blocking(work_elsewhere, run, branch)
+        run.write([record])
+        return record
+    work = BranchRun(run, branch, lock)
+    async with contextlib.aclosing(adrive(work, listen=items is not None)) as progress:
+        async for item in progress:
+            if items is not None:
+                items.put_nowait(item)
+    return work.outcome
 
 
 async def _adispatch(run: Run, effect: Dispatch) -> list[Record]:

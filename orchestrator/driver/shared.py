@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import base64
+import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.actions import ReturnControl
 from orchestrator.actions.base import ActionResult, Call, CallContext, Executor
-from orchestrator.effects import CallModel, Dispatch, Effect, Retrieve
+from orchestrator.effects import (
+    Answer,
+    Branch,
+    CallModel,
+    Dispatch,
+    Effect,
+    Failure,
+    Guard,
+    Retrieve,
+)
 from orchestrator.errors import ActionOutcomeUnknown, DependencyFailed, OrchestratorError
 from orchestrator.message import clean
 from orchestrator.models.base import ModelReply
 from orchestrator.models.blocks import received
 from orchestrator.parsers.base import ANSWER
-from orchestrator.run import Run
+from orchestrator.run import Run, end_record
 from orchestrator.sessions import Record
+
+if TYPE_CHECKING:
+    from orchestrator.guardrails import Verdict
+    from orchestrator.guardrails.stream import GuardedStream
 
 __all__ = [
     "ModelCall",
@@ -23,11 +39,13 @@ __all__ = [
     "executor_of",
     "failed_action",
     "failure",
+    "guard",
     "note",
     "perform",
     "retrieve",
     "timed_out",
     "to_do",
+    "work_elsewhere",
 ]
 
 
@@ -37,10 +55,12 @@ class Progress:
 
     Attributes:
         effect: The effect.
+        run: The run that it belongs to: the agent's own, or a collaborator's.
         outcome: Its outcome: a journal record, or a list of them for calls.
     """
 
     effect: Effect
+    run: Run
     outcome: Any = None
 
 
@@ -52,7 +72,7 @@ class ModelCall:
         reply: The reply, when it is whole.
     """
 
-    __slots__ = ("_began", "_effect", "_parser", "_run", "reply", "request")
+    __slots__ = ("_began", "_effect", "_guarded", "_parser", "_run", "reply", "request")
 
     def __init__(self, run: Run, effect: CallModel) -> None:
         self._run = run
@@ -61,6 +81,12 @@ class ModelCall:
         self._began = run.now()
         self.request = run.request(effect)
         self.reply: ModelReply | None = None
+        self._guarded = _guarded(run) if effect.live else None
+
+    @property
+    def blocking(self) -> bool:
+        """Whether `take`, `rest` and `record` may block."""
+        return self._guarded is not None or self._effect.stage.parser_name != ""
 
     def take(self, item: str | ModelReply) -> list[str]:
         """Takes a streamed item; returns the pieces of the answer that may be shown."""
@@ -70,7 +96,17 @@ class ModelCall:
         pieces = self._parser.feed(clean(item))
         if not self._effect.live:
             return []
-        return [text for kind, text in pieces if kind == ANSWER]
+        shown = [text for kind, text in pieces if kind == ANSWER]
+        if self._guarded is None:
+            return shown
+        return [checked for text in shown if (checked := self._guarded.feed(text))]
+
+    def rest(self) -> list[str]:
+        """The pieces of the answer that a guardrail held back to the end."""
+        if self._guarded is None:
+            return []
+        checked = self._guarded.finish()
+        return [checked] if checked else []
 
     def record(self, reply: ModelReply | None) -> Record:
         """The journal record of the whole reply."""
@@ -83,6 +119,18 @@ class ModelCall:
         reply.content = received(reply.content)
         parsed = self._parser.finish(reply.content)
         return self._run.model_record(self._effect, reply, parsed, self._began)
+
+
+def _guarded(run: Run) -> GuardedStream | None:
+    guardrail = run.plan.guardrail
+    if guardrail is None:
+        return None
+    from orchestrator.guardrails.stream import GuardedStream
+
+    def check(text: str) -> Verdict:
+        return guardrail.check(text, "OUTPUT")
+
+    return GuardedStream(check, run.plan.features.guard_interval)
 
 
 def action_record(call: Call, result: ActionResult, began: int, ended: int) -> Record:
@@ -101,7 +149,15 @@ def action_record(call: Call, result: ActionResult, began: int, ended: int) -> R
         record["prompt_attributes"] = result.prompt_session_attributes
     if result.notes:
         record["notes"] = list(result.notes)
+    if result.files:
+        record["files"] = [_encoded(file) for file in result.files]
+    if result.details:
+        record["details"] = dict(result.details)
     return record
+
+
+def _encoded(file: Mapping[str, Any]) -> dict[str, Any]:
+    return {**file, "bytes": base64.b64encode(file["bytes"]).decode()}
 
 
 def failed_action(run: Run, call: Call, error: BaseException, began: int) -> Record:
@@ -188,7 +244,10 @@ def retrieve(run: Run, effect: Retrieve) -> Record:
     began = run.now()
     base = run.plan.knowledge_bases[effect.knowledge_base_id]
     try:
-        references = base.retrieve(effect.query)
+        if effect.configuration is None:
+            references = base.retrieve(effect.query)
+        else:
+            references = base.retrieve(effect.query, effect.configuration)
     except OrchestratorError:
         raise
     except Exception as error:
@@ -198,6 +257,63 @@ def retrieve(run: Run, effect: Retrieve) -> Record:
             resource=effect.knowledge_base_id,
         ) from error
     return _retrieved_record(effect, references, (began, run.now()))
+
+
+def guard(run: Run, effect: Guard) -> Record:
+    """Has the guardrail check a text.
+
+    Raises:
+        DependencyFailed: It could not.
+    """
+    began, guardrail = run.now(), run.plan.guardrail
+    if guardrail is None:
+        raise AssertionError("a text is only guarded where there is a guardrail")
+    try:
+        verdict = guardrail.check(effect.text, effect.source)
+    except OrchestratorError:
+        raise
+    except Exception as error:
+        raise DependencyFailed(
+            f"the guardrail {guardrail.id!r} raised {type(error).__name__}; it lets nothing through",
+            resource=guardrail.id,
+        ) from error
+    return {
+        "kind": "guarded",
+        "id": effect.id,
+        "action": verdict.action,
+        "text": clean(verdict.text),
+        "blocked": verdict.blocked,
+        "assessments": [dict(one) for one in verdict.assessments],
+        "times": (began, run.now()),
+    }
+
+
+def work_elsewhere(run: Run, branch: Branch) -> Record:
+    """Has a collaborator that runs elsewhere work; its `branch` record, not yet written."""
+    remote, began = branch.collaborator.remote, run.now()
+    if remote is None:
+        raise AssertionError("a collaborator runs here or elsewhere")
+    record: Record = {
+        "kind": "branch",
+        "branch": run.replay.path,
+        "id": branch.id,
+        "name": branch.team,
+        "message": branch.message,
+        "before": 0,
+        "usage": (0, 0, 0),
+    }
+    session_id = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{run.session_id}/{branch.team}"))
+    attributes = dict(run.session.attributes)
+    try:
+        reply = remote.invoke(branch.message, session_id, attributes, dict(branch.attributes))
+    except OrchestratorError as error:
+        ended = end_record(Failure(error, "failure"), run.now())
+        return {**ended, **record, "times": (began, run.now())}
+    ended = end_record(
+        Answer(reply.text, citations=[dict(one) for one in reply.citations]), run.now()
+    )
+    told = {"trace": list(reply.trace)} if reply.trace else {}
+    return {**ended, **record, **told, "times": (began, run.now())}
 
 
 def to_do(run: Run, effect: Dispatch) -> tuple[dict[str, Record], list[Call]]:

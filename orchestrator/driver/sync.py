@@ -7,21 +7,26 @@ import time
 from collections.abc import Generator, Iterator
 from concurrent.futures import FIRST_COMPLETED, wait
 from functools import partial
+from threading import Lock
 from typing import Any
 
 from orchestrator.actions.base import Call, CallContext
+from orchestrator.branches import BranchRun
 from orchestrator.driver.shared import (
     ModelCall,
     Progress,
     failed_action,
     failure,
+    guard,
     note,
     perform,
     retrieve,
     timed_out,
     to_do,
+    work_elsewhere,
 )
-from orchestrator.effects import LIVE, CallModel, Dispatch, Retrieve
+from orchestrator.driver.together import side_by_side
+from orchestrator.effects import LIVE, Branch, CallModel, Collaborate, Dispatch, Guard, Retrieve
 from orchestrator.models.blocks import received
 from orchestrator.run import Run
 from orchestrator.sessions import Record
@@ -45,10 +50,12 @@ def drive(run: Run, *, listen: bool) -> Generator[str | Progress, None, None]:
         try:
             while isinstance(step, LIVE):
                 if listen:
-                    yield Progress(step)
+                    yield Progress(step, run)
                 try:
-                    if not isinstance(step, CallModel):
-                        outcome: Any = _carry_out(run, step)
+                    if isinstance(step, Collaborate):
+                        outcome: Any = yield from _collaborate(run, step, listen=listen)
+                    elif not isinstance(step, CallModel):
+                        outcome = _carry_out(run, step)
                     elif listen:
                         outcome = yield from _stream_model(run, step)
                     else:
@@ -57,7 +64,7 @@ def drive(run: Run, *, listen: bool) -> Generator[str | Progress, None, None]:
                     step = run.fail(failure(step, error), step)
                     continue
                 if listen:
-                    yield Progress(step, outcome)
+                    yield Progress(step, run, outcome)
                 step = run.advance(step, outcome)
             run.finish(step)
         except BaseException:
@@ -67,8 +74,10 @@ def drive(run: Run, *, listen: bool) -> Generator[str | Progress, None, None]:
         run.close()
 
 
-def _carry_out(run: Run, effect: Dispatch | Retrieve) -> Record | list[Record]:
-    return _dispatch(run, effect) if isinstance(effect, Dispatch) else retrieve(run, effect)
+def _carry_out(run: Run, effect: Dispatch | Retrieve | Guard) -> Record | list[Record]:
+    if isinstance(effect, Dispatch):
+        return _dispatch(run, effect)
+    return retrieve(run, effect) if isinstance(effect, Retrieve) else guard(run, effect)
 
 
 def _call_model(run: Run, effect: CallModel) -> Record:
@@ -84,7 +93,34 @@ def _stream_model(run: Run, effect: CallModel) -> Generator[str, None, Record]:
     with contextlib.closing(stream):  # type: ignore[type-var]
         for item in stream:
             yield from call.take(item)
+    yield from call.rest()
     return call.record(call.reply)
+
+
+def _collaborate(
+    run: Run, effect: Collaborate, *, listen: bool
+) -> Generator[str | Progress, None, list[Record]]:
+    known, lock = run.replay.known_branches(effect), Lock()
+    left = [branch for branch in effect.branches if branch.id not in known]
+    works = [_work(run, branch, lock, effect, listen=listen) for branch in left]
+    outcomes = yield from side_by_side(works, run.plan.limits.parallel)
+    known.update(zip([branch.id for branch in left], outcomes, strict=True))
+    return [known[branch.id] for branch in effect.branches]
+
+
+def _work(
+    run: Run, branch: Branch, lock: Lock, effect: Collaborate, *, listen: bool
+) -> Generator[str | Progress, None, Record]:
+    if branch.collaborator.agent is None:
+        record = work_elsewhere(run, branch)
+        with lock:
+            run.write([record])
+        return record
+    work = BranchRun(run, branch, lock)
+    for item in drive(work, listen=listen):
+        if effect.live or not isinstance(item, str):
+            yield item
+    return work.outcome
 
 
 def _dispatch(run: Run, effect: Dispatch) -> list[Record]:

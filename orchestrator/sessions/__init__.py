@@ -1,14 +1,16 @@
 """The journal, its stores, and the sessions that are projections of it."""
 
-from orchestrator.sessions.journal import Record, SessionInfo, SessionStore
+from orchestrator.sessions.journal import Record, Said, SessionInfo, SessionStore
 from orchestrator.sessions.memory import MemoryStore
-from orchestrator.sessions.session import Clock, Session, Sessions, TurnLog
+from orchestrator.sessions.session import Clock, Past, Session, Sessions, TurnLog
 
 __all__ = [
     "Clock",
     "MemoryStore",
+    "Past",
     "Record",
     "SQLiteStore",
+    "Said",
     "Session",
     "SessionInfo",
     "SessionStore",

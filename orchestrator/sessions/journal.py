@@ -6,7 +6,8 @@ with a `kind`:
 | kind | members |
 |---|---|
 | `turn` | an invocation began: `id`, `at`, `question`, `attributes`, `prompt_attributes`,
-  `history`, `plan`, `owner`, `until`, `end_session` |
+  `history`, `plan`, `owner`, `until`, `end_session`, and `with` what few turns have: `memory_id`,
+  `summaries`, `last_agent`, `retrieval`, `files`, `closing` |
 | `model` | a model answered: `stage`, `model`, `content`, `stop`, `usage`, `times`, `response`
   (what the parser returned), `code`, `notes` |
 | `intent` | calls are about to be carried out: `calls`; a store that is not durable has only those
@@ -14,14 +15,19 @@ with a `kind`:
 | `action` | one call's outcome: `id`, `text`, `state`, `times`, `attributes`, `prompt_attributes`,
   `error`, `notes` |
 | `retrieved` | a knowledge base answered: `id`, `references`, `times` |
-| `suspend` | the turn waits for the caller: `invocation_id`, `inputs` |
+| `guarded` | a guardrail checked a text: `id`, `action`, `text`, `blocked`, `assessments`,
+  `times` |
+| `branch` | a collaborator's work ended: `id`, `name`, `message`, `before`, `usage`, `times` and
+  the members of `end` |
+| `suspend` | the turn waits for the caller: `invocation_id`, `inputs`, `waits` (the branch) |
 | `returned` | the caller's results: `invocation_id`, `results`, `digest`, `owner`, `until`,
   `end_session` |
 | `claim` | another process goes on with the turn: `owner`, `until`, `end_session` |
 | `end` | the turn ended: `result`, `text`, `stop_reason`, `citations`, `error`, `at` |
 | `closed` | the session was ended, by its user or by its idle time-out: `reason`, `at` |
 
-`at` is a time, `times` a beginning and an end, in nanoseconds since 1970. Records hold JSON values
+A record of a collaborator's turn names its `branch`; the others have none, or an empty one. `at` is
+a time, `times` a beginning and an end, in nanoseconds since 1970. Records hold JSON values
 only: no classes, no pickles.
 """
 
@@ -33,9 +39,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-__all__ = ["Record", "SessionInfo", "SessionStore", "cancelled", "closed", "complaint"]
+__all__ = ["Record", "Said", "SessionInfo", "SessionStore", "cancelled", "closed", "complaint"]
 
 Record = dict[str, Any]
+
+Said = tuple[str, str]
+"""Who said something (`user` or `assistant`), and what."""
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -48,6 +57,7 @@ _BLOCK = {
 }
 _MESSAGE = {"role": str, "content": [_BLOCK]}
 _NOTED = {"notes?": [str]}
+_END = {"result": str, "text": str, "stop_reason": str, "at": int, "citations?": [dict]}
 _SHAPES: dict[str, dict[Any, Any]] = {
     "turn": {
         "id": uuid.UUID,
@@ -56,6 +66,13 @@ _SHAPES: dict[str, dict[Any, Any]] = {
         "attributes": _TEXTS,
         "prompt_attributes": _TEXTS,
         "history?": [_MESSAGE],
+        "with?": {
+            "memory_id?": str,
+            "summaries?": [dict],
+            "last_agent?": str,
+            "retrieval?": {str: dict},
+            "files?": [dict],
+        },
     },
     "model": {
         "stage": str,
@@ -76,6 +93,23 @@ _SHAPES: dict[str, dict[Any, Any]] = {
         **_NOTED,
     },
     "retrieved": {"id": str, "references": [dict], "times": _TIMES},
+    "guarded": {
+        "id": str,
+        "action": str,
+        "text": str,
+        "blocked": bool,
+        "assessments": [dict],
+        "times": _TIMES,
+    },
+    "branch": {
+        "id": str,
+        "name": str,
+        "message": str,
+        "before": int,
+        "usage": (int, int, int),
+        "times": _TIMES,
+        **_END,
+    },
     "suspend": {"invocation_id": str, "inputs": [dict], "at": int},
     "returned": {
         "invocation_id": str,
@@ -86,10 +120,10 @@ _SHAPES: dict[str, dict[Any, Any]] = {
         "prompt_attributes?": _TEXTS,
     },
     "claim": {"attributes?": _TEXTS},
-    "end": {"result": str, "text": str, "stop_reason": str, "at": int, "citations?": [dict]},
+    "end": _END,
     "closed": {"reason": str, "at": int},
 }
-_LEASE = {"owner?": str, "until?": int}
+_SHARED = {"owner?": str, "until?": int, "branch?": str}
 
 
 def complaint(record: Any) -> str:
@@ -101,7 +135,7 @@ def complaint(record: Any) -> str:
     shape = _SHAPES.get(kind) if isinstance(kind, str) else None
     if shape is None:
         return f"is of an unknown kind ({kind!r:.60})"
-    for name, inner in {**shape, **_LEASE}.items():
+    for name, inner in {**shape, **_SHARED}.items():
         if not _fits(record, {name: inner}):
             return f"is a {kind!r} record without a proper {name.rstrip('?')!r}"
     return ""

@@ -18,11 +18,11 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from orchestrator.errors import DependencyFailed, SessionConflict
-from orchestrator.message import Message
-from orchestrator.sessions.journal import Record, SessionStore, closed, complaint
+from orchestrator.message import Message, text_of
+from orchestrator.sessions.journal import Record, Said, SessionStore, closed, complaint
 from orchestrator.sessions.memory import MemoryStore
 
-__all__ = ["Clock", "Session", "Sessions", "TurnLog", "owner_is_alive", "process_owner"]
+__all__ = ["Clock", "Past", "Session", "Sessions", "TurnLog", "owner_is_alive", "process_owner"]
 
 Clock = Callable[[], int]
 """Tells the time in nanoseconds since 1970; tests inject their own."""
@@ -38,12 +38,14 @@ class TurnLog:
         records: The records.
         transcript: Makes the turn's messages for the history, when the turn ran in this process.
         before: How many messages the history has before the turn; `None` while all of them are.
+        spoken: How many sayings the talk has before the turn.
     """
 
-    __slots__ = ("before", "records", "transcript")
+    __slots__ = ("before", "records", "spoken", "transcript")
 
-    def __init__(self, first: Record) -> None:
+    def __init__(self, first: Record, spoken: int = 0) -> None:
         self.records: list[Record] = [first]
+        self.spoken = spoken
         self.transcript: Callable[[], list[Message]] | None = None
         self.before: int | None = None
 
@@ -78,7 +80,26 @@ class TurnLog:
         return next((record for record in reversed(self.records) if "owner" in record), {})
 
 
-class Session:
+class Past:
+    """What happened in a session before a turn.
+
+    Attributes:
+        history: Messages of the finished turns; only ever appended to.
+        talk: Who said what, without thoughts and calls; only ever appended to.
+        team: Histories of collaborators, by their names in the team.
+    """
+
+    __slots__ = ("history", "talk", "team")
+
+    def __init__(
+        self, history: list[Message], talk: list[Said], team: dict[str, list[Message]]
+    ) -> None:
+        self.history = history
+        self.talk = talk
+        self.team = team
+
+
+class Session(Past):
     """What a session's journal says.
 
     Attributes:
@@ -86,13 +107,15 @@ class Session:
         count: How many of the journal's records have been read.
         last: The last of them.
         attributes: Session attributes.
-        history: Messages of the finished turns; only ever appended to.
         open: The turn that has not ended, if any.
         unread: Finished turns that are not in `history` yet (they were read from the store).
         active: When the last record was written.
         unwritten: The record of the open turn while it is not in the store yet.
         answered: The hand-overs of this session that were answered: invocation id to the digest of
             the results, and the log of the turn.
+        started: When the session began, in nanoseconds since 1970.
+        memory_id: Whose memory the session belongs to; empty when it is not remembered.
+        last_agent: The collaborator that answered last.
     """
 
     __slots__ = (
@@ -100,11 +123,13 @@ class Session:
         "answered",
         "attributes",
         "count",
-        "history",
         "key",
         "label",
         "last",
+        "last_agent",
+        "memory_id",
         "open",
+        "started",
         "unread",
         "unwritten",
     )
@@ -125,6 +150,11 @@ class Session:
     def _reset(self) -> None:
         self.attributes: dict[str, str] = {}
         self.history: list[Message] = []
+        self.talk: list[Said] = []
+        self.team: dict[str, list[Message]] = {}
+        self.started = 0
+        self.memory_id = ""
+        self.last_agent = ""
         self.open: TurnLog | None = None
         self.unread: list[TurnLog] = []
         self.answered: dict[str, tuple[str, TurnLog]] = {}
@@ -136,22 +166,37 @@ class Session:
         kind = record["kind"]
         log = self.open
         if kind == "turn":
-            self.open = TurnLog(record)
-            if "history" in record:
-                self.history += [Message(one["role"], one["content"]) for one in record["history"]]
+            self._begin(record)
         elif kind == "closed":
             self._reset()
         elif log is not None:
             log.records.append(record)
-            if kind == "returned":
+            if kind == "end":
+                self._end(record, log)
+            elif kind == "returned":
                 self.answered[record["invocation_id"]] = (record["digest"], log)
-            elif kind == "end":
-                self.open = None
-                self.unread.append(log)
+            elif kind == "branch" and "/" not in record["name"]:
+                self.last_agent = record["name"]
         if "at" in record:
             self.active = record["at"]
         if "attributes" in record:
             self.attributes = record["attributes"]
+
+    def _begin(self, record: Record) -> None:
+        self.open = TurnLog(record, len(self.talk))
+        self.started = self.started or record["at"]
+        for one in record.get("history", ()):
+            self.history.append(Message(one["role"], one["content"]))
+            self.talk.append((one["role"], text_of(one["content"])))
+        if "with" in record:
+            self.memory_id = record["with"].get("memory_id", self.memory_id)
+
+    def _end(self, record: Record, log: TurnLog) -> None:
+        self.open = None
+        self.unread.append(log)
+        if record["result"] == "answer":
+            question = record.get("question") or log.start["question"]
+            self.talk += [("user", question), ("assistant", record["text"])]
 
 
 class Sessions:

@@ -1,0 +1,86 @@
+"""A collaborator's work as a run of its own, in the journal of the turn that asked for it.
+
+The supervisor's turn and all its collaborators' share one journal: a record of a collaborator names
+its branch. So a return of control, a crash or a later reading needs nothing special; each
+collaborator's turn is run again from its own records.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+from orchestrator.effects import Branch, Result, ReturnControl
+from orchestrator.run import Run, end_record
+from orchestrator.sessions import Record
+
+__all__ = ["BranchRun"]
+
+
+class BranchRun(Run):
+    """One collaborator at work, within another agent's run.
+
+    Attributes:
+        parent: The supervisor's run.
+        branch: Its work.
+        began: When it began here, in nanoseconds since 1970.
+        outcome: How it ended: its `branch` record, or what it waits for.
+    """
+
+    __slots__ = ("_lock", "began", "branch", "outcome", "parent")
+
+    def __init__(self, parent: Run, branch: Branch, lock: AbstractContextManager[Any]) -> None:
+        replay = parent.replay.branch(branch)
+        super().__init__(
+            replay.turn.plan,
+            parent.sessions,
+            parent.session,
+            replay.session_id(parent.session_id),
+            replay,
+        )
+        if parent.deadline is not None:
+            self.deadline = min(self.deadline or parent.deadline, parent.deadline)
+        self.branch = branch
+        self.outcome: Record = {}
+        self.parent = parent
+        self._lock = lock
+        self.began = parent.now()
+
+    def finish(self, result: Result) -> None:
+        """Writes the collaborator's end, and takes its turn into the collaborator's history."""
+        self.result = result
+        times = (self.began, self.now())
+        if isinstance(result, ReturnControl):
+            control = result.of_collaborator(self.branch)
+            self.flush()
+            self.outcome = {"id": self.branch.id, "control": control, "times": times}
+            return
+        history = self.replay.past.history
+        self.outcome = {
+            **end_record(result, times[1]),
+            "kind": "branch",
+            "branch": self.parent.replay.path,
+            "id": self.branch.id,
+            "name": self.branch.team,
+            "message": self.branch.message,
+            "before": self.replay.before,
+            "usage": self.replay.turn.spent,
+            "times": times,
+        }
+        self.flush(self.outcome)
+        with self._lock:
+            history += self.replay.turn.transcript(result)
+
+    def cancel(self) -> None:
+        """Writes what is known; the supervisor's run says that the turn was stopped."""
+        self.flush()
+
+    def close(self) -> None:
+        """Leaves the session to the supervisor's run."""
+
+    def write(self, records: list[Record]) -> None:
+        """Appends records, one branch at a time."""
+        for record in records:
+            record.setdefault("branch", self.replay.path)
+        with self._lock:
+            super().write(records)

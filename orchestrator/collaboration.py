@@ -1,0 +1,163 @@
+"""A supervisor's part of a turn: routing, and work for its collaborators."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.calls import Slot
+from orchestrator.citations import source_ids
+from orchestrator.effects import (
+    Answer,
+    Branch,
+    Collaborate,
+    Effect,
+    Failure,
+    Refusal,
+    Result,
+    ReturnControl,
+)
+from orchestrator.errors import error_again
+from orchestrator.payloads import collect, shared
+from orchestrator.reading import refused
+from orchestrator.sessions.journal import Record, Said
+from orchestrator.stages import Plan
+
+if TYPE_CHECKING:
+    from orchestrator.turn import Turn
+
+__all__ = ["ROUTE", "branch_of", "collaborate", "prepare_message", "route"]
+
+ROUTE = "route"
+"""The id of the branch that a routed turn consists of."""
+
+
+def route(turn: Turn) -> Generator[Effect, Any, Result | None]:
+    """Has the routing classifier choose a collaborator for the user's input.
+
+    Returns:
+        What that collaborator answered, or `None` when the supervisor has to see to it itself.
+    """
+    stage = turn.plan.routing
+    if stage is None:
+        return None
+    outcome = yield from turn.ask(stage, of_past=partial(_routing_values, turn))
+    if refusal := refused(outcome):
+        return refusal
+    name = _chosen(turn, outcome)
+    if name is None:
+        return None
+    branch = branch_of(turn, ROUTE, name, turn.question)
+    (ended,) = yield Collaborate([branch], 0, live=turn.streams, routed=True)
+    if "control" in ended:
+        return _handed_over(ended)
+    turn.count(ended)
+    return _as_result(ended)
+
+
+def _routing_values(turn: Turn, talk: Sequence[Said]) -> dict[str, str]:
+    dialect = turn.dialect
+    told = [{"role": role, "text": text} for role, text in (*talk, ("user", turn.question))]
+    values = {
+        "conversation": dialect.partial("conversation", turns=told),
+        "last_user_request": dialect.partial("last_user_request", question=turn.question),
+    }
+    if turn.start.last_agent:
+        name = "last_most_specialized_agent_guideline"
+        values[name] = dialect.partial(name, agent=turn.start.last_agent)
+    return values
+
+
+def _chosen(turn: Turn, outcome: Record) -> str | None:
+    parsed = outcome["response"].get("routingClassifierParsedResponse") or {}
+    details = parsed.get("responseDetails") or {}
+    if details.get("type") == "LAST_AGENT":
+        name: str = turn.start.last_agent
+    else:
+        chosen = details.get("agentCollaboratorInvocation") or {}
+        name = chosen.get("agentCollaboratorName") or ""
+    return name if name in turn.plan.collaborators else None
+
+
+def branch_of(turn: Turn, id: str, name: str, message: str) -> Branch:
+    """A collaborator's work on a message."""
+    collaborator, above = turn.plan.collaborators[name], turn.start
+    path = f"{above.path}/{id}" if above.path else id
+    team = f"{above.team}/{name}" if above.team else name
+    limits = turn.budget(collaborator.agent.limits if collaborator.agent else turn.plan.limits)
+    return Branch(path, collaborator, message, turn.prompt_attributes, limits, team)
+
+
+def prepare_message(turn: Turn, item: Mapping[str, Any], id: str) -> Slot:
+    """A message of the model to another agent; a mistake becomes a result it can mend."""
+    name = item.get("agentCollaboratorName") or ""
+    text = str((item.get("input") or {}).get("text") or "")
+    slot = Slot(item.get("id") or id, "AgentCommunication::sendMessage")
+    found = _called(turn.plan, name)
+    if found is None:
+        there = ", ".join(turn.plan.collaborators) or "none"
+        slot.reject(f"{name!r} is not an agent that you can send messages to; there are: {there}.")
+    elif not text.strip():
+        slot.reject("Missing the argument content in the AgentCommunication::sendMessage call.")
+    else:
+        slot.branch = branch_of(turn, id, found, shared(text, turn.payloads))
+    return slot
+
+
+def _called(plan: Plan, name: str) -> str | None:
+    if name in plan.collaborators:
+        return name
+    folded = name.strip().casefold()
+    return next((one for one in plan.collaborators if one.casefold() == folded), None)
+
+
+def collaborate(
+    turn: Turn, slots: Sequence[Slot], number: int
+) -> Generator[Effect, Any, ReturnControl | None]:
+    """Has collaborators work on their messages, several at the same time."""
+    branches = [slot.branch for slot in slots if slot.branch is not None]
+    if not branches:
+        return None
+    outcomes = yield Collaborate(branches, number)
+    waiting = next((one for one in outcomes if "control" in one), None)
+    if waiting is not None:
+        return _handed_over(waiting)
+    for slot, outcome in zip(slots, outcomes, strict=True):
+        turn.count(outcome)
+        ended = _as_result(outcome)
+        if isinstance(ended, Failure):
+            raise ended.error
+        turn.payloads.update(collect(outcome["text"]))
+        slot.text = _told(turn, outcome)
+        turn.add_response(slot)
+    return None
+
+
+def _told(turn: Turn, outcome: Record) -> str:
+    # With sources, an answer is told in parts, so that the supervisor can go on citing them.
+    citations = outcome.get("citations") or []
+    if not citations:
+        return str(outcome["text"])
+    parts = []
+    for citation in citations:
+        found = source_ids(citation["retrievedReferences"], turn.sources)
+        turn.sources.update(found)
+        text = citation["generatedResponsePart"]["textResponsePart"]["text"]
+        parts.append({"text": text, "sources": list(found)})
+    return turn.dialect.partial("answer_parts", parts=parts)
+
+
+def _as_result(outcome: Record) -> Answer | Refusal | Failure:
+    kind = outcome["result"]
+    if kind == "failure":
+        error = error_again(outcome["error"], outcome["message"], outcome["stop_reason"])
+        return Failure(error, outcome["stop_reason"])
+    if kind == "refusal":
+        return Refusal(outcome["text"], outcome["stop_reason"])
+    return Answer(outcome["text"], outcome["stop_reason"], outcome.get("citations") or [])
+
+
+def _handed_over(outcome: Record) -> ReturnControl:
+    control: ReturnControl = outcome["control"]
+    return control

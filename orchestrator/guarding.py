@@ -1,0 +1,66 @@
+"""The guardrail's part of a turn: the input, the answer and, when asked for, results."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.calls import Slot
+from orchestrator.effects import Answer, Effect, Guard, Refusal, Result
+
+if TYPE_CHECKING:
+    from orchestrator.turn import Turn
+
+__all__ = ["ANSWER_GUARD", "INTERVENED", "guard_answer", "guard_input", "guard_results"]
+
+ANSWER_GUARD = "guardrail-post-0"
+"""The id of the check that ends a turn."""
+
+INTERVENED = "guardrail_intervened"
+"""The stop reason of a turn that a guardrail ended."""
+
+
+def guard_input(turn: Turn) -> Generator[Effect, Any, Refusal | None]:
+    """Has the user's input checked; what was masked stays masked for the whole turn."""
+    outcome = yield Guard(turn.question, "INPUT", 0, "guardrail-pre-0")
+    if outcome["blocked"]:
+        return Refusal(outcome["text"], INTERVENED)
+    if outcome["action"] == "INTERVENED":
+        turn.question = outcome["text"]
+    return None
+
+
+def guard_answer(turn: Turn, result: Result) -> Generator[Effect, Any, Result]:
+    """Has what the user is about to read checked: answers, and questions to the user."""
+    if not isinstance(result, Answer) or not result.text:
+        return result
+    outcome = yield Guard(result.text, "OUTPUT", turn.number, ANSWER_GUARD)
+    if outcome["blocked"]:
+        return Refusal(outcome["text"], INTERVENED)
+    if outcome["action"] == "INTERVENED":
+        text = outcome["text"]
+        # A masked text is another one: what was cited of the old one no longer stands there.
+        return replace(result, text=text, citations=_still_cited(result, text))
+    return result
+
+
+def _still_cited(answer: Answer, text: str) -> list[dict[str, Any]]:
+    kept = []
+    for citation in answer.citations:
+        part = citation["generatedResponsePart"]["textResponsePart"]
+        start = part["span"]["start"]
+        if text[start : start + len(part["text"])] == part["text"]:
+            kept.append(citation)
+    return kept
+
+
+def guard_results(turn: Turn, slots: Sequence[Slot], number: int) -> Generator[Effect, Any, None]:
+    """Has what actions and searches returned checked, before the model reads it."""
+    for index, slot in enumerate(slots):
+        if not slot.text or slot.error:
+            continue
+        outcome = yield Guard(slot.text, "OUTPUT", number, f"guardrail-result-{number}-{index}")
+        if outcome["action"] == "INTERVENED":
+            slot.text = outcome["text"]
+            slot.error = outcome["blocked"]

@@ -1,0 +1,49 @@
+"""The end of a session that is to be remembered: its summary."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.effects import Answer, Effect, Refusal, Result
+from orchestrator.errors import OrchestratorError
+from orchestrator.sessions.journal import Said
+
+if TYPE_CHECKING:
+    from orchestrator.turn import Turn
+
+__all__ = ["remember"]
+
+
+def remember(turn: Turn, result: Result) -> Generator[Effect, Any, None]:
+    """Has the session summarised, this turn included; the record of it is what is remembered.
+
+    A summary that fails does not take the answer away that the user already has: the session is
+    then summarised later (`Agent.remember`).
+    """
+    stage = turn.plan.memory_stage
+    if stage is None or not isinstance(result, Answer | Refusal):
+        return
+    said: list[Said] = []
+    if turn.question:
+        said = [("user", turn.question), ("assistant", result.text)]
+    values = partial(_values, turn, said)
+    try:
+        yield from turn.ask(stage, of_past=values)
+    except OrchestratorError as error:
+        turn.unremembered = error
+
+
+def _values(turn: Turn, last: Sequence[Said], talk: Sequence[Said]) -> dict[str, str]:
+    dialect = turn.dialect
+    turns = [{"role": role, "text": text} for role, text in (*talk, *last)]
+    return {
+        "conversation": dialect.partial("conversation", turns=turns),
+        "past_conversation_summary": _earlier(turn),
+    }
+
+
+def _earlier(turn: Turn) -> str:
+    summaries = turn.start.summaries
+    return turn.dialect.partial("memory_content", sessions=list(summaries)) if summaries else ""
