@@ -29,8 +29,8 @@ _REFUSED = (
     *("AccessDeniedException", "ExpiredTokenException", "InvalidSignatureException"),
     *("MissingAuthenticationTokenException", "UnrecognizedClientException"),
 )
-# botocore repeats the request's values, which Bedrock's model calls sensitive.
-_VALUES = re.compile(r"(, value: )[^\n]*")
+# botocore repeats the request's values, which Bedrock's model calls sensitive: only names are taken.
+_NAMES = re.compile(r'for parameter ([\w.\[\]]+)|parameter in ([\w.\[\]]+): "(\w+)"')
 
 # What of the environment decides whose client it is: a process that changes it gets another one.
 _ENVIRONMENT = (
@@ -98,8 +98,11 @@ def call(client: Any, operation: str, what: str, resource: str, request: dict[st
     try:
         return getattr(client, operation)(**request)
     except ParamValidationError as error:
-        text = _VALUES.sub(r"\1…", str(error.kwargs.get("report", "")))
-        raise ValidationError(f"{what} cannot be asked that: {text}") from None
+        found = _NAMES.findall(str(error.kwargs.get("report", "")))
+        wrong = ", ".join(".".join(filter(None, names)) for names in found)
+        raise ValidationError(
+            f"{what} cannot be asked that; missing, unknown or of another kind: {wrong}"
+        ) from None
     except ClientError as error:
         failure = _of_service(error, what, resource)
     except (BotoCoreError, HTTPError, OSError) as error:

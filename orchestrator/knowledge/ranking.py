@@ -24,7 +24,7 @@ __all__ = ["Allowed", "Ranked", "Vectors", "by_words", "expression", "fused", "r
 Allowed = Callable[[int, int], bool]
 """Whether a passage may be found, by its id and its document's."""
 
-WORDS_WEIGHT = 0.3
+WORDS_WEIGHT = 0.15
 """How much of the score of the best keyword hit is added to the cosine, which is at most 1."""
 
 CODES_WEIGHT = 0.2
