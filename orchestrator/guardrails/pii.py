@@ -156,7 +156,8 @@ def _word_at(text: str, place: int) -> bool:
     return place < len(text) and (text[place].isalnum() or text[place] == "_")
 
 
-_MAIL = "A-Za-z0-9\u00c0-\u024f_.%+'-"
+_LATIN = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f"
+_MAIL = _LATIN + "0-9_.%+'-"
 """What the first half of an address consists of, in scripts that have spaces between words."""
 
 _NUMBER = r"\(?\d(?:[ .\-/()]{0,2}\d){6,14}"
@@ -176,7 +177,7 @@ _CONTACTS: Mapping[str, Patterns] = {
     "EMAIL": (
         (
             rf"(?<![{_MAIL}])[{_MAIL}]{{1,64}}+@"
-            r"(?:[^\W_](?:[^\W_]|-){0,62}\.){1,8}[^\W\d_]{2,24}",
+            rf"(?:[{_LATIN}0-9][{_LATIN}0-9-]{{0,62}}\.){{1,8}}[{_LATIN}]{{2,24}}",
             None,
         ),
     ),
