@@ -135,6 +135,8 @@ class Features:
     Attributes:
         guardrail: Checks the input and the answer.
         guard_results: Whether it checks the results of actions and searches, too.
+        guard_interval: After how many characters it checks an answer that streams (Bedrock:
+            `applyGuardrailInterval`).
         collaborators: Agents that it leads.
         routes: Whether inputs go to one of them at once where one is fit for it
             (`SUPERVISOR_ROUTER`).
@@ -146,6 +148,7 @@ class Features:
 
     guardrail: Guardrail | None = None
     guard_results: bool = False
+    guard_interval: int = 50
     collaborators: Sequence[Collaborator] = ()
     routes: bool = False
     memory: Memory | None = None
