@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import threading
 import time
@@ -30,6 +31,7 @@ _WAYS_OUT = (
     "run it on Linux 6.2 or newer, or where unprivileged user namespaces are permitted; give the "
     "action group an executor of your own; or disable the group"
 )
+_STARTING = 20.0  # seconds to wait for others, and to make the sandbox
 _NAMED = 10  # files that are not returned, with the reason
 _FEWEST_BYTES = 200  # of output that is kept, however small a result may be
 
@@ -106,6 +108,8 @@ class CodeInterpreter:
             return await asyncio.wrap_future(work)
         except asyncio.CancelledError:
             cancelled.set()
+            with contextlib.suppress(Exception):  # its outcome is wanted by nobody
+                await asyncio.shield(asyncio.wrap_future(work))
             raise
 
     def _result(
@@ -153,10 +157,12 @@ class CodeInterpreter:
 
 
 def _seconds(settings: CodeInterpreterSettings, context: CallContext) -> float:
+    """How long all may take: waiting for others, making the sandbox, and the program."""
+    most = settings.seconds + _STARTING
     if context.seconds is None:
-        return settings.seconds
+        return most
     # The program must have been ended before its caller gives it up.
-    return min(settings.seconds, max(context.seconds - 1, context.seconds / 2))
+    return min(most, max(context.seconds - 1, context.seconds / 2))
 
 
 def _output_bytes(settings: CodeInterpreterSettings, context: CallContext) -> int:

@@ -95,7 +95,8 @@ class Run:
     Attributes:
         code: The program.
         settings: Its limits.
-        until: When it is ended at the latest, on the monotonic clock.
+        until: When it is ended at the latest, on the monotonic clock; or when the setting
+            `seconds` have passed since the sandbox was ready.
         output_bytes: How much of each of its outputs is kept.
         stopping: Asked often; when it says so, the program is ended.
     """
@@ -116,22 +117,21 @@ class Run:
         Raises:
             Refusal: There is no sandbox, and the code did not run.
         """
-        began = time.monotonic()
         reading, writing = os.pipe()
-        with open(reading, "rb") as status:
+        with open(reading, "rb", buffering=0) as status:
             try:
                 process = self._start(base, folder, writing)
             finally:
                 os.close(writing)
-            watched = _Watched(process, self.output_bytes)
+            watched = _Watched(process, status, self)
             try:
-                why = watched.watch(self.until, self.stopping, partial(self._too_large, folder))
+                why = watched.watch(partial(self._too_large, folder))
             finally:
                 watched.end()
-            isolation = _isolation(status, why)
+        isolation = _isolation(watched.text("status"), why)
         late = why == _TIME or process.returncode == -signal.SIGXCPU
         if why == _TIME:
-            why = f"it did not end within {self.until - began:.1f} seconds"
+            why = f"it was stopped after {watched.seconds():.1f} seconds"
         stopped = why or _signalled(process.returncode, self.settings)
         return Outcome(watched.text("stdout"), watched.text("stderr"), stopped, late, isolation)
 
@@ -209,30 +209,39 @@ _TIME = "its time was up"
 class _Watched:
     """A process whose output is read while its limits are looked at."""
 
-    def __init__(self, process: subprocess.Popen[bytes], output_bytes: int) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], status: IO[bytes], run: Run) -> None:
         self._process = process
+        self._run = run
+        self._until = run.until
+        self._ready = time.monotonic()
         self._selector = selectors.DefaultSelector()
         self._outputs: dict[str, Output] = {}
-        for name in ("stdout", "stderr"):
-            stream: IO[bytes] = getattr(process, name)
-            self._outputs[name] = Output(output_bytes)
-            self._selector.register(stream, selectors.EVENT_READ, self._outputs[name])
+        for name, stream in (
+            ("status", status),
+            ("stdout", process.stdout),
+            ("stderr", process.stderr),
+        ):
+            assert stream is not None  # all are pipes
+            self._outputs[name] = Output(_CHUNK if name == "status" else run.output_bytes)
+            self._selector.register(stream, selectors.EVENT_READ, name)
 
     def text(self, name: str) -> str:
-        """What `stdout` or `stderr` got."""
+        """What was read of `status`, `stdout` or `stderr`."""
         return self._outputs[name].text()
 
-    def watch(
-        self, until: float, stopping: Callable[[], bool], too_large: Callable[[int], str]
-    ) -> str:
+    def seconds(self) -> float:
+        """For how long the program has been running."""
+        return time.monotonic() - self._ready
+
+    def watch(self, too_large: Callable[[int], str]) -> str:
         """Waits for the end; says why the process must be ended, or nothing."""
         look = time.monotonic() + _TICK
         while not self._ended():
             now = time.monotonic()
-            if now >= until:
+            if now >= self._until:
                 return _TIME
             if now >= look:
-                if stopping():
+                if self._run.stopping():
                     return "it was cancelled"
                 if why := too_large(self._process.pid):
                     return why
@@ -247,9 +256,12 @@ class _Watched:
             return self._process.returncode is not None
         for key, _ in self._selector.select(_TICK):
             data = os.read(key.fd, _CHUNK)
-            key.data.take(data)
+            self._outputs[key.data].take(data)
             if not data:
                 self._selector.unregister(key.fileobj)
+                if key.data == "status":  # the sandbox is ready, and the program begins
+                    self._ready = time.monotonic()
+                    self._until = min(self._until, self._ready + self._run.settings.seconds)
         return False
 
     def end(self) -> None:
@@ -264,16 +276,15 @@ class _Watched:
                 stream.close()
 
 
-def _isolation(status: IO[bytes], stopped: str) -> tuple[str, ...]:
+def _isolation(status: str, stopped: str) -> tuple[str, ...]:
     """What the sandbox was made of, as the process said before it ran the code.
 
     Raises:
         Refusal: There was none.
     """
-    line = status.readline()
-    if not line:
+    if not status:
         raise Refusal(f"the sandbox's process ended before it was ready{stopped and ': '}{stopped}")
-    answer = json.loads(line)
+    answer = json.loads(status)
     if "refused" in answer:
         raise Refusal(answer["refused"])
     return tuple(answer["isolation"])

@@ -20,7 +20,7 @@ class CodeInterpreterSettings:
     """What one execution, and one session, may use.
 
     Attributes:
-        seconds: Wall-clock time of one execution, in seconds.
+        seconds: Wall-clock time of one execution, in seconds, from when its sandbox is ready.
         cpu_seconds: Processor time of one execution, of all its threads together, in seconds.
         memory_bytes: Address space of one execution.
         threads: Threads of one execution; approximate, and for root without namespaces no limit.
