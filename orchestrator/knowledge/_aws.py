@@ -29,7 +29,7 @@ _REFUSED = (
     *("AccessDeniedException", "ExpiredTokenException", "InvalidSignatureException"),
     *("MissingAuthenticationTokenException", "UnrecognizedClientException"),
 )
-# botocore repeats the request's values, which Bedrock's model calls sensitive: only names are taken.
+# botocore repeats the request's values, which Bedrock calls sensitive: only names are taken.
 _NAMES = re.compile(r'for parameter ([\w.\[\]]+)|parameter in ([\w.\[\]]+): "(\w+)"')
 
 # What of the environment decides whose client it is: a process that changes it gets another one.

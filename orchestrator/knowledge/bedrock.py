@@ -8,7 +8,7 @@ from typing import Any
 
 from orchestrator.errors import ValidationError
 from orchestrator.knowledge._aws import call, client_for
-from orchestrator.knowledge.settings import DEFAULT_RESULTS, check, merged
+from orchestrator.knowledge.settings import DEFAULT_RESULTS, check, checked_query, merged
 
 __all__ = ["BedrockKnowledgeBase", "References"]
 
@@ -95,7 +95,7 @@ class BedrockKnowledgeBase:
         settings = merged(self._configuration, configuration)
         request = {
             "knowledgeBaseId": self.id,
-            "retrievalQuery": {"text": query},
+            "retrievalQuery": {"text": checked_query(query)},
             **({"retrievalConfiguration": settings} if settings else {}),
             **({"guardrailConfiguration": dict(self._guardrail)} if self._guardrail else {}),
         }

@@ -15,13 +15,10 @@ from orchestrator.knowledge.indexing import IndexReport, Progress, bring_up_to_d
 from orchestrator.knowledge.metadata import CHUNK_ID, PAGE
 from orchestrator.knowledge.ranking import Allowed, Ranked, Vectors, by_words, fused
 from orchestrator.knowledge.rerank import BedrockReranker, Reranker
-from orchestrator.knowledge.settings import Search, check, merged, search_of
+from orchestrator.knowledge.settings import Search, check, checked_query, merged, search_of
 from orchestrator.knowledge.store import Found, Store
 
 __all__ = ["LocalKnowledgeBase"]
-
-LONGEST_QUERY = 20_000
-"""Characters of a query (Bedrock: KnowledgeBaseQuery)."""
 
 _RERANKED = 25  # how many passages a reranker chooses from, at least
 
@@ -161,7 +158,7 @@ class LocalKnowledgeBase:
                 f"the knowledge base {self.id!r} has no embedder and searches by keywords only: "
                 "leave overrideSearchType out, or give it an embedder"
             )
-        query = _checked(query)
+        query = checked_query(query)
         self._bring_up_to_date_once()
         reranker = self._reranker_of(search)
         limit = search.results if reranker is None else max(search.results, _RERANKED)
@@ -224,17 +221,6 @@ def _resolved(embedder: Embedder | str | None) -> Embedder | None:
     from orchestrator.embeddings import resolve_embedder
 
     return resolve_embedder(embedder)
-
-
-def _checked(query: str) -> str:
-    if not isinstance(query, str) or not query.strip():
-        raise ValidationError("the query of a knowledge base is a text that is not empty")
-    if len(query) > LONGEST_QUERY:
-        raise ValidationError(
-            f"the query has {len(query):,} characters, and a knowledge base takes at most "
-            f"{LONGEST_QUERY:,}: ask for less"
-        )
-    return query.encode("utf-8", "replace").decode()
 
 
 def _metadata(found: Found) -> dict[str, Any]:

@@ -9,11 +9,12 @@ from typing import Any
 from orchestrator.errors import ValidationError
 from orchestrator.knowledge.filters import Filter, compile_filter
 
-__all__ = ["DEFAULT_RESULTS", "Search", "check", "merged", "search_of"]
+__all__ = ["DEFAULT_RESULTS", "Search", "check", "checked_query", "merged", "search_of"]
 
 DEFAULT_RESULTS = 5
 """How many passages are found unless more are asked for (Bedrock: "Query configurations")."""
 
+_LONGEST_QUERY = 20_000  # Bedrock: KnowledgeBaseQuery
 _MOST_RESULTS = 100
 _VECTOR = "vectorSearchConfiguration"
 _MANAGED = "managedSearchConfiguration"
@@ -42,6 +43,22 @@ class Search:
     semantic: bool = False
     filter: Filter | None = None
     reranking: Mapping[str, Any] | None = None
+
+
+def checked_query(query: str) -> str:
+    """The query; halves of surrogate pairs, which have no UTF-8, become question marks.
+
+    Raises:
+        ValidationError: It is empty or too long.
+    """
+    if not isinstance(query, str) or not query.strip():
+        raise ValidationError("the query of a knowledge base is a text that is not empty")
+    if len(query) > _LONGEST_QUERY:
+        raise ValidationError(
+            f"the query has {len(query):,} characters, and a knowledge base takes at most "
+            f"{_LONGEST_QUERY:,}: ask for less"
+        )
+    return query.encode("utf-8", "replace").decode()
 
 
 def merged(

@@ -2,6 +2,7 @@
 
 import io
 import json
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -148,7 +149,7 @@ def test_a_long_paragraph_is_cut_between_sentences_and_overlaps():
     for passage in made:
         assert _size(passage.text) <= 60
         assert passage.text.startswith("This is") and passage.text.endswith(".")
-    for first, second in zip(made, made[1:], strict=False):
+    for first, second in pairwise(made):
         assert first.text.split(". ")[-1].rstrip(".") in second.text
     assert all(any(it in passage.text for passage in made) for it in sentences)
 

@@ -86,7 +86,7 @@ def test_the_operators_are_those_of_the_service():
         ({"equals": {"key": "a", "value": 1}, "in": {"key": "a", "value": [1]}}, "exactly one"),
         (
             {"matches": {"key": "a", "value": 1}},
-            "filter has no operator 'matches'; there are equals",
+            "has no operator 'matches'; there are equals",
         ),
         ({"equals": {"key": "a"}}, "filter.equals must be an object with the members"),
         ({"equals": {"key": "", "value": 1}}, "filter.equals.key"),
