@@ -33,8 +33,8 @@ _NEAR = 0.4
 """After a question of the agent, an input that is not as near to anything is the reply to it; of a
 long input, one part that is as near to A or B decides."""
 
-_FOLLOW_UP_BELOW = 0.25
-"""In a conversation, an input that is not nearer to anything is about what was said before."""
+_LEAST = {"A": 0.2, "B": 0.3, "C": 0.25, "D": 0.25}
+"""An input that is less similar to the nearest example than this is near to nothing."""
 
 _MAX_EXAMPLES = 500
 
@@ -176,7 +176,7 @@ class PrototypeModel(Model):
         asked = bool(before) and before[-1]["role"] == "assistant" and bool(_ASKS.search(said))
         if asked and near.similarity < _NEAR and not _QUESTION.search(question):
             return "E", ", which is not near; the agent has just asked something"
-        if near.similarity < _FOLLOW_UP_BELOW and near.category in "CD":
+        if near.similarity < _LEAST[near.category]:
             if before:
                 return "D", ", which is not near; it continues the conversation"
             near = near._replace(category="C")
