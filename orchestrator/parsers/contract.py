@@ -136,8 +136,8 @@ class _At:
 
 
 def _kind(value: Any) -> str:
-    if value is None:
-        return "null"
+    if value is None or value == []:
+        return "an empty list" if value == [] else "null"
     return {"dict": "an object", "list": "a list", "str": "this text"}.get(
         type(value).__name__, f"a {type(value).__name__}"
     )

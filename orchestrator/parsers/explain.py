@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from orchestrator.message import Block
-from orchestrator.parsers.base import CALL, Parser
+from orchestrator.parsers.base import Parser
 from orchestrator.parsers.calls import tool_uses
 from orchestrator.parsers.orchestration import grammar_of
 
 __all__ = ["explain"]
+
+_CALLS = ("<function_call", "<fncall", "<invoke")
 
 
 def explain(
@@ -72,13 +74,11 @@ def explain(
 
 
 def _grammar(pieces: Sequence[dict[str, Any]]) -> str:
-    tag = ""
     for piece in pieces:
         if piece["kind"] == "toolUse":
             return "tool_use"
-        if piece["kind"] == CALL and tag:
-            return grammar_of(tag)
-        tag = piece["text"] if piece["kind"] == "tag" else ""
+        if piece["kind"] == "tag" and piece["text"].lower().startswith(_CALLS):
+            return grammar_of(piece["text"])
     return ""
 
 

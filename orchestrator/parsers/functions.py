@@ -22,6 +22,7 @@ _ARGUMENT = re.compile(rf"[ \t\r\n,]*({_PARAMETER}){_WHITE}={_WHITE}(?=(.?))", r
 _ENDS = rf"(?={_WHITE}(?:,{_WHITE}{_PARAMETER}{_WHITE}=|,?{_WHITE}\Z))"
 _CLOSES = {quote: re.compile(rf"\\.|{quote}{_ENDS}", re.DOTALL) for quote in ('"', "'")}
 _BARE_END = re.compile(rf",(?={_WHITE}{_PARAMETER}{_WHITE}=)|\Z")
+_END = "</function_call>"
 _NAME = re.compile(r"[^\s()<>\"']{1,512}")
 
 
@@ -50,8 +51,16 @@ def read_function(body: str) -> Written:
         return Written(name, {}, [])
     if rest[0] != "(":
         return Written(name, None, [])
-    inner = rest[1:].rstrip(" \t\r\n;").removesuffix(")")
-    return Written(name, _arguments(inner), [])
+    values = _arguments(_inside(rest))
+    if values is None and _END in rest:
+        # The tag was taken for a part of a value whose last quote only looks escaped.
+        values = _arguments(_inside(rest.partition(_END)[0]))
+    return Written(name, values, [])
+
+
+def _inside(rest: str) -> str:
+    # What stands between the parentheses; the second may be cut off.
+    return rest[1:].rstrip(" \t\r\n;").removesuffix(")")
 
 
 def _arguments(text: str) -> dict[str, Any] | None:

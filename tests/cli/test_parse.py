@@ -56,3 +56,58 @@ def test_a_stage_that_is_none_is_told_with_those_that_are(run):
     assert done.stderr.startswith(
         "error: there is no stage 'postprocessing': did you mean POST_PROCESSING? There are PRE_"
     )
+
+
+def test_a_grammar_is_told(run):
+    done = run("parse", "--parser", "function_call", input='<function_call>hr::days(who="me")')
+    assert "understood as (calls in the grammar of function_call)" in done.stdout
+
+
+def test_all_stages_are_known(run):
+    done = run("parse", "--stage", "routing-classifier", "--json", input="<a>claims</a>")
+    told = json.loads(done.stdout)
+    found = told["response"]["routingClassifierParsedResponse"]["responseDetails"]
+    assert found["agentCollaboratorInvocation"] == {"agentCollaboratorName": "claims"}
+    done = run("parse", "--stage", "memory-summarization", input="<topic name='a'>x</topic>")
+    assert "16–17  topic    x" in done.stdout
+    done = run("parse", "--stage", "routing-classifier", input="hm")
+    assert (done.exit_code, "not understood NO_ROUTE" in done.stdout) == (1, True)
+
+
+PARSER = """
+import json
+
+def lambda_handler(event, context):
+    raw = event["invokeModelRawResponse"]
+    text = json.loads(raw)["content"][0]["text"] if raw.startswith("{") else raw
+    final = {"responseText": text.upper()}
+    details = {"invocationType": "FINISH", "agentFinalResponse": final}
+    return {"messageVersion": "1.0", "promptType": event["promptType"],
+            "orchestrationParsedResponse": {"responseDetails": details}}
+
+def broken(event, context):
+    return {}
+"""
+
+
+def test_a_parser_of_ones_own(run, place):
+    (place / "parser.py").write_text(PARSER)
+    message = {"output": {"message": {"role": "assistant", "content": [{"text": "Hi."}]}}}
+    for reply in ("Hi.", json.dumps([{"text": "Hi."}]), json.dumps(message)):
+        told = json.loads(
+            run("parse", "--parser-lambda", "parser.py", "--json", input=reply).stdout
+        )
+        details = told["response"]["orchestrationParsedResponse"]["responseDetails"]
+        assert details["agentFinalResponse"] == {"responseText": "HI."}
+        assert told["parser"] == "parser.py"
+        assert told["pieces"] == [{"kind": "outside", "start": 0, "end": 3, "text": "Hi."}]
+
+
+def test_a_parser_of_ones_own_that_is_wrong(run, place):
+    (place / "parser.py").write_text(PARSER)
+    done = run("parse", "--parser-lambda", "parser.py:broken", input="Hi.")
+    assert done.exit_code == 1
+    assert "'parser.py:broken' of stage ORCHESTRATION" in done.stderr
+    assert "'orchestrationParsedResponse' is missing" in done.stderr
+    done = run("parse", "--parser-lambda", "nowhere.py", input="Hi.")
+    assert "'nowhere.py' is not a Python file that exists" in done.stderr

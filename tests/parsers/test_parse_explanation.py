@@ -31,6 +31,20 @@ def test_a_mistake_is_told_with_its_code_and_the_text_for_the_model() -> None:
     assert told["raw"] == "<invoke><tool_name>x</tool_name>"
 
 
+def test_the_grammar_of_the_calls_is_told() -> None:
+    use = {"toolUse": {"toolUseId": "t", "name": "a__b", "input": {}}}
+    for reply, grammar in [
+        ("<answer>Yes.", ""),
+        ([use], "tool_use"),
+        ("<function_calls><invoke><tool_name>a::b</tool_name>", "xml"),
+        ("<function_call>a::b()", "function_call"),
+        ("<fnCall>a::b()", "fncall"),
+        ("<fnCall><invoke><tool_name>a::b</tool_name>", "fncall"),
+    ]:
+        told = parsers.explain(reply)
+        assert (told["grammar"], told["code"]) == (grammar, "")
+
+
 def test_native_calls_are_listed_after_the_text() -> None:
     use = {"toolUseId": "t", "name": "a__b", "input": {}}
     told = parsers.explain([{"text": "<thinking>t</thinking>"}, {"toolUse": use}])
