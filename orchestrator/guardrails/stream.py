@@ -85,44 +85,48 @@ class GuardedStream:
         """
         if self.blocked or not self._text:
             return ""
-        return self._pass(len(self._text))
+        return self._pass(len(self._text), last=True)
 
-    def _pass(self, cut: int) -> str:
+    def _pass(self, cut: int, *, last: bool = False) -> str:
         verdict = self.verdict = self._check(self._text)
         self.checks += 1
         if verdict.blocked:
             self.blocked = True
             return verdict.text
         allowed = verdict.text if verdict.action == "INTERVENED" else self._text
-        whole = cut == len(self._text)
         if not allowed.startswith(self._shown):
-            # The guardrail thinks otherwise of what was shown; what is different stays unsaid.
-            return allowed[_common(allowed, self._shown) :] if whole else ""
-        end, done = (len(allowed), cut) if whole else self._aligned(allowed, cut)
-        if end <= len(self._shown):
-            return ""
+            # The guardrail thinks otherwise of what was shown; the rest waits for the end.
+            return allowed[_common(allowed, self._shown) :] if last else ""
+        end, self._done = (len(allowed), cut) if last else self._aligned(verdict, allowed, cut)
         new = allowed[len(self._shown) : end]
-        self._shown, self._done = allowed[:end], done
+        self._shown = allowed[:end]
         return new
 
-    def _aligned(self, allowed: str, cut: int) -> tuple[int, int]:
+    def _aligned(self, verdict: Verdict, allowed: str, cut: int) -> tuple[int, int]:
         """How far the masked text may be shown, given how far the text itself may be.
 
-        Masks make the two differ. They are the same up to the first mask that was not shown, and
-        again after the last one; between them the place of `cut` is not known.
+        Both are walked from what was shown already, over what they share and over each mask.
 
         Returns:
             The place in the masked text, and the one in the text that belongs to it.
         """
-        shown, done, text = len(self._shown), self._done, self._text
-        same = _common(text[done:], allowed[shown:])
-        if cut <= done + same:
-            return shown + cut - done, cut
-        most = min(len(text) - done, len(allowed) - shown) - same
-        tail = _common(text[::-1][:most], allowed[::-1][:most])
-        if cut >= len(text) - tail:
-            return len(allowed) - (len(text) - cut), cut
-        return shown + same, done + same
+        text, place, end = self._text, self._done, len(self._shown)
+        masked = _masked(verdict)
+        while True:
+            same = _common(text[place:cut], allowed[end : end + cut - place])
+            if place + same == cut:
+                return end + same, cut
+            # The match and its mask may begin with the same characters.
+            start = allowed.rfind("{", end, end + same + 1)
+            before = place + start - end
+            found = [it for it in masked if start >= 0 and allowed.startswith(it[1], start)]
+            match = max((it for it, _ in found if text.startswith(it, before)), key=len, default="")
+            if not match:
+                return end + same, place + same
+            if before + len(match) > cut:
+                return start, before
+            place = before + len(match)
+            end = start + len(next(mask for it, mask in found if it == match))
 
     def _cut(self) -> int:
         """The end of what no finding can reach any more, however the text goes on."""
@@ -134,6 +138,17 @@ class GuardedStream:
             if held >= max(_LONG_WORD, self._reach):
                 return place
         return 0
+
+
+def _masked(verdict: Verdict) -> set[tuple[str, str]]:
+    """What was masked in a text, and the masks."""
+    return {
+        (item["match"], f"{{{item[label]}}}")
+        for assessment in verdict.assessments
+        for name, label in (("piiEntities", "type"), ("regexes", "name"))
+        for item in assessment.get("sensitiveInformationPolicy", {}).get(name, ())
+        if item.get("match") and label in item
+    }
 
 
 def _common(one: str, other: str) -> int:
