@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli import memory, models, sessions
+from orchestrator.cli import knowledge, memory, models, sessions
 from orchestrator.cli.chat import chat
 from orchestrator.cli.help import Verb, Verbs
 from orchestrator.cli.init import init
@@ -39,6 +39,7 @@ for _panel, _verbs in {
         app.command(cls=Verb, rich_help_panel=_panel)(_verb)
 app.add_typer(sessions.app, name="sessions", rich_help_panel="What is kept")
 app.add_typer(memory.app, name="memory", rich_help_panel="What is kept")
+app.add_typer(knowledge.app, name="knowledge", rich_help_panel="What is kept")
 app.add_typer(models.app, name="models", rich_help_panel="What is kept")
 
 

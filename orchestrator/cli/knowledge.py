@@ -1,0 +1,255 @@
+"""`orchestrator knowledge`: the folders of documents that agents search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from orchestrator.cli.help import Verb, Verbs
+from orchestrator.cli.terminal import Terminal, clean, short, together
+from orchestrator.cli.verb import verb
+from orchestrator.errors import ResourceNotFound, ValidationError
+
+if TYPE_CHECKING:
+    from orchestrator.knowledge import IndexReport, LocalKnowledgeBase
+    from orchestrator.knowledge.indexing import Progress
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    cls=Verbs,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="Index and search the documents of local knowledge bases.",
+)
+
+Folder = Annotated[
+    Path, typer.Argument(metavar="FOLDER", help="An agent's folder, or a folder of documents.")
+]
+Id = Annotated[
+    str | None,
+    typer.Option(
+        "--id", metavar="ID", help="Only this knowledge base of the agent.", show_default=False
+    ),
+]
+Keywords = Annotated[
+    bool,
+    typer.Option("--keywords", help="Search by keywords only; needs no embedding model."),
+]
+
+
+@app.command(cls=Verb)
+@verb
+def index(terminal: Terminal, folder: Folder, id: Id = None, keywords: Keywords = False) -> None:
+    """Read what is new or changed in a folder, and forget what is gone.
+
+    The index is one SQLite file in FOLDER/.orchestrator, which can be deleted at any time.
+
+    [bold]Examples[/bold]
+      $ orchestrator knowledge index examples/handbook
+      $ orchestrator knowledge index documents --keywords
+    """
+    documents = []
+    for base in _bases(folder, id, keywords=keywords):
+        with _bar(terminal) as progress:
+            report = base.index(progress)
+        documents.append({"id": base.id, "folder": str(base.folder), **_members(report)})
+        if not terminal.json:
+            _tell(terminal, base, report)
+    if terminal.json:
+        terminal.document({"knowledgeBases": documents})
+
+
+@app.command(cls=Verb)
+@verb
+def search(
+    terminal: Terminal,
+    folder: Folder,
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="What to look for.")],
+    id: Id = None,
+    keywords: Keywords = False,
+    results: Annotated[
+        int, typer.Option("--results", "-n", metavar="N", help="How many passages to show.")
+    ] = 5,
+    condition: Annotated[
+        str | None,
+        typer.Option(
+            "--filter",
+            metavar="JSON",
+            help='A metadata filter of Bedrock: {"equals": {"key": "year", "value": 2026}}.',
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Show the passages that an agent would get for a question.
+
+    [bold]Examples[/bold]
+      $ orchestrator knowledge search examples/handbook "May I bring my dog?"
+      $ orchestrator knowledge search documents "form EX-14" --keywords --json
+    """
+    settings: dict[str, Any] = {"numberOfResults": results}
+    if condition is not None:
+        settings["filter"] = _json(condition)
+    found = []
+    for base in _bases(folder, id, keywords=keywords):
+        with _bar(terminal) as progress:
+            base.index(progress)
+        references = base.retrieve(query, {"vectorSearchConfiguration": settings})
+        found.append({"id": base.id, "retrievalResults": references})
+        if not terminal.json:
+            _show(terminal, base, references)
+    if terminal.json:
+        terminal.document({"knowledgeBases": found})
+
+
+@app.command("list", cls=Verb)
+@verb
+def list_documents(terminal: Terminal, folder: Folder, id: Id = None) -> None:
+    """List what is indexed: documents and their passages.
+
+    [bold]Examples[/bold]
+      $ orchestrator knowledge list examples/handbook
+    """
+    listed = []
+    for base in _bases(folder, id, keywords=True):
+        documents = base.store.listed()
+        passages, embedded = base.store.count()
+        listed.append(
+            {
+                "id": base.id,
+                "folder": str(base.folder),
+                "index": base.store.path,
+                "embedder": base.store.embedder or None,
+                "passages": passages,
+                "embedded": embedded,
+                "documents": [{"name": name, "passages": count} for name, count in documents],
+            }
+        )
+        if not terminal.json:
+            how = base.store.embedder or "keywords only"
+            terminal.block(f"{base.id}  {_count(passages, 'passage')} · {how}")
+            for name, count in documents:
+                terminal.block(f"{clean(name)}  {count}", 2)
+    if terminal.json:
+        terminal.document({"knowledgeBases": listed})
+
+
+def _bases(folder: Path, id: str | None, *, keywords: bool) -> list[LocalKnowledgeBase]:
+    """The local knowledge bases of an agent's folder, or the one that a folder of documents is."""
+    from orchestrator.definition.files import FILE_NAMES
+    from orchestrator.knowledge import LocalKnowledgeBase
+
+    if any((folder / name).is_file() for name in FILE_NAMES):
+        return _of_agent(folder, id, keywords=keywords)
+    if not folder.is_dir():
+        raise ResourceNotFound(f"there is no folder {str(folder)!r}")
+    name = folder.resolve().name or "documents"
+    return [
+        LocalKnowledgeBase(
+            folder,
+            id=name,
+            index=folder / ".orchestrator" / "knowledge.sqlite",
+            embedder=None if keywords else "local",
+        )
+    ]
+
+
+def _of_agent(folder: Path, id: str | None, *, keywords: bool) -> list[LocalKnowledgeBase]:
+    from orchestrator.definition import load_definition
+    from orchestrator.definition.knowledge_base import build_knowledge_bases
+    from orchestrator.knowledge import LocalKnowledgeBase
+
+    definition = load_definition(folder)
+    if keywords:
+        definition = definition.model_copy(
+            update={
+                "knowledge_bases": tuple(
+                    it.model_copy(update={"embedder": None}) for it in definition.knowledge_bases
+                )
+            }
+        )
+    built = build_knowledge_bases(definition, folder)
+    found = [it for it in built if isinstance(it, LocalKnowledgeBase) and id in (None, it.id)]
+    if not found:
+        which = f"no local knowledge base {id!r}" if id else "no knowledge base with a folder"
+        raise ValidationError(f"the agent in {str(folder)!r} has {which}")
+    return found
+
+
+def _json(text: str) -> Any:
+    from orchestrator.untrusted import json_or
+
+    found = json_or(text, None)
+    if found is None:
+        raise ValidationError("--filter is not JSON")
+    return found
+
+
+@contextmanager
+def _bar(terminal: Terminal) -> Iterator[Progress | None]:
+    """How far indexing is, on a terminal; the bar goes when it is done."""
+    if not terminal.err.is_terminal:
+        yield None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(None), MofNCompleteColumn())
+    with Progress(*columns, console=terminal.err, transient=True) as bar:
+        task = bar.add_task("reading", total=None)
+
+        def show(done: int, total: int, text: str) -> None:
+            bar.update(task, completed=done, total=total, description=text)
+
+        yield show
+
+
+def _members(report: IndexReport) -> dict[str, Any]:
+    return {
+        "added": report.added,
+        "changed": report.changed,
+        "removed": report.removed,
+        "unchanged": report.unchanged,
+        "passages": report.passages,
+        "embedded": report.embedded,
+        "skipped": [{"name": name, "reason": why} for name, why in report.skipped.items()],
+    }
+
+
+def _tell(terminal: Terminal, base: LocalKnowledgeBase, report: IndexReport) -> None:
+    done = {
+        "added": len(report.added),
+        "changed": len(report.changed),
+        "removed": len(report.removed),
+        "unchanged": report.unchanged,
+    }
+    facts = [f"{count} {word}" for word, count in done.items() if count]
+    how = "" if base.embedder else "keywords only"
+    passages = _count(report.passages, "passage")
+    terminal.block(f"{base.id}  " + together(filter(None, [*facts, passages, how])))
+    for name, why in report.skipped.items():
+        terminal.note(f"note: {clean(name)} was skipped: {clean(why)}")
+
+
+def _show(terminal: Terminal, base: LocalKnowledgeBase, references: list[dict[str, Any]]) -> None:
+    from rich.text import Text
+
+    if base.embedder is None:
+        terminal.note("note: searched by keywords only: passages that have the question's words")
+    if not references:
+        terminal.print(f"{base.id}: nothing was found")
+    for number, reference in enumerate(references, 1):
+        heading, blank, text = reference["content"]["text"].partition("\n\n")
+        name = reference["metadata"]["x-amz-bedrock-kb-chunk-id"]
+        score = (f"  {reference['score']:.2f}", "quiet")
+        terminal.block(Text.assemble(f"{number}. ", (clean(name), "name"), score))
+        if blank:
+            terminal.block(Text(short(heading, 200), "heading"), 3)
+        terminal.block(short(text if blank else heading, 400), 3)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
