@@ -104,7 +104,8 @@ class PromptOverrideConfiguration(Part):
 
     Attributes:
         prompt_configurations: Up to ten, one for each stage.
-        override_lambda: The parser that `parserMode: OVERRIDDEN` means.
+        override_lambda: The parser that `parserMode: OVERRIDDEN` means: the ARN of a Lambda
+            function, or a file in the agent's folder, `parser.py` or `parser.py:function`.
     """
 
     prompt_configurations: Annotated[Many[PromptConfiguration], Field(max_length=10)] = ()
