@@ -96,6 +96,7 @@ def test_code_must_be_a_program(interpreter, code):
         "import decimal, fractions, statistics, datetime, random, json, csv, re, hashlib, secrets",
         "import zoneinfo\nzoneinfo.available_timezones()",
         "import mmap\nmmap.mmap(-1, 4096)",
+        "open('/dev/urandom', 'rb').read(4), open('/dev/null', 'w').write('x')",
         "import signal\nsignal.setitimer(signal.ITIMER_REAL, 100)",
         "import time\ntime.sleep(0.001)\nprint(time.time(), time.process_time())",
         "import sys\nsys.setrecursionlimit(100000)\nlen([])",

@@ -88,12 +88,15 @@ def _camel(name: str) -> str:
 
 
 def _value(name: str, text: str) -> float | bool:
-    if name == "packages" and text in ("true", "false"):
-        return text == "true"
+    read = {"packages": _flag, "seconds": float}.get(name, int)
     try:
-        return float(text) if name == "seconds" else int(text)
-    except ValueError:
+        return read(text)
+    except (KeyError, ValueError):
         wanted = "true or false" if name == "packages" else "a number"
         raise DefinitionError(
             f"the code interpreter's setting {name!r} is {text!r}; write {wanted}"
         ) from None
+
+
+def _flag(text: str) -> bool:
+    return {"true": True, "false": False}[text]

@@ -27,11 +27,11 @@ _STATUS = 3
 
 _SYSTEM = (
     *("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache"),
-    *("/usr/share/fonts", "/usr/share/zoneinfo", "/dev/random", "/dev/urandom", "/dev/zero"),
+    *("/usr/share/fonts", "/usr/share/zoneinfo"),
 )
-"""What may be read besides Python's library: shared libraries, fonts, time zones, randomness."""
+"""What may be read besides Python's library: shared libraries, fonts, time zones."""
 
-_DEVICES = ("/dev/null",)
+_DEVICES = ("/dev/null", "/dev/random", "/dev/urandom", "/dev/zero")
 
 
 class Job(TypedDict):
