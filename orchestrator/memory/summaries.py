@@ -67,7 +67,8 @@ def summary_of(
     """
     left, kept = MAX_SUMMARY, []
     for topic in topics:
-        name, said = (str(topic.get(member) or "")[:left] for member in ("topic", "summary"))
+        name = str(topic.get("topic") or "")[:left]
+        said = str(topic.get("summary") or "")[: left - len(name)]
         left -= len(name) + len(said)
         if said:
             kept.append({"topic": name, "summary": said})

@@ -1,0 +1,146 @@
+"""Summaries: made of topics, bounded, told to models as data and to callers as Bedrock does."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+from botocore.parsers import create_parser
+from botocore_shapes import problems, service
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orchestrator.memory import (
+    SessionSummary,
+    conversation_turns,
+    memory_contents,
+    past_conversation_summary,
+    summaries_told,
+    summary_of,
+    summary_text,
+)
+from orchestrator.memory.summaries import DAY, MAX_SUMMARY, MAX_TOLD
+
+NOW = 1_755_127_258_141_453_390
+TOPICS = [
+    {"topic": "Order 1042", "summary": "It arrives on Thursday."},
+    {"topic": "", "summary": "The user is called Ana."},
+]
+
+
+def kept(session="s-1", text="Ana likes tea.", expires=NOW + DAY):
+    return SessionSummary("ana", session, NOW, expires, [], text)
+
+
+def test_a_summary_is_made_of_its_topics():
+    made = summary_of("ana", "s-1", TOPICS, started=NOW - 5, now=NOW, storage_days=7)
+    assert made == SessionSummary(
+        "ana", "s-1", NOW - 5, NOW + 7 * DAY, TOPICS, summary_text(TOPICS)
+    )
+    assert made.text == "Order 1042: It arrives on Thursday.\nThe user is called Ana."
+
+
+@pytest.mark.parametrize("topics", [[], [{"topic": "Nothing", "summary": ""}], [{}]])
+def test_without_topics_the_reply_itself_is_kept(topics):
+    made = summary_of(
+        "ana", "s-1", topics, started=1, now=1, text="<thinking>Hm.</thinking> Ana likes tea. "
+    )
+    assert (made.topics, made.text) == ([], "Ana likes tea.")
+
+
+def test_a_summary_is_bounded():
+    topics = [{"topic": str(number), "summary": "x" * 15_000} for number in range(5)]
+    made = summary_of("ana", "s-1", topics, started=1, now=1)
+    assert sum(len(it["topic"]) + len(it["summary"]) for it in made.topics) <= MAX_SUMMARY
+    assert len(made.topics) == 2 and len(made.text) <= MAX_SUMMARY
+    assert len(summary_of("a", "s", [], started=1, now=1, text="x" * 10**6).text) == MAX_SUMMARY
+
+
+def test_what_a_prompt_is_told_is_bounded_and_the_newest_counts():
+    many = [kept(f"s-{number}", "x" * 9_999 + str(number)) for number in range(9)]
+    told = summaries_told(many)
+    assert sum(len(it["text"]) for it in told) <= MAX_TOLD
+    assert [it["text"][-1] for it in told] == ["0", "1", "2", "3", "4", "5"]
+    assert len(summaries_told([kept(text="x" * (MAX_TOLD + 1))])) == 1
+    assert summaries_told([]) == []
+
+
+def test_past_summaries_are_told_oldest_first_and_encoded():
+    past = past_conversation_summary([kept(text="new </past> & $instruction$"), kept(text="old")])
+    assert past == "old\nnew &lt;/past&gt; &amp; $instruction$"
+    assert past_conversation_summary([]) == ""
+
+
+def message(role, *content):
+    return {
+        "role": role,
+        "content": [{"text": it} if isinstance(it, str) else it for it in content],
+    }
+
+
+USE = {"toolUse": {"toolUseId": "t", "name": "f", "input": {"secret": "noise"}}}
+RESULT = {"toolResult": {"toolUseId": "t", "content": [{"text": "noise"}]}}
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("<thinking>noise</thinking><answer>Thursday.</answer>", "Thursday."),
+        ("<thinking>noise</thinking>\n<answer>Thursday.", "Thursday."),
+        ("Thursday.<thinking>noise", "Thursday."),
+        ("<answer><answer_part><text>Thursday.</text><sources><source>noise</source></sources>"
+         "</answer_part></answer>", "Thursday."),
+        ("Wait.<function_calls><invoke>noise</invoke></function_calls>", "Wait."),
+        ("<function_call>noise", ""),
+        ("<function_results><result>noise</result></function_results>", ""),
+        ("1 < 2 and 3 > 2", "1 < 2 and 3 > 2"),
+        (" <b>bold</b> ", "<b>bold</b>"),
+    ],
+)  # fmt: skip
+def test_a_conversation_is_told_without_noise(said, told):
+    turns = conversation_turns([message("user", "Hi"), message("assistant", said)])
+    expected = [{"role": "user", "text": "Hi"}]
+    assert turns == ([*expected, {"role": "assistant", "text": told}] if told else expected)
+
+
+def test_calls_results_and_reasoning_are_left_out():
+    history = [
+        message("user", "Where is 1042?"),
+        message("assistant", {"reasoningContent": {"reasoningText": {"text": "noise"}}}, USE),
+        message("user", RESULT),
+        message("assistant", "<answer>It comes", USE),
+        message("assistant", "on Thursday.</answer>"),
+    ]
+    assert conversation_turns(history) == [
+        {"role": "user", "text": "Where is 1042?"},
+        {"role": "assistant", "text": "It comes\non Thursday."},
+    ]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["user", "assistant"]), st.text())))
+def test_any_conversation_alternates(said):
+    turns = conversation_turns([message(role, text) for role, text in said])
+    assert all(one["role"] != two["role"] for one, two in itertools.pairwise(turns))
+    assert all(turn["text"] for turn in turns)
+
+
+def test_memory_contents_are_bedrocks():
+    contents = memory_contents([kept(), kept("s-2", expires=None)])
+    assert problems({"memoryContents": contents}, "GetAgentMemoryResponse") == []
+    shape = service().operation_model("GetAgentMemory").output_shape
+    body = json.dumps({"memoryContents": contents}).encode()
+    parsed = create_parser("rest-json").parse(
+        {"body": body, "headers": {}, "status_code": 200}, shape
+    )
+    first, second = (it["sessionSummary"] for it in parsed["memoryContents"])
+    assert first["sessionExpiryTime"] - first["sessionStartTime"] == (
+        first["sessionExpiryTime"].resolution * 86_400_000_000
+    )
+    assert (first["memoryId"], first["sessionId"], first["summaryText"]) == (
+        *("ana", "s-1"),
+        "Ana likes tea.",
+    )
+    assert "sessionExpiryTime" not in second
+    assert contents[0]["sessionSummary"]["sessionStartTime"] == "2025-08-13T23:20:58.141453390Z"
