@@ -89,7 +89,8 @@ class _Compiler:
 
     def raw_text(self) -> Template:
         self._refuse_raw_text()
-        leaf = Leaf(self.text, self.stage, self.dialect.family)
+        text = self.text.rstrip("\r\n")  # a file's end is no part of it: the model goes on there
+        leaf = Leaf(text, self.stage, self.dialect.family)
         self._record(leaf, [use.offset for use in leaf.uses])
         query_apart = (
             self.stage == KNOWLEDGE_BASE_RESPONSE_GENERATION

@@ -33,9 +33,10 @@ def tidy(text: str) -> str:
         end = text.find(_END_THINKING)
         if end >= 0 and _THINKING not in text[:end]:  # a prefill wrote the opening tag
             text = _THINKING + text
-    start, tag = max([(text.rfind(tag), tag) for tag in _CALLS])
-    if start > text.rfind(_ANSWER):
-        return _close_calls(text, start, f"</{tag[1:]}")
+    if "<f" in text:
+        start, tag = max([(text.rfind(tag), tag) for tag in _CALLS])
+        if start > text.rfind(_ANSWER):
+            return _close_calls(text, start, f"</{tag[1:]}")
     if _ANSWER in text:
         before, _, answer = text.rpartition(_ANSWER)
         answer, closed, after = answer.partition(_END_ANSWER)

@@ -35,6 +35,10 @@ _STEPS = (SCRATCHPAD, "bot_response")
 """What the steps of the loop take the place of in a raw text: the first of them that it has."""
 
 
+_SPOKEN = ("question", "query", "latest_response")
+"""What others wrote and no partial renders. In a raw text its tags would be the prompt's own."""
+
+
 class Slot(NamedTuple):
     """A place in the conversation: one message of the template, or an anchor.
 
@@ -184,7 +188,10 @@ class Template:
         return Bound(system, head, tail, late=late)
 
     def _bound_text(self, values: Mapping[str, str]) -> Bound:
+        from orchestrator.prompts.partials import encode
+
         (leaf,) = self._slots[-1].leaves
+        values = {**values, **{name: encode(values[name]) for name in _SPOKEN if name in values}}
         parts, steps = leaf.parts(values), len(leaf.names)
         if self.stage == ORCHESTRATION:
             steps = next((leaf.names.index(name) for name in _STEPS if name in leaf.names), steps)

@@ -111,30 +111,31 @@ def _value(name: str, dialect: Dialect, facts: AgentFacts) -> str:
     if needs is None or not needs(facts):
         return ""
     if name in _GIVEN:
-        return dialect.partial(name, **_GIVEN[name](facts))
+        return dialect.partial(name, **_GIVEN[name](facts, dialect))
     return dialect.partial(name)
 
 
-def memory_values(
-    names: Iterable[str], dialect: Dialect, summaries: Sequence[Mapping[str, Any]]
-) -> dict[str, str]:
+def memory_values(dialect: Dialect, sessions: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """The values of the placeholders that hold what is remembered.
 
     Args:
-        names: The names that the template uses.
         dialect: The dialect of the stage's model.
-        summaries: What is remembered of each session, newest first: `topics` (`topic`,
-            `summary`) and `text`.
-    """
-    made = {"memory_synopsis": "", "memory_content": "", "long_term_memory": ""}
-    used = [name for name in names if name in made]
-    if used and summaries:
-        from orchestrator.prompts.partials import Encoded
+        sessions: What is remembered of each session, newest first: `topics` (a list of `topic`
+            and `summary`) and `text`, which is told when there are no topics.
 
-        synopsis = dialect.partial("memory_synopsis", summaries=list(summaries)).strip()
-        content = dialect.partial("memory_content", synopsis=Encoded(synopsis))
-        made = {"memory_synopsis": synopsis, "memory_content": content, "long_term_memory": content}
-    return {name: made[name] for name in used}
+    Returns:
+        The texts of `memory_content`, `long_term_memory`, and `memory_synopsis`, which is the same
+        without its tags; nothing when nothing is remembered.
+    """
+    if not sessions:
+        return {}
+    content = dialect.partial("memory_content", sessions=list(sessions))
+    synopsis = content.strip().removeprefix("<memory_synopsis>").removesuffix("</memory_synopsis>")
+    return {
+        "memory_content": content,
+        "long_term_memory": content,
+        "memory_synopsis": synopsis.strip(),
+    }
 
 
 def _always(facts: AgentFacts) -> bool:
@@ -186,12 +187,22 @@ def _actions(facts: AgentFacts) -> list[Mapping[str, Any]]:
     return [tool for tool in facts.tools if not _BUILT_IN.match(tool["name"])]
 
 
-_GIVEN: dict[str, Callable[[AgentFacts], dict[str, Any]]] = {
-    "tools": lambda facts: {"tools": list(facts.tools)},
-    "functions": lambda facts: {"tools": list(facts.tools)},
-    "action_routing": lambda facts: {"tools": _actions(facts)},
-    "knowledge_base_routing": lambda facts: {"knowledge_bases": list(facts.knowledge_bases)},
-    "agent_collaborators": lambda facts: {"agents": list(facts.collaborators)},
-    "reachable_agents": lambda facts: {"agents": list(facts.collaborators)},
+def _tools(facts: AgentFacts, dialect: Dialect) -> dict[str, Any]:
+    return {"tools": list(facts.tools)}
+
+
+def _team(facts: AgentFacts, dialect: Dialect) -> dict[str, Any]:
+    mark = "__" if dialect.protocol == "tool_use" else "::"
+    tool = f"AgentCommunication{mark}sendMessage"
+    return {"agents": list(facts.collaborators), "tool": tool}
+
+
+_GIVEN: dict[str, Callable[[AgentFacts, Dialect], dict[str, Any]]] = {
+    "tools": _tools,
+    "functions": _tools,
+    "action_routing": lambda facts, _: {"tools": _actions(facts)},
+    "knowledge_base_routing": lambda facts, _: {"knowledge_bases": list(facts.knowledge_bases)},
+    "agent_collaborators": _team,
+    "reachable_agents": _team,
 }
 # What the partials that are given anything are given.

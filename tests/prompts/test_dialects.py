@@ -70,6 +70,7 @@ def test_the_defaults_of_claude_are_bedrocks(name, stops):
     assert tuple(stages) == STAGES
     assert {stage for stage in STAGES if not stages[stage].enabled} == {
         "PRE_PROCESSING",
+        "KNOWLEDGE_BASE_RESPONSE_GENERATION",
         "POST_PROCESSING",
     }
     inference = {stage: defaults.inference for stage, defaults in stages.items()}
