@@ -74,7 +74,13 @@ class CodeInterpreter:
             DependencyFailed: There can be none here.
         """
         context = CallContext({}, "", "", {}, {}, self.settings.output_bytes)
-        return self._perform("", context, lambda: False)[0].isolation
+        outcome, _ = self._perform("", context, lambda: False)
+        if not outcome.isolation:
+            raise DependencyFailed(
+                f"the code interpreter's sandbox could not be tried: {outcome.stopped}",
+                resource=CODE_INTERPRETER_GROUP,
+            )
+        return outcome.isolation
 
     def call(self, call: Call, context: CallContext) -> ActionResult:
         """Runs the program in `call`'s argument `code`.

@@ -55,7 +55,8 @@ class Outcome:
         error: Its standard error, with the traceback when it raised.
         stopped: Why it was ended, for the model; empty when it ended by itself.
         timeout: Whether its time was up.
-        isolation: What the sandbox was made of: `namespaces`, `landlock`, `seccomp`.
+        isolation: What the sandbox was made of: `namespaces`, `landlock`, `seccomp`; nothing when
+            the program was ended before it began.
     """
 
     output: str
@@ -128,7 +129,9 @@ class Run:
                 why = watched.watch(partial(self._too_large, folder))
             finally:
                 watched.end()
-        isolation = _isolation(watched.text("status"), why)
+        if why and not watched.text("status"):
+            return Outcome("", "", f"{why}, before it began", why == _TIME, ())
+        isolation = _isolation(watched.text("status"))
         late = why == _TIME or process.returncode == -signal.SIGXCPU
         if why == _TIME:
             why = f"it was stopped after {watched.seconds():.1f} seconds"
@@ -276,14 +279,14 @@ class _Watched:
                 stream.close()
 
 
-def _isolation(status: str, stopped: str) -> tuple[str, ...]:
+def _isolation(status: str) -> tuple[str, ...]:
     """What the sandbox was made of, as the process said before it ran the code.
 
     Raises:
         Refusal: There was none.
     """
     if not status:
-        raise Refusal(f"the sandbox's process ended before it was ready{stopped and ': '}{stopped}")
+        raise Refusal("the sandbox's process ended before it was ready")
     answer = json.loads(status)
     if "refused" in answer:
         raise Refusal(answer["refused"])

@@ -88,15 +88,12 @@ def _camel(name: str) -> str:
 
 
 def _value(name: str, text: str) -> float | bool:
-    read = {"packages": _flag, "seconds": float}.get(name, int)
     try:
-        return read(text)
+        if name == "packages":
+            return {"true": True, "false": False}[text]
+        return float(text) if name == "seconds" else int(text)
     except (KeyError, ValueError):
         wanted = "true or false" if name == "packages" else "a number"
         raise DefinitionError(
             f"the code interpreter's setting {name!r} is {text!r}; write {wanted}"
         ) from None
-
-
-def _flag(text: str) -> bool:
-    return {"true": True, "false": False}[text]
