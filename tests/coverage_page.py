@@ -78,9 +78,9 @@ def section(title: str, heads: Row, rows: Iterable[Row]) -> str:
 
 NOTES = {
     "Stages": "For each dialect: whether the stage is on when the definition says nothing of it.",
-    "Placeholders": "A placeholder that works has a value here. The last columns say how each "
-    "dialect takes the name: documented by AWS for such models, known though undocumented, or "
-    "unsupported, which `orchestrator lint` reports.",
+    "Placeholders": "A placeholder that works has a value in every dialect; one that is empty "
+    "stands for something that there is not here. The last columns say for which models AWS "
+    "documents the name.",
     "Trace": "Members that turned up when the tests' turns were run. Below one that did not, "
     "nothing is listed.",
     "The agent's definition": "Members of CreateAgent, CreateAgentActionGroup, "
@@ -184,11 +184,11 @@ def runs(stage: str) -> bool:
 
 
 def placeholders() -> Iterator[Row]:
-    protocols = [load_dialect(name).protocol for name in dialects()]
+    families = [load_dialect(name).family for name in dialects()]
     for row in PLACEHOLDERS:
         if row.stage:
-            known = [status(row.name, row.stage, protocol) for protocol in protocols]
-            state = stage_state(row.stage) if row.filled else "not yet"
+            known = [status(row.name, row.stage, family) for family in families]
+            state = stage_state(row.stage) if row.filled else "empty"
             yield f"`${row.name}$`", row.stage, state, *known
 
 
