@@ -64,6 +64,9 @@ def _actions(definition: AgentDefinition) -> Iterator[Diagnostic]:
         yield from as_findings(error)
 
 
+_SHIPPED = ("templates", "memory")
+
+
 class _Templates:
     """The templates that an agent uses, and all those in its `templates/` folder."""
 
@@ -128,7 +131,8 @@ class _Templates:
         default = dialect.stages.get(stage)
         if default is None:
             return
-        shipped = Path(default.source).is_relative_to(content.root() / "templates")
+        source = Path(default.source)
+        shipped = any(source.is_relative_to(content.root() / folder) for folder in _SHIPPED)
         for finding in lint_template(
             default.template,
             stage=stage,
@@ -183,6 +187,7 @@ def _known_files(own: Path) -> set[str]:
 
     known = {"README.md", "dialect.yaml"}
     known |= {file.name for file in (content.root() / "templates").glob("*/*")}
+    known |= {file.name for file in (content.root() / "memory").glob("memory_*")}
     for file in own.glob("*/dialect.yaml"):
         try:
             stages = read_yaml(file.read_text(encoding="utf-8"), file).get("stages") or {}
