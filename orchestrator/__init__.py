@@ -27,15 +27,17 @@ from orchestrator.limits import Limits
 
 if TYPE_CHECKING:
     from orchestrator.actions import ActionGroup, LambdaHandler, Reprompt, ReturnControl, action
-    from orchestrator.agent import Agent
+    from orchestrator.agent import Agent, Collaborator
     from orchestrator.kept import KeptTurn
     from orchestrator.knowledge import KnowledgeBase
     from orchestrator.reply import Event, Files, Reply, TextDelta, TracePart, TurnEnd
     from orchestrator.sessions import Sessions, SQLiteStore
+    from orchestrator.stages import Memory
 
 __all__ = [
     "ActionGroup",
     "Agent",
+    "Collaborator",
     "DefinitionError",
     "DependencyFailed",
     "Event",
@@ -45,6 +47,7 @@ __all__ = [
     "LambdaHandler",
     "LimitExceeded",
     "Limits",
+    "Memory",
     "ModelOutputError",
     "OrchestratorError",
     "Reply",
@@ -69,6 +72,8 @@ _LAZY = {
     "ReturnControl": "orchestrator.actions",
     "action": "orchestrator.actions",
     "Agent": "orchestrator.agent",
+    "Collaborator": "orchestrator.agent",
+    "Memory": "orchestrator.stages",
     "KeptTurn": "orchestrator.kept",
     "KnowledgeBase": "orchestrator.knowledge",
     "Event": "orchestrator.reply",

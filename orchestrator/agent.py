@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
-from contextlib import aclosing, closing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import aclosing, closing, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, TypedDict, Unpack, overload
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 from orchestrator.actions import ActionGroup
 from orchestrator.driver import Progress, drive
 from orchestrator.effects import Failure
-from orchestrator.errors import ValidationError
+from orchestrator.errors import DefinitionError, OrchestratorError, ValidationError
+from orchestrator.features import features_of
+from orchestrator.guardrails import Guardrail
 from orchestrator.kept import KeptTurn, kept_turns
 from orchestrator.knowledge import KnowledgeBase
 from orchestrator.limits import Limits
+from orchestrator.memory import MemoryStore
+from orchestrator.memory.summaries import memory_contents
 from orchestrator.message import Message, Text
 from orchestrator.models import Model, resolve_model
-from orchestrator.opening import Input, check_session_id, open_turn
+from orchestrator.opening import Input, check_memory_id, check_session_id, open_turn
 from orchestrator.overrides import named_model, override_of, overrides_of
+from orchestrator.remote import RemoteAgent
 from orchestrator.replies import RunEvents, last_events, reply_again, reply_of
 from orchestrator.reply import Event, Reply
 from orchestrator.run import Run, restore_history
-from orchestrator.sessions import Sessions, SessionStore
-from orchestrator.stages import Override, Plan, build_plan
+from orchestrator.sessions import NEVER, Session, Sessions, SessionStore
+from orchestrator.stages import Features, Member, Memory, Override, Plan, build_plan
+from orchestrator.threads import in_thread
 
-__all__ = ["Agent", "Options", "Prompt"]
+__all__ = ["Agent", "Collaborator", "Options", "Prompt"]
 
 
 class Options(TypedDict, total=False):
@@ -42,6 +49,10 @@ class Options(TypedDict, total=False):
             with.
         end_session: Ends the session with the turn. A turn that waits for its caller ends when it
             has gone on, or when another question gives it up; it need not be said again then.
+        memory_id: Whose memory the session belongs to, for an agent that remembers: what is kept
+            of it reaches the prompts, and the session is summarised when it ends.
+        knowledge_bases: Retrieval configurations of this turn, by knowledge base id (Bedrock:
+            `retrievalConfiguration` of `knowledgeBaseConfigurations`).
     """
 
     session_attributes: Mapping[str, str]
@@ -49,6 +60,8 @@ class Options(TypedDict, total=False):
     results: Mapping[str, Any] | None
     conversation_history: Sequence[Mapping[str, Any]]
     end_session: bool
+    memory_id: str
+    knowledge_bases: Mapping[str, Mapping[str, Any]]
 
 
 _OPTIONS = ", ".join(Options.__annotations__)
@@ -87,6 +100,37 @@ class Prompt(Sequence[Message]):
         return len(self.messages)
 
 
+@dataclass(frozen=True, slots=True)
+class Collaborator:
+    """An agent that a supervisor may give work to.
+
+    Attributes:
+        agent: The agent; a `RemoteAgent`, such as `BedrockAgent`, runs elsewhere.
+        instruction: When to give it work, for the supervisor's model.
+        name: Its name in the team; the agent's own name when empty.
+        relay_conversation_history: Whether it reads the supervisor's conversation with the user;
+            otherwise it knows only what it was sent itself.
+    """
+
+    agent: Agent | RemoteAgent
+    instruction: str
+    name: str = ""
+    relay_conversation_history: bool = False
+
+    def as_member(self) -> Member:
+        """The collaborator, as a plan takes it.
+
+        Raises:
+            DefinitionError: An agent elsewhere has no name in the team.
+        """
+        agent, relay = self.agent, self.relay_conversation_history
+        if isinstance(agent, Agent):
+            return Member(self.name or agent.name, self.instruction, agent.plan, None, relay)
+        if not self.name:
+            raise DefinitionError(f"give the collaborator {agent.alias_arn!r} a name")
+        return Member(self.name, self.instruction, None, agent, relay)
+
+
 class Agent:
     """An agent that runs.
 
@@ -111,6 +155,12 @@ class Agent:
         agent_id: str = "",
         alias_id: str = "TSTALIASID",
         version: str = "DRAFT",
+        guardrail: Guardrail | None = None,
+        collaborators: Sequence[Collaborator] = (),
+        collaboration: Literal["SUPERVISOR", "SUPERVISOR_ROUTER"] = "SUPERVISOR",
+        memory: Memory | None = None,
+        override_lambda: str | Callable[..., Any] | None = None,
+        features: Features | None = None,
     ) -> None:
         """Compiles the agent.
 
@@ -137,6 +187,14 @@ class Agent:
                 their ids differ.
             alias_id: The alias that traces name.
             version: The version that traces name.
+            guardrail: Checks the input and the answers.
+            collaborators: Agents that it leads.
+            collaboration: `SUPERVISOR` decides itself whom to send what; `SUPERVISOR_ROUTER` has
+                a classifier send an input to one of them at once where one is fit for it.
+            memory: What it remembers from one session to the next.
+            override_lambda: The parser of the stages whose `parserMode` is `OVERRIDDEN`: a
+                function of Bedrock's parser event, a handler file, or the ARN of a Lambda.
+            features: All of these and the rarer ones together, instead.
 
         Raises:
             DefinitionError: The agent is wrong; `TemplateError` when a template is.
@@ -150,7 +208,8 @@ class Agent:
             groups=action_groups,
             knowledge_bases=knowledge_bases,
             overrides={
-                stage: override_of(stage, given) for stage, given in (prompts or {}).items()
+                stage: override_of(stage, given, override_lambda)
+                for stage, given in (prompts or {}).items()
             },
             templates=Path(templates) if templates is not None else None,
             dialect=dialect,
@@ -159,6 +218,13 @@ class Agent:
             agent_id=agent_id,
             alias_id=alias_id,
             version=version,
+            features=features
+            or Features(
+                guardrail=guardrail,
+                collaborators=[one.as_member() for one in collaborators],
+                routes=collaboration == "SUPERVISOR_ROUTER",
+                memory=memory,
+            ),
             resolve=resolve_model,
         )
 
@@ -170,20 +236,24 @@ class Agent:
         model: str | Model | None = None,
         sessions: Sessions | SessionStore | str | Path | None = None,
         limits: Limits | None = None,
+        memory: MemoryStore | str | Path | None = None,
     ) -> Agent:
         """Loads an agent from a folder with an `agent.yaml`.
 
         Args:
             folder: The folder, or the file itself.
-            model: Used instead of every model that the definition names.
+            model: Used instead of every model that the definition names, collaborators' too.
             sessions: As for `Agent`.
             limits: Used instead of the definition's `limits`.
+            memory: Keeps what is remembered: a store, or a path of a SQLite file. By default a
+                file beside that of the sessions, or this process's memory where they have none.
 
         Raises:
             DefinitionError: The definition is wrong, with file, line and column.
             ResourceNotFound: There is no such folder or file.
         """
         from orchestrator.definition import build_action_groups, load_definition, unsupported
+        from orchestrator.definition.knowledge_base import build_knowledge_bases
         from orchestrator.definition.places import complaint
 
         path = Path(folder)
@@ -192,6 +262,7 @@ class Agent:
         if refused := unsupported(definition):
             raise complaint(refused)
         templates = root / "templates"
+        kept = _memory_store(memory, sessions) if definition.memory_configuration else None
         spec: str | Model | None = model
         if spec is None and definition.foundation_model is not None:
             spec = named_model(definition, definition.foundation_model, root, "foundationModel")
@@ -204,12 +275,16 @@ class Agent:
             definition.instruction,
             spec,
             action_groups=build_action_groups(definition, root),
+            knowledge_bases=build_knowledge_bases(definition, root),
             templates=templates if templates.is_dir() else None,
             prompts=overrides_of(definition, root, replaced=model is not None),
             sessions=sessions,
             limits=limits or (definition.limits.as_limits() if definition.limits else None),
             idle_session_ttl=definition.idle_session_ttl_in_seconds,
             agent_id=definition.agent_id or "",
+            features=features_of(
+                definition, root, lambda path: cls.load(path, model=model).plan, kept
+            ),
         )
 
     def invoke(
@@ -227,6 +302,8 @@ class Agent:
         Raises:
             OrchestratorError: The turn failed; `error.reply` holds what it had done.
         """
+        if "memory_id" in options:
+            self._settle(options["memory_id"])
         run = self._open(question, session_id, options)
         if isinstance(run, Reply):
             return run
@@ -238,6 +315,8 @@ class Agent:
         self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
     ) -> Reply:
         """`invoke`, for an event loop."""
+        if "memory_id" in options:
+            await _awaitable(in_thread(partial(self._settle, options["memory_id"])))
         run = self._open(question, session_id, options)
         if isinstance(run, Reply):
             return run
@@ -261,6 +340,8 @@ class Agent:
         Raises:
             OrchestratorError: The turn failed; `error.reply` holds what it had done.
         """
+        if "memory_id" in options:
+            self._settle(options["memory_id"])
         run = self._open(question, session_id, options)
         if isinstance(run, Reply):
             yield from last_events(run)
@@ -275,6 +356,8 @@ class Agent:
         self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
     ) -> AsyncGenerator[Event, None]:
         """`stream`, for an event loop."""
+        if "memory_id" in options:
+            await _awaitable(in_thread(partial(self._settle, options["memory_id"])))
         run = self._open(question, session_id, options)
         if isinstance(run, Reply):
             for event in last_events(run):
@@ -334,12 +417,78 @@ class Agent:
     def end_session(self, session_id: str) -> None:
         """Ends a session: its next turn begins with no attributes and no conversation.
 
+        A session that belongs to a memory is summarised first, by a model.
+
         Raises:
             SessionConflict: A turn of the session is running.
             ValidationError: The id is not valid.
+            OrchestratorError: The session could not be summarised; it has not ended then.
         """
         check_session_id(session_id)
-        self.sessions.end(self._label(session_id))
+        label = self._label(session_id)
+        if self.plan.memory_stage is not None and self.sessions.peek(label).memory_id:
+            self._close(session_id)
+        else:
+            self.sessions.end(label)
+
+    def remember(self, memory_id: str | None = None) -> list[str]:
+        """Summarises the sessions that have been idle for longer than their time-out.
+
+        An invocation with a `memory_id` does so first for the sessions of that memory.
+
+        Args:
+            memory_id: One memory; all of the agent's when `None`.
+
+        Returns:
+            The sessions that were summarised.
+        """
+        memory = self.plan.features.memory
+        if memory is None:
+            return []
+        before = self.sessions.clock() - self.plan.idle_ttl
+        left = memory.store.unsummarised(self.plan.owner, before, memory_id)
+        return [session_id for session_id in left if self._close(session_id)]
+
+    def memories(self, memory_id: str) -> list[dict[str, Any]]:
+        """What is remembered, newest first, as `memoryContents` of Bedrock's GetAgentMemory."""
+        memory = self.plan.features.memory
+        if memory is None:
+            return []
+        check_memory_id(memory_id)
+        now, most = self.sessions.clock(), memory.max_recent_sessions
+        return memory_contents(memory.store.recent(self.plan.owner, memory_id, now, most))
+
+    def forget(self, memory_id: str | None = None, session_id: str | None = None) -> None:
+        """Forgets a memory, or one session of it, or all (Bedrock: DeleteAgentMemory)."""
+        memory = self.plan.features.memory
+        if memory is not None:
+            memory.store.delete(self.plan.owner, memory_id, session_id)
+
+    def _close(self, session_id: str) -> bool:
+        """Ends a session by a turn without a question, which only summarises it.
+
+        Returns:
+            Whether there was anything to summarise.
+        """
+        session = self.sessions.acquire(self._label(session_id), NEVER)
+        if not session.talk or not session.memory_id:
+            self.sessions.release(session)
+            memory = self.plan.features.memory
+            if memory is not None:
+                memory.store.settle(self.plan.owner, session_id)
+            return False
+        given = Input("", session_id, end_session=True, closing=True)
+        run = self._begin(session, given)
+        if isinstance(run, Run):
+            for _ in drive(run, listen=False):
+                pass
+            self._end(run)
+        return True
+
+    def _settle(self, memory_id: str) -> None:
+        # A session that cannot be summarised now does not keep the user from the next one.
+        with suppress(OrchestratorError):
+            self.remember(memory_id)
 
     def turns(self, session_id: str) -> list[KeptTurn]:
         """The turns of a session, oldest first, with those from before it last began anew.
@@ -355,14 +504,17 @@ class Agent:
         return kept_turns(self.sessions, self._label(session_id), self.plan)
 
     def _label(self, session_id: str) -> str:
-        return f"{self.plan.agent_id}/{self.plan.alias_id}/{session_id}"
+        return f"{self.plan.owner}/{session_id}"
 
     def _open(self, question: str, session_id: str | None, options: Options) -> Run | Reply:
         if session_id is None:
             session_id = str(uuid.uuid4())
         given = _input(question, session_id, options) if options else Input(question, session_id)
         given.check(self.plan.limits)
-        session = self.sessions.acquire(self._label(given.session_id), self.plan.idle_ttl)
+        label = self._label(given.session_id)
+        return self._begin(self.sessions.acquire(label, self.plan.idle_ttl), given)
+
+    def _begin(self, session: Session, given: Input) -> Run | Reply:
         try:
             if session.unread:
                 restore_history(self.plan, session)
@@ -387,6 +539,12 @@ class Agent:
         return reply
 
 
+def _awaitable(future: Future[None]) -> Awaitable[None]:
+    import asyncio
+
+    return asyncio.wrap_future(future)
+
+
 @cache
 def _adrive() -> Callable[..., AsyncGenerator[str | Progress, None]]:
     # Imported when it is first used, and not looked for again: asyncio takes its time.
@@ -406,4 +564,19 @@ def _input(question: str, session_id: str, options: Options) -> Input:
         results=options.get("results"),
         conversation_history=options.get("conversation_history") or (),
         end_session=bool(options.get("end_session")),
+        memory_id=options.get("memory_id") or "",
+        retrieval=options.get("knowledge_bases") or {},
     )
+
+
+def _memory_store(
+    memory: MemoryStore | str | Path | None,
+    sessions: Sessions | SessionStore | str | Path | None,
+) -> MemoryStore | None:
+    if memory is None and isinstance(sessions, (str, Path)):
+        memory = Path(sessions).with_name("memory.sqlite")
+    if not isinstance(memory, (str, Path)):
+        return memory
+    from orchestrator.memory import SqliteMemory
+
+    return SqliteMemory(memory)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from orchestrator.limits import Limits
     from orchestrator.replay import Replay
     from orchestrator.sessions.journal import Said
-    from orchestrator.stages import Collaborator, StagePlan
+    from orchestrator.stages import Member, StagePlan
 
 __all__ = [
     "LIVE",
@@ -160,7 +160,7 @@ class Branch:
     """
 
     id: str
-    collaborator: Collaborator
+    collaborator: Member
     message: str
     attributes: Mapping[str, str]
     limits: Limits

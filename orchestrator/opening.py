@@ -16,7 +16,7 @@ from orchestrator.calls import match_results
 from orchestrator.effects import Dispatch
 from orchestrator.errors import SessionConflict, ValidationError
 from orchestrator.limits import Limits
-from orchestrator.memory import SessionSummary
+from orchestrator.memory.summaries import summaries_told
 from orchestrator.message import clean
 from orchestrator.prompts.steps import EMPTY
 from orchestrator.randomness import request_id
@@ -196,10 +196,12 @@ def _more(plan: Plan, sessions: Sessions, session: Session, given: Input) -> dic
     memory, memory_id = plan.features.memory, given.memory_id or session.memory_id
     if memory is not None and memory_id:
         more["memory_id"] = memory_id
-        owner = f"{plan.agent_id}/{plan.alias_id}"
-        found = memory.store.recent(owner, memory_id, sessions.clock(), memory.recent)
+        most, now = memory.max_recent_sessions, sessions.clock()
+        if not given.closing:
+            memory.store.touch(plan.owner, memory_id, given.session_id, now)
+        found = memory.store.recent(plan.owner, memory_id, now, most)
         if found:
-            more["summaries"] = [_told(summary) for summary in found]
+            more["summaries"] = clean(summaries_told(found))
     if session.last_agent and plan.routing is not None:
         more["last_agent"] = session.last_agent
     if given.retrieval:
@@ -209,11 +211,6 @@ def _more(plan: Plan, sessions: Sessions, session: Session, given: Input) -> dic
     if given.closing:
         more["closing"] = True
     return more
-
-
-def _told(summary: SessionSummary) -> dict[str, Any]:
-    topics = [dict(topic) for topic in summary.topics]
-    return {"session": summary.session_id, "text": summary.text, "topics": topics}
 
 
 def _cleaned(attributes: Mapping[str, str]) -> dict[str, str]:

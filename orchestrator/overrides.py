@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.errors import ValidationError
+from orchestrator.errors import DefinitionError, ValidationError
 from orchestrator.models import Model, resolve_model
+from orchestrator.parser_lambda import ParserFunction, lambda_parser, parser_function
+from orchestrator.parsers import Parser
 from orchestrator.stages import Override
 
 if TYPE_CHECKING:
@@ -17,8 +19,17 @@ if TYPE_CHECKING:
 __all__ = ["named_model", "override_of", "overrides_of"]
 
 
-def override_of(stage: str, given: Mapping[str, Any] | Override) -> Override:
+def override_of(
+    stage: str,
+    given: Mapping[str, Any] | Override,
+    override_lambda: str | Callable[..., Any] | None = None,
+) -> Override:
     """The override that `Agent(prompts={stage: given})` means.
+
+    Args:
+        stage: The prompt type.
+        given: Members of its prompt configuration.
+        override_lambda: The parser that `parserMode: OVERRIDDEN` means.
 
     Raises:
         DefinitionError: A member is unknown or wrong.
@@ -39,7 +50,14 @@ def override_of(stage: str, given: Mapping[str, Any] | Override) -> Override:
     if configuration is None:
         raise AssertionError("the configuration was just given")
     text = configuration.base_prompt_template if configuration.overridden else None
-    return _as_override(configuration, text, f"prompts[{stage!r}]")
+    made = _as_override(configuration, text, f"prompts[{stage!r}]")
+    if configuration.parser_mode != "OVERRIDDEN":
+        return made
+    if override_lambda is None:
+        raise DefinitionError(
+            f"the parser of {stage} is OVERRIDDEN, and there is none; give override_lambda="
+        )
+    return _with_parser(made, parser_function(override_lambda), override_lambda)
 
 
 def overrides_of(definition: AgentDefinition, root: Path, *, replaced: bool) -> dict[str, Override]:
@@ -70,8 +88,36 @@ def overrides_of(definition: AgentDefinition, root: Path, *, replaced: bool) -> 
             keys = ("promptOverrideConfiguration", "promptConfigurations", index, "foundationModel")
             named = named_model(definition, configuration.foundation_model, root, *keys)
             override = replace(override, model=named)
+        if configuration.parser_mode == "OVERRIDDEN":
+            override = _parsed_by(definition, override, index, root)
         made[stage] = override
     return made
+
+
+def _parsed_by(definition: AgentDefinition, made: Override, index: int, root: Path) -> Override:
+    configurations = definition.prompt_override_configuration
+    spec = configurations.override_lambda if configurations else None
+    at = ("promptOverrideConfiguration", "overrideLambda")
+    if spec is None:
+        raise definition.source.error(
+            "the stage's parser is OVERRIDDEN, and there is none: give overrideLambda a handler "
+            "file of the agent's folder, or the ARN of a Lambda function",
+            *("promptOverrideConfiguration", "promptConfigurations", index, "parserMode"),
+        )
+    try:
+        return _with_parser(made, parser_function(spec, root), spec)
+    except DefinitionError as error:
+        if error.file is not None:
+            raise
+        raise definition.source.error(error.reason, *at) from error
+
+
+def _with_parser(made: Override, function: ParserFunction, spec: object) -> Override:
+    def parser(agent: Mapping[str, str], stage: str, tool_use: bool) -> Callable[[], Parser]:
+        return lambda_parser(function, stage, agent, tool_use=tool_use)
+
+    name = spec if isinstance(spec, str) else getattr(spec, "__qualname__", "function")
+    return replace(made, parser=parser, parser_name=name)
 
 
 def named_model(definition: AgentDefinition, spec: str, root: Path, *keys: str | int) -> Model:

@@ -19,12 +19,12 @@ __all__ = ["remember"]
 def remember(turn: Turn, result: Result) -> Generator[Effect, Any, None]:
     """Has the session summarised, this turn included; the record of it is what is remembered.
 
-    A summary that fails does not take the answer away that the user already has: the session is
-    then summarised later (`Agent.remember`).
+    A summary that fails does not take the answer away that the user already has: the session then
+    stays open, and is summarised later (`Agent.remember`).
     """
     stage = turn.plan.memory_stage
     if stage is None or not isinstance(result, Answer | Refusal):
-        return
+        return  # a turn that waits, or failed, does not end its session
     said: list[Said] = []
     if turn.question:
         said = [("user", turn.question), ("assistant", result.text)]
@@ -32,6 +32,8 @@ def remember(turn: Turn, result: Result) -> Generator[Effect, Any, None]:
     try:
         yield from turn.ask(stage, of_past=values)
     except OrchestratorError as error:
+        if turn.start.closing:
+            raise
         turn.unremembered = error
 
 
@@ -40,10 +42,7 @@ def _values(turn: Turn, last: Sequence[Said], talk: Sequence[Said]) -> dict[str,
     turns = [{"role": role, "text": text} for role, text in (*talk, *last)]
     return {
         "conversation": dialect.partial("conversation", turns=turns),
-        "past_conversation_summary": _earlier(turn),
+        "past_conversation_summary": dialect.partial(
+            "past_conversation_summary", sessions=list(turn.start.summaries)
+        ),
     }
-
-
-def _earlier(turn: Turn) -> str:
-    summaries = turn.start.summaries
-    return turn.dialect.partial("memory_content", sessions=list(summaries)) if summaries else ""

@@ -31,13 +31,14 @@ from orchestrator.effects import (
     ReturnControl,
 )
 from orchestrator.errors import LimitExceeded, OrchestratorError, SessionConflict
-from orchestrator.message import Message
+from orchestrator.memory.summaries import summary_of
+from orchestrator.message import Message, text_of
 from orchestrator.models.base import ModelReply, ModelRequest
 from orchestrator.parsers.base import Parsed
 from orchestrator.replay import Replay
 from orchestrator.sessions import Past, Record, Session, Sessions, TurnLog
 from orchestrator.sessions.journal import cancelled, closed
-from orchestrator.stages import Plan
+from orchestrator.stages import MEMORY_SUMMARIZATION, Plan
 
 __all__ = ["Run", "end_record", "replay_again", "restore_history"]
 
@@ -249,12 +250,37 @@ class Run:
         question = self.replay.turn.question
         if question != self.log.start["question"]:
             end["question"] = question  # as the guardrail let it be read
-        if self.log.ends_session:  # whoever asked for it has been written down
+        if self.plan.memory_stage is not None:
+            self._keep_summary()
+        turn = self.replay.turn
+        kept_open = turn.unremembered or (turn.start.closing and isinstance(result, Failure))
+        if self.log.ends_session and not kept_open:  # whoever asked for it has been written down
             self.flush(end, closed("ended", self.now()))
         else:
             self.flush(end)
         if not (isinstance(result, Failure) and self._failed_in_actions()):
             self.log.transcript = self.replay.turn.teller(result)
+
+    def _keep_summary(self) -> None:
+        # Before the turn's end is written: should this process stop between the two, the summary
+        # is kept again from the journal's record of it, in the place of the same one.
+        memory = self.plan.features.memory
+        for effect, outcome in self.replay.steps[-1:]:
+            if not isinstance(effect, CallModel) or effect.stage.stage != MEMORY_SUMMARIZATION:
+                continue
+            if memory is None or outcome is None:
+                continue
+            parsed = outcome["response"].get("memorySummarizationParsedResponse") or {}
+            summary = summary_of(
+                self.log.start["with"]["memory_id"],
+                self.session_id,
+                parsed.get("topicwiseSummaries") or (),
+                started=self.session.started,
+                now=self.now(),
+                storage_days=memory.storage_days,
+                text=text_of(outcome["content"]),
+            )
+            memory.store.add(self.plan.owner, summary)
 
     def _failed_in_actions(self) -> bool:
         # The turn knows less than its journal then, from which its transcript is made instead.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +43,8 @@ __all__ = [
     "ROUTING_CLASSIFIER",
     "SINGLE_KNOWLEDGE_BASE",
     "STAGES",
-    "Collaborator",
     "Features",
+    "Member",
     "Memory",
     "Override",
     "Plan",
@@ -87,8 +88,8 @@ class Override:
 
 
 @dataclass(frozen=True, slots=True)
-class Collaborator:
-    """Another agent that a supervisor may give work to.
+class Member:
+    """An agent that a supervisor may give work to (Bedrock: a collaborator).
 
     Attributes:
         name: Its name in the team.
@@ -113,19 +114,25 @@ class Collaborator:
         return self.remote.alias_arn if self.remote is not None else ""
 
 
+def _in_memory() -> MemoryStore:
+    from orchestrator.memory import InMemoryMemory
+
+    return InMemoryMemory()
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What an agent remembers from one session to the next.
+    """What an agent remembers from one session to the next (Bedrock: session summaries).
 
     Attributes:
-        store: Keeps the summaries.
-        days: For how many days (Bedrock: `storageDays`); 0 keeps none.
-        recent: How many of the last sessions are told (Bedrock: `maxRecentSessions`).
+        store: Keeps the summaries; in memory when it is left out.
+        storage_days: For how many days, from 0 to 365.
+        max_recent_sessions: How many of the last sessions are told to the model.
     """
 
-    store: MemoryStore
-    days: int = 30
-    recent: int = 20
+    store: MemoryStore = field(default_factory=_in_memory)
+    storage_days: int = 30
+    max_recent_sessions: int = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +156,7 @@ class Features:
     guardrail: Guardrail | None = None
     guard_results: bool = False
     guard_interval: int = 50
-    collaborators: Sequence[Collaborator] = ()
+    collaborators: Sequence[Member] = ()
     routes: bool = False
     memory: Memory | None = None
     orchestration: Any = None
@@ -252,7 +259,7 @@ class Plan:
     features: Features = Features()
     instruction: str = ""
 
-    collaborators: Mapping[str, Collaborator] = field(init=False)
+    collaborators: Mapping[str, Member] = field(init=False)
     pre_processing: StagePlan | None = field(init=False)
     orchestration: StagePlan = field(init=False)
     post_processing: StagePlan | None = field(init=False)
@@ -263,6 +270,11 @@ class Plan:
     shortcut: bool = field(init=False)
     plain: bool = field(init=False)
     depth: int = field(init=False)
+
+    @property
+    def owner(self) -> str:
+        """Whose sessions and memories they are: the agent's id and its alias."""
+        return f"{self.agent_id}/{self.alias_id}"
 
     def __post_init__(self) -> None:
         """Finds what a turn runs."""
@@ -434,7 +446,33 @@ def _stages(overrides: Mapping[str, Override], parts: _Parts) -> dict[str, Stage
         model = parts.resolve(override.model) if override.model else parts.model
         if stage in parts.dialect(model).stages:
             made[stage] = _stage(stage, override, model, parts)
+    pre = made[PRE_PROCESSING]
+    given = overrides.get(PRE_PROCESSING, Override())
+    if pre.enabled and pre.dialect.name == "local" and not (given.template or given.model):
+        made[PRE_PROCESSING] = _by_examples(pre, parts)
     return made
+
+
+def _by_examples(stage: StagePlan, parts: _Parts) -> StagePlan:
+    """Pre-processing for the embedded model, which sorts inputs worse than their nearest examples.
+
+    Only for that model itself: one that was scripted or recorded in its place answers.
+    """
+    from orchestrator.models.local import LocalModel
+
+    if type(stage.model) is not LocalModel:
+        return stage
+    from orchestrator.embeddings import resolve_embedder
+    from orchestrator.models.prototypes import PROTOTYPES_FILE, PrototypeModel, Prototypes
+
+    text, source = stage.dialect.read(PROTOTYPES_FILE)
+    tools = parts.toolbox.descriptions(stage.dialect.protocol)
+    told = [tool for tool in tools if not re.match("user(__|::)askuser|AgentComm", tool["name"])]
+    told += [
+        {"name": it.name, "description": it.instruction} for it in parts.features.collaborators
+    ]
+    model = PrototypeModel(told, Prototypes.read(text, source), resolve_embedder("local"))
+    return replace(stage, model=model, digest=_digest([stage.digest, model.model_id, text]))
 
 
 def made_id(name: str) -> str:

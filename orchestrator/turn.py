@@ -53,6 +53,7 @@ from orchestrator.limits import Limits
 from orchestrator.message import Block, Message
 from orchestrator.payloads import shared
 from orchestrator.prompts import Dialect
+from orchestrator.prompts.values import memory_values
 from orchestrator.reading import REFUSAL, Act, Reprompt, decide, refused, was_cut
 from orchestrator.remembering import remember
 from orchestrator.searching import answer_from_knowledge, search
@@ -271,10 +272,8 @@ class Turn:
 
     def values(self, stage: StagePlan) -> dict[str, str]:
         """Placeholder values of this turn that few agents need."""
-        dialect, values = stage.dialect, {}
-        if self.start.summaries:
-            told = dialect.partial("memory_content", sessions=list(self.start.summaries))
-            values = dict.fromkeys(("memory_content", "memory_synopsis", "long_term_memory"), told)
+        dialect = stage.dialect
+        values = memory_values(dialect, self.start.summaries)
         if self.start.files:
             name = "code_interpreter_files"
             files = [{"name": file["name"], "type": file["type"]} for file in self.start.files]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, PrivateAttr, StringConstraints, model_validator
 
@@ -14,11 +14,11 @@ from orchestrator.definition.fields import (
     Many,
     Name,
     Part,
-    State,
     Text,
     mistake,
     repeated,
 )
+from orchestrator.definition.knowledge_base import KnowledgeBaseAssociation
 from orchestrator.definition.places import Source
 from orchestrator.definition.prompt_override import (
     PromptConfiguration,
@@ -64,15 +64,19 @@ class CustomOrchestration(Part):
 
 
 class GuardrailConfiguration(Part):
-    """The guardrail that checks questions and answers.
+    """The guardrail that checks questions and answers: one of Bedrock's, or a file.
 
     Attributes:
         guardrail_identifier: Its id or ARN.
         guardrail_version: Its version: a number in quotes, or `DRAFT`.
+        file: A local guardrail, relative to the agent's folder. Ours.
+        check_results: Whether it checks the results of actions and searches, too. Ours.
     """
 
     guardrail_identifier: Annotated[str, Field(max_length=2048)] | None = None
     guardrail_version: Annotated[str, StringConstraints(pattern=VERSION_PATTERN)] | None = None
+    file: str | None = None
+    check_results: bool = False
 
 
 class SessionSummaryConfiguration(Part):
@@ -105,34 +109,16 @@ class MemoryConfiguration(Part):
         return self
 
 
-class KnowledgeBaseAssociation(Part):
-    """A knowledge base that the agent may search.
-
-    Attributes:
-        knowledge_base_id: Its id.
-        description: What is in it and when to search it, for the model.
-        knowledge_base_state: `DISABLED` leaves it out.
-        retrieval_configuration: How it is searched (Bedrock: KnowledgeBaseRetrievalConfiguration).
-    """
-
-    READ_ONLY: ClassVar[frozenset[str]] = frozenset(
-        ("agentId", "agentVersion", "createdAt", "updatedAt")
-    )
-
-    knowledge_base_id: Name
-    description: Text | None = None
-    knowledge_base_state: State | None = None
-    retrieval_configuration: dict[str, Any] | None = None
-
-
 class AgentDescriptor(Part):
-    """Where another agent is.
+    """Where another agent is: in AWS, or in a folder.
 
     Attributes:
         alias_arn: The ARN of its alias.
+        folder: Its folder, relative to this agent's and inside of it, or beside it. Ours.
     """
 
     alias_arn: Annotated[str, Field(max_length=2048)] | None = None
+    folder: str | None = None
 
 
 class AgentCollaborator(Part):
@@ -219,6 +205,8 @@ class AgentDefinition(Part):
         agent_collaborators: The agents that it leads.
         orchestration_type: `CUSTOM_ORCHESTRATION` uses `customOrchestration`.
         custom_orchestration: An orchestration of one's own.
+        aws_compat: Where to do as the service does, although users would expect something else:
+            `single_knowledge_base`. Ours.
         limits: Budgets of one turn.
     """
 
@@ -249,6 +237,7 @@ class AgentDefinition(Part):
     agent_collaborators: Annotated[Many[AgentCollaborator], Field(max_length=10)] = ()
     orchestration_type: Literal["DEFAULT", "CUSTOM_ORCHESTRATION"] | None = None
     custom_orchestration: CustomOrchestration | None = None
+    aws_compat: Many[Literal["single_knowledge_base"]] = ()
     limits: LimitsConfiguration | None = None
 
     _source: Source = PrivateAttr(default_factory=Source)

@@ -20,6 +20,7 @@ __all__ = [
     "handler_of",
     "is_arn",
     "locate",
+    "locate_folder",
     "missing_files",
     "prompt_text",
 ]
@@ -89,20 +90,47 @@ def locate(definition: AgentDefinition, name: str, keys: Keys, folder: Path | No
         DefinitionError: The file is outside of the folder, or is no file, or there is no folder.
     """
     fail = definition.source.error
-    folder = folder or definition.source.folder
-    if folder is None:
-        raise fail(f"the file {name!r} is relative to an agent's folder, and there is none", *keys)
-    if problem := _not_inside(name):
-        raise fail(f"{name!r} {problem}; name a file inside of the agent's folder", *keys)
-    root = folder.resolve()
-    path = (root / name).resolve()
-    if not path.is_relative_to(root):
-        raise fail(f"{name!r} links to a place outside of the agent's folder; copy it in", *keys)
+    root, path = _inside(definition, name, keys, folder)
     if path.is_dir():
         raise fail(f"{name!r} is a folder; name a file", *keys)
     if not path.is_file():
         raise fail(f"there is no file {name!r} in the agent's folder{_similar(root, name)}", *keys)
     return path
+
+
+def locate_folder(
+    definition: AgentDefinition, name: str, keys: Keys, folder: Path | None = None
+) -> Path:
+    """The folder called `name` in the agent's folder; see `locate`.
+
+    Raises:
+        DefinitionError: It is outside of the agent's folder, or the same, or no folder.
+    """
+    root, path = _inside(definition, name, keys, folder)
+    if path == root:
+        raise definition.source.error(f"{name!r} is the agent's own folder", *keys)
+    if not path.is_dir():
+        similar = _similar(root, name)
+        raise definition.source.error(
+            f"there is no folder {name!r} in the agent's folder{similar}", *keys
+        )
+    return path
+
+
+def _inside(
+    definition: AgentDefinition, name: str, keys: Keys, folder: Path | None
+) -> tuple[Path, Path]:
+    fail = definition.source.error
+    folder = folder or definition.source.folder
+    if folder is None:
+        raise fail(f"{name!r} is relative to an agent's folder, and there is none", *keys)
+    if problem := _not_inside(name):
+        raise fail(f"{name!r} {problem}; name something inside of the agent's folder", *keys)
+    root = folder.resolve()
+    path = (root / name).resolve()
+    if not path.is_relative_to(root):
+        raise fail(f"{name!r} links to a place outside of the agent's folder; copy it in", *keys)
+    return root, path
 
 
 def _not_inside(name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 
 from orchestrator.actions.names import check_text
 from orchestrator.definition.agent import AgentDefinition
@@ -15,57 +15,19 @@ __all__ = ["lint_definition", "unsupported"]
 _PROMPTS = ("promptOverrideConfiguration", "promptConfigurations")
 
 
-def unsupported(
-    definition: AgentDefinition, *, knowledge_bases: Collection[str] = ()
-) -> list[Diagnostic]:
+def unsupported(definition: AgentDefinition) -> list[Diagnostic]:
     """What the definition asks for and the engine does not do: to be refused, not ignored.
-
-    Args:
-        definition: The definition.
-        knowledge_bases: Ids of the knowledge bases that have a backend.
 
     Returns:
         An error for each such member, in the order of `FEATURES`.
     """
-    findings = [
+    return [
         definition.source.diagnostic(
             "error", "unsupported", f"{what} is not supported yet", *keys, suggestion=instead
         )
         for what, instead, find in FEATURES
         for keys in find(definition)
     ]
-    for index, base in enumerate(definition.knowledge_bases):
-        if (
-            base.knowledge_base_state != "DISABLED"
-            and base.knowledge_base_id not in knowledge_bases
-        ):
-            findings.append(
-                definition.source.diagnostic(
-                    "error",
-                    "unsupported",
-                    f"the knowledge base {base.knowledge_base_id!r} has no backend",
-                    *("knowledgeBases", index, "knowledgeBaseId"),
-                    suggestion="give the agent one, or set knowledgeBaseState: DISABLED",
-                )
-            )
-    return findings
-
-
-def _guardrail(definition: AgentDefinition) -> Iterator[Keys]:
-    if definition.guardrail_configuration:
-        yield ("guardrailConfiguration",)
-
-
-def _memory(definition: AgentDefinition) -> Iterator[Keys]:
-    if definition.memory_configuration:
-        yield ("memoryConfiguration",)
-
-
-def _collaboration(definition: AgentDefinition) -> Iterator[Keys]:
-    if definition.agent_collaboration not in (None, "DISABLED"):
-        yield ("agentCollaboration",)
-    elif definition.agent_collaborators:
-        yield ("agentCollaborators",)
 
 
 def _orchestration(definition: AgentDefinition) -> Iterator[Keys]:
@@ -75,33 +37,8 @@ def _orchestration(definition: AgentDefinition) -> Iterator[Keys]:
         yield ("customOrchestration",)
 
 
-def _parser(definition: AgentDefinition) -> Iterator[Keys]:
-    overrides = definition.prompt_override_configuration
-    for index, prompt in enumerate(overrides.prompt_configurations if overrides else ()):
-        if prompt.parser_mode == "OVERRIDDEN":
-            yield (*_PROMPTS, index, "parserMode")
-    if overrides and overrides.override_lambda:
-        yield ("promptOverrideConfiguration", "overrideLambda")
-
-
-def _no_orchestration(definition: AgentDefinition) -> Iterator[Keys]:
-    overrides = definition.prompt_override_configuration
-    for index, prompt in enumerate(overrides.prompt_configurations if overrides else ()):
-        if prompt.prompt_type == "ORCHESTRATION" and prompt.prompt_state == "DISABLED":
-            yield (*_PROMPTS, index, "promptState")
-
-
 FEATURES: tuple[tuple[str, str, Callable[[AgentDefinition], Iterator[Keys]]], ...] = (
-    ("a guardrail", "leave guardrailConfiguration out", _guardrail),
-    ("memory across sessions", "leave memoryConfiguration out", _memory),
-    ("collaboration of agents", "set agentCollaboration: DISABLED", _collaboration),
     ("custom orchestration", "set orchestrationType: DEFAULT", _orchestration),
-    (
-        "an agent without ORCHESTRATION",
-        "set promptState: ENABLED, or ask the model itself",
-        _no_orchestration,
-    ),
-    ("a parser of one's own", "set parserMode: DEFAULT, without overrideLambda", _parser),
 )
 """What is not supported yet, what to do instead, and where a definition asks for it."""
 
@@ -116,7 +53,6 @@ def lint_definition(definition: AgentDefinition) -> list[Diagnostic]:
         *_instruction(definition),
         *_bedrock_limits(definition),
         *_templates(definition),
-        *_stages_not_run(definition),
     )
     return [
         *definition.source.notes,
@@ -172,21 +108,6 @@ def _descriptions(definition: AgentDefinition) -> Iterator[tuple[Keys, str | Non
             yield (*at, "description"), function.description, 1200
             for name, detail in (function.parameters or {}).items():
                 yield (*at, "parameters", name, "description"), detail.description, 500
-
-
-_NOT_RUN = ("KNOWLEDGE_BASE_RESPONSE_GENERATION", "MEMORY_SUMMARIZATION", "ROUTING_CLASSIFIER")
-
-
-def _stages_not_run(definition: AgentDefinition) -> Iterator[Warning_]:
-    overrides = definition.prompt_override_configuration
-    for index, prompt in enumerate(overrides.prompt_configurations if overrides else ()):
-        if prompt.prompt_type in _NOT_RUN and prompt.prompt_state != "DISABLED":
-            yield (
-                "stage-not-run",
-                f"no turn runs the stage {prompt.prompt_type} yet",
-                "its prompt is kept, and can be rendered; do not rely on it",
-                (*_PROMPTS, index, "promptType"),
-            )
 
 
 def _templates(definition: AgentDefinition) -> Iterator[Warning_]:

@@ -130,7 +130,8 @@ def _guarded(run: Run) -> GuardedStream | None:
     def check(text: str) -> Verdict:
         return guardrail.check(text, "OUTPUT")
 
-    return GuardedStream(check, run.plan.features.guard_interval)
+    interval, reach = run.plan.features.guard_interval, getattr(guardrail, "reach", 200)
+    return GuardedStream(check, interval, reach=reach)
 
 
 def action_record(call: Call, result: ActionResult, began: int, ended: int) -> Record:
@@ -274,7 +275,7 @@ def guard(run: Run, effect: Guard) -> Record:
         raise
     except Exception as error:
         raise DependencyFailed(
-            f"the guardrail {guardrail.id!r} raised {type(error).__name__}; it lets nothing through",
+            f"the guardrail {guardrail.id!r} raised {type(error).__name__}: nothing goes through",
             resource=guardrail.id,
         ) from error
     return {

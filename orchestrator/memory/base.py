@@ -37,8 +37,26 @@ class MemoryStore(Protocol):
     never used as names of files.
     """
 
+    def touch(self, owner: str, memory_id: str, session_id: str, at: int) -> None:
+        """Notes that a turn of a session began, which is thus to be summarised some day."""
+        ...
+
+    def unsummarised(self, owner: str, before: int, memory_id: str | None = None) -> list[str]:
+        """Sessions that were touched last before that time and not summarised since.
+
+        Args:
+            owner: Whose.
+            before: Nanoseconds since 1970.
+            memory_id: Of one memory; of all when `None`.
+        """
+        ...
+
+    def settle(self, owner: str, session_id: str) -> None:
+        """Notes that there is nothing (more) to summarise of a session."""
+        ...
+
     def add(self, owner: str, summary: SessionSummary) -> None:
-        """Keeps a summary; one of the same memory and session is replaced."""
+        """Keeps a summary and settles its session; one of the same session is replaced."""
         ...
 
     def recent(self, owner: str, memory_id: str, now: int, limit: int) -> list[SessionSummary]:

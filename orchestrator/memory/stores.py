@@ -26,6 +26,10 @@ _SCHEMA = (
     PRIMARY KEY (owner, memory_id, session_id)
 ) WITHOUT ROWID""",
     "CREATE INDEX summary_by_time ON summary (owner, memory_id, started)",
+    """CREATE TABLE touched (
+    owner TEXT NOT NULL, session_id TEXT NOT NULL, memory_id TEXT NOT NULL, at INTEGER NOT NULL,
+    PRIMARY KEY (owner, session_id)
+) WITHOUT ROWID""",
 )
 
 
@@ -50,12 +54,33 @@ class InMemoryMemory:
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, str, str], SessionSummary] = {}
+        self._touched: dict[tuple[str, str], tuple[str, int]] = {}
         self._lock = Lock()
+
+    def touch(self, owner: str, memory_id: str, session_id: str, at: int) -> None:
+        """Notes that a turn of a session began."""
+        with self._lock:
+            self._touched[owner, session_id] = memory_id, at
+
+    def unsummarised(self, owner: str, before: int, memory_id: str | None = None) -> list[str]:
+        """Sessions that were touched last before that time and not summarised since."""
+        with self._lock:
+            return [
+                session
+                for (whose, session), (memory, at) in self._touched.items()
+                if whose == owner and at < before and memory_id in (None, memory)
+            ]
+
+    def settle(self, owner: str, session_id: str) -> None:
+        """Notes that there is nothing (more) to summarise of a session."""
+        with self._lock:
+            self._touched.pop((owner, session_id), None)
 
     def add(self, owner: str, summary: SessionSummary) -> None:
         """Keeps a summary; one of the same memory and session is replaced."""
         with self._lock:
             self._kept[owner, summary.memory_id, summary.session_id] = summary
+            self._touched.pop((owner, summary.session_id), None)
 
     def recent(self, owner: str, memory_id: str, now: int, limit: int) -> list[SessionSummary]:
         """The last `limit` summaries that have not expired at `now`, newest first."""
@@ -92,6 +117,10 @@ class InMemoryMemory:
 
 def _expired(summary: SessionSummary, now: int) -> bool:
     return summary.expires is not None and summary.expires <= now
+
+
+def _settle(db: sqlite3.Connection, owner: str, session_id: str) -> None:
+    db.execute("DELETE FROM touched WHERE owner = ? AND session_id = ?", (owner, session_id))
 
 
 _FRESH = "(expires IS NULL OR expires > :now)"
@@ -186,6 +215,38 @@ class SqliteMemory:
         """Closes the file."""
         self._db.close()
 
+    def touch(self, owner: str, memory_id: str, session_id: str, at: int) -> None:
+        """Notes that a turn of a session began.
+
+        Raises:
+            DependencyFailed: The file failed.
+        """
+        row = (owner, session_id, memory_id, at)
+        with self._transaction() as db:
+            db.execute("INSERT OR REPLACE INTO touched VALUES (?, ?, ?, ?)", row)
+
+    def unsummarised(self, owner: str, before: int, memory_id: str | None = None) -> list[str]:
+        """Sessions that were touched last before that time and not summarised since.
+
+        Raises:
+            DependencyFailed: The file failed.
+        """
+        rows = self._rows(
+            "SELECT session_id FROM touched WHERE owner = :owner AND at < :before "
+            "AND (:memory IS NULL OR memory_id = :memory) ORDER BY at",
+            {"owner": owner, "before": before, "memory": memory_id},
+        )
+        return [str(session) for (session,) in rows]
+
+    def settle(self, owner: str, session_id: str) -> None:
+        """Notes that there is nothing (more) to summarise of a session.
+
+        Raises:
+            DependencyFailed: The file failed.
+        """
+        with self._transaction() as db:
+            _settle(db, owner, session_id)
+
     def add(self, owner: str, summary: SessionSummary) -> None:
         """Keeps a summary; one of the same memory and session is replaced.
 
@@ -205,6 +266,7 @@ class SqliteMemory:
                     *(summary.started, summary.expires, topics, _storable(summary.text)),
                 ),
             )
+            _settle(db, owner, summary.session_id)
 
     def recent(self, owner: str, memory_id: str, now: int, limit: int) -> list[SessionSummary]:
         """The last `limit` summaries that have not expired at `now`, newest first.

@@ -2,9 +2,10 @@
 
 from orchestrator.sessions.journal import Record, Said, SessionInfo, SessionStore
 from orchestrator.sessions.memory import MemoryStore
-from orchestrator.sessions.session import Clock, Past, Session, Sessions, TurnLog
+from orchestrator.sessions.session import NEVER, Clock, Past, Session, Sessions, TurnLog
 
 __all__ = [
+    "NEVER",
     "Clock",
     "MemoryStore",
     "Past",

@@ -22,12 +22,23 @@ from orchestrator.message import Message, text_of
 from orchestrator.sessions.journal import Record, Said, SessionStore, closed, complaint
 from orchestrator.sessions.memory import MemoryStore
 
-__all__ = ["Clock", "Past", "Session", "Sessions", "TurnLog", "owner_is_alive", "process_owner"]
+__all__ = [
+    "NEVER",
+    "Clock",
+    "Past",
+    "Session",
+    "Sessions",
+    "TurnLog",
+    "owner_is_alive",
+    "process_owner",
+]
 
 Clock = Callable[[], int]
 """Tells the time in nanoseconds since 1970; tests inject their own."""
 
-_NEVER = 1 << 62
+NEVER = 1 << 62
+"""An idle time-out that no session reaches, in nanoseconds."""
+
 _GRACE = 60_000_000_000  # after a turn's own time limit, before another host may take it over
 
 
@@ -328,7 +339,7 @@ class Sessions:
             SessionConflict: A turn of it is running.
             DependencyFailed: The store, or the session's journal in it, cannot be read.
         """
-        session = self.acquire(label, _NEVER)
+        session = self.acquire(label, NEVER)
         try:
             self.refuse_running(session)
             if session.count:

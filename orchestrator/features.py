@@ -1,0 +1,101 @@
+"""From a definition to what an agent has besides its prompts, actions and knowledge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orchestrator.memory import MemoryStore
+from orchestrator.remote import RemoteAgent
+from orchestrator.stages import Features, Member, Memory, Plan
+
+if TYPE_CHECKING:
+    from orchestrator.definition import AgentCollaborator, AgentDefinition
+
+__all__ = ["features_of"]
+
+
+def features_of(
+    definition: AgentDefinition,
+    root: Path,
+    load: Callable[[Path], Plan],
+    memory: MemoryStore | None,
+) -> Features:
+    """What a definition gives its agent besides.
+
+    Args:
+        definition: The definition.
+        root: The agent's folder.
+        load: Compiles the agent in another folder.
+        memory: Keeps what is remembered; in memory when `None`.
+
+    Raises:
+        DefinitionError: Something in it is wrong.
+    """
+    from orchestrator.definition.guardrail_file import build_guardrail
+
+    part = definition.guardrail_configuration
+    return Features(
+        guardrail=build_guardrail(definition, root) if part is not None else None,
+        guard_results=part is not None and part.check_results,
+        collaborators=_members(definition, root, load),
+        routes=definition.agent_collaboration == "SUPERVISOR_ROUTER",
+        memory=_memory(definition, memory),
+        aws_compat=definition.aws_compat,
+    )
+
+
+def _memory(definition: AgentDefinition, store: MemoryStore | None) -> Memory | None:
+    part = definition.memory_configuration
+    if part is None:
+        return None
+    memory = Memory() if store is None else Memory(store)
+    days = memory.storage_days if part.storage_days is None else part.storage_days
+    summaries = part.session_summary_configuration
+    most = summaries.max_recent_sessions if summaries else None
+    return Memory(memory.store, days, most or memory.max_recent_sessions)
+
+
+def _members(definition: AgentDefinition, root: Path, load: Callable[[Path], Plan]) -> list[Member]:
+    members = definition.agent_collaborators
+    if definition.agent_collaboration in (None, "DISABLED"):
+        return []
+    if not members:
+        raise definition.source.error(
+            "an agent that leads others needs agentCollaborators; name some, or set "
+            "agentCollaboration: DISABLED",
+            "agentCollaboration",
+        )
+    return [_member(definition, one, index, root, load) for index, one in enumerate(members)]
+
+
+def _member(
+    definition: AgentDefinition,
+    one: AgentCollaborator,
+    index: int,
+    root: Path,
+    load: Callable[[Path], Plan],
+) -> Member:
+    at = ("agentCollaborators", index, "agentDescriptor")
+    where = one.agent_descriptor
+    folder, arn = (where.folder, where.alias_arn) if where else (None, None)
+    if (folder is None) == (arn is None):
+        raise definition.source.error(
+            f"say where the collaborator {one.collaborator_name!r} is: agentDescriptor: "
+            "{folder: <its folder>} or {aliasArn: <the ARN of its alias>}",
+            *(at if where else at[:2]),
+        )
+    relay = one.relay_conversation_history == "TO_COLLABORATOR"
+    plan: Plan | None = None
+    remote: RemoteAgent | None = None
+    if folder is not None:
+        from orchestrator.definition.files import locate_folder
+
+        plan = load(locate_folder(definition, folder, (*at, "folder"), root))
+    else:
+        from orchestrator.bedrock_agent import BedrockAgent
+
+        remote = BedrockAgent(str(arn))
+    text = one.collaboration_instruction or ""
+    return Member(one.collaborator_name, text, plan, remote, relay)
