@@ -13,7 +13,7 @@ from typing import Any
 
 from orchestrator.errors import AccessDenied, DependencyFailed, ThrottlingError
 
-__all__ = ["failure", "never_sent", "shared_client"]
+__all__ = ["body_of", "failure", "never_sent", "shared_client"]
 
 SETUP = (
     "set AWS_PROFILE (after `aws configure` or `aws sso login`) or AWS_ACCESS_KEY_ID and "
@@ -103,6 +103,21 @@ def _made(
         )
     except BotoCoreError as error:
         raise failure(error, what) from None
+
+
+def body_of(stream: Any, most: int) -> bytes:
+    """A streamed body, of which at most one byte more than `most` is read; the stream is closed.
+
+    Raises:
+        BotoCoreError: It broke off.
+    """
+    try:
+        body: bytes = stream.read(most + 1)
+        if len(body) <= most:
+            stream.read(1)  # botocore compares the length only where it finds the end
+        return body
+    finally:
+        stream.close()
 
 
 def failure(error: Exception, what: str, resource: str = "") -> DependencyFailed:

@@ -327,7 +327,7 @@ def _result(
         )
     if status == 429:
         raise ThrottlingError(f"the API refused {name!r} for now ({said})", resource=name)
-    if not 200 <= status < 500:
+    if not (200 <= status < 300 or 400 <= status < 500):
         raise DependencyFailed(f"the API failed at {name!r} ({said})", resource=name)
     text = _text(response, most)
     for secret in secrets:

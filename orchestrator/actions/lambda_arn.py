@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any
 
-from orchestrator.actions.aws import failure, never_sent, shared_client
+from orchestrator.actions.aws import body_of, failure, never_sent, shared_client
 from orchestrator.actions.base import ActionResult, Call, CallContext
 from orchestrator.actions.response import read_response
 from orchestrator.actions.wire import lambda_event
@@ -114,7 +114,7 @@ class LambdaArn:
         token = _repeatable.set(repeatable)
         try:
             response = client.invoke(FunctionName=self.arn, Payload=payload)
-            body = response["Payload"].read(_LARGEST + 1)
+            body = body_of(response["Payload"], _LARGEST)
         except _transport_errors() as error:
             if repeatable or never_sent(error):
                 raise failure(error, what, resource) from None

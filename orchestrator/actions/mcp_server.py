@@ -138,11 +138,6 @@ class MCPServer:
             DependencyFailed: The server cannot be started.
         """
         tools = self._tools()
-        for name in (*(self._only or ()), *self._confirmed):
-            if name not in tools:
-                raise DefinitionError(
-                    f"the MCP server {self.name!r} has no tool {name!r}{did_you_mean(name, tools)}"
-                )
         made = [
             operation_of(group, name, tool, confirm=name in self._confirmed)
             for name, tool in tools.items()
@@ -170,14 +165,14 @@ class MCPServer:
         """Calls a tool. An error that the tool tells of is told to the model.
 
         Raises:
-            DefinitionError: The tool is not what it was when the group was made.
             ActionOutcomeUnknown: Nobody knows whether the tool took effect.
-            DependencyFailed: The server failed or refused the call.
+            DependencyFailed: The server failed or refused the call, or the tool is not what it was
+                when the group was made; the message then shows the difference.
         """
         operation = call.operation
         seconds = self._seconds if context.seconds is None else min(self._seconds, context.seconds)
         name = self._names[operation.name]
-        self._check(name, seconds)
+        self._check(name, operation, seconds)
         try:
             return result_of(self._link.get(self._start).call(name, call.arguments, seconds))
         except Refusal as error:
@@ -202,8 +197,14 @@ class MCPServer:
 
     def _tools(self) -> Tools:
         if self._frozen is None:
-            locked = _locked(self._lock_file) if self._lock_file is not None else None
-            self._frozen = self._chosen(locked if locked is not None else self._live())
+            tools = self._live() if self._lock_file is None else _locked(self._lock_file)
+            for name in (*(self._only or ()), *self._confirmed):
+                if name not in tools:
+                    raise DefinitionError(
+                        f"the MCP server {self.name!r} has no tool {name!r}"
+                        f"{did_you_mean(name, tools)}"
+                    )
+            self._frozen = self._chosen(tools)
         return self._frozen
 
     def _chosen(self, tools: Tools) -> Tools:
@@ -226,15 +227,16 @@ class MCPServer:
                 raise self._dead(str(error)) from None
         raise AssertionError("unreachable")
 
-    def _check(self, name: str, seconds: float) -> None:
+    def _check(self, name: str, operation: Operation, seconds: float) -> None:
         frozen = self._tools()[name]
         live = self._live(seconds).get(name)
         if live == frozen:
             return
         said = "is gone" if live is None else "is not what it was when the agent was made"
-        raise DefinitionError(
+        raise DependencyFailed(
             f"the tool {name!r} of the MCP server {self.name!r} {said}, and was not called. Look "
-            f"at the difference, and load the agent again if it is meant:\n{_diff(frozen, live)}"
+            f"at the difference, and load the agent again if it is meant:\n{_diff(frozen, live)}",
+            resource=operation.xml_name,
         )
 
     def _start(self) -> Link:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.actions.aws import failure, shared_client
+from orchestrator.actions.aws import body_of, failure, shared_client
 from orchestrator.errors import DefinitionError
 
 __all__ = ["read_s3_schema"]
@@ -29,9 +29,7 @@ def read_s3_schema(bucket: str, key: str) -> str:
     what = f"the schema {name!r}"
     client = shared_client("s3", None, what, read_timeout=_SECONDS)
     try:
-        body = client.get_object(Bucket=bucket, Key=key)["Body"]
-        content = body.read(_MAX_BYTES + 1)
-        body.close()
+        content = body_of(client.get_object(Bucket=bucket, Key=key)["Body"], _MAX_BYTES)
     except (BotoCoreError, ClientError, HTTPError, OSError) as error:
         raise failure(error, what, name) from None
     if len(content) > _MAX_BYTES:

@@ -1,0 +1,95 @@
+"""A loopback HTTP server for any method, which answers from a script, over TLS if asked to."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+
+@dataclass
+class Got:
+    """A request that arrived."""
+
+    verb: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+
+@dataclass
+class Sent:
+    """An answer. `length` is told instead of the body's own; `cut` hangs up without answering."""
+
+    body: bytes = b"{}"
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=lambda: {"Content-Type": "application/json"})
+    length: int | None = None
+    cut: bool = False
+    wait: Callable[[], Any] | None = None
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients that hang up are part of the tests."""
+
+
+class Site:
+    """A server; `answers` are sent in order, the last one again and again."""
+
+    def __init__(self, *answers: Sent, tls: ssl.SSLContext | None = None) -> None:
+        self.answers = list(answers) or [Sent()]
+        self.got: list[Got] = []
+        self._server = _Server(("127.0.0.1", 0), self._handler())
+        self.port = self._server.server_address[1]
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
+
+    def url(self, host: str = "localhost", scheme: str = "http") -> str:
+        return f"{scheme}://{host}:{self.port}"
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        site = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def log_message(self, *args: Any) -> None:
+                pass
+
+            def answer(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                site.got.append(Got(self.command, self.path, headers, body))
+                sent = site.answers[min(len(site.got), len(site.answers)) - 1]
+                if sent.wait is not None:
+                    sent.wait()
+                if sent.cut:
+                    self.close_connection = True
+                    return
+                self.send_response(sent.status)
+                for name, value in sent.headers.items():
+                    self.send_header(name, value)
+                length = len(sent.body) if sent.length is None else sent.length
+                self.send_header("Content-Length", str(length))
+                self.end_headers()
+                self.wfile.write(sent.body)
+
+            do_GET = do_PUT = do_POST = do_DELETE = do_PATCH = do_OPTIONS = answer
+
+        return Handler
+
+    @contextmanager
+    def running(self) -> Iterator[Site]:
+        thread = Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._server.shutdown()
+            self._server.server_close()
+            thread.join()
