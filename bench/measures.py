@@ -20,6 +20,7 @@ from typing import Any
 
 from bench import floor, subject
 from bench.harness import batch, compare, settle
+from bench.retrieval import retrieval
 from orchestrator import Agent, Reply
 
 Row = tuple[str, float, str, float | None, str]
@@ -255,5 +256,8 @@ def loading() -> list[Row]:
 
 MEASURES: dict[str, Callable[[], list[Row]]] = {
     measure.__name__: measure
-    for measure in (turn, turn_async, steps, session, stream, concurrency, imports, loading)
+    for measure in (
+        *(turn, turn_async, steps, session, stream, concurrency, imports, loading),
+        retrieval,
+    )
 }

@@ -13,7 +13,7 @@ from orchestrator.knowledge.chunks import Chunking
 from orchestrator.knowledge.filters import Filter
 from orchestrator.knowledge.indexing import IndexReport, Progress, bring_up_to_date
 from orchestrator.knowledge.metadata import CHUNK_ID, PAGE
-from orchestrator.knowledge.ranking import Allowed, Ranked, Vectors, by_words, fused
+from orchestrator.knowledge.ranking import Allowed, Catalog, Ranked, Vectors, by_words, fused
 from orchestrator.knowledge.rerank import BedrockReranker, Reranker
 from orchestrator.knowledge.settings import Search, check, checked_query, merged, search_of
 from orchestrator.knowledge.store import Found, Store
@@ -86,6 +86,7 @@ class LocalKnowledgeBase:
         self._indexing = Lock()
         self._store: Store | None = None
         self._vectors: Vectors | None = None
+        self._catalog: Catalog | None = None
 
     @property
     def embedder(self) -> Embedder | None:
@@ -127,7 +128,7 @@ class LocalKnowledgeBase:
         with self._opening:
             if self._store is not None:
                 self._store.close()
-            self._store = self._vectors = None
+            self._store = self._vectors = self._catalog = None
 
     def retrieve(
         self, query: str, configuration: Mapping[str, Any] | None = None
@@ -209,10 +210,11 @@ class LocalKnowledgeBase:
 
     def _allowed(self, filter: Filter) -> Allowed:
         if filter.keys & {PAGE, CHUNK_ID}:
-            passages = {it.passage for it in self.store.read() if filter.test(_metadata(it))}
-            return lambda passage, document: passage in passages
-        documents = {id for id, it in self.store.documents().items() if filter.test(it)}
-        return lambda passage, document: document in documents
+            return [it.passage for it in self.store.read() if filter.test(_metadata(it))]
+        catalog = self._catalog
+        if catalog is None or catalog.revision != self.store.revision:
+            self._catalog = catalog = Catalog(self.store)
+        return catalog.passages(filter)
 
 
 def _resolved(embedder: Embedder | str | None) -> Embedder | None:

@@ -9,20 +9,30 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orchestrator.errors import DependencyFailed
-from orchestrator.knowledge.store import Hit, Store
+from orchestrator.knowledge.filters import Filter
+from orchestrator.knowledge.store import Store
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Allowed", "Ranked", "Vectors", "by_words", "expression", "fused", "rare_terms"]
+__all__ = [
+    "Allowed",
+    "Catalog",
+    "Ranked",
+    "Vectors",
+    "by_words",
+    "expression",
+    "fused",
+    "rare_terms",
+]
 
-Allowed = Callable[[int, int], bool]
-"""Whether a passage may be found, by its id and its document's."""
+Allowed = Collection[int]
+"""The ids of the passages that may be found."""
 
 WORDS_WEIGHT = 0.15
 """How much of the score of the best keyword hit is added to the cosine, which is at most 1."""
@@ -32,6 +42,8 @@ CODES_WEIGHT = 0.2
 
 _CANDIDATES = 100
 _MOST_TERMS = 64
+_COMMON_SHARE = 0.05
+_COMMON_FROM = 100
 _TERM = re.compile(r"\w+(?:[-_.:/@]+\w+)*")
 _PART = re.compile(r"\w+")
 _CODE = re.compile(r"\d|[-_.:/@]|[a-z][A-Z]|^[A-Z]{2,}$")
@@ -71,9 +83,16 @@ def _quoted(term: str) -> str:
     return f'"{term}"'
 
 
-def expression(query: str) -> str:
-    """An FTS5 expression that finds any word of a question; empty when it has none."""
-    return " OR ".join(map(_quoted, _terms(query)))
+def expression(store: Store, query: str) -> str:
+    """An FTS5 expression that finds any word of a question; empty when it has none.
+
+    Words that a great part of the passages has tell little and cost most: they count only when the
+    question has no others.
+    """
+    terms = [_quoted(term) for term in _terms(query)]
+    most = max(_COMMON_FROM, int(store.size() * _COMMON_SHARE))
+    rare = [term for term in terms if len(store.having(term, most)) < most]
+    return " OR ".join(rare or terms)
 
 
 def rare_terms(query: str) -> list[str]:
@@ -83,17 +102,31 @@ def rare_terms(query: str) -> list[str]:
 
 def by_words(store: Store, query: str, limit: int, allowed: Allowed | None) -> list[Ranked]:
     """The passages that have words of the question, best first (BM25)."""
-    hits = _hits(store, query, limit if allowed is None else -1, allowed)
+    words = expression(store, query)
+    hits = store.with_words(words, limit, allowed) if words else []
     # BM25 has no upper end; the order is what counts.
-    return [Ranked(hit.passage, hit.score / (1 + hit.score)) for hit in hits[:limit]]
+    return [Ranked(hit.passage, hit.score / (1 + hit.score)) for hit in hits]
 
 
-def _hits(store: Store, query: str, limit: int, allowed: Allowed | None) -> list[Hit]:
-    words = expression(query)
-    hits = store.with_words(words, limit) if words else []
-    if allowed is None:
-        return hits
-    return [hit for hit in hits if allowed(hit.passage, hit.document)]
+class Catalog:
+    """The documents' attributes at one revision of an index, in memory.
+
+    Attributes:
+        revision: The index's revision.
+    """
+
+    def __init__(self, store: Store) -> None:
+        """Reads all attributes."""
+        self.revision = store.revision
+        self._documents = store.documents()
+        self._passages: dict[int, list[int]] = {}
+        for passage, document in store.owners():
+            self._passages.setdefault(document, []).append(passage)
+
+    def passages(self, filter: Filter) -> Allowed:
+        """The passages of the documents that pass a filter."""
+        passing = (id for id, attributes in self._documents.items() if filter.test(attributes))
+        return [passage for id in passing for passage in self._passages.get(id, ())]
 
 
 class Vectors:
@@ -102,7 +135,6 @@ class Vectors:
     Attributes:
         revision: The index's revision.
         ids: The passages' ids, ascending.
-        documents: The ids of their documents.
         matrix: A row of length 1 for each passage.
     """
 
@@ -117,8 +149,7 @@ class Vectors:
         self.revision = store.revision
         rows = store.vectors(4 * dimensions)
         self.ids = np.array([row[0] for row in rows], np.int64)
-        self.documents = np.array([row[1] for row in rows], np.int64)
-        flat = np.frombuffer(b"".join(row[2] for row in rows), "<f4")
+        flat = np.frombuffer(b"".join(row[1] for row in rows), "<f4")
         self.matrix: NDArray[np.float32] = flat.reshape(len(rows), dimensions)
         if not np.isfinite(flat).all():
             raise DependencyFailed(
@@ -131,8 +162,7 @@ class Vectors:
         """Which rows may be found."""
         import numpy as np
 
-        pairs = zip(self.ids.tolist(), self.documents.tolist(), strict=True)
-        return np.fromiter((allowed(*pair) for pair in pairs), bool, len(self.ids))
+        return np.isin(self.ids, np.fromiter(allowed, np.int64, len(allowed)))
 
 
 def fused(
@@ -148,7 +178,8 @@ def fused(
     """The passages that fit best by meaning, and unless `semantic` by words too; best first."""
     import numpy as np
 
-    scores = vectors.matrix @ vector
+    # Not `@`: its threads wait for each other where other work keeps the cores busy.
+    scores = np.vecdot(vectors.matrix, vector)
     most = 1.0
     if not semantic:
         scores = scores + _word_scores(store, vectors, query, allowed)
@@ -165,15 +196,16 @@ def _word_scores(
     import numpy as np
 
     added = np.zeros(len(vectors.ids), np.float32)
-    hits = _hits(store, query, _CANDIDATES if allowed is None else -1, allowed)
+    words = expression(store, query)
+    hits = store.with_words(words, _CANDIDATES, allowed) if words else []
     if hits and hits[0].score > 0:
         share = np.array([hit.score for hit in hits]) / hits[0].score
         _add(added, vectors, [hit.passage for hit in hits], WORDS_WEIGHT * share)
     for term in rare_terms(query):
-        having = sorted(store.having(term))
-        if having:
-            rarity = 1 - math.log(len(having) + 1) / math.log(len(vectors.ids) + 2)
-            _add(added, vectors, having, CODES_WEIGHT * max(rarity, 0.0))
+        having = store.having(term, _CANDIDATES)
+        if 0 < len(having) < _CANDIDATES:
+            rarity = 1 - math.log(len(having)) / math.log(_CANDIDATES)
+            _add(added, vectors, having, CODES_WEIGHT * rarity)
     return added
 
 

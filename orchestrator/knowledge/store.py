@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
@@ -50,7 +50,7 @@ INSERT INTO setting VALUES ('revision', '0'), ('embedder', '');
 """
 
 # Headings say what a passage is about; a word there weighs more than one in the text.
-_RANK = "bm25(keyword, 2.0, 1.0, 1.0)"
+_RANK = "bm25(2.0, 1.0, 1.0)"
 
 
 class Hit(NamedTuple):
@@ -58,12 +58,10 @@ class Hit(NamedTuple):
 
     Attributes:
         passage: Its id.
-        document: The id of its document.
         score: How well it fits; greater is better.
     """
 
     passage: int
-    document: int
     score: float
 
 
@@ -297,17 +295,17 @@ class Store:
                 [(vector, id, embedder) for id, vector in vectors],
             )
 
-    def vectors(self, size: int) -> list[tuple[int, int, bytes]]:
-        """Ids of passages and of their documents, with vectors of `size` bytes.
+    def vectors(self, size: int) -> list[tuple[int, bytes]]:
+        """Ids of passages, with their vectors of `size` bytes.
 
         Raises:
             DependencyFailed: The file failed, or a vector has another size.
         """
         with self._used() as db:
             rows = db.execute(
-                "SELECT id, document, vector FROM passage WHERE vector IS NOT NULL ORDER BY id"
+                "SELECT id, vector FROM passage WHERE vector IS NOT NULL ORDER BY id"
             ).fetchall()
-        if any(not isinstance(row[2], bytes) or len(row[2]) != size for row in rows):
+        if any(not isinstance(row[1], bytes) or len(row[1]) != size for row in rows):
             raise self._failed("has vectors of another size than the embedder's")
         return rows
 
@@ -319,29 +317,45 @@ class Store:
             row = db.execute("SELECT count(*), count(vector) FROM passage").fetchone()
         return row[0], row[1]
 
-    def with_words(self, expression: str, limit: int = -1) -> list[Hit]:
-        """The passages that an FTS5 expression finds, best first."""
+    def size(self) -> int:
+        """How many passages there are."""
+        with self._used() as db:
+            return int(db.execute("SELECT count(*) FROM passage").fetchone()[0])
+
+    def with_words(
+        self, expression: str, limit: int, allowed: Collection[int] | None = None
+    ) -> list[Hit]:
+        """The passages that an FTS5 expression finds, best first.
+
+        Args:
+            expression: The expression.
+            limit: The most passages.
+            allowed: Ids of the only passages that may be found; `None` for all.
+        """
+        # The plus keeps SQLite from asking the keywords for each id by itself.
+        only = "" if allowed is None else "AND +rowid IN (SELECT value FROM json_each(?))"
+        ids = () if allowed is None else (json.dumps(list(allowed)),)
         with self._used() as db:
             rows = db.execute(
-                f"SELECT rowid, {_RANK} AS score FROM keyword WHERE keyword MATCH ? "
-                "ORDER BY score LIMIT ?",
+                f"SELECT rowid, rank FROM keyword WHERE keyword MATCH ? AND rank MATCH ? {only} "
+                "ORDER BY rank LIMIT ?",
+                (expression, _RANK, *ids, limit),
+            ).fetchall()
+        return [Hit(id, -score) for id, score in rows]
+
+    def having(self, expression: str, limit: int) -> list[int]:
+        """The ids of the first `limit` passages that an FTS5 expression finds, ascending."""
+        with self._used() as db:
+            rows = db.execute(
+                "SELECT rowid FROM keyword WHERE keyword MATCH ? ORDER BY rowid LIMIT ?",
                 (expression, limit),
             ).fetchall()
-            owners = self._owners([row[0] for row in rows])
-        return [Hit(id, owners[id], -score) for id, score in rows if id in owners]
+        return [row[0] for row in rows]
 
-    def _owners(self, ids: Sequence[int]) -> dict[int, int]:
-        rows = self._db.execute(
-            "SELECT id, document FROM passage WHERE id IN (SELECT value FROM json_each(?))",
-            (json.dumps(ids),),
-        )
-        return dict(rows.fetchall())
-
-    def having(self, expression: str) -> set[int]:
-        """The ids of all passages that an FTS5 expression finds."""
+    def owners(self) -> list[tuple[int, int]]:
+        """Ids of all passages and of their documents."""
         with self._used() as db:
-            rows = db.execute("SELECT rowid FROM keyword WHERE keyword MATCH ?", (expression,))
-            return {row[0] for row in rows}
+            return db.execute("SELECT id, document FROM passage").fetchall()
 
     def read(self, ids: Sequence[int] | None = None) -> list[Found]:
         """Passages by id, in the order of `ids` without those that are gone; `None`: all.
