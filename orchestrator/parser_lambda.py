@@ -279,10 +279,8 @@ def _run(function: Callable[..., Any], event: dict[str, Any], name: str, context
 def _takes_two(function: Callable[..., Any]) -> bool:
     try:
         inspect.signature(function).bind({}, None)
-    except TypeError:
+    except (TypeError, ValueError):  # it takes less, or is built in and does not tell
         return False
-    except ValueError:  # a built-in function that does not tell
-        return True
     return True
 
 

@@ -325,10 +325,7 @@ class Scanner:
         self._enter(tags.CALLS)
 
     def _function(self, start: int, end: int, tag: str) -> None:
-        if self.verdict == ANSWER:
-            self._note("calls follow the answer: they are carried out")
-        if self.verdict != CALL:
-            self._begin(CALL, start)
+        self._calls(start, end, tag)
         self._close_invoke(start)
         self.invokes.append(Invoke(tag, end, -1))
         self._enter(tags.FUNCTION)
