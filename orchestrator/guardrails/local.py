@@ -10,9 +10,9 @@ from typing import Any, Literal, NamedTuple
 from orchestrator.embeddings.base import Embedder
 from orchestrator.errors import DefinitionError
 from orchestrator.guardrails.base import Source, Verdict
-from orchestrator.guardrails.fold import Reading, letters, visible
+from orchestrator.guardrails.fold import Reading, visible
 from orchestrator.guardrails.meaning import Meanings
-from orchestrator.guardrails.phrases import Phrases
+from orchestrator.guardrails.phrases import Phrases, Words
 from orchestrator.guardrails.pii import PII_REACH, PII_TYPES, find_pii
 from orchestrator.guardrails.regexes import REGEX_REACH, Expression, compile_expression
 
@@ -122,6 +122,7 @@ class _Side:
         self.pii = pii
         self.regexes = regexes
         self.message = message
+        self.has_phrases = bool(self.topics or self.words or self.profanity)
         self.meanings: Meanings | None = None
 
     @property
@@ -129,15 +130,15 @@ class _Side:
         longest = (self.topics.longest, self.words.longest, self.profanity.longest)
         return max(*longest, PII_REACH * bool(self.pii), REGEX_REACH * bool(self.regexes))
 
-    def topics_in(self, text: str, reading: Reading) -> Assessed:
-        said = dict.fromkeys(self.names[found.phrase] for found in self.topics.find(reading))
+    def topics_in(self, text: str, words: Words) -> Assessed:
+        said = dict.fromkeys(self.names[found.phrase] for found in self.topics.find(words))
         if self.meanings is not None:
             said |= dict.fromkeys(sorted(self.meanings.find(text)))
         return {"topics": [{"name": it, "type": "DENY", "action": "BLOCKED"} for it in said]}
 
-    def words_in(self, text: str, reading: Reading) -> Assessed:
-        said = dict.fromkeys(text[it.start : it.end] for it in self.words.find(reading))
-        listed = dict.fromkeys(text[it.start : it.end] for it in self.profanity.find(reading))
+    def words_in(self, text: str, words: Words) -> Assessed:
+        said = dict.fromkeys(text[it.start : it.end] for it in self.words.find(words))
+        listed = dict.fromkeys(text[it.start : it.end] for it in self.profanity.find(words))
         return {
             "customWords": [{"match": it, "action": "BLOCKED"} for it in said],
             "managedWordLists": [
@@ -178,6 +179,7 @@ class LocalGuardrail:
         id: Its id, for errors and diagnostics.
         reach: Letters and digits that the longest finding with spaces in it may have, which
             streaming holds back (`GuardedStream`).
+        bounded: Whether findings depend on nothing further away: not with an embedder.
     """
 
     def __init__(
@@ -234,6 +236,7 @@ class LocalGuardrail:
             )
             if embedder is not None:
                 side.meanings = Meanings(embedder, _told(denied), threshold)
+        self.bounded = embedder is None
         self.reach = 1 + max(side.reach for side in self._sides.values())
 
     def check(self, text: str, source: Source) -> Verdict:
@@ -243,11 +246,11 @@ class LocalGuardrail:
             DependencyFailed: The embedding model failed.
         """
         side = self._sides[source]
-        reading = letters(text)
+        words = Words(text if side.has_phrases else "")
         matches, sensitive = side.sensitive_in(text)
         assessment: dict[str, Assessed] = {}
-        _put(assessment, "topicPolicy", side.topics_in(text, reading))
-        _put(assessment, "wordPolicy", side.words_in(text, reading))
+        _put(assessment, "topicPolicy", side.topics_in(text, words))
+        _put(assessment, "wordPolicy", side.words_in(text, words))
         _put(assessment, "sensitiveInformationPolicy", sensitive)
         if not assessment:
             return Verdict(text=text)

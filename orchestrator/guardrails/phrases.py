@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from orchestrator.guardrails.fold import Reading, letters
 
-__all__ = ["Found", "Phrases", "words_of"]
+__all__ = ["Found", "Phrases", "Words", "words_of"]
 
 _SKIPPED = 3
 """Signs in a row that may stand between the words of a phrase: `insider **trading**`."""
@@ -48,6 +48,20 @@ def words_of(text: str) -> list[str]:
     return _words().findall(letters(text).text)
 
 
+class Words:
+    """A text's words, read once for all lists of phrases.
+
+    Attributes:
+        reading: The text, as words are compared.
+        places: Each word, where it begins in the reading, and where it ends.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.reading: Reading = letters(text)
+        found = _words().finditer(self.reading.text)
+        self.places = [(it[0], it.start(), it.end()) for it in found]
+
+
 class Phrases:
     """A list of phrases. Looking for all of them takes time linear in the text's length.
 
@@ -76,13 +90,14 @@ class Phrases:
     def __bool__(self) -> bool:
         return bool(self._tree)
 
-    def find(self, reading: Reading) -> Iterator[Found]:
-        """The phrases in a text that was read with `letters`, the longest at each place."""
-        places = [(it[0], it.start(), it.end()) for it in _words().finditer(reading.text)]
-        for first, (word, start, _) in enumerate(places):
-            if word in self._tree and (found := self._longest(places, first)):
+    def find(self, words: Words) -> Iterator[Found]:
+        """The phrases in a text, the longest at each place."""
+        if not self._tree:
+            return
+        for first, (word, start, _) in enumerate(words.places):
+            if word in self._tree and (found := self._longest(words.places, first)):
                 phrase, end = found
-                yield Found(phrase, *reading.span(start, end))
+                yield Found(phrase, *words.reading.span(start, end))
 
     def _longest(self, places: list[tuple[str, int, int]], first: int) -> tuple[str, int] | None:
         node, found, skipped = self._tree, None, 0

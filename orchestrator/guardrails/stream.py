@@ -10,7 +10,9 @@ with spaces has at most `reach` letters and digits.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
 
 from orchestrator.guardrails.base import Verdict
 from orchestrator.guardrails.fold import is_letter
@@ -23,6 +25,14 @@ _LONG_WORD = 1000
 _BORDER = re.compile(r"\s|[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3001-\u30ff\u3400-\u9fff]")
 
 
+class _Border(NamedTuple):
+    """A place up to which the text was shown, and where no finding lies across."""
+
+    place: int = 0
+    shown: int = 0
+    letters: int = 0
+
+
 class GuardedStream:
     """Lets a text through piece by piece, as a guardrail allows. Without I/O of its own.
 
@@ -30,8 +40,8 @@ class GuardedStream:
     longer than `reach`. A finding that depends on all of the text (a topic, a content filter) may
     be made when some of the text was shown already; from then on nothing more is.
 
-    Each check looks at the text from its beginning: with a guardrail that is paid for by the
-    character, a larger interval costs less.
+    Each check looks at the text from its beginning, unless the guardrail is `bounded`: with one
+    that is paid for by the character, a larger interval costs less.
 
     Attributes:
         verdict: The last verdict; after `finish` that of the whole text. It is the one to tell in
@@ -41,7 +51,12 @@ class GuardedStream:
     """
 
     def __init__(
-        self, check: Callable[[str], Verdict], interval: int = 50, *, reach: int = 200
+        self,
+        check: Callable[[str], Verdict],
+        interval: int = 50,
+        *,
+        reach: int = 200,
+        bounded: bool = False,
     ) -> None:
         """Begins a text.
 
@@ -50,6 +65,9 @@ class GuardedStream:
             interval: After how many further characters the text is checked again.
             reach: Letters and digits that the longest finding with spaces in it may have
                 (`LocalGuardrail.reach`).
+            bounded: Whether no finding depends on text that is further away than that
+                (`LocalGuardrail.bounded`). Then only the whole text is checked from its
+                beginning, and a stream takes time linear in its length.
         """
         self.verdict = Verdict()
         self.blocked = False
@@ -61,6 +79,9 @@ class GuardedStream:
         self._checked = 0  # characters of the text that were looked at, or need no look yet
         self._done = 0  # characters of the text that were shown, masked or not
         self._shown = ""
+        self._bounded = bounded
+        self._letters = 0  # letters and digits of the text that were shown
+        self._borders = deque([_Border()])
 
     def feed(self, piece: str) -> str:
         """Takes the next piece.
@@ -88,45 +109,38 @@ class GuardedStream:
         return self._pass(len(self._text), last=True)
 
     def _pass(self, cut: int, *, last: bool = False) -> str:
-        verdict = self.verdict = self._check(self._text)
+        begin = self._begin() if self._bounded and not last else _Border()
+        text = self._text[begin.place :]
+        verdict = self.verdict = self._check(text)
         self.checks += 1
         if verdict.blocked:
             self.blocked = True
             return verdict.text
-        allowed = verdict.text if verdict.action == "INTERVENED" else self._text
-        if not allowed.startswith(self._shown):
+        allowed = verdict.text if verdict.action == "INTERVENED" else text
+        shown = self._shown[begin.shown :]
+        if not allowed.startswith(shown):
             # The guardrail thinks otherwise of what was shown; the rest waits for the end.
-            return allowed[_common(allowed, self._shown) :] if last else ""
-        end, self._done = (len(allowed), cut) if last else self._aligned(verdict, allowed, cut)
-        new = allowed[len(self._shown) : end]
-        self._shown = allowed[:end]
+            return allowed[_common(allowed, shown) :] if last else ""
+        if last:
+            return allowed[len(shown) :]
+        done = self._done - begin.place
+        end, done = _aligned(verdict, allowed, text, len(shown), done, cut - begin.place)
+        return self._show(allowed[len(shown) : end], begin.place + done, cut)
+
+    def _show(self, new: str, done: int, cut: int) -> str:
+        self._letters += sum(map(is_letter, self._text[self._done : done]))
+        self._shown += new
+        self._done = done
+        if self._bounded and done == cut and _BORDER.match(self._text, done - 1):
+            self._borders.append(_Border(done, len(self._shown), self._letters))
         return new
 
-    def _aligned(self, verdict: Verdict, allowed: str, cut: int) -> tuple[int, int]:
-        """How far the masked text may be shown, given how far the text itself may be.
-
-        Both are walked from what was shown already, over what they share and over each mask.
-
-        Returns:
-            The place in the masked text, and the one in the text that belongs to it.
-        """
-        text, place, end = self._text, self._done, len(self._shown)
-        masked = _masked(verdict)
-        while True:
-            same = _common(text[place:cut], allowed[end : end + cut - place])
-            if place + same == cut:
-                return end + same, cut
-            # The match and its mask may begin with the same characters.
-            start = allowed.rfind("{", end, end + same + 1)
-            before = place + start - end
-            found = [it for it in masked if start >= 0 and allowed.startswith(it[1], start)]
-            match = max((it for it, _ in found if text.startswith(it, before)), key=len, default="")
-            if not match:
-                return end + same, place + same
-            if before + len(match) > cut:
-                return start, before
-            place = before + len(match)
-            end = start + len(next(mask for it, mask in found if it == match))
+    def _begin(self) -> _Border:
+        """The last border that is far enough from what is not shown yet."""
+        borders = self._borders
+        while len(borders) > 1 and self._letters - borders[1].letters >= self._reach:
+            borders.popleft()
+        return borders[0]
 
     def _cut(self) -> int:
         """The end of what no finding can reach any more, however the text goes on."""
@@ -138,6 +152,42 @@ class GuardedStream:
             if held >= max(_LONG_WORD, self._reach):
                 return place
         return 0
+
+
+def _aligned(
+    verdict: Verdict, allowed: str, text: str, end: int, place: int, cut: int
+) -> tuple[int, int]:
+    """How far a masked text may be shown, given how far the text itself may be.
+
+    Both are walked over what they share and over each mask.
+
+    Args:
+        verdict: What was said of the text.
+        allowed: The masked text.
+        text: The text.
+        end: How much of the masked text was shown.
+        place: How much of the text that is.
+        cut: How far the text may be shown.
+
+    Returns:
+        The place in the masked text, and the one in the text that belongs to it.
+    """
+    masked = _masked(verdict)
+    while True:
+        same = _common(text[place:cut], allowed[end : end + cut - place])
+        if place + same == cut:
+            return end + same, cut
+        # The match and its mask may begin with the same characters.
+        start = allowed.rfind("{", end, end + same + 1)
+        before = place + start - end
+        found = [it for it in masked if start >= 0 and allowed.startswith(it[1], start)]
+        match = max((it for it, _ in found if text.startswith(it, before)), key=len, default="")
+        if not match:
+            return end + same, place + same
+        if before + len(match) > cut:
+            return start, before
+        place = before + len(match)
+        end = start + len(next(mask for it, mask in found if it == match))
 
 
 def _masked(verdict: Verdict) -> set[tuple[str, str]]:

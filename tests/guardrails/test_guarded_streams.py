@@ -37,10 +37,10 @@ BAD = st.sampled_from(["insider ", "trading", "insider trading", "123-45-6789", 
 SECRETS = ("john.doe@example.com", "4111 1111 1111 1111", "DE89 3704", "a.example/b?c", "x1y2")
 
 
-def streamed(text, interval, seed, check=None):
+def streamed(text, interval, seed, bounded):
     rng = random.Random(seed)
     stream = GuardedStream(
-        check or (lambda it: GUARDRAIL.check(it, "OUTPUT")), interval, reach=GUARDRAIL.reach
+        lambda it: GUARDRAIL.check(it, "OUTPUT"), interval, reach=GUARDRAIL.reach, bounded=bounded
     )
     out, place = [], 0
     while place < len(text):
@@ -51,10 +51,10 @@ def streamed(text, interval, seed, check=None):
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(PIECES, max_size=80).map("".join), st.integers(1, 80), st.integers())
-def test_what_comes_out_is_what_the_whole_text_becomes(text, interval, seed):
+@given(st.lists(PIECES, max_size=80).map("".join), st.integers(1, 80), st.integers(), st.booleans())
+def test_what_comes_out_is_what_the_whole_text_becomes(text, interval, seed, bounded):
     whole = GUARDRAIL.check(text, "OUTPUT")
-    stream, before, rest = streamed(text, interval, seed)
+    stream, before, rest = streamed(text, interval, seed, bounded)
     if stream.blocked and not whole.blocked:
         return  # what was bad at an earlier time is not good later: three digits, then four
     assert not stream.blocked
@@ -64,10 +64,15 @@ def test_what_comes_out_is_what_the_whole_text_becomes(text, interval, seed):
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(PIECES | BAD, max_size=80).map("".join), st.integers(1, 80), st.integers())
-def test_after_a_block_there_is_the_message_and_nothing_more(text, interval, seed):
+@given(
+    st.lists(PIECES | BAD, max_size=80).map("".join),
+    st.integers(1, 80),
+    st.integers(),
+    st.booleans(),
+)
+def test_after_a_block_there_is_the_message_and_nothing_more(text, interval, seed, bounded):
     whole = GUARDRAIL.check(text, "OUTPUT")
-    stream, before, rest = streamed(text, interval, seed)
+    stream, before, rest = streamed(text, interval, seed, bounded)
     assert stream.blocked or not whole.blocked
     if stream.blocked:
         out = before + rest
@@ -101,6 +106,20 @@ def test_checks_are_made_at_the_interval_and_at_the_end():
     stream.finish()
     assert seen == [51, 102, 153, 204, 255, 300]
     assert stream.checks == 6
+
+
+def test_a_bounded_guardrail_is_asked_about_the_end_only():
+    seen = []
+
+    def check(text):
+        seen.append(len(text))
+        return Verdict(text=text)
+
+    stream = GuardedStream(check, 50, reach=100, bounded=True)
+    out = [stream.feed("word ") for _ in range(2000)]
+    assert max(seen) < 500
+    assert "".join(out) + stream.finish() == "word " * 2000
+    assert seen[-1] == 10_000
 
 
 def test_nothing_is_asked_while_nothing_could_be_shown():
