@@ -22,6 +22,7 @@ from orchestrator.prompts.folder import Place, dialect_places, read_file, read_y
 from orchestrator.prompts.markers import Markers
 from orchestrator.prompts.placeholders import family_of
 from orchestrator.prompts.settings import StageDefaults, read_settings, texts
+from orchestrator.prompts.steps import is_step, said
 
 if TYPE_CHECKING:
     from orchestrator.prompts.partials import Partial
@@ -152,31 +153,33 @@ class Dialect:
 
         What the model wrote in text keeps its tags, as do the results that a partial has rendered.
         """
-        return self._told("agent_scratchpad", [message], markup=self.protocol != "tool_use")
+        return self.partial("agent_scratchpad", messages=[self._step(message)])
 
-    def history_text(self, messages: Sequence[Mapping[str, Any]]) -> str:
-        """Earlier turns, as they stand inside a longer text.
+    def history_text(self, messages: Sequence[Mapping[str, Any]], *, steps: bool = True) -> str:
+        """Earlier turns, as they stand inside a longer text: what was asked, done and answered.
 
-        Where calls are text, only what was said: what the user asked and what the answer was.
+        Args:
+            messages: The messages of the turns.
+            steps: Whether the calls and results between question and answer are told.
         """
         if self.protocol != "tool_use":
-            messages = steps.said(messages)
-        return self._told("conversation_history", messages, markup=False)
+            messages = [
+                self._step(message) if is_step(message) else said(message)
+                for message in messages
+                if steps or not is_step(message)
+            ]
+        return self.partial("conversation_history", messages=list(messages))
 
-    def _told(self, name: str, messages: Sequence[Mapping[str, Any]], *, markup: bool) -> str:
+    def _step(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
+        if self.protocol == "tool_use":
+            return message
         from orchestrator.prompts.partials import Encoded
 
-        told = [
-            {
-                "role": message["role"],
-                "content": [
-                    {"text": Encoded(block["text"])} if markup and "text" in block else block
-                    for block in message["content"]
-                ],
-            }
-            for message in messages
+        content = [
+            {"text": Encoded(block["text"])} if "text" in block else block
+            for block in message["content"]
         ]
-        return self.partial(name, messages=told)
+        return {"role": message["role"], "content": content}
 
     def answer_message(self, content: Sequence[Block]) -> Message:
         """The last reply of a finished turn, as later turns see it in their history.

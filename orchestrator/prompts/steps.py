@@ -11,7 +11,16 @@ from typing import Any
 
 from orchestrator.message import Block, Message
 
-__all__ = ["EMPTY", "answer_blocks", "native_results", "origin_message", "text_blocks", "tidy"]
+__all__ = [
+    "EMPTY",
+    "answer_blocks",
+    "is_step",
+    "native_results",
+    "origin_message",
+    "said",
+    "text_blocks",
+    "tidy",
+]
 
 EMPTY = "(empty)"
 """Stands for a blank text, which models refuse."""
@@ -111,20 +120,20 @@ def answer_blocks(content: Sequence[Block]) -> list[Block]:
     return blocks or [{"text": _ANSWER + _END_ANSWER}]
 
 
-def said(messages: Sequence[Mapping[str, Any]]) -> list[Message]:
-    """What was said in earlier turns, without the steps between: questions and answers.
+def is_step(message: Mapping[str, Any]) -> bool:
+    """Whether a message of the history is a step of a loop, and not a question or an answer."""
+    return any(span.origin == "agent_scratchpad" for span in getattr(message, "spans", ()))
 
-    The answers lose their thinking and their tags: another text tells them.
+
+def said(message: Mapping[str, Any]) -> Message:
+    """A question or an answer of an earlier turn, as another text tells it.
+
+    An answer loses its thinking and its tags.
     """
-    told = []
-    for message in messages:
-        if any(span.origin == "agent_scratchpad" for span in getattr(message, "spans", ())):
-            continue
-        text = "".join([block["text"] for block in message["content"] if "text" in block])
-        if message["role"] == "assistant":
-            text = _answer_alone(text)
-        told.append(Message(message["role"], [{"text": text}]))
-    return told
+    text = "".join([block["text"] for block in message["content"] if "text" in block])
+    if message["role"] == "assistant":
+        text = _answer_alone(text)
+    return Message(message["role"], [{"text": text}])
 
 
 def _answer_alone(text: str) -> str:

@@ -176,7 +176,8 @@ class Template:
         elif self.stage != ORCHESTRATION:
             history = _spoken(history)
         if self._texts and history and HISTORY not in values:
-            values = {**values, HISTORY: self._dialect.history_text(history)}
+            told = self._dialect.history_text(history, steps=self.stage == ORCHESTRATION)
+            values = {**values, HISTORY: told}
         if self._raw_text:
             return self._bound_text(values)
         system = self._system_text(values)

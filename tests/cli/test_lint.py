@@ -20,7 +20,19 @@ def test_a_new_agent_is_clean(run, shop):
     assert (done.exit_code, done.stdout) == (0, "nothing to complain about\n")
 
 
-@pytest.mark.parametrize("model", ["anthropic.claude-3-sonnet-20240229-v1:0", "local"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        "anthropic.claude-v2",
+        "anthropic.claude-v2:1",
+        "anthropic.claude-3-sonnet-20240229-v1:0",
+        "amazon.titan-text-premier-v1:0",
+        "amazon.nova-pro-v1:0",
+        "meta.llama3-1-70b-instruct-v1:0",
+        "deepseek.r1-v1:0",
+        "local",
+    ],
+)
 def test_shipped_templates_are_clean(run, shop, model):
     assert run("lint", shop, "--model", model).stdout == "nothing to complain about\n"
 
@@ -141,3 +153,14 @@ def test_a_misspelt_folder_of_templates_is_told_with_a_suggestion(run, shop):
     assert done.exit_code == 1
     assert done.stdout.startswith("shop/templates/claude3: error: there is no dialect 'claude3'")
     assert "did you mean 'claude-3'?" in done.stdout
+
+
+def test_texts_about_memory_are_known_files(run, shop):
+    text = '{"messages": [{"role": "user", "content": "$conversation$ $convresation$"}]}'
+    (shop / "templates" / "memory_guideline.j2").write_text("- Remember.")
+    (shop / "templates" / "memory_summarization.json").write_text(text)
+    done = run("lint", shop, "--model", "anthropic.claude-3-sonnet-20240229-v1:0")
+    assert done.stdout.splitlines()[0].startswith(
+        "shop/templates/memory_summarization.json:1:59: warning: $convresation$"
+    )
+    assert "1 warning" in done.stdout and "unknown-file" not in done.stdout

@@ -173,3 +173,14 @@ def test_steps_go_to_the_end_or_where_the_responses_are_meant_to_be():
     template = compile_template("$latest_response$!", stage="POST_PROCESSING", dialect=titan)
     (message,) = template.bind({"latest_response": "x"}).messages()
     assert message["content"] == [{"text": "x!"}]
+
+
+@pytest.mark.parametrize(("stage", "told_of"), [("ORCHESTRATION", True), ("PRE_PROCESSING", False)])
+def test_the_loop_alone_sees_what_was_done_in_earlier_turns(stage, told_of):
+    dialect = TEXT["claude-2.1"]
+    history, steps = session(dialect, ("<b>Hi", "<answer>Hello</answer>", "I call.", "a < b"))
+    _, told = prompt("claude-2.1", stage, {}, [history[0], *steps, history[1]])
+    assert "<user>\n&lt;b&gt;Hi\n</user>" in told
+    assert "<assistant>\nHello\n</assistant>" in told
+    assert ("<assistant>\nI call.\n</assistant>" in told) is told_of
+    assert ("<stdout>a &lt; b</stdout>" in told) is told_of

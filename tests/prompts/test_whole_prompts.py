@@ -17,7 +17,7 @@ def test_the_prompt_is_the_one_that_was_reviewed(name, stage):
 
 
 def test_every_dialect_and_stage_has_its_file_and_no_other_is_there():
-    expected = {path_of(name, stage) for name in FAMILIES for stage in STAGES}
+    expected = {path_of(name, stage) for name in FAMILIES for stage in (*STAGES, "conversation")}
     assert set(FOLDER.rglob("*.txt")) == expected
 
 

@@ -1,0 +1,138 @@
+"""The same conversation with a model of each dialect: every kind of step once, in its grammar.
+
+    python -m tests.prompts.conversations
+
+writes the last prompts of both turns to `snapshots/<dialect>/conversation.txt`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from orchestrator import ActionGroup, Agent, Reply
+from orchestrator.actions import USER_INPUT
+from orchestrator.testing import FakeKnowledgeBase, ScriptedModel
+
+from .whole_prompts import FOLDER, shown
+
+Call = tuple[str, dict[str, str]]
+SEARCH = ("GET::x_amz_knowledgebase_KB12345678::Search", {"searchQuery": "rest days"})
+ASK = ("user::askuser", {"question": "For which year?"})
+DAYS = ("vacations::get_days", {"employee": "E-1"})
+BOOK = ("vacations::book", {"employee": "E-1", "days": "2"})
+UNKNOWN = ("vacations::get_weather", {"day": "Monday"})
+
+
+def xml(call: Call) -> str:
+    name, values = call
+    told = "".join(f"<{key}>{value}</{key}>" for key, value in values.items())
+    invoke = f"<invoke><tool_name>{name}</tool_name><parameters>{told}</parameters>"
+    return f"<thinking>I call.</thinking>\n<function_calls>\n{invoke}"
+
+
+def function(call: Call) -> str:
+    name, values = call
+    told = ", ".join(f'{key}="{value}"' for key, value in values.items())
+    told = told.replace("question=", "askuser=")
+    return f"<scratchpad>I call.</scratchpad>\n<function_call>{name}({told})"
+
+
+def fncall(call: Call) -> str:
+    return xml(call).replace("<function_calls>", "<fnCall>")
+
+
+def native(call: Call) -> list[dict[str, Any]]:
+    name, values = call
+    name = name.replace("::", "__")
+    use = {"toolUseId": f"id-of-{name}", "name": name, "input": values}
+    return [{"text": "<thinking>\nI call.\n</thinking>"}, {"toolUse": use}]
+
+
+def prefilled(call: Call) -> list[dict[str, Any]]:
+    return [{"text": " I call.\n(2) At once.\n</thinking>\n\n"}, native(call)[1]]
+
+
+class Speaker(NamedTuple):
+    """A model, and how it writes a call."""
+
+    model_id: str
+    call: Callable[[Call], Any]
+
+
+SPEAKERS = {
+    "claude-2": Speaker("anthropic.claude-v2", function),
+    "claude-2.1": Speaker("anthropic.claude-v2:1", xml),
+    "claude-3": Speaker("anthropic.claude-3-sonnet-20240229-v1:0", xml),
+    "tool-use": Speaker("anthropic.claude-3-5-sonnet-20240620-v1:0", native),
+    "titan": Speaker("amazon.titan-text-premier-v1:0", xml),
+    "llama-3": Speaker("meta.llama3-1-70b-instruct-v1:0", native),
+    "mistral": Speaker("mistral.mistral-large-2402-v1:0", native),
+    "nova": Speaker("amazon.nova-pro-v1:0", prefilled),
+    "deepseek": Speaker("deepseek.r1-v1:0", fncall),
+    "local": Speaker("local", native),
+}
+
+
+class Held(NamedTuple):
+    """The conversation, as it was held."""
+
+    model: ScriptedModel
+    made: list[tuple[Any, ...]]
+    replies: list[Reply]
+
+
+def hold(name: str) -> Held:
+    """Two turns: a call of nothing, two actions, a search and a question; then its answer."""
+    speaker, made = SPEAKERS[name], []
+
+    def get_days(employee: str) -> str:
+        """The vacation days that an employee has left."""
+        made.append(("get_days", employee))
+        return "12 < 20"
+
+    def book(employee: str, days: int) -> str:
+        """Books vacation days."""
+        made.append(("book", employee, days))
+        return "booked"
+
+    script = [speaker.call(call) for call in (UNKNOWN, DAYS, BOOK, SEARCH, ASK)]
+    model = ScriptedModel([*script, "<answer>Booked for 2026."], speaker.model_id)
+    agent = Agent(
+        "hr",
+        "You help employees with their vacations.",
+        model,
+        action_groups=[
+            ActionGroup("vacations", [get_days, book]),
+            ActionGroup("UserInput", signature=USER_INPUT),
+        ],
+        knowledge_bases=[
+            FakeKnowledgeBase("KB12345678", ["Rest days are not vacation days."], "Rules.")
+        ],
+    )
+    replies = [agent.invoke("Book 2 days for E-1.", "s-1"), agent.invoke("2026", "s-1")]
+    return Held(model, made, replies)
+
+
+def prompts(held: Held) -> str:
+    """The last prompt of each turn."""
+    return "\n".join(_prompt(held.model.requests[index]) for index in (-2, -1))
+
+
+def _prompt(request: Any) -> str:
+    parts = [f"===== system\n{request.system}"] if request.system else []
+    parts += [f"===== tools\n{json.dumps(request.tools, indent=1)}"] if request.tools else []
+    for message in request.messages:
+        role = "raw text" if request.raw_text else message["role"]
+        parts += [f"===== {role}\n{shown(block)}" for block in message["content"]]
+    return "\n".join(parts) + "\n"
+
+
+def main() -> None:
+    for name in SPEAKERS:
+        (FOLDER / name / "conversation.txt").write_text(prompts(hold(name)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,23 @@
+"""A conversation with a model of each dialect, from its first prompt to its last."""
+
+import pytest
+
+from orchestrator.prompts.placeholders import FAMILIES
+
+from .conversations import SPEAKERS, hold, prompts
+from .whole_prompts import FOLDER
+
+
+def test_every_dialect_speaks():
+    assert set(SPEAKERS) == set(FAMILIES)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_each_kind_of_step_works_and_is_told_as_it_was_reviewed(name):
+    held = hold(name)
+    assert held.made == [("get_days", "E-1"), ("book", "E-1", 2)]
+    assert [reply.stop_reason for reply in held.replies] == ["ask_user", "end_turn"]
+    assert [reply.text for reply in held.replies] == ["For which year?", "Booked for 2026."]
+    # `python -m tests.prompts.conversations` writes them again; read the difference.
+    reviewed = (FOLDER / name / "conversation.txt").read_text(encoding="utf-8")
+    assert prompts(held) == reviewed
