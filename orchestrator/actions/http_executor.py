@@ -42,6 +42,8 @@ _OWN_HEADERS = frozenset(
     "proxy-authorization proxy-connection accept-encoding idempotency-key user-agent".split()
 )
 
+_CREDENTIALS = ("authorization", "cookie")
+_SHORTEST_SECRET = 8  # shorter ones would take words out of results
 _HEADER = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
 _sleep = time.sleep
@@ -76,7 +78,8 @@ class HttpExecutor:
             base_url: Where the API is, instead of the document's `servers`.
             headers: Headers of every request. In a value, `${env:NAME}` stands for an environment
                 variable and `${session:NAME}` for a session attribute, both read when a call is
-                carried out. A parameter of the same name is not shown to the model.
+                carried out. A parameter of the same name is not shown to the model. An API that
+                sends the variable back, or what was in `Authorization`, is not repeated.
             timeout: Seconds that a call has; the agent's `action_seconds` holds besides.
             allow_private: Names of hosts that may have private addresses, as they are in the url:
                 `localhost`, `api.internal`, `10.0.0.7`.
@@ -172,7 +175,12 @@ class HttpExecutor:
         except Unfit as error:
             return ActionResult(str(error), "REPROMPT")
         response = self._answer(request, call.operation, deadline, context.max_bytes)
-        secrets = [one for key, one in headers.items() if self._headers[key].is_secret]
+        secrets = [
+            secret
+            for key, value in self._headers.items()
+            for secret in value.credentials(context, session=key.lower() in _CREDENTIALS)
+            if len(secret) >= _SHORTEST_SECRET
+        ]
         return _result(response, call.operation, secrets, context.max_bytes)
 
     def _request(self, call: Call, headers: Mapping[str, str]) -> Request:

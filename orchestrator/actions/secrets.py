@@ -17,7 +17,7 @@ class Values:
     """A text with references, filled when it is needed, so that a definition holds no secret.
 
     Attributes:
-        is_secret: Whether it has references; what it is filled with is then told nobody.
+        is_secret: Whether it has references.
     """
 
     __slots__ = ("_text", "_what", "is_secret")
@@ -57,6 +57,20 @@ class Values:
             AccessDenied: A value is missing, or has characters that cannot be sent.
         """
         return _REFERENCE.sub(lambda found: self._value(found, context, resource), self._text)
+
+    def credentials(self, context: CallContext | None, *, session: bool) -> list[str]:
+        """The values that the text is filled with and that nobody else may read.
+
+        Args:
+            context: The call.
+            session: Whether session attributes are credentials here; elsewhere they may be what
+                a result is about.
+        """
+        return [
+            self._value(found, context, "")
+            for found in _REFERENCE.finditer(self._text)
+            if session or found[1] == "env"
+        ]
 
     def _value(self, found: re.Match[str], context: CallContext | None, resource: str) -> str:
         kind, name = found[1], found[2]
