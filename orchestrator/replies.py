@@ -138,7 +138,16 @@ def reply_of(run: Run) -> Reply:
 
 
 def _trace_parts(run: Run) -> TraceParts:
-    return TraceParts(run.plan, run.session_id, run.log.start["at"], run.replay)
+    log = run.log
+    return TraceParts(run.plan, run.session_id, log.start["at"], run.replay, told=_told(log))
+
+
+def _told(log: TurnLog) -> int:
+    # Up to the last results that the caller brought: what was before them it knows.
+    for place in range(len(log.records), 1, -1):
+        if log.records[place - 1]["kind"] == "returned":
+            return place
+    return 0
 
 
 class _OfRun(Details):
@@ -183,7 +192,8 @@ def reply_again(plan: Plan, session: Session, log: TurnLog, session_id: str) -> 
     )
     with suppress(SessionConflict):  # the agent was changed since: the answer still holds
         replay = replay_again(plan, session, log)
-        parts = TraceParts(plan, session_id, log.start["at"], replay)
+        started = log.start["at"]
+        parts = TraceParts(plan, session_id, started, replay, told=_told(log))
         reply._details = _OfJournal(parts, log.end, replay.resumed_at)
     if end.get("result") == "failure":
         error = error_again(end["error"], end["message"], end["stop_reason"])

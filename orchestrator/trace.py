@@ -65,15 +65,29 @@ class TraceParts:
         session_id: str,
         started: int,
         replay: Replay,
+        *,
+        told: int = 0,
         chain: Sequence[str] = (),
         name: str = "",
     ) -> None:
+        """Begins to tell a turn.
+
+        Args:
+            plan: The agent.
+            session_id: Its session.
+            started: When the turn began, in nanoseconds since 1970.
+            replay: The turn.
+            told: How many of the journal's records of the turn were told to the caller before.
+            chain: ARNs of the aliases above the agent.
+            name: The agent's name in the team of the one above.
+        """
         self._plan = plan
         self._replay = replay
         self._request = id = replay.turn.start.request_id
         self._around_call = id[:24], id[32:]
         self._started = started
-        self._told = 0
+        self._reprompted = 0
+        self._told = told
         self._number = 0
         self._held: list[dict[str, Any]] = []
         self._session_id = session_id
@@ -95,7 +109,23 @@ class TraceParts:
         replay = self._replay.branch(branch)
         session_id, plan = replay.session_id(self._session_id), replay.turn.plan
         name = branch.collaborator.name
-        return TraceParts(plan, session_id, started, replay, self._chain, name)
+        return TraceParts(
+            plan, session_id, started, replay, told=self._told, chain=self._chain, name=name
+        )
+
+    def _was_told(self, branch: Branch) -> bool:
+        """Whether a collaborator's work had ended before what is to be told now."""
+        records = self._replay.log.records[: self._told]
+        return any(one["kind"] == "branch" and one["id"] == branch.id for one in records)
+
+    def _answer_to(self, branch: Branch) -> Record | None:
+        """The caller's results that a collaborator goes on with now."""
+        if not self._told:
+            return None
+        record = self._replay.log.records[self._told - 1]
+        path = record.get("branch", "")
+        below = path == branch.id or path.startswith(f"{branch.id}/")
+        return record if below and record["kind"] == "returned" else None
 
     def whole(self, end: Record | None, since: int = 0) -> list[dict[str, Any]]:
         """The parts of all steps, or of those after step number `since` was answered.
@@ -123,13 +153,15 @@ class TraceParts:
     def _teamwork(self, effect: Collaborate, outcome: Any, began: int) -> list[dict[str, Any]]:
         parts: list[dict[str, Any]] = []
         for branch, record in zip(effect.branches, outcome or _unknown(effect), strict=True):
+            if self._was_told(branch):
+                continue
             if branch.collaborator.agent is not None:
                 inner = self.of_branch(branch, record["times"][0] if record else began)
                 replay = self._replay.branch(branch)
                 ended = record if record is not None and "control" not in record else None
                 if not replay.steps:
                     replay.run_out(ended)
-                parts += inner.whole(ended, replay.resumed_at)
+                parts += inner.whole(ended, replay.resumed_at if self._told else 0)
             if record is not None:
                 parts += self.of_work(effect, branch, record)
         return parts
@@ -161,7 +193,11 @@ class TraceParts:
                 asked = {"invocationType": "KNOWLEDGE_BASE", "knowledgeBaseLookupInput": lookup}
                 parts.append(self._step(at, "invocationInput", asked))
             case Collaborate():
-                parts += [self._message_part(effect, branch, at) for branch in effect.branches]
+                parts += [
+                    self._message_part(effect, branch, at)
+                    for branch in effect.branches
+                    if not self._was_told(branch)
+                ]
         return parts
 
     def _message_part(self, effect: Collaborate, branch: Branch, at: int) -> dict[str, Any]:
@@ -170,6 +206,11 @@ class TraceParts:
             "agentCollaboratorAliasArn": branch.collaborator.alias_arn,
             "input": {"type": "TEXT", "text": branch.message},
         }
+        if results := self._answer_to(branch):
+            members = ("invocationId", "returnControlInvocationResults")
+            values = (results["invocation_id"], results["results"])
+            given = dict(zip(members, values, strict=True))
+            told["input"] = {"type": "RETURN_CONTROL", "returnControlResults": given}
         asked = {
             "invocationType": "AGENT_COLLABORATOR",
             "agentCollaboratorInvocationInput": told,
@@ -237,6 +278,7 @@ class TraceParts:
                 return [
                     part
                     for branch, record in zip(effect.branches, outcome, strict=True)
+                    if not self._was_told(branch)
                     for part in self.of_work(effect, branch, record)
                 ]
             case AwaitResults():
@@ -382,13 +424,13 @@ class TraceParts:
 
     def _skip_told(self, number: int) -> None:
         self._number = number
-        self._told = sum(step <= number for step, _ in self._replay.turn.reprompts)
+        self._reprompted = sum(step <= number for step, _ in self._replay.turn.reprompts)
 
     def _reprompts(self, number: int, at: int) -> Iterator[dict[str, Any]]:
         told = self._replay.turn.reprompts
-        while self._told < len(told) and told[self._told][0] <= number:
-            step, text = told[self._told]
-            self._told += 1
+        while self._reprompted < len(told) and told[self._reprompted][0] <= number:
+            step, text = told[self._reprompted]
+            self._reprompted += 1
             asked = {"repromptResponse": {"source": "PARSER", "text": text}}
             yield self._observation(at, "REPROMPT", asked, step)
 
