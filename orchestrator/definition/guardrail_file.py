@@ -105,6 +105,7 @@ def guardrail_of(
 
 
 def _validated(data: dict[str, Any], source: Source) -> GuardrailDefinition:
+    data = _as_created(data) if "guardrailId" in data else data
     try:
         definition = GuardrailDefinition.model_validate(data)
     except PydanticError as error:
@@ -114,6 +115,39 @@ def _validated(data: dict[str, Any], source: Source) -> GuardrailDefinition:
     if refused := list(_not_here(definition)):
         raise complaint(refused)
     return definition
+
+
+_SET_BY_BEDROCK = frozenset(
+    (
+        *("guardrailId", "guardrailArn", "version", "status", "statusReasons", "kmsKeyArn"),
+        *("createdAt", "updatedAt", "failureRecommendations", "crossRegionDetails"),
+        "ResponseMetadata",
+    )
+)
+_POLICIES = {
+    "topicPolicy": {"topics": "topicsConfig", "tier": "tierConfig"},
+    "contentPolicy": {"filters": "filtersConfig", "tier": "tierConfig"},
+    "wordPolicy": {"words": "wordsConfig", "managedWordLists": "managedWordListsConfig"},
+    "sensitiveInformationPolicy": {
+        "piiEntities": "piiEntitiesConfig",
+        "regexes": "regexesConfig",
+    },
+    "contextualGroundingPolicy": {},
+    "automatedReasoningPolicy": {},
+}
+
+
+def _as_created(data: Mapping[str, Any]) -> dict[str, Any]:
+    """GetGuardrail's answer with the names of CreateGuardrail's members."""
+    made: dict[str, Any] = {}
+    for name, value in data.items():
+        if name in _POLICIES:
+            names = _POLICIES[name]
+            inner = value.items() if isinstance(value, dict) else ()
+            made[f"{name}Config"] = {names.get(key, key): item for key, item in inner}
+        elif name not in _SET_BY_BEDROCK:
+            made[name] = value
+    return made
 
 
 def _about_a_guardrail(found: Diagnostic) -> Diagnostic:

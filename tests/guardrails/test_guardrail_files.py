@@ -101,6 +101,44 @@ def test_a_file_is_read(tmp_path, name):
     assert load_guardrail(tmp_path / name).check("BK-1", "INPUT").blocked
 
 
+def test_what_get_guardrail_answers_works_too():
+    policies = ("topicPolicy", "contentPolicy", "wordPolicy", "sensitiveInformationPolicy")
+    told = {
+        **{it: WHOLE[it] for it in ("name", "description")},
+        **{it: WHOLE[it] for it in ("blockedInputMessaging", "blockedOutputsMessaging")},
+        **{
+            policy: {
+                name.removesuffix("Config"): value
+                for name, value in WHOLE[f"{policy}Config"].items()
+            }
+            for policy in policies
+        },
+        "guardrailId": "gr1",
+        "guardrailArn": "arn:x",
+        "version": "DRAFT",
+        "status": "READY",
+        "createdAt": "2026-01-01",
+        "updatedAt": "2026-01-01",
+        "kmsKeyArn": "arn:y",
+    }
+    shape = service("bedrock").shape_for("GetGuardrailResponse")
+    assert told.keys() <= shape.members.keys()
+    for policy in policies:
+        assert told[policy].keys() <= shape.members[policy].members.keys()
+    guardrail = guardrail_of(told)
+    for text in ("Which stock to buy?", "BK-1", "a@b.com", "darn", "pin is 1234"):
+        for source in ("INPUT", "OUTPUT"):
+            assert guardrail.check(text, source) == guardrail_of(WHOLE).check(text, source)
+
+
+def test_every_member_of_get_guardrails_answer_is_known():
+    from orchestrator.definition import guardrail_file
+
+    members = {str(field.alias) for field in GuardrailDefinition.model_fields.values()}
+    known = members | guardrail_file._SET_BY_BEDROCK | set(guardrail_file._POLICIES)
+    assert set(service("bedrock").shape_for("GetGuardrailResponse").members) <= known
+
+
 REFUSED = [
     (
         {"contentPolicyConfig": {"filtersConfig": [
