@@ -148,7 +148,7 @@ def test_a_users_file_is_given_again_to_another_session(interpreter):
 
 
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs pidfd_open")
-def test_a_program_ends_with_the_process_that_started_it(tmp_path):
+def test_a_program_ends_with_the_process_that_started_it(make, tmp_path, monkeypatch):
     script = tmp_path / "host.py"
     script.write_text(
         "import sys, threading\n"
@@ -161,7 +161,8 @@ def test_a_program_ends_with_the_process_that_started_it(tmp_path):
         "while not (found := children() - known): pass\n"
         "print(*found, flush=True)\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    (tmp_path / "tmp").mkdir()
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT), "TMPDIR": str(tmp_path / "tmp")}
     with subprocess.Popen(
         [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, env=environment
     ) as host:
@@ -176,3 +177,36 @@ def test_a_program_ends_with_the_process_that_started_it(tmp_path):
         finally:
             host.kill()
     assert host.returncode == -signal.SIGKILL
+    # What it left is removed by the next one, and what is in use is not.
+    (left,) = (tmp_path / "tmp").iterdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    first, second = make(), make()
+    assert [run(one, "open('a', 'w').write('x')").text for one in (first, second)]
+    assert not left.exists()
+    assert "'x'" in run(first, "open('a').read()").text
+
+
+def test_a_fork_has_files_of_its_own(folder):
+    program = (
+        "import os, sys, warnings\n"
+        f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "from interpreter_support import run\n"
+        "from orchestrator.actions.code_interpreter import CodeInterpreter\n"
+        "interpreter = CodeInterpreter()\n"
+        "run(interpreter, \"open('a', 'w').write('x')\")\n"
+        "if os.fork() == 0:\n"
+        "    print(run(interpreter, 'import os; os.listdir()').text, flush=True)\n"
+        "    sys.exit()\n"
+        "os.wait()\n"
+        "print(run(interpreter, \"open('a').read()\").text)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT), "TMPDIR": str(folder)}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.startswith("[]\n'x'"), done.stdout

@@ -1,4 +1,8 @@
-"""Scratch folders: one a session, in a private folder that ends with the interpreter."""
+"""Scratch folders: one a session, in a private folder that ends with the interpreter.
+
+The private folder of a process that was killed is removed by the next interpreter: a folder is in
+use as long as somebody has locked its file `probe`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +23,7 @@ from orchestrator.errors import DependencyFailed, ThrottlingError
 
 __all__ = ["Scratch", "Session", "session_key"]
 
+_PREFIX = "orchestrator-code-"
 _TICK = 0.05  # seconds between two questions whether to go on waiting
 _CLOSING = 5.0  # seconds that programs have to be ended in
 
@@ -69,7 +74,7 @@ class Scratch:
         self._slots = threading.Semaphore(parallel)
         self._sessions: OrderedDict[str, Session] = OrderedDict()
         self._idle = threading.Condition()
-        self._base: Path | None = None
+        self._base: _Base | None = None
 
     @contextmanager
     def turn(self, key: str, until: float, cancelled: Callable[[], bool]) -> Iterator[Session]:
@@ -116,10 +121,13 @@ class Scratch:
         with self._idle:
             if self.closed:
                 raise DependencyFailed("the code interpreter was closed; make another one")
+            if self._base is None or self._base.process != os.getpid():
+                self._sessions.clear()  # a fork's are those of the process that it comes from
+                self._base = _Base()
             session = self._sessions.get(key)
             if session is None:
-                base = self._base = self._base or _private_folder()
                 self._make_room()
+                base = self._base.folder
                 session = self._sessions[key] = Session(base, base / key)
                 session.folder.mkdir(0o700)
             self._sessions.move_to_end(key)
@@ -141,17 +149,59 @@ class Scratch:
             )
             self._sessions.clear()
             base, self._base = self._base, None
-        if base is not None:
-            _remove(base)
+        if base is not None and base.process == os.getpid():
+            base.remove()
 
 
-def _private_folder() -> Path:
-    base = Path(tempfile.mkdtemp(prefix="orchestrator-code-")).resolve()
-    if os.geteuid() == 0:
-        base.chmod(0o711)  # code then runs as another user, who must be able to pass
-    (base / "root").mkdir(0o700)
-    (base / "probe").write_text("No program may read this.\n")
-    return base
+class _Base:
+    """A private folder that is in use.
+
+    Attributes:
+        folder: The folder.
+        process: The process that made it.
+    """
+
+    def __init__(self) -> None:
+        import fcntl
+
+        _sweep(Path(tempfile.gettempdir()))
+        self.process = os.getpid()
+        self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
+        if os.geteuid() == 0:
+            self.folder.chmod(0o711)  # code then runs as another user, who must be able to pass
+        (self.folder / "root").mkdir(0o700)
+        unlocked = self.folder / "new"
+        unlocked.write_text("No program may read this.\n")
+        self._lock = os.open(unlocked, os.O_RDONLY)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        unlocked.rename(self.folder / "probe")
+
+    def remove(self) -> None:
+        """Removes the folder with all that is in it."""
+        _remove(self.folder)
+        os.close(self._lock)
+
+
+def _sweep(temporary: Path) -> None:
+    """Removes the private folders of this user's processes that were killed."""
+    for folder in temporary.glob(f"{_PREFIX}*"):
+        with suppress(OSError), opened(folder) as descriptor:
+            if os.fstat(descriptor).st_uid == os.geteuid() and _abandoned(descriptor):
+                empty(descriptor)
+                folder.rmdir()
+
+
+def _abandoned(folder: int) -> bool:
+    import fcntl
+
+    probe = os.open("probe", os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder)
+    try:
+        fcntl.flock(probe, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(probe)
+    return True
 
 
 def _remove(folder: Path) -> None:
