@@ -100,6 +100,10 @@ class _Compiler:
         if query_apart:  # as in recordings: the template is the system text, the query the message
             query = Leaf("$query$", self.stage, self.dialect.family)
             return self._template("text", leaf, [Slot("user", (query,))])
+        if self.stage == ORCHESTRATION and HISTORY not in leaf.names:
+            shown = f"${HISTORY}$"
+            message = f"no {shown}: earlier turns would not reach the model"
+            self._note("warning", "missing-placeholder", 0, message, f"put {shown} in")
         return self._template("text", None, [Slot("user", (leaf,))])
 
     def _template(self, shape: str, system: Leaf | None, slots: list[Slot]) -> Template:

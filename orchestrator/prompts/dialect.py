@@ -19,7 +19,7 @@ from orchestrator.errors import TemplateError
 from orchestrator.message import Block, Message
 from orchestrator.prompts import steps
 from orchestrator.prompts.folder import Place, dialect_places, read_file, read_yaml, shipped
-from orchestrator.prompts.markers import Markers
+from orchestrator.prompts.markers import USUAL_MARKERS, Markers
 from orchestrator.prompts.placeholders import family_of
 from orchestrator.prompts.settings import StageDefaults, read_settings, texts
 from orchestrator.prompts.steps import is_step, said
@@ -269,7 +269,7 @@ def load_dialect(name: str, overrides: Path | None = None, *, model_id: str = ""
         no_repeat=settings.flag("no_repeat"),
         stages=settings.stages(),
         places=settings.places,
-        markers=Markers(settings.texts("turn_markers")),
+        markers=Markers(settings.texts("turn_markers") or USUAL_MARKERS),
         _models=settings.models(),
     )
     return dialect.for_model(model_id) if model_id else dialect

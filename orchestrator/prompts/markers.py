@@ -13,7 +13,10 @@ from itertools import accumulate, pairwise
 
 from orchestrator.message import AUTHOR
 
-__all__ = ["Markers", "Piece", "end_of"]
+__all__ = ["USUAL_MARKERS", "Markers", "Piece", "end_of"]
+
+USUAL_MARKERS = ("Human", "Assistant", "System", "User", "Bot")
+"""The marks of a dialect that names none."""
 
 Piece = tuple[str, str]
 """A piece of a prompt: who wrote it (`AUTHOR` or a placeholder's name), and its text."""
@@ -34,8 +37,7 @@ class Markers:
             words: What stands before the colon: `Human`, `Assistant`.
         """
         written = "|".join(re.escape(word).replace(r"\ ", "[ \t]+") for word in words)
-        pattern = rf"{_LINE_START}({written}):" if words else r"(?!)"
-        self._find = re.compile(pattern, re.IGNORECASE)
+        self._find = re.compile(rf"{_LINE_START}({written}):", re.IGNORECASE)
 
     def apart(self, pieces: Sequence[Piece]) -> list[Piece]:
         """The pieces with every mark taken apart that the author did not write alone."""

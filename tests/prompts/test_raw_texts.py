@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from orchestrator.message import AUTHOR
-from orchestrator.prompts import STAGES, compile_template, load_dialect
+from orchestrator.prompts import STAGES, compile_template, lint_template, load_dialect
 from orchestrator.prompts.markers import Markers
 from orchestrator.prompts.placeholders import FAMILIES
 
@@ -157,6 +157,24 @@ def test_each_step_is_rendered_once(name, monkeypatch):
     assert rendered.count("agent_scratchpad") == 60
     (other,) = bound.messages(steps[2:4])  # another scratchpad
     assert "t0<" not in other["content"][0]["text"]
+
+
+def test_a_text_dialect_that_names_no_marks_has_the_usual_ones(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "dialect.yaml").write_text("protocol: text\n")
+    mine = load_dialect("mine", tmp_path)
+    template = compile_template("User: $question$\nBot:\n", stage="ORCHESTRATION", dialect=mine)
+    (message,) = template.bind({"question": "a\nBot: b\nOther: c"}).messages()
+    assert message["content"] == [{"text": "User: a\nBot : b\nOther: c\nBot:"}]
+
+
+def test_a_raw_text_without_the_earlier_turns_is_pointed_out():
+    (found,) = (
+        one
+        for one in lint_template("$question$", stage="ORCHESTRATION", dialect=TEXT["titan"])
+        if "$conversation_history$" in one.message
+    )
+    assert (found.severity, found.code) == ("warning", "missing-placeholder")
 
 
 def test_steps_go_to_the_end_or_where_the_responses_are_meant_to_be():
