@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest.mock import patch
 
 from botocore_shapes import service
 from whole_agents import CLAUDE_35
@@ -25,6 +26,8 @@ _CLAIMS = {
     "apiSchema": {"file": "action_groups/claims/openapi.yaml"},
     "actionGroupExecutor": {"lambda": "action_groups/claims/handler.py"},
 }
+_DOCUMENT = json.dumps({"openapi": "3.0.0", "info": {"title": "t", "version": "1"}, "paths": {
+    "/a": {"get": {"operationId": "a", "description": "A.", "responses": {}}}}})  # fmt: skip
 _PROMPT = "promptOverrideConfiguration.promptConfigurations[]"
 
 
@@ -60,8 +63,6 @@ def _probes() -> dict[str, dict[str, Any]]:
     base = {"knowledgeBaseId": "POLICIES01"}
     team = [{"collaboratorName": "billing", "collaborationInstruction": "Invoices."}]
     arn = "arn:aws:lambda:us-east-1:000000000000:function:claims"
-    payload = json.dumps({"openapi": "3.0.0", "info": {"title": "t", "version": "1"}, "paths": {
-        "/a": {"get": {"operationId": "a", "description": "A.", "responses": {}}}}})  # fmt: skip
     found: dict[str, dict[str, Any]] = {
         "agentName": {},
         "instruction": {"instruction": "You help."},
@@ -102,7 +103,7 @@ def _probes() -> dict[str, dict[str, Any]]:
             actionGroupExecutor={"lambda": arn}
         ),
         "actionGroups[].actionGroupExecutor.customControl": _functions(),
-        "actionGroups[].apiSchema.payload": _group(apiSchema={"payload": payload}),
+        "actionGroups[].apiSchema.payload": _group(apiSchema={"payload": _DOCUMENT}),
         "actionGroups[].apiSchema.s3": _group(
             apiSchema={"s3": {"s3BucketName": "schemas", "s3ObjectKey": "a.yaml"}}
         ),
@@ -187,7 +188,9 @@ def probed(path: str, members: dict[str, Any], runs: Callable[[str], bool]) -> t
         refused = unsupported(given)
         if refused:
             return "refused", _REFUSED.get(path, "")
-        build_action_groups(given, _FOLDER)
+        # What is in Amazon S3 is read when an agent is loaded; here there is no account.
+        with patch("orchestrator.actions.s3_schema.read_s3_schema", lambda *_: _DOCUMENT):
+            build_action_groups(given, _FOLDER)
     except OrchestratorError as error:
         assert "not supported yet" in error.message, (path, error)
         return "refused", ""
