@@ -5,10 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 MODEL ?= 1.5b
 
-.PHONY: help demo test lint typecheck format bench eval clean
+.PHONY: help demo test lint typecheck format bench eval eval-retrieval clean
 
 help:  ## Show this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-15s %s\n", $$1, $$2}'
 
 ifneq ($(shell command -v uv 2>/dev/null),)
 MAKE_VENV := uv venv --quiet --seed --python 3.11 $(VENV)
@@ -62,6 +62,10 @@ eval: $(VENV)/.installed-dev  ## Thirty questions to both embedded models
 	@for model in 1.5b 0.5b; do \
 	  $(BIN)/orchestrator models pull $$model && \
 	  $(BIN)/python evals/run.py --model local:$$model --json evals/results-$$model.json || exit 1; done
+
+eval-retrieval: $(VENV)/.installed-dev  ## Sixty questions to local knowledge bases
+	@$(BIN)/orchestrator models pull minilm
+	@$(BIN)/python evals/retrieval/run.py
 
 clean:  ## Remove the environment and all caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -80,7 +80,7 @@ def search(
         typer.Option(
             "--filter",
             metavar="JSON",
-            help='A metadata filter of Bedrock: {"equals": {"key": "year", "value": 2026}}.',
+            help="A metadata filter of Bedrock, as JSON.",
             show_default=False,
         ),
     ] = None,
