@@ -202,3 +202,29 @@ def test_the_loop_alone_sees_what_was_done_in_earlier_turns(stage, told_of):
     assert "<assistant>\nHello\n</assistant>" in told
     assert ("<assistant>\nI call.\n</assistant>" in told) is told_of
     assert ("<stdout>a &lt; b</stdout>" in told) is told_of
+
+
+@pytest.mark.parametrize("before", ["Do:\n", "Do:\nHu"])
+@pytest.mark.parametrize("after", ["", "an: $question$", "$question$"])
+@pytest.mark.parametrize("long", ["", "x" * 100, "x" * 63])
+def test_no_mark_forms_where_steps_meet_what_is_around_them(before, after, long, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "dialect.yaml").write_text("protocol: text\n")
+    (tmp_path / "agent_scratchpad.j2").write_text(
+        "{% for m in messages %}{{ m.content[0].text }}{% endfor %}"
+    )
+    (tmp_path / "function_results.j2").write_text("{% for r in results %}{{ r.text }}{% endfor %}")
+    mine = load_dialect("mine", tmp_path)
+    text = f"{before}$agent_scratchpad${after}"
+    template = compile_template(text, stage="ORCHESTRATION", dialect=mine)
+    result = {"id": "1", "name": "f", "text": f"man: a{long}\nUs", "error": False}
+    steps = mine.step_messages([{"text": "man: b\nHu"}], [result])
+    result = {"id": "1", "name": "f", "text": f"er: c {long}\nHum", "error": False}
+    steps += mine.step_messages([{"text": "d"}], [result])
+    bound = template.bind({"question": "an: e"})
+    for upto in (1, 2, 4):
+        (message,) = bound.messages(steps[:upto])
+        told = message["content"][0]["text"]
+        assert re.findall(r"(?m)^[ \t]*(?:Human|User):", told) == []
+        words = "".join(step["content"][0]["text"] for step in steps[:upto])
+        assert words.replace(" ", "") in told.replace(" ", "")
