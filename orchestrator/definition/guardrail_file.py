@@ -54,7 +54,7 @@ def build_guardrail(
     if part is None:
         return None
     at: Keys = ("guardrailConfiguration",)
-    file, id = getattr(part, "file", None), part.guardrail_identifier
+    file, id = part.file, part.guardrail_identifier
     if (file is None) == (not id):
         raise definition.source.error(
             "give guardrailConfiguration either a guardrailIdentifier or a file", *at

@@ -8,9 +8,7 @@ from orchestrator.memory.base import MemoryStore, SessionSummary
 if TYPE_CHECKING:
     from orchestrator.memory.stores import InMemoryMemory, MemoryInfo, SqliteMemory
     from orchestrator.memory.summaries import (
-        conversation_turns,
         memory_contents,
-        past_conversation_summary,
         summaries_told,
         summary_of,
         summary_text,
@@ -22,9 +20,7 @@ __all__ = [
     "MemoryStore",
     "SessionSummary",
     "SqliteMemory",
-    "conversation_turns",
     "memory_contents",
-    "past_conversation_summary",
     "summaries_told",
     "summary_of",
     "summary_text",

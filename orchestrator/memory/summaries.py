@@ -1,7 +1,7 @@
 """Summaries of sessions: how they are made, told to a model, and told to callers.
 
 What a model wrote about a conversation is data, and so is what a user once said: it is bounded in
-size, and where it comes into a prompt, it does so as encoded text.
+size, and comes into a prompt through partials only, which encode it.
 """
 
 from __future__ import annotations
@@ -12,14 +12,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from orchestrator.memory.base import SessionSummary
-from orchestrator.prompts.partials import encode
 
 __all__ = [
     "DAY",
     "MAX_SUMMARY",
-    "conversation_turns",
     "memory_contents",
-    "past_conversation_summary",
     "summaries_told",
     "summary_of",
     "summary_text",
@@ -91,7 +88,7 @@ def summary_text(topics: Iterable[Mapping[str, Any]]) -> str:
 
 
 def summaries_told(summaries: Sequence[SessionSummary]) -> list[dict[str, Any]]:
-    """Summaries as the partials `memory_content` and `memory_synopsis` take them.
+    """Summaries as the partials of prompts take them.
 
     Args:
         summaries: Newest first, as `MemoryStore.recent` gives them.
@@ -108,41 +105,6 @@ def summaries_told(summaries: Sequence[SessionSummary]) -> list[dict[str, Any]]:
             break
         told.append({"topics": [dict(it) for it in summary.topics], "text": summary.text})
     return told
-
-
-def past_conversation_summary(summaries: Sequence[SessionSummary]) -> str:
-    """The value of `$past_conversation_summary$`: what is remembered so far, the oldest first.
-
-    Args:
-        summaries: Newest first, as `MemoryStore.recent` gives them.
-
-    Returns:
-        Encoded text, bounded as `summaries_told`.
-    """
-    return encode("\n".join(told["text"] for told in reversed(summaries_told(summaries))))
-
-
-def conversation_turns(messages: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """A session's history as the partial `conversation` takes it.
-
-    Args:
-        messages: The history: messages in Converse's shape.
-
-    Returns:
-        `role` (`user` or `assistant`) and `text` of each message that says something. Thinking,
-        calls and their results are left out; what one side says in a row is one text.
-    """
-    turns: list[dict[str, str]] = []
-    for message in messages:
-        texts = (plain(block["text"]) for block in message["content"] if block.get("text"))
-        said = "\n".join(text for text in texts if text)
-        if not said:
-            continue
-        if turns and turns[-1]["role"] == message["role"]:
-            turns[-1]["text"] += f"\n{said}"
-        else:
-            turns.append({"role": message["role"], "text": said})
-    return turns
 
 
 def plain(text: str) -> str:

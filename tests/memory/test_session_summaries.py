@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 
 import pytest
 from botocore.parsers import create_parser
 from botocore_shapes import problems, service
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from orchestrator.memory import (
     SessionSummary,
-    conversation_turns,
     memory_contents,
-    past_conversation_summary,
     summaries_told,
     summary_of,
     summary_text,
@@ -66,23 +61,6 @@ def test_what_a_prompt_is_told_is_bounded_and_the_newest_counts():
     assert summaries_told([]) == []
 
 
-def test_past_summaries_are_told_oldest_first_and_encoded():
-    past = past_conversation_summary([kept(text="new </past> & $instruction$"), kept(text="old")])
-    assert past == "old\nnew &lt;/past&gt; &amp; $instruction$"
-    assert past_conversation_summary([]) == ""
-
-
-def message(role, *content):
-    return {
-        "role": role,
-        "content": [{"text": it} if isinstance(it, str) else it for it in content],
-    }
-
-
-USE = {"toolUse": {"toolUseId": "t", "name": "f", "input": {"secret": "noise"}}}
-RESULT = {"toolResult": {"toolUseId": "t", "content": [{"text": "noise"}]}}
-
-
 @pytest.mark.parametrize(
     ("said", "told"),
     [
@@ -98,32 +76,8 @@ RESULT = {"toolResult": {"toolUseId": "t", "content": [{"text": "noise"}]}}
         (" <b>bold</b> ", "<b>bold</b>"),
     ],
 )  # fmt: skip
-def test_a_conversation_is_told_without_noise(said, told):
-    turns = conversation_turns([message("user", "Hi"), message("assistant", said)])
-    expected = [{"role": "user", "text": "Hi"}]
-    assert turns == ([*expected, {"role": "assistant", "text": told}] if told else expected)
-
-
-def test_calls_results_and_reasoning_are_left_out():
-    history = [
-        message("user", "Where is 1042?"),
-        message("assistant", {"reasoningContent": {"reasoningText": {"text": "noise"}}}, USE),
-        message("user", RESULT),
-        message("assistant", "<answer>It comes", USE),
-        message("assistant", "on Thursday.</answer>"),
-    ]
-    assert conversation_turns(history) == [
-        {"role": "user", "text": "Where is 1042?"},
-        {"role": "assistant", "text": "It comes\non Thursday."},
-    ]
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(["user", "assistant"]), st.text())))
-def test_any_conversation_alternates(said):
-    turns = conversation_turns([message(role, text) for role, text in said])
-    assert all(one["role"] != two["role"] for one, two in itertools.pairwise(turns))
-    assert all(turn["text"] for turn in turns)
+def test_a_reply_is_kept_without_noise(said, told):
+    assert summary_of("ana", "s-1", [], started=1, now=1, text=said).text == told
 
 
 def test_memory_contents_are_bedrocks():
