@@ -40,6 +40,7 @@ def guard_answer(turn: Turn, result: Result) -> Generator[Effect, Any, Result]:
         return Refusal(outcome["text"], INTERVENED)
     if outcome["action"] == "INTERVENED":
         text = outcome["text"]
+        turn.forget_reply()
         # A masked text is another one: what was cited of the old one no longer stands there.
         return replace(result, text=text, citations=_still_cited(result, text))
     return result

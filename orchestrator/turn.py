@@ -270,6 +270,10 @@ class Turn:
             actions=min(own.actions, max(limits.actions - self._actions, 0)),
         )
 
+    def forget_reply(self) -> None:
+        """Has later turns read the answer's text alone, and not the model's reply."""
+        self._last = {}
+
     def values(self, stage: StagePlan) -> dict[str, str]:
         """Placeholder values of this turn that few agents need."""
         dialect = stage.dialect
@@ -514,6 +518,8 @@ class Turn:
         only when it had carried out something, so that the model knows of it.
         """
         dialect = self.dialect
+        if self.start.closing:
+            return []
         told = self._unfinished_step() if isinstance(result, Failure) else []
         question = dialect.question_message(self.question)
         match result:
@@ -532,7 +538,8 @@ class Turn:
     def teller(self, result: Result) -> Callable[[], list[Message]]:
         """Makes the transcript when it is needed; after an answer, without keeping the turn."""
         if isinstance(result, Answer) and result.stop_reason != "ask_user":
-            content = self._last["content"]
+            # What is not the loop's own last reply, word for word, is told as its text alone.
+            content = self._last.get("content") or [{"text": f"<answer>{result.text}</answer>"}]
             return partial(_answered, self.dialect, self.question, self.scratchpad, content)
         return partial(self.transcript, result)
 

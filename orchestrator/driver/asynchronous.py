@@ -97,7 +97,7 @@ async def _acall_model(run: Run, effect: CallModel) -> Record:
     reply = await stage.model.acomplete(run.request(effect))
     reply.content = received(reply.content)
     parser = stage.new_parser()
-    if stage.parser_name:
+    if parser.blocking:
         parsed = await _blocking(parser.finish, reply.content)
     else:
         parsed = parser.finish(reply.content)

@@ -86,7 +86,7 @@ class ModelCall:
     @property
     def blocking(self) -> bool:
         """Whether `take`, `rest` and `record` may block."""
-        return self._guarded is not None or self._effect.stage.parser_name != ""
+        return self._guarded is not None or self._parser.blocking
 
     def take(self, item: str | ModelReply) -> list[str]:
         """Takes a streamed item; returns the pieces of the answer that may be shown."""

@@ -1,0 +1,189 @@
+"""Recordings of what is around the loop: knowledge bases, guardrails and routing, replayed."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator import Agent, Collaborator
+from orchestrator.guardrails import Source, Verdict
+from orchestrator.models.base import Model, ModelReply, ModelRequest
+from orchestrator.stages import Features
+from orchestrator.testing import ScriptedModel
+
+GOLDEN = Path(__file__).resolve().parents[2] / ".." / "shared" / "golden"
+UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+INSTRUCTION = "You answer the questions of customers with what you find for them."
+
+
+def recording(name: str) -> dict[str, Any]:
+    path = GOLDEN / f"{name}.json"
+    if not path.exists():
+        pytest.skip("the recordings are not here")
+    recorded: dict[str, Any] = json.loads(path.read_text())
+    return recorded
+
+
+def payloads(recorded: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [event["payload"] for event in recorded["events"] if event["type"] == kind]
+
+
+def told(part: dict[str, Any]) -> dict[str, Any]:
+    """A trace part without times, random ids, prompts and raw replies."""
+    ((kind, trace),) = part["trace"].items()
+    if kind == "guardrailTrace":
+        kept = {key: value for key, value in trace.items() if key != "metadata"}
+        return {**kept, "kind": kind, "traceId": re.sub(UUID, "<uuid>", trace["traceId"])}
+    ((member, value),) = trace.items()
+    made = {"kind": kind, "member": member, "id": re.sub(UUID, "<uuid>", value["traceId"])}
+    for key in ("type", "invocationType", "knowledgeBaseLookupInput"):
+        if key in value:
+            made[key] = value[key]
+    if member == "rationale":
+        made["text"] = value["text"]
+    if "finalResponse" in value:
+        made["finalResponse"] = value["finalResponse"]["text"]
+    if "knowledgeBaseLookupOutput" in value:
+        made["retrieved"] = value["knowledgeBaseLookupOutput"]["retrievedReferences"]
+    return made
+
+
+def text_of(recorded: dict[str, Any]) -> str:
+    chunks = payloads(recorded, "chunk")
+    return "".join(base64.b64decode(chunk["bytes"]).decode() for chunk in chunks)
+
+
+def converse(raw: str) -> list[dict[str, Any]]:
+    """A recorded raw reply as Converse content blocks."""
+    reply = json.loads(raw)
+    blocks = reply["output"]["message"]["content"] if "output" in reply else reply["content"]
+    return [
+        {key: value for key, value in block.items() if value is not None and key != "type"}
+        if "toolUse" in block
+        else {"text": block["text"]}
+        for block in blocks
+    ]
+
+
+def replies(recorded: dict[str, Any]) -> list[list[dict[str, Any]]]:
+    found = []
+    for part in payloads(recorded, "trace"):
+        for trace in part["trace"].values():
+            output = trace.get("modelInvocationOutput")
+            if output:
+                found.append(converse(output["rawResponse"]["content"]))
+    return found
+
+
+class Searched:
+    """A knowledge base that finds what was recorded."""
+
+    id = "SSGLURQ9A5"
+    description = "Articles about agents."
+
+    def __init__(self, references: list[dict[str, Any]]) -> None:
+        self.references = references
+
+    def retrieve(self, query: str, configuration: Any = None) -> list[dict[str, Any]]:
+        return self.references
+
+
+def test_one_knowledge_base_and_nothing_else() -> None:
+    recorded = recording("knowledge_base_results")
+    parts = payloads(recorded, "trace")
+    seen = parts[1]["trace"]["orchestrationTrace"]["observation"]["knowledgeBaseLookupOutput"]
+    base = Searched(seen["retrievedReferences"])
+    cited = payloads(recorded, "chunk")[0]["attribution"]["citations"]
+    agent = Agent(
+        "kb",
+        INSTRUCTION,
+        Citing(replies(recorded)[0], cited),
+        knowledge_bases=[base],
+        features=Features(aws_compat=("single_knowledge_base",)),
+    )
+    reply = agent.invoke(recorded["request"]["inputText"], "default_session_id")
+    assert [told(part) for part in reply.trace] == [told(part) for part in parts]
+    assert reply.text == text_of(recorded)
+    assert reply.citations == cited
+
+
+class Citing(Model):
+    """Replies as recorded, but cites by the ids in its own prompt: the service had its own."""
+
+    model_id = "anthropic.claude-3-5-sonnet-20240620-v1:0"
+
+    def __init__(self, blocks: list[dict[str, Any]], cited: list[dict[str, Any]]) -> None:
+        self.blocks = blocks
+        self.cited = cited
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        return ModelReply(_renamed(self.blocks, request, self.cited))
+
+
+def _renamed(blocks: list[dict[str, Any]], request: Any, cited: Any) -> list[dict[str, Any]]:
+    prompt = json.dumps([request.system, *(message["content"] for message in request.messages)])
+    (reference,) = cited[0]["retrievedReferences"]
+    words = json.dumps(reference["content"]["text"][:60])[1:-1]
+    after = prompt[prompt.index(words) :]
+    source = re.search(r"<source>\s*(?:\\n)?\s*([0-9a-z]+)", after)
+    assert source is not None
+    (block,) = blocks
+    return [{"text": re.sub(r"(<source>)\w+", rf"\g<1>{source[1]}", block["text"])}]
+
+
+class Recorded:
+    """A guardrail that says what was recorded."""
+
+    id = "recorded"
+
+    def __init__(self, verdict: Verdict) -> None:
+        self.verdict = verdict
+
+    def check(self, text: str, source: Source) -> Verdict:
+        return self.verdict
+
+
+def test_a_guardrail_that_intervenes() -> None:
+    recorded = recording("guardrail_intervention")
+    (part,) = payloads(recorded, "trace")
+    assessments = part["trace"]["guardrailTrace"]["inputAssessments"]
+    guardrail = Recorded(Verdict("INTERVENED", text_of(recorded), True, assessments))
+    model = ScriptedModel([], model_id="anthropic.claude-3-5-sonnet-20240620-v1:0")
+    agent = Agent("guarded", INSTRUCTION, model, guardrail=guardrail)
+    reply = agent.invoke(recorded["request"]["inputText"], "12345680")
+    assert [told(one) for one in reply.trace] == [told(part)]
+    assert set(reply.trace[0]["trace"]["guardrailTrace"]) == set(part["trace"]["guardrailTrace"])
+    assert reply.text == text_of(recorded)
+    assert model.requests == []
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_router_that_cannot_decide(streamed: bool) -> None:
+    recorded = recording("routing_classifier_trace")
+    parts = payloads(recorded, "trace")
+    model = ScriptedModel(replies(recorded), model_id="amazon.nova-pro-v1:0")
+    other = Agent("agentaws", INSTRUCTION, ScriptedModel([], model_id="amazon.nova-pro-v1:0"))
+    supervisor = Agent(
+        "supervisor",
+        INSTRUCTION,
+        model,
+        collaborators=[Collaborator(other, "Use agentaws to test function call tracing.")],
+        collaboration="SUPERVISOR_ROUTER",
+    )
+    question = recorded["request"]["inputText"]
+    if streamed:
+        events = list(supervisor.stream(question, "12345680"))
+        trace = [event.part for event in events if type(event).__name__ == "TracePart"]
+        text = "".join(event.text for event in events if type(event).__name__ == "TextDelta")
+    else:
+        reply = supervisor.invoke(question, "12345680")
+        trace, text = reply.trace, reply.text
+    assert [told(part) for part in trace] == [told(part) for part in parts]
+    assert text == text_of(recorded)
+    assert '<agent id="agentaws">' in json.dumps(model.requests[0].messages).replace('\\"', '"')
+    assert [message["role"] for message in model.requests[1].messages][-1] == "assistant"
