@@ -26,10 +26,6 @@ pytestmark = needs_sandbox
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """Where interpreters make their private folders."""
-    tmp_path.chmod(0o755)
-    for parent in tmp_path.parents:
-        if parent.owner() == tmp_path.owner() and parent.is_relative_to(tempfile.gettempdir()):
-            parent.chmod(0o755)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
