@@ -31,6 +31,7 @@ from orchestrator.effects import (
     ReturnControl,
 )
 from orchestrator.errors import LimitExceeded, OrchestratorError, SessionConflict
+from orchestrator.guardrails import Verdict
 from orchestrator.memory.summaries import summary_of
 from orchestrator.message import Message, text_of
 from orchestrator.models.base import ModelReply, ModelRequest
@@ -58,6 +59,7 @@ class Run:
         now: Tells the time, in nanoseconds since 1970.
         result: The turn's result, once there is one.
         causes: What actions of this invocation raised, by call id; no journal holds them.
+        checked: The answer that a guardrail has checked while it streamed, and what it said.
     """
 
     __slots__ = (
@@ -68,6 +70,7 @@ class Run:
         "_together",
         "_unwritten",
         "causes",
+        "checked",
         "deadline",
         "log",
         "now",
@@ -95,6 +98,7 @@ class Run:
         self.log: TurnLog = session.open
         self.result: Result | None = None
         self.causes: dict[str, BaseException] = {}
+        self.checked: tuple[str, Verdict] | None = None
         self.replay = replay or Replay(plan, self.log, session)
         self.now = sessions.clock
         self._before = len(self.log.records)

@@ -106,6 +106,8 @@ class ModelCall:
         if self._guarded is None:
             return []
         checked = self._guarded.finish()
+        # What was just checked as a whole need not be checked, and paid for, at the turn's end.
+        self._run.checked = self._guarded.text, self._guarded.verdict
         return [checked] if checked else []
 
     def record(self, reply: ModelReply | None) -> Record:
@@ -130,8 +132,12 @@ def _guarded(run: Run) -> GuardedStream | None:
     def check(text: str) -> Verdict:
         return guardrail.check(text, "OUTPUT")
 
-    interval, reach = run.plan.features.guard_interval, getattr(guardrail, "reach", 200)
-    return GuardedStream(check, interval, reach=reach)
+    return GuardedStream(
+        check,
+        run.plan.features.guard_interval,
+        reach=getattr(guardrail, "reach", 200),
+        bounded=getattr(guardrail, "bounded", False),
+    )
 
 
 def action_record(call: Call, result: ActionResult, began: int, ended: int) -> Record:
@@ -270,7 +276,10 @@ def guard(run: Run, effect: Guard) -> Record:
     if guardrail is None:
         raise AssertionError("a text is only guarded where there is a guardrail")
     try:
-        verdict = guardrail.check(effect.text, effect.source)
+        if run.checked is not None and run.checked[0] == effect.text != "":
+            verdict = run.checked[1]
+        else:
+            verdict = guardrail.check(effect.text, effect.source)
     except OrchestratorError:
         raise
     except Exception as error:

@@ -83,6 +83,11 @@ class GuardedStream:
         self._letters = 0  # letters and digits of the text that were shown
         self._borders = deque([_Border()])
 
+    @property
+    def text(self) -> str:
+        """The text so far, as it went in."""
+        return self._text
+
     def feed(self, piece: str) -> str:
         """Takes the next piece.
 
