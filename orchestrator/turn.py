@@ -2,53 +2,35 @@
 
 It reads like the flow chart of a Bedrock agent: guardrail, pre-processing, routing, then the ReAct
 loop (ask the model; carry out its calls, or ask the user, or answer), post-processing, guardrail,
-and the session's summary when it ends and is to be remembered. It yields effects
-and is sent their outcomes, which are journal records. The same records give the same turn again:
-that is how a turn goes on after a return of control or a crash, and how its trace is made.
+and the session's summary when it ends and is to be remembered. It yields effects and is sent their
+outcomes, which are journal records. The same records give the same turn again: that is how a turn
+goes on after a return of control or a crash, and how its trace is made.
 """
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, assert_never
 
-from orchestrator.actions.base import ActionResult
-from orchestrator.actions.results import bounded
-from orchestrator.calls import (
-    Slot,
-    identity,
-    invocation_input,
-    match_results,
-    merged,
-    prepare,
-    prepare_search,
-    result_text,
-)
-from orchestrator.collaboration import collaborate, prepare_message, route
+from orchestrator.acting import act
+from orchestrator.calls import Slot
+from orchestrator.collaboration import route
 from orchestrator.effects import (
     Answer,
-    AwaitResults,
     CallModel,
-    Dispatch,
     Effect,
     Failure,
     Refusal,
     Result,
-    ReturnControl,
-    WaitingCall,
 )
 from orchestrator.errors import (
-    ActionOutcomeUnknown,
-    DependencyFailed,
     LimitExceeded,
     ModelOutputError,
     OrchestratorError,
-    error_class,
 )
-from orchestrator.guarding import guard_answer, guard_input, guard_results
+from orchestrator.guarding import guard_answer, guard_input
 from orchestrator.limits import Limits
 from orchestrator.message import Block, Message
 from orchestrator.payloads import shared
@@ -56,15 +38,13 @@ from orchestrator.prompts import Dialect
 from orchestrator.prompts.values import memory_values
 from orchestrator.reading import REFUSAL, Act, Reprompt, decide, refused, was_cut
 from orchestrator.remembering import remember
-from orchestrator.searching import answer_from_knowledge, search
+from orchestrator.searching import answer_from_knowledge
 from orchestrator.sessions.journal import Record, Said
 from orchestrator.stages import Plan, StagePlan
-from orchestrator.toolbox import tool_name
 
 __all__ = ["Start", "Turn"]
 
 _NONE: Mapping[str, str] = {}
-_UNKNOWN = "The action did not answer in time; whether it took effect is not known."
 
 
 @dataclass(slots=True)
@@ -118,20 +98,24 @@ class Turn:
         payloads: What collaborators shared, by id.
         files: Files that actions made.
         unremembered: Why the session could not be summarised, if that failed.
+        limits: The budgets.
+        begun: The calls of the step that is being carried out.
+        done: Calls that may not be repeated; `None` when they may.
+        excluded: Tool names that may not be called any more.
     """
 
     __slots__ = (
         "_actions",
-        "_begun",
         "_calls",
-        "_done",
-        "_excluded",
         "_last",
-        "_limits",
         "_post",
         "_tokens",
+        "begun",
         "dialect",
+        "done",
+        "excluded",
         "files",
+        "limits",
         "number",
         "payloads",
         "plan",
@@ -159,13 +143,13 @@ class Turn:
         self.question = start.question
         self.number = 0
         self.dialect = plan.orchestration.dialect
-        self._limits = start.limits or plan.limits
+        self.limits = start.limits or plan.limits
         self._post = plan.post_processing
         self._calls = self._tokens = self._actions = 0
         self._last: Record = {}
-        self._begun: list[Slot] = []
-        self._done: set[tuple[str, str]] | None = set() if self.dialect.no_repeat else None
-        self._excluded: frozenset[str] = frozenset()
+        self.begun: list[Slot] = []
+        self.done: set[tuple[str, str]] | None = set() if self.dialect.no_repeat else None
+        self.excluded: frozenset[str] = frozenset()
 
     def run(self) -> Generator[Effect, Any, Result]:
         """The whole turn, from its beginning to its result."""
@@ -261,7 +245,7 @@ class Turn:
         Raises:
             LimitExceeded: There is nothing left.
         """
-        limits = self._limits
+        limits = self.limits
         self._check_model_call()
         return replace(
             own,
@@ -297,7 +281,7 @@ class Turn:
         stage = self.plan.orchestration
         live = self._post is None
         misread = 0
-        for number in range(self._limits.iterations):
+        for number in range(self.limits.iterations):
             self.number = number
             upto = len(self.scratchpad)
             self._spend_model_call()
@@ -309,14 +293,14 @@ class Turn:
                 upto,
                 self.prompt_attributes,
                 live,
-                self._excluded,
+                self.excluded,
             )
             self._add_tokens(outcome)
             self._last = outcome
             decision = decide(outcome, self.sources)
             if isinstance(decision, Act):
                 misread = 0
-                ended = yield from self._act(decision, number)
+                ended = yield from act(self, decision, number)
                 if ended is not None:
                     return ended
             elif isinstance(decision, (Answer, Refusal)):
@@ -325,10 +309,10 @@ class Turn:
                 misread += 1
                 self.reprompts.append((number, decision.text))
                 self._check_misread(misread, decision)
-                self._add_step([decision.as_result()])
+                self.add_step([decision.as_result()])
             else:
                 assert_never(decision)
-        raise _limit("iterations", self._limits.iterations, "steps of the ReAct loop")
+        raise _limit("iterations", self.limits.iterations, "steps of the ReAct loop")
 
     def _post_process(
         self, stage: StagePlan, answer: Answer
@@ -346,139 +330,13 @@ class Turn:
             answer.text = parsed.get("responseText") or answer.text
         return answer
 
-    def _act(self, act: Act, number: int) -> Generator[Effect, Any, Result | None]:
-        slots = self._slots(act, number)
-        question = self._missing(slots) if self.dialect.unknown_value else ""
-        if question:
-            return Answer(question, "ask_user")
-        self._spend_actions(slots)
-        self._begun = slots
-        ours = [slot for slot in slots if slot.call is not None and not slot.waits]
-        if ours:
-            yield from self._dispatch(ours, number)
-        if len(ours) < len(slots):
-            handed_over = yield from self._others(slots, number)
-            if handed_over is not None:
-                return handed_over
-        if self.plan.features.guard_results:
-            yield from guard_results(self, slots, number)
-        if slots:
-            self._add_step([slot.as_result() for slot in slots])
-        self._begun = []
-        return Answer(act.question, "ask_user") if act.question else None
-
-    def _slots(self, act: Act, number: int) -> list[Slot]:
-        catalog, dialect = self.plan.catalog, self.dialect
-        slots = []
-        for index, item in enumerate(act.actions):
-            key = f"{self.start.request_id}:{number}:{index}"
-            slots.append(prepare(catalog, item, dialect, f"call-{number}-{index}", key))
-        for index, item in enumerate(act.searches):
-            known = self.plan.knowledge_bases
-            slots.append(prepare_search(known, item, f"search-{number}-{index}"))
-        for index, item in enumerate(act.messages):
-            slots.append(prepare_message(self, item, f"{number}.{index}"))
-        if self._done:
-            self._refuse_repetitions(slots, self._done)
-        for slot in slots:
-            if slot.error:
-                self.reprompts.append((number, slot.text or ""))
-        return slots
-
-    def _refuse_repetitions(self, slots: list[Slot], done: set[tuple[str, str]]) -> None:
-        # Small models repeat a call instead of answering; its result is already in the prompt.
-        for slot in slots:
-            if slot.call is not None and identity(slot.call) in done:
-                self._excluded |= {tool_name(slot.call.operation, self.dialect.protocol)}
-                slot.call = None
-                slot.reject("This call was already made; its result is above. Answer with it.")
-
-    def _missing(self, slots: list[Slot]) -> str:
-        for slot in slots:
-            if slot.unknown is not None:
-                name = slot.unknown.name.replace("_", " ")
-                what = slot.unknown.description.rstrip(".")
-                if what.startswith(("The ", "A ", "An ")):
-                    return f"Could you tell me {what[0].lower()}{what[1:]}?"
-                return f"Could you tell me the {name} ({what})?" if what else f"What is the {name}?"
-        return ""
-
-    def _dispatch(self, slots: list[Slot], number: int) -> Generator[Effect, Any, None]:
-        outcomes = yield Dispatch([slot.call for slot in slots if slot.call is not None], number)
-        failure: OrchestratorError | None = None
-        before = self.prompt_attributes
-        for slot, outcome in zip(slots, outcomes, strict=True):
-            state = outcome.get("state")
-            slot.text, slot.error = outcome["text"], bool(state)
-            if state == "FAILURE":
-                failed = _failed(slot, outcome)
-                failure = failure or failed
-                # The error's own text is for the developer, not for the model.
-                unknown = isinstance(failed, ActionOutcomeUnknown)
-                slot.text = _UNKNOWN if unknown else "The action failed."
-            self.add_response(slot)
-            if "files" in outcome:
-                self.files += outcome["files"]
-            if "prompt_attributes" in outcome:
-                given = outcome["prompt_attributes"]
-                self.prompt_attributes = merged(before, self.prompt_attributes, given)
-            if self._done is not None and slot.call is not None:
-                self._done.add(identity(slot.call))
-        if failure is not None:
-            raise failure
-
-    def _others(
-        self, slots: list[Slot], number: int
-    ) -> Generator[Effect, Any, ReturnControl | None]:
-        yield from search(self, [slot for slot in slots if slot.search], number)
-        teamwork = [slot for slot in slots if slot.branch is not None]
-        handed_over = yield from collaborate(self, teamwork, number)
-        if handed_over is not None:
-            return handed_over
-        waiting = [slot for slot in slots if slot.waits]
-        return (yield from self._hand_over(waiting, number)) if waiting else None
-
-    def _hand_over(
-        self, slots: list[Slot], number: int
-    ) -> Generator[Effect, Any, ReturnControl | None]:
-        waiting = [WaitingCall(slot.call, slot.waits) for slot in slots if slot.call is not None]
-        # Made from the request's random id, so that the same turn makes the same id again.
-        id = str(uuid.uuid5(uuid.UUID(self.start.request_id), f"control-{number}"))
-        outcome = yield AwaitResults(id, waiting, number)
-        if outcome is None:
-            agent_id, catalog = self.plan.agent_id, self.plan.catalog
-            return ReturnControl(id, [invocation_input(catalog, one, agent_id) for one in waiting])
-        self.prompt_attributes = outcome.get("prompt_attributes", self.prompt_attributes)
-        results = match_results(waiting, outcome["results"])
-        for slot, result in zip(slots, results, strict=True):
-            self._take_result(slot, result)
-        confirmed = [slot for slot in slots if slot.text is None]
-        if confirmed:
-            yield from self._dispatch(confirmed, number)
-        return None
-
-    def _take_result(self, slot: Slot, result: Mapping[str, Any]) -> None:
-        if result.get("confirmationState") == "DENY":
-            slot.reject("The user did not confirm this call; it was not carried out.")
-            return
-        if result.get("responseState") == "FAILURE":
-            raise DependencyFailed(
-                f"the caller reported that {slot.name!r} failed", resource=slot.name
-            )
-        if slot.waits == "USER_CONFIRMATION":
-            return  # confirmed: it is carried out here
-        given = ActionResult(result_text(result), result.get("responseState") or "")
-        taken = bounded(given, self.plan.limits.result_bytes)
-        slot.text, slot.error = taken.text, taken.state == "REPROMPT"
-        self.add_response(slot)
-
     def _spend_model_call(self) -> None:
         self._check_model_call()
         self._calls += 1
 
     def _check_model_call(self) -> None:
         # Every budget is checked before the spending.
-        limits = self._limits
+        limits = self.limits
         if self._calls >= limits.model_calls:
             raise _limit("model_calls", limits.model_calls, "model calls")
         if self._tokens >= limits.tokens:
@@ -487,23 +345,29 @@ class Turn:
     def _add_tokens(self, outcome: Record) -> None:
         self._tokens += outcome["usage"][0] + outcome["usage"][1]
 
-    def _spend_actions(self, slots: list[Slot]) -> None:
+    def spend_actions(self, slots: list[Slot]) -> None:
+        """Counts the calls that are about to be carried out.
+
+        Raises:
+            LimitExceeded: They are too many.
+        """
         for slot in slots:
             if slot.text is None:
                 self._actions += 1
-        if self._actions > self._limits.actions:
-            raise _limit("actions", self._limits.actions, "action calls")
+        if self._actions > self.limits.actions:
+            raise _limit("actions", self.limits.actions, "action calls")
 
     def add_response(self, slot: Slot) -> None:
         """Keeps an output for post-processing, if it runs."""
         if self._post is not None:
             self.responses.append({"name": slot.name, "text": slot.text or ""})
 
-    def _add_step(self, results: list[dict[str, Any]]) -> None:
+    def add_step(self, results: list[dict[str, Any]]) -> None:
+        """Takes a finished step into the scratchpad: the model's last reply, and its results."""
         self.scratchpad += self.dialect.step_messages(self._last["content"], results)
 
     def _check_misread(self, misread: int, problem: Reprompt) -> None:
-        if misread > self._limits.reprompts:
+        if misread > self.limits.reprompts:
             raise ModelOutputError(
                 f"the model's reply could not be understood {misread} times in a row "
                 f"({problem.code}); see the trace, or run `orchestrator parse` on the reply",
@@ -545,7 +409,7 @@ class Turn:
 
     def _unfinished_step(self) -> list[Message]:
         # What was carried out in a step that failed, or whose hand-over nobody answered.
-        known = [slot for slot in self._begun if slot.text is not None]
+        known = [slot for slot in self.begun if slot.text is not None]
         if not any(slot.call or slot.search or slot.branch for slot in known):
             return []
         results = [slot.as_result() for slot in known]
@@ -564,11 +428,3 @@ def _limit(name: str, value: object, what: str) -> LimitExceeded:
         "from the trace why it needs so many",
         limit=name,
     )
-
-
-def _failed(slot: Slot, outcome: Record) -> OrchestratorError:
-    kind = error_class(outcome.get("error", ""))
-    message = outcome["text"] or f"{slot.name!r} reported a failure"
-    if issubclass(kind, DependencyFailed):
-        return kind(message, resource=slot.name)
-    return DependencyFailed(message, resource=slot.name)
