@@ -12,6 +12,7 @@ from orchestrator.stages import Features, Member, Memory, Plan
 
 if TYPE_CHECKING:
     from orchestrator.definition import AgentCollaborator, AgentDefinition
+    from orchestrator.embeddings import Embedder
 
 __all__ = ["features_of"]
 
@@ -37,13 +38,19 @@ def features_of(
 
     part = definition.guardrail_configuration
     return Features(
-        guardrail=build_guardrail(definition, root) if part is not None else None,
+        guardrail=build_guardrail(definition, root, embedder=_embedder),
         guard_results=part is not None and part.check_results,
         collaborators=_members(definition, root, load),
         routes=definition.agent_collaboration == "SUPERVISOR_ROUTER",
         memory=_memory(definition, memory),
         aws_compat=definition.aws_compat,
     )
+
+
+def _embedder() -> Embedder:
+    from orchestrator.embeddings import resolve_embedder
+
+    return resolve_embedder("local")
 
 
 def _memory(definition: AgentDefinition, store: MemoryStore | None) -> Memory | None:
@@ -58,16 +65,12 @@ def _memory(definition: AgentDefinition, store: MemoryStore | None) -> Memory | 
 
 
 def _members(definition: AgentDefinition, root: Path, load: Callable[[Path], Plan]) -> list[Member]:
-    members = definition.agent_collaborators
-    if definition.agent_collaboration in (None, "DISABLED"):
-        return []
-    if not members:
-        raise definition.source.error(
-            "an agent that leads others needs agentCollaborators; name some, or set "
-            "agentCollaboration: DISABLED",
-            "agentCollaboration",
-        )
-    return [_member(definition, one, index, root, load) for index, one in enumerate(members)]
+    from orchestrator.definition import collaborators_of
+
+    return [
+        _member(definition, one, index, root, load)
+        for index, one in enumerate(collaborators_of(definition))
+    ]
 
 
 def _member(
@@ -77,22 +80,16 @@ def _member(
     root: Path,
     load: Callable[[Path], Plan],
 ) -> Member:
-    at = ("agentCollaborators", index, "agentDescriptor")
+    at = ("agentCollaborators", index, "agentDescriptor", "folder")
     where = one.agent_descriptor
     folder, arn = (where.folder, where.alias_arn) if where else (None, None)
-    if (folder is None) == (arn is None):
-        raise definition.source.error(
-            f"say where the collaborator {one.collaborator_name!r} is: agentDescriptor: "
-            "{folder: <its folder>} or {aliasArn: <the ARN of its alias>}",
-            *(at if where else at[:2]),
-        )
     relay = one.relay_conversation_history == "TO_COLLABORATOR"
     plan: Plan | None = None
     remote: RemoteAgent | None = None
     if folder is not None:
         from orchestrator.definition.files import locate_folder
 
-        plan = load(locate_folder(definition, folder, (*at, "folder"), root))
+        plan = load(locate_folder(definition, folder, at, root))
     else:
         from orchestrator.bedrock_agent import BedrockAgent
 

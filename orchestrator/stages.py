@@ -37,6 +37,7 @@ from orchestrator.toolbox import Toolbox
 __all__ = [
     "KNOWLEDGE_BASE_RESPONSE_GENERATION",
     "MEMORY_SUMMARIZATION",
+    "MOST_LEVELS",
     "ORCHESTRATION",
     "POST_PROCESSING",
     "PRE_PROCESSING",
@@ -58,7 +59,8 @@ SINGLE_KNOWLEDGE_BASE = "single_knowledge_base"
 it searches for the user's input as it is, and ignores its instruction."""
 
 _COMPAT = frozenset({SINGLE_KNOWLEDGE_BASE})
-_DEEPEST = 3
+MOST_LEVELS = 3
+"""How deep agents may lead agents that lead agents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,7 +384,7 @@ def build_plan(
     """
     if not instruction.strip():
         raise DefinitionError(f"agent {name!r} has no instruction: say what it is for")
-    if templates is not None and not templates.is_dir():
+    if templates is not None and not (templates.is_dir() or _has_memory_beside(templates)):
         raise DefinitionError(
             f"the templates folder {str(templates)!r} of agent {name!r} is not there; make it, or "
             "leave `templates=` out"
@@ -418,6 +420,11 @@ def build_plan(
     )
 
 
+def _has_memory_beside(templates: Path) -> bool:
+    # Texts about memory are looked for there, also by agents that have no other templates.
+    return templates.name == "templates" and templates.with_name("memory").is_dir()
+
+
 def _check_features(name: str, features: Features) -> None:
     if unknown := set(features.aws_compat) - _COMPAT:
         raise DefinitionError(
@@ -432,10 +439,10 @@ def _check_features(name: str, features: Features) -> None:
     if "User" in names:
         raise DefinitionError(f"a collaborator of agent {name!r} is called 'User'; rename it")
     deepest = max((one.agent.depth for one in features.collaborators if one.agent), default=0)
-    if deepest >= _DEEPEST:
+    if deepest >= MOST_LEVELS:
         raise DefinitionError(
             f"agent {name!r} leads agents that lead agents, {deepest + 1} levels deep; the most "
-            f"are {_DEEPEST}"
+            f"are {MOST_LEVELS}"
         )
 
 

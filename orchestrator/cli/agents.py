@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from orchestrator import Agent
     from orchestrator.models import Model
     from orchestrator.sessions import Session
+    from orchestrator.stages import Plan
 
 __all__ = [
     "IN_MEMORY",
@@ -32,6 +34,8 @@ __all__ = [
 
 IN_MEMORY = ":memory:"
 _OWN = ".orchestrator"
+_RUNTIMES = {"chat": ("xllamacpp", "local"), "embedding": ("onnxruntime", "knowledge")}
+"""What runs weights of each kind, and the extra that brings it."""
 
 
 def root_of(folder: Path) -> Path:
@@ -143,7 +147,7 @@ def read_session(agent: Agent, session_id: str) -> Session:
 
 
 def get_ready(agent: Agent, terminal: Terminal) -> None:
-    """Loads the embedded models that the agent uses, with a progress bar.
+    """Loads the embedded models that the agent and those it leads use, with a progress bar.
 
     On a terminal, weights that are not there are downloaded if the user agrees.
 
@@ -160,12 +164,20 @@ def get_ready(agent: Agent, terminal: Terminal) -> None:
 
 
 def _embedded(agent: Agent) -> list[Any]:
-    models = {id(stage.model): stage.model for stage in agent.plan.stages.values()}
+    plans = _team(agent.plan)
+    models = {id(one.model): one.model for plan in plans for one in plan.stages.values()}
     if not any(model.model_id.startswith("local:") for model in models.values()):
         return []
     from orchestrator.models import LocalModel
 
     return [model for model in models.values() if isinstance(model, LocalModel)]
+
+
+def _team(plan: Plan) -> Iterator[Plan]:
+    yield plan
+    for member in plan.collaborators.values():
+        if member.agent is not None:
+            yield from _team(member.agent)
 
 
 def _load(model: Any, terminal: Terminal) -> None:
@@ -183,10 +195,11 @@ def _pull(error: ModelNotReady, terminal: Terminal) -> bool:
     wanted = next((it for it in missing if it.name == error.resource), None)
     if wanted is None or not terminal.interactive:
         return False
-    if find_spec("xllamacpp") is None:
+    runtime, extra = _RUNTIMES[wanted.kind]
+    if find_spec(runtime) is None:
         raise DependencyFailed(
             "the embedded model's runtime is not installed; run "
-            "`pip install 'bedrock-orchestrator[local]'`",
+            f"`pip install 'bedrock-orchestrator[{extra}]'`",
             resource=wanted.name,
         )
     terminal.note(

@@ -1,8 +1,8 @@
-"""All that can be said against an agent's folder: its definition, actions and templates."""
+"""All that can be said against an agent's folder: its definition and all that it names."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,16 +20,19 @@ if TYPE_CHECKING:
 __all__ = ["lint_agent"]
 
 
-def lint_agent(folder: Path, model: str | None = None, *, strict: bool = False) -> list[Diagnostic]:
-    """Checks an agent without running a turn or needing its models.
+def lint_agent(
+    folder: Path, model: str | None = None, *, strict: bool = False, level: int = 1
+) -> list[Diagnostic]:
+    """Checks an agent, and those that it leads, without running a turn or needing its models.
 
     Python files that action groups name with `python:` are run, since their functions are the
-    group; handlers are not.
+    group; handlers and parsers are not.
 
     Args:
         folder: The agent's folder or file.
         model: Used instead of the definition's model.
         strict: Report what Bedrock's API may refuse as an error.
+        level: How many agents lead to this one, itself included.
 
     Returns:
         The findings in the order of their places.
@@ -45,7 +48,9 @@ def lint_agent(folder: Path, model: str | None = None, *, strict: bool = False) 
         definition = load_definition(folder)
         found += unsupported(definition)
         found += lint_definition(definition)
-        found += _actions(definition)
+        for part in (_actions, _knowledge, _guardrail, _parsers):
+            found += _mistakes(part, definition)
+        found += _team(definition, model, strict, level)
     except DefinitionError as error:
         found += as_findings(error)
     found += _Templates(root_of(folder), definition, model, strict).findings()
@@ -54,14 +59,66 @@ def lint_agent(folder: Path, model: str | None = None, *, strict: bool = False) 
     )
 
 
-def _actions(definition: AgentDefinition) -> Iterator[Diagnostic]:
+def _mistakes(
+    build: Callable[[AgentDefinition], object], definition: AgentDefinition
+) -> tuple[Diagnostic, ...]:
+    """What is wrong with a part of an agent, so that it cannot be built."""
+    try:
+        build(definition)
+    except DefinitionError as error:
+        return as_findings(error)
+    return ()
+
+
+def _actions(definition: AgentDefinition) -> None:
     from orchestrator.actions import Catalog
     from orchestrator.definition import build_action_groups
 
+    Catalog(build_action_groups(definition))
+
+
+def _knowledge(definition: AgentDefinition) -> None:
+    from orchestrator.definition.knowledge_base import build_knowledge_bases
+
+    build_knowledge_bases(definition, definition.source.folder)
+
+
+def _guardrail(definition: AgentDefinition) -> None:
+    from orchestrator.definition.guardrail_file import build_guardrail
+
+    build_guardrail(definition)
+
+
+def _parsers(definition: AgentDefinition) -> None:
+    from orchestrator.overrides import overrides_of
+
+    overrides_of(definition, definition.source.folder or Path(), replaced=True)
+
+
+def _team(
+    definition: AgentDefinition, model: str | None, strict: bool, level: int
+) -> Iterator[Diagnostic]:
+    """The agents in folders that an agent leads."""
+    from orchestrator.definition import collaborators_of
+    from orchestrator.definition.files import locate_folder
+    from orchestrator.stages import MOST_LEVELS
+
     try:
-        Catalog(build_action_groups(definition))
+        members = collaborators_of(definition)
     except DefinitionError as error:
         yield from as_findings(error)
+        return
+    for index, member in enumerate(members):
+        where = member.agent_descriptor
+        if where is None or where.folder is None:
+            continue
+        at = ("agentCollaborators", index, "agentDescriptor", "folder")
+        if level == MOST_LEVELS:
+            text = f"this is level {level + 1} of agents that lead agents; the most are {level}"
+            yield definition.source.diagnostic("error", "levels", text, *at)
+            continue
+        folder = locate_folder(definition, where.folder, at)
+        yield from lint_agent(folder, model, strict=strict, level=level + 1)
 
 
 _SHIPPED = ("templates", "memory")

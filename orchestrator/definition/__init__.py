@@ -33,7 +33,7 @@ from orchestrator.definition.prompt_override import (
     PromptOverrideConfiguration,
 )
 from orchestrator.definition.schema import definition_schema
-from orchestrator.definition.support import lint_definition, unsupported
+from orchestrator.definition.support import collaborators_of, lint_definition, unsupported
 
 __all__ = [
     "ActionGroupDefinition",
@@ -60,6 +60,7 @@ __all__ = [
     "SessionSummaryConfiguration",
     "Source",
     "build_action_groups",
+    "collaborators_of",
     "definition_of",
     "definition_schema",
     "dump_definition",

@@ -25,6 +25,7 @@ __all__ = [
     "FunctionSchema",
     "HttpApi",
     "McpServer",
+    "OneOf",
     "ParameterDetail",
     "S3Identifier",
 ]
@@ -40,7 +41,7 @@ Signature = Literal[
 VariableName = Annotated[str, StringConstraints(pattern=VARIABLE_PATTERN)]
 
 
-class _OneOf(Part):
+class OneOf(Part):
     """A part with exactly one member (Bedrock: a union)."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
@@ -69,7 +70,7 @@ class S3Identifier(Part):
     s3_object_key: Annotated[str, Field(min_length=1, max_length=1024)] | None = None
 
 
-class ApiSchema(_OneOf):
+class ApiSchema(OneOf):
     """An OpenAPI 3 document: its text, or where it is.
 
     Attributes:
@@ -184,7 +185,7 @@ class McpServer(Part):
         return self
 
 
-class ActionGroupExecutor(_OneOf):
+class ActionGroupExecutor(OneOf):
     """What carries an action group's calls out.
 
     Attributes:

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, PrivateAttr, StringConstraints, model_validator
 
-from orchestrator.definition.action_group import ActionGroupDefinition
+from orchestrator.definition.action_group import ActionGroupDefinition, OneOf
 from orchestrator.definition.fields import (
     AGENT_ID_PATTERN,
     VERSION_PATTERN,
@@ -38,6 +38,9 @@ __all__ = [
     "OrchestrationExecutor",
     "SessionSummaryConfiguration",
 ]
+
+USER = "User"
+"""Whom a supervisor's model sends its answers to; no collaborator may be called so."""
 
 AtLeastOne = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0)]
@@ -109,15 +112,15 @@ class MemoryConfiguration(Part):
         return self
 
 
-class AgentDescriptor(Part):
+class AgentDescriptor(OneOf):
     """Where another agent is: in AWS, or in a folder.
 
     Attributes:
         alias_arn: The ARN of its alias.
-        folder: Its folder, relative to this agent's and inside of it, or beside it. Ours.
+        folder: Its folder, inside of this agent's and relative to it. Ours.
     """
 
-    alias_arn: Annotated[str, Field(max_length=2048)] | None = None
+    alias_arn: Annotated[str, Field(min_length=1, max_length=2048)] | None = None
     folder: str | None = None
 
 
@@ -139,6 +142,17 @@ class AgentCollaborator(Part):
     agent_descriptor: AgentDescriptor | None = None
     collaboration_instruction: Annotated[Text, Field(min_length=1, max_length=4000)] | None = None
     relay_conversation_history: Literal["TO_COLLABORATOR", "DISABLED"] | None = None
+
+    @model_validator(mode="after")
+    def _can_be_reached(self) -> AgentCollaborator:
+        if self.collaborator_name == USER:
+            raise mistake(f"messages to {USER!r} are answers; rename it", "collaboratorName")
+        if self.agent_descriptor is None:
+            raise mistake(
+                f"say where {self.collaborator_name!r} is: agentDescriptor: "
+                "{folder: <its folder>} or {aliasArn: <the ARN of its alias>}"
+            )
+        return self
 
 
 class LimitsConfiguration(Part):

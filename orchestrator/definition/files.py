@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
+from orchestrator.definition.action_group import ActionGroupDefinition
 from orchestrator.definition.agent import AgentDefinition
 from orchestrator.definition.document import decode
 from orchestrator.definition.places import Keys
@@ -108,7 +109,11 @@ def locate_folder(
     """
     root, path = _inside(definition, name, keys, folder)
     if path == root:
-        raise definition.source.error(f"{name!r} is the agent's own folder", *keys)
+        raise definition.source.error(
+            f"{name!r} is the agent's own folder; name one inside of it", *keys
+        )
+    if path.is_file():
+        raise definition.source.error(f"{name!r} is a file; name a folder", *keys)
     if not path.is_dir():
         similar = _similar(root, name)
         raise definition.source.error(
@@ -153,29 +158,50 @@ def _similar(root: Path, name: str) -> str:
 
 
 def missing_files(definition: AgentDefinition) -> list[Diagnostic]:
-    """A finding for every file that the definition names and that cannot be used."""
+    """A finding for every file and folder that the definition names and that cannot be used."""
     findings = []
-    for keys, name in _named_files(definition):
-        try:
-            locate(definition, name, keys)
-        except DefinitionError as error:
-            findings.append(definition.source.diagnostic("error", "file", error.reason, *keys))
+    for find, named in ((locate, _named_files), (locate_folder, _named_folders)):
+        for keys, name in named(definition):
+            try:
+                find(definition, name, keys)
+            except DefinitionError as error:
+                findings.append(definition.source.diagnostic("error", "file", error.reason, *keys))
     return findings
 
 
 def _named_files(definition: AgentDefinition) -> Iterator[tuple[Keys, str]]:
+    overrides = definition.prompt_override_configuration
+    if overrides and overrides.override_lambda and not is_arn(overrides.override_lambda):
+        yield (*_PROMPTS[:1], "overrideLambda"), handler_of(overrides.override_lambda)[0]
     for index, prompt in enumerate(_prompts(definition)):
         if prompt.base_prompt_template_file is not None:
             yield (*_PROMPTS, index, "basePromptTemplateFile"), prompt.base_prompt_template_file
     for index, group in enumerate(definition.action_groups):
-        executor = group.action_group_executor
-        if group.api_schema and group.api_schema.file is not None:
-            yield ("actionGroups", index, "apiSchema", "file"), group.api_schema.file
-        at = ("actionGroups", index, "actionGroupExecutor")
-        if executor and executor.python is not None:
-            yield (*at, "python"), executor.python
-        if executor and executor.lambda_ is not None and not is_arn(executor.lambda_):
-            yield (*at, "lambda"), handler_of(executor.lambda_)[0]
+        yield from _files_of_group(group, index)
+    guardrail = definition.guardrail_configuration
+    if guardrail and guardrail.file is not None:
+        yield ("guardrailConfiguration", "file"), guardrail.file
+
+
+def _files_of_group(group: ActionGroupDefinition, index: int) -> Iterator[tuple[Keys, str]]:
+    executor = group.action_group_executor
+    if group.api_schema and group.api_schema.file is not None:
+        yield ("actionGroups", index, "apiSchema", "file"), group.api_schema.file
+    at = ("actionGroups", index, "actionGroupExecutor")
+    if executor and executor.python is not None:
+        yield (*at, "python"), executor.python
+    if executor and executor.lambda_ is not None and not is_arn(executor.lambda_):
+        yield (*at, "lambda"), handler_of(executor.lambda_)[0]
+
+
+def _named_folders(definition: AgentDefinition) -> Iterator[tuple[Keys, str]]:
+    for index, base in enumerate(definition.knowledge_bases):
+        if base.folder is not None:
+            yield ("knowledgeBases", index, "folder"), base.folder
+    for index, member in enumerate(definition.agent_collaborators):
+        where = member.agent_descriptor
+        if where and where.folder is not None:
+            yield ("agentCollaborators", index, "agentDescriptor", "folder"), where.folder
 
 
 def is_arn(name: str) -> bool:

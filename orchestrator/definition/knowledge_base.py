@@ -151,13 +151,7 @@ class _Builder:
         return root.resolve()
 
     def folder(self, root: Path, name: str) -> Path:
-        if "\0" in name:
-            raise self.fail(f"{name!r} is no folder's name", "folder")
-        folder = (root / name).resolve()
-        if not folder.is_relative_to(root):
-            raise self.fail(
-                f"{name!r} is outside of the agent's folder; name a folder inside of it", "folder"
-            )
-        if not folder.is_dir():
-            raise self.fail(f"there is no folder {name!r} in the agent's folder", "folder")
-        return folder
+        from orchestrator.definition.files import locate_folder
+
+        keys = ("knowledgeBases", self.index, "folder")
+        return locate_folder(self.definition, name, keys, root)

@@ -37,6 +37,9 @@ _ELSEWHERE = {
     "prompts": "promptOverrideConfiguration",
     "guardrail": "guardrailConfiguration",
     "memory": "memoryConfiguration",
+    "team": "agentCollaborators",
+    "parser": "overrideLambda",
+    "embeddings": "embedder",
 }
 """What people write for Bedrock's members, in lower case without underscores."""
 
@@ -123,7 +126,8 @@ def _unknown(owner: type[Part] | None, keys: Keys, value: Any, source: Source) -
     if close := difflib.get_close_matches(to_camel(name), members, n=1, cutoff=0.7):
         return message, f"did you mean {close[0]!r}?"
     if owners := _owners(meant or to_camel(name)):
-        return message, f"{meant or to_camel(name)!r} belongs into {owners[0]!r}"
+        owner_name = next((it for it in owners if it in members), owners[0])
+        return message, f"{meant or to_camel(name)!r} belongs into {owner_name!r}"
     return message, f"its members are {', '.join(members)}" if len(members) < 6 else "remove it"
 
 

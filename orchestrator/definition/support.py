@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from orchestrator.actions.names import check_text
-from orchestrator.definition.agent import AgentDefinition
+from orchestrator.definition.agent import AgentCollaborator, AgentDefinition
 from orchestrator.definition.places import Keys
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError
 
-__all__ = ["lint_definition", "unsupported"]
+__all__ = ["collaborators_of", "lint_definition", "unsupported"]
 
 _PROMPTS = ("promptOverrideConfiguration", "promptConfigurations")
 
@@ -43,6 +43,23 @@ FEATURES: tuple[tuple[str, str, Callable[[AgentDefinition], Iterator[Keys]]], ..
 """What is not supported yet, what to do instead, and where a definition asks for it."""
 
 
+def collaborators_of(definition: AgentDefinition) -> tuple[AgentCollaborator, ...]:
+    """The agents that an agent leads: none unless `agentCollaboration` says that it leads others.
+
+    Raises:
+        DefinitionError: It says so, and there are none.
+    """
+    if definition.agent_collaboration in (None, "DISABLED"):
+        return ()
+    if not definition.agent_collaborators:
+        raise definition.source.error(
+            "an agent that leads others needs agentCollaborators; name some, or set "
+            "agentCollaboration: DISABLED",
+            "agentCollaboration",
+        )
+    return definition.agent_collaborators
+
+
 def lint_definition(definition: AgentDefinition) -> list[Diagnostic]:
     """What works here but may not do what was meant, or would be refused by Bedrock.
 
@@ -53,6 +70,8 @@ def lint_definition(definition: AgentDefinition) -> list[Diagnostic]:
         *_instruction(definition),
         *_bedrock_limits(definition),
         *_templates(definition),
+        *_parser(definition),
+        *_team(definition),
     )
     return [
         *definition.source.notes,
@@ -132,4 +151,33 @@ def _templates(definition: AgentDefinition) -> Iterator[Warning_]:
                 text,
                 "give basePromptTemplate or basePromptTemplateFile, unless templates/ has one",
                 (*_PROMPTS, index, "promptCreationMode"),
+            )
+
+
+def _parser(definition: AgentDefinition) -> Iterator[Warning_]:
+    overrides = definition.prompt_override_configuration
+    if overrides is None or overrides.override_lambda is None:
+        return
+    if not any(it.parser_mode == "OVERRIDDEN" for it in overrides.prompt_configurations):
+        text = "the parser is not used: no stage has parserMode: OVERRIDDEN"
+        way = "set it where the parser is meant for, or leave overrideLambda out"
+        yield "unused-parser", text, way, (_PROMPTS[0], "overrideLambda")
+
+
+def _team(definition: AgentDefinition) -> Iterator[Warning_]:
+    if definition.agent_collaborators and definition.agent_collaboration is None:
+        yield (
+            "unused-collaborators",
+            "the collaborators are not used: there is no agentCollaboration",
+            "set agentCollaboration: SUPERVISOR or SUPERVISOR_ROUTER",
+            ("agentCollaborators",),
+        )
+    for index, member in enumerate(definition.agent_collaborators):
+        if member.collaboration_instruction is None:
+            text = f"nothing says when to give {member.collaborator_name!r} work"
+            yield (
+                "missing-instruction",
+                text,
+                "add a collaborationInstruction, which Bedrock wants, too",
+                ("agentCollaborators", index),
             )

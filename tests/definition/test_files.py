@@ -141,3 +141,71 @@ def test_an_agents_file_that_is_too_large_or_not_text(folder: Path) -> None:
 def test_files_without_a_folder() -> None:
     with pytest.raises(DefinitionError, match="relative to an agent's folder, and there is none"):
         prompt_text(parse_definition(PROMPT % "x.txt"), "ORCHESTRATION")
+
+
+MEMBERS = """
+agentName: a
+promptOverrideConfiguration: {overrideLambda: "parser.py:parse"}
+guardrailConfiguration: {file: guardrail.yaml}
+knowledgeBases: [{knowledgeBaseId: rules, folder: rules}]
+agentCollaborators:
+  - {collaboratorName: bills, agentDescriptor: {folder: %s}}
+  - {collaboratorName: remote, agentDescriptor: {aliasArn: arn}}
+"""
+
+
+def furnished(folder: Path, collaborator: str = "bills") -> Path:
+    for name in ("bills", "rules"):
+        (folder / name).mkdir(exist_ok=True)
+    for name in ("parser.py", "guardrail.yaml"):
+        (folder / name).touch()
+    (folder / "agent.yaml").write_text(MEMBERS % collaborator)
+    return folder
+
+
+def test_parsers_guardrails_documents_and_collaborators_are_looked_for(folder: Path) -> None:
+    load_definition(furnished(folder))
+    for name in ("bills", "rules"):
+        (folder / name).rmdir()
+    for name in ("parser.py", "guardrail.yaml"):
+        (folder / name).unlink()
+    with pytest.raises(DefinitionError) as caught:
+        load_definition(folder)
+    assert [(it.line, it.column, it.message) for it in caught.value.diagnostics] == [
+        (3, 47, "there is no file 'parser.py' in the agent's folder"),
+        (4, 32, "there is no file 'guardrail.yaml' in the agent's folder"),
+        (5, 51, "there is no folder 'rules' in the agent's folder"),
+        (7, 57, "there is no folder 'bills' in the agent's folder"),
+    ]
+
+
+def test_a_parser_in_aws_is_no_file(folder: Path) -> None:
+    arn = "arn:aws:lambda:eu-central-1:123456789012:function:parse"
+    text = f"agentName: a\npromptOverrideConfiguration: {{overrideLambda: '{arn}'}}\n"
+    (folder / "agent.yaml").write_text(text)
+    assert load_definition(folder).prompt_override_configuration is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("../other", "'../other' leads out of the folder with '..'"),
+        ("bills/../../other", "leads out of the folder with '..'"),
+        ("/etc", "'/etc' is an absolute path"),
+        ("'C:'", "'C:' is an absolute path"),
+        ("outside", "'outside' links to a place outside of the agent's folder; copy it in"),
+        (".", "'.' is the agent's own folder; name one inside of it"),
+        ("itself", "'itself' is the agent's own folder; name one inside of it"),
+        ("agent.yaml", "'agent.yaml' is a file; name a folder"),
+        ("bill", "there is no folder 'bill' in the agent's folder; did you mean 'bills'?"),
+        ("''", "'' is no file's name"),
+    ],
+)
+def test_a_folder_that_cannot_be_used(folder: Path, name: str, message: str) -> None:
+    (folder / "outside").symlink_to(folder.parent)
+    (folder / "itself").symlink_to(folder)
+    with pytest.raises(DefinitionError) as caught:
+        load_definition(furnished(folder, name))
+    error = caught.value
+    assert message in error.reason
+    assert (error.file, error.line, error.column) == (str(folder / "agent.yaml"), 7, 57)

@@ -60,7 +60,7 @@ GROUP = HEAD + "actionGroups:\n  - actionGroupName: g\n    "
         (
             HEAD + "guardrailConfiguration: {xyz: 1}\n",
             "agent.yaml:2:26: 'xyz' is not a member of guardrailConfiguration; "
-            "its members are guardrailIdentifier, guardrailVersion",
+            "its members are guardrailIdentifier, guardrailVersion, file, checkResults",
         ),
         (
             "agent_name: b\n" + HEAD,

@@ -5,57 +5,20 @@ import pytest
 from orchestrator.definition import lint_definition, parse_definition, unsupported
 
 PROMPTS = "promptOverrideConfiguration: {promptConfigurations: [%s]}"
+GROUP = "actionGroups: [{actionGroupName: g, %s}]"
 
 
 @pytest.mark.parametrize(
-    ("member", "column", "message"),
+    ("member", "column"),
     [
-        (
-            "guardrailConfiguration: {guardrailIdentifier: a}",
-            25,
-            "a guardrail is not supported yet",
-        ),
-        (
-            "memoryConfiguration: {enabledMemoryTypes: [SESSION_SUMMARY]}",
-            22,
-            "memory across sessions is not supported yet",
-        ),
-        ("agentCollaboration: SUPERVISOR", 21, "collaboration of agents is not supported yet"),
-        (
-            "agentCollaborators: [{collaboratorName: b}]",
-            21,
-            "collaboration of agents is not supported yet",
-        ),
-        (
-            "orchestrationType: CUSTOM_ORCHESTRATION",
-            20,
-            "custom orchestration is not supported yet",
-        ),
-        (
-            "customOrchestration: {executor: {lambda: arn}}",
-            22,
-            "custom orchestration is not supported yet",
-        ),
-        (
-            PROMPTS % "{promptType: ORCHESTRATION, parserMode: OVERRIDDEN}",
-            94,
-            "a parser of one's own is not supported yet",
-        ),
-        (
-            "promptOverrideConfiguration: {overrideLambda: arn}",
-            47,
-            "a parser of one's own is not supported yet",
-        ),
-        (
-            "knowledgeBases: [{knowledgeBaseId: rules}]",
-            36,
-            "the knowledge base 'rules' has no backend",
-        ),
+        ("orchestrationType: CUSTOM_ORCHESTRATION", 20),
+        ("customOrchestration: {executor: {lambda: arn}}", 22),
     ],
 )
-def test_what_the_engine_does_not_do_is_refused(member: str, column: int, message: str) -> None:
+def test_what_the_engine_does_not_do_is_refused(member: str, column: int) -> None:
     (found,) = unsupported(parse_definition(f"agentName: a\n{member}\n"))
-    assert (found.severity, found.code, found.message) == ("error", "unsupported", message)
+    assert (found.severity, found.code) == ("error", "unsupported")
+    assert found.message == "custom orchestration is not supported yet"
     assert (found.file, found.line, found.column) == ("agent.yaml", 2, column)
     assert found.suggestion
 
@@ -64,15 +27,26 @@ def test_what_the_engine_does_not_do_is_refused(member: str, column: int, messag
     "member",
     [
         "agentCollaboration: DISABLED",
+        "agentCollaboration: SUPERVISOR_ROUTER",
+        "agentCollaborators: [{collaboratorName: b, agentDescriptor: {aliasArn: arn}}]",
         "orchestrationType: DEFAULT",
-        PROMPTS % "{promptType: ORCHESTRATION, parserMode: DEFAULT}",
+        "guardrailConfiguration: {guardrailIdentifier: a}",
+        "guardrailConfiguration: {file: guardrail.yaml, checkResults: true}",
+        "memoryConfiguration: {enabledMemoryTypes: [SESSION_SUMMARY]}",
+        "promptOverrideConfiguration: {overrideLambda: parser.py}",
+        PROMPTS % "{promptType: ORCHESTRATION, parserMode: OVERRIDDEN}",
+        PROMPTS % "{promptType: ORCHESTRATION, promptState: DISABLED}",
+        PROMPTS % "{promptType: ROUTING_CLASSIFIER, promptState: ENABLED}",
         "knowledgeBases: [{knowledgeBaseId: rules, knowledgeBaseState: DISABLED}]",
-        "knowledgeBases: [{knowledgeBaseId: known}]",
+        "knowledgeBases: [{knowledgeBaseId: rules, folder: rules}]",
+        "awsCompat: [single_knowledge_base]",
+        GROUP % "actionGroupExecutor: {http: {}}, apiSchema: {s3: {s3BucketName: abc}}",
+        GROUP % "actionGroupExecutor: {mcp: {command: [server]}}",
+        GROUP % "parentActionGroupSignature: AMAZON.CodeInterpreter",
     ],
 )
 def test_what_the_engine_does_is_not_refused(member: str) -> None:
-    definition = parse_definition(f"agentName: a\n{member}\n")
-    assert unsupported(definition, knowledge_bases={"known"}) == []
+    assert unsupported(parse_definition(f"agentName: a\n{member}\n")) == []
 
 
 def warnings(text: str) -> list[tuple[str, int | None, str]]:
@@ -161,4 +135,35 @@ def test_a_template_that_is_missing() -> None:
 def test_notes_of_the_reading_are_told() -> None:
     assert warnings(FINE + "agentStatus: PREPARED\n") == [
         ("read-only-member", 3, "'agentStatus' is set by Bedrock only and was left out")
+    ]
+
+
+def test_a_parser_that_no_stage_uses() -> None:
+    parser = "promptOverrideConfiguration: {overrideLambda: parser.py, promptConfigurations: [%s]}"
+    used = "{promptType: ORCHESTRATION, parserMode: OVERRIDDEN}"
+    assert warnings(FINE + parser % "{promptType: ORCHESTRATION}") == [
+        ("unused-parser", 3, "the parser is not used: no stage has parserMode: OVERRIDDEN")
+    ]
+    assert warnings(FINE + parser % used) == []
+
+
+MEMBER = "agentCollaborators: [{collaboratorName: bills, agentDescriptor: {folder: bills}%s}]\n"
+WHEN = ", collaborationInstruction: Bills and payments."
+
+
+def test_collaborators_that_nobody_leads() -> None:
+    assert warnings(FINE + MEMBER % WHEN) == [
+        (
+            "unused-collaborators",
+            3,
+            "the collaborators are not used: there is no agentCollaboration",
+        )
+    ]
+    for how in ("SUPERVISOR", "SUPERVISOR_ROUTER", "DISABLED"):
+        assert warnings(f"{FINE}agentCollaboration: {how}\n{MEMBER % WHEN}") == []
+
+
+def test_a_collaborator_of_whom_the_model_knows_nothing() -> None:
+    assert warnings(f"{FINE}agentCollaboration: SUPERVISOR\n{MEMBER % ''}") == [
+        ("missing-instruction", 4, "nothing says when to give 'bills' work")
     ]
