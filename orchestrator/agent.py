@@ -261,7 +261,7 @@ class Agent:
         root = path if path.is_dir() else path.parent
         if refused := unsupported(definition):
             raise complaint(refused)
-        templates = root / "templates"
+        own = [root / name for name in ("templates", "memory")]
         kept = _memory_store(memory, sessions) if definition.memory_configuration else None
         spec: str | Model | None = model
         if spec is None and definition.foundation_model is not None:
@@ -276,7 +276,7 @@ class Agent:
             spec,
             action_groups=build_action_groups(definition, root),
             knowledge_bases=build_knowledge_bases(definition, root),
-            templates=templates if templates.is_dir() else None,
+            templates=own[0] if any(map(Path.is_dir, own)) else None,
             prompts=overrides_of(definition, root, replaced=model is not None),
             sessions=sessions,
             limits=limits or (definition.limits.as_limits() if definition.limits else None),

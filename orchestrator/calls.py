@@ -90,8 +90,9 @@ def prepare(catalog: Catalog, item: Mapping[str, Any], dialect: Dialect, id: str
     operation = catalog.find(group, name, verb, name)
     slot = Slot(item.get("id") or id, operation.xml_name if operation else "")
     if operation is None:
-        slot.name = "::".join([part for part in (verb, group, name) if part])
-        slot.reject(catalog.unknown(slot.name))
+        mark = "__" if dialect.protocol == "tool_use" else "::"
+        slot.name = mark.join([part for part in (verb, group, name) if part])
+        slot.reject(catalog.unknown(slot.name, dialect.protocol))
         return slot
     values = item.get("actionGroupInput") or {}
     if dialect.unknown_value:

@@ -40,23 +40,31 @@ class Toolbox:
         self.recipients = (*collaborators, "User") if collaborators else ()
 
     def descriptions(self, protocol: str) -> list[dict[str, Any]]:
-        """What there is, for a prompt: `name`, `description` and `parameters` of each."""
+        """What there is, for a prompt: `name`, `description` and `parameters` of each.
+
+        Args:
+            protocol: The protocol of the prompt's dialect; chooses the names' grammar.
+        """
+        mark = _mark(protocol)
         searches = [
             {
-                "name": f"GET::x_amz_knowledgebase_{base.id}::Search",
+                "name": _search_name(base, mark),
                 "description": base.description,
                 "parameters": [{"name": "searchQuery", "required": True, **_SEARCH["searchQuery"]}],
             }
             for base in self.knowledge_bases
         ]
-        return [*self.catalog.descriptions(protocol), *searches, *self._messages()]
+        # A supervisor asks the user as it answers: by a message (recorded).
+        ask_user = False if self.recipients else None
+        actions = self.catalog.descriptions(protocol, ask_user)
+        return [*actions, *searches, *self._messages(mark)]
 
-    def _messages(self) -> list[dict[str, Any]]:
+    def _messages(self, mark: str) -> list[dict[str, Any]]:
         if not self.recipients:
             return []
         properties = self._message_schema()["properties"]
         parameters = [{"name": name, "required": True, **it} for name, it in properties.items()]
-        name = "AgentCommunication::sendMessage"
+        name = _message_name(mark)
         return [{"name": name, "description": _MESSAGE_TEXT, "parameters": parameters}]
 
     def _message_schema(self) -> dict[str, Any]:
@@ -76,9 +84,7 @@ class Toolbox:
             for base in self.knowledge_bases
         ]
         if self.recipients:
-            name = "AgentCommunication__sendMessage"
-            added.append(_spec(name, _MESSAGE_TEXT, self._message_schema()))
-            # A supervisor asks the user as it answers: by a message (recorded).
+            added.append(_spec(_message_name("__"), _MESSAGE_TEXT, self._message_schema()))
             return (*self.catalog.tool_specs(ask_user=False), *added)
         specs = self.catalog.tool_specs()
         return (*specs, *added) if added else specs
@@ -86,7 +92,7 @@ class Toolbox:
     def call_format(self, dialect: Dialect) -> CallFormat:
         """What a well-formed call looks like."""
         protocol = dialect.protocol
-        mark = "__" if protocol == "tool_use" else "::"
+        mark = _mark(protocol)
         formats = [
             OperationFormat(tool_name(operation, protocol), operation.schema)
             for operation in self.catalog.operations
@@ -96,10 +102,17 @@ class Toolbox:
             for base in self.knowledge_bases
         ]
         if self.recipients:
-            name = f"AgentCommunication{mark}sendMessage"
-            formats.append(OperationFormat(name, self._message_schema()))
+            formats.append(OperationFormat(_message_name(mark), self._message_schema()))
         ask_user = self.catalog.ask_user and not self.recipients
         return CallFormat(protocol, tuple(formats), ask_user, dialect.unknown_value)
+
+
+def _mark(protocol: str) -> str:
+    return "__" if protocol == "tool_use" else "::"
+
+
+def _message_name(mark: str) -> str:
+    return f"AgentCommunication{mark}sendMessage"
 
 
 def _search_name(base: KnowledgeBase, mark: str) -> str:

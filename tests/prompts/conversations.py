@@ -23,6 +23,7 @@ ASK = ("user::askuser", {"question": "For which year?"})
 DAYS = ("vacations::get_days", {"employee": "E-1"})
 BOOK = ("vacations::book", {"employee": "E-1", "days": "2"})
 UNKNOWN = ("vacations::get_weather", {"day": "Monday"})
+CUT = '{"employee": "E-'
 
 
 def xml(call: Call) -> str:
@@ -54,24 +55,41 @@ def prefilled(call: Call) -> list[dict[str, Any]]:
     return [{"text": " I call.\n(2) At once.\n</thinking>\n\n"}, native(call)[1]]
 
 
+def nameless(said: str) -> str:
+    """An XML call without the tool's name."""
+    return said.replace("<tool_name>vacations::get_days</tool_name>", "")
+
+
+def unclosed(said: str) -> str:
+    """A call of Claude 2.0's grammar without its brackets."""
+    return said.replace("(", " ").replace(")", "")
+
+
+def cut(said: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A native call whose input is no whole JSON."""
+    text, call = said
+    return [text, {"toolUse": {**call["toolUse"], "toolUseId": "id-of-cut", "input": CUT}}]
+
+
 class Speaker(NamedTuple):
-    """A model, and how it writes a call."""
+    """A model, how it writes a call, and how it gets one wrong."""
 
     model_id: str
     call: Callable[[Call], Any]
+    mistake: Callable[[Any], Any]
 
 
 SPEAKERS = {
-    "claude-2": Speaker("anthropic.claude-v2", function),
-    "claude-2.1": Speaker("anthropic.claude-v2:1", xml),
-    "claude-3": Speaker("anthropic.claude-3-sonnet-20240229-v1:0", xml),
-    "tool-use": Speaker("anthropic.claude-3-5-sonnet-20240620-v1:0", native),
-    "titan": Speaker("amazon.titan-text-premier-v1:0", xml),
-    "llama-3": Speaker("meta.llama3-1-70b-instruct-v1:0", native),
-    "mistral": Speaker("mistral.mistral-large-2402-v1:0", native),
-    "nova": Speaker("amazon.nova-pro-v1:0", prefilled),
-    "deepseek": Speaker("deepseek.r1-v1:0", fncall),
-    "local": Speaker("local", native),
+    "claude-2": Speaker("anthropic.claude-v2", function, unclosed),
+    "claude-2.1": Speaker("anthropic.claude-v2:1", xml, nameless),
+    "claude-3": Speaker("anthropic.claude-3-sonnet-20240229-v1:0", xml, nameless),
+    "tool-use": Speaker("anthropic.claude-3-5-sonnet-20240620-v1:0", native, cut),
+    "titan": Speaker("amazon.titan-text-premier-v1:0", xml, nameless),
+    "llama-3": Speaker("meta.llama3-1-70b-instruct-v1:0", native, cut),
+    "mistral": Speaker("mistral.mistral-large-2402-v1:0", native, cut),
+    "nova": Speaker("amazon.nova-pro-v1:0", prefilled, cut),
+    "deepseek": Speaker("deepseek.r1-v1:0", fncall, nameless),
+    "local": Speaker("local", native, cut),
 }
 
 
@@ -84,7 +102,9 @@ class Held(NamedTuple):
 
 
 def hold(name: str) -> Held:
-    """Two turns: a call of nothing, two actions, a search and a question; then its answer."""
+    """Two turns: a call of nothing, a malformed call, two actions, a search and a question; then
+    its answer.
+    """
     speaker, made = SPEAKERS[name], []
 
     def get_days(employee: str) -> str:
@@ -98,6 +118,7 @@ def hold(name: str) -> Held:
         return "booked"
 
     script = [speaker.call(call) for call in (UNKNOWN, DAYS, BOOK, SEARCH, ASK)]
+    script.insert(1, speaker.mistake(speaker.call(DAYS)))
     model = ScriptedModel([*script, "<answer>Booked for 2026."], speaker.model_id)
     agent = Agent(
         "hr",
