@@ -9,7 +9,7 @@ from contextlib import aclosing, closing, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack, overload
+from typing import Any, Literal, TypeVar, Unpack, overload
 
 from orchestrator.actions import ActionGroup
 from orchestrator.driver import Progress, drive
@@ -25,6 +25,7 @@ from orchestrator.memory.summaries import memory_contents
 from orchestrator.message import Message, Text
 from orchestrator.models import Model, resolve_model
 from orchestrator.opening import Input, check_memory_id, check_session_id, open_turn
+from orchestrator.options import Options, may_block, read_options
 from orchestrator.overrides import named_model, override_of, overrides_of
 from orchestrator.remote import RemoteAgent
 from orchestrator.replies import RunEvents, last_events, reply_again, reply_of
@@ -36,35 +37,7 @@ from orchestrator.threads import in_thread
 
 __all__ = ["Agent", "Collaborator", "Options", "Prompt"]
 
-
-class Options(TypedDict, total=False):
-    """Options of one invocation.
-
-    Attributes:
-        session_attributes: Added to the session's attributes, for actions; they never reach a
-            prompt.
-        prompt_session_attributes: Attributes of this turn; they reach prompts and actions.
-        results: Results of a return of control, from `reply.return_control.answer(...)`.
-        conversation_history: Messages (`role`, `content` with text blocks) to begin a new session
-            with.
-        end_session: Ends the session with the turn. A turn that waits for its caller ends when it
-            has gone on, or when another question gives it up; it need not be said again then.
-        memory_id: Whose memory the session belongs to, for an agent that remembers: what is kept
-            of it reaches the prompts, and the session is summarised when it ends.
-        knowledge_bases: Retrieval configurations of this turn, by knowledge base id (Bedrock:
-            `retrievalConfiguration` of `knowledgeBaseConfigurations`).
-    """
-
-    session_attributes: Mapping[str, str]
-    prompt_session_attributes: Mapping[str, str]
-    results: Mapping[str, Any] | None
-    conversation_history: Sequence[Mapping[str, Any]]
-    end_session: bool
-    memory_id: str
-    knowledge_bases: Mapping[str, Mapping[str, Any]]
-
-
-_OPTIONS = ", ".join(Options.__annotations__)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,9 +275,7 @@ class Agent:
         Raises:
             OrchestratorError: The turn failed; `error.reply` holds what it had done.
         """
-        if "memory_id" in options:
-            self._settle(options["memory_id"])
-        run = self._open(question, session_id, options)
+        run = self._open(self._given(question, session_id, options))
         if isinstance(run, Reply):
             return run
         for _ in drive(run, listen=False):
@@ -315,9 +286,7 @@ class Agent:
         self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
     ) -> Reply:
         """`invoke`, for an event loop."""
-        if "memory_id" in options:
-            await _awaitable(in_thread(partial(self._settle, options["memory_id"])))
-        run = self._open(question, session_id, options)
+        run = self._open(await self._agiven(question, session_id, options))
         if isinstance(run, Reply):
             return run
         async for _ in _adrive()(run, listen=False):
@@ -340,9 +309,7 @@ class Agent:
         Raises:
             OrchestratorError: The turn failed; `error.reply` holds what it had done.
         """
-        if "memory_id" in options:
-            self._settle(options["memory_id"])
-        run = self._open(question, session_id, options)
+        run = self._open(self._given(question, session_id, options))
         if isinstance(run, Reply):
             yield from last_events(run)
             return
@@ -356,9 +323,7 @@ class Agent:
         self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
     ) -> AsyncGenerator[Event, None]:
         """`stream`, for an event loop."""
-        if "memory_id" in options:
-            await _awaitable(in_thread(partial(self._settle, options["memory_id"])))
-        run = self._open(question, session_id, options)
+        run = self._open(await self._agiven(question, session_id, options))
         if isinstance(run, Reply):
             for event in last_events(run):
                 yield event
@@ -506,11 +471,26 @@ class Agent:
     def _label(self, session_id: str) -> str:
         return f"{self.plan.owner}/{session_id}"
 
-    def _open(self, question: str, session_id: str | None, options: Options) -> Run | Reply:
+    def _given(self, question: str, session_id: str | None, options: Options) -> Input:
+        """What the caller gave, checked; may wait for files and for a memory's sessions."""
         if session_id is None:
             session_id = str(uuid.uuid4())
-        given = _input(question, session_id, options) if options else Input(question, session_id)
+        if options:
+            given = read_options(question, session_id, options)
+        else:
+            given = Input(question, session_id)
         given.check(self.plan.limits)
+        if given.memory_id:
+            self._settle(given.memory_id)
+        return given
+
+    async def _agiven(self, question: str, session_id: str | None, options: Options) -> Input:
+        if options and may_block(options):
+            work = partial(self._given, question, session_id, options)
+            return await _awaitable(in_thread(work))
+        return self._given(question, session_id, options)
+
+    def _open(self, given: Input) -> Run | Reply:
         label = self._label(given.session_id)
         return self._begin(self.sessions.acquire(label, self.plan.idle_ttl), given)
 
@@ -522,7 +502,9 @@ class Agent:
             if finished is None:
                 if session.unread:  # a turn was given up
                     restore_history(self.plan, session)
-                return Run(self.plan, self.sessions, session, given.session_id)
+                run = Run(self.plan, self.sessions, session, given.session_id)
+                run.guard_interval = given.guard_interval
+                return run
             reply = reply_again(self.plan, session, finished, given.session_id)
         except BaseException:
             self.sessions.release(session)
@@ -539,7 +521,7 @@ class Agent:
         return reply
 
 
-def _awaitable(future: Future[None]) -> Awaitable[None]:
+def _awaitable(future: Future[T]) -> Awaitable[T]:
     import asyncio
 
     return asyncio.wrap_future(future)
@@ -551,22 +533,6 @@ def _adrive() -> Callable[..., AsyncGenerator[str | Progress, None]]:
     from orchestrator.driver.asynchronous import adrive
 
     return adrive
-
-
-def _input(question: str, session_id: str, options: Options) -> Input:
-    if unknown := options.keys() - Options.__annotations__.keys():
-        raise TypeError(f"unknown options {sorted(unknown)}; there are {_OPTIONS}")
-    return Input(
-        question,
-        session_id,
-        session_attributes=options.get("session_attributes") or {},
-        prompt_session_attributes=options.get("prompt_session_attributes") or {},
-        results=options.get("results"),
-        conversation_history=options.get("conversation_history") or (),
-        end_session=bool(options.get("end_session")),
-        memory_id=options.get("memory_id") or "",
-        retrieval=options.get("knowledge_bases") or {},
-    )
 
 
 def _memory_store(

@@ -40,6 +40,7 @@ class BranchRun(Run):
         )
         if parent.deadline is not None:
             self.deadline = min(self.deadline or parent.deadline, parent.deadline)
+        self.guard_interval = parent.guard_interval
         self.branch = branch
         self.outcome: Record = {}
         self.parent = parent

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from orchestrator.attachments import files_for
 from orchestrator.calls import match_results
 from orchestrator.effects import Dispatch
 from orchestrator.errors import SessionConflict, ValidationError
@@ -46,7 +47,11 @@ class Input:
             later invocations too.
         memory_id: Whose memory the session belongs to.
         retrieval: Retrieval configurations of this invocation, by knowledge base id.
-        files: Files of this invocation, their bytes in Base64.
+        files: Files of this invocation, as `orchestrator.input_files.read_files` gives them.
+        previous_turns: How many earlier turns the prompts tell; all of them when `None`.
+        exclude_thinking: Whether the prompts leave out what the model thought in earlier turns.
+        guard_interval: After how many characters the guardrail checks an answer that streams, if
+            not the agent's own.
         closing: Whether there is no question: the session only ends.
     """
 
@@ -59,7 +64,10 @@ class Input:
     end_session: bool = False
     memory_id: str = ""
     retrieval: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    files: Sequence[Mapping[str, Any]] = ()
+    files: Sequence[Mapping[str, str]] = ()
+    previous_turns: int | None = None
+    exclude_thinking: bool = False
+    guard_interval: int | None = None
     closing: bool = False
 
     def check(self, limits: Limits) -> None:
@@ -86,6 +94,17 @@ class Input:
             _check_history(self.conversation_history)
         if self.memory_id:
             check_memory_id(self.memory_id)
+        if self.files and self.results is not None:
+            raise ValidationError("files come with a question, and not with results; ask anew")
+        if self.previous_turns is not None:
+            _check_count("previous_turns", self.previous_turns, 0)
+        if self.guard_interval is not None:
+            _check_count("apply_guardrail_interval", self.guard_interval, 1)
+
+
+def _check_count(name: str, value: object, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ValidationError(f"{name} must be a whole number from {least}, not {value!r:.40}")
 
 
 def _check_history(history: Sequence[Mapping[str, Any]]) -> None:
@@ -207,7 +226,11 @@ def _more(plan: Plan, sessions: Sessions, session: Session, given: Input) -> dic
     if given.retrieval:
         more["retrieval"] = clean(dict(given.retrieval))
     if given.files:
-        more["files"] = [dict(file) for file in given.files]
+        more.update(files_for(plan, given.files))
+    if given.previous_turns is not None:
+        more["turns"] = given.previous_turns
+    if given.exclude_thinking:
+        more["thinking"] = False
     if given.closing:
         more["closing"] = True
     return more

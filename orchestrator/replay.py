@@ -8,11 +8,14 @@ from the journal, without I/O and without rendering.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from orchestrator.actions.base import Call
+from orchestrator.attachments import Attachments, question_with, raw_text
+from orchestrator.collaboration import ROUTE
+from orchestrator.earlier import told_of
 from orchestrator.effects import (
     LIVE,
     AwaitResults,
@@ -30,7 +33,7 @@ from orchestrator.errors import DependencyFailed, OrchestratorError, SessionConf
 from orchestrator.message import Message
 from orchestrator.prompts import Bound
 from orchestrator.sessions import Past, Record, TurnLog
-from orchestrator.stages import Plan
+from orchestrator.stages import ORCHESTRATION, Plan
 from orchestrator.turn import Start, Turn
 
 __all__ = ["Replay", "changed_agent"]
@@ -44,6 +47,7 @@ _KINDS: dict[type, str] = {
     Collaborate: "branch",
 }
 _OUTCOMES = frozenset(_KINDS.values())
+_NOTHING: Mapping[str, Any] = {}
 _UNBOUND: tuple[Mapping[str, str], Mapping[str, str], None] = ({}, {}, None)
 
 
@@ -61,10 +65,12 @@ class Replay:
     """
 
     __slots__ = (
+        "_attachments",
         "_bound",
         "_feed",
         "_generator",
         "_intents",
+        "_more",
         "before",
         "log",
         "past",
@@ -90,6 +96,8 @@ class Replay:
         self.steps: list[tuple[Effect, Any]] = []
         self.result: Result | None = None
         self._bound: dict[str, tuple[Mapping[str, str], Mapping[str, str], Bound | None]] = {}
+        self._more: Mapping[str, Any] = log.start.get("with") or _NOTHING
+        self._attachments: Attachments | None = None
         self._generator = self.turn.run()
         self._feed: list[Record] = []
         self._intents: set[str] = set()
@@ -228,19 +236,41 @@ class Replay:
         stage = effect.stage
         attributes, given, bound = self._bound.get(stage.stage, _UNBOUND)
         if bound is None or attributes is not effect.attributes or given is not effect.values:
-            history = self.past.history
-            if len(history) != self.before:  # a trace that is read later; turns have ended since
+            history: Sequence[Message] = self.past.history
+            if "turns" in self._more or "thinking" in self._more:
+                history = self._told()
+            elif len(history) != self.before:  # a trace that is read later; turns have ended since
                 history = history[: self.before]
             bound = stage.template.bind(self._values(effect), history)
             self._bound[stage.stage] = (effect.attributes, effect.values, bound)
         scratchpad = effect.scratchpad
         if len(scratchpad) != effect.upto:
             scratchpad = scratchpad[: effect.upto]
-        return bound, bound.messages(scratchpad)
+        messages = bound.messages(scratchpad)
+        if self._more and not bound.raw_text and stage.stage == ORCHESTRATION:
+            messages = self._with_files(messages)
+        return bound, messages
+
+    def _told(self) -> Sequence[Message]:
+        turns, thinking = self._more.get("turns"), self._more.get("thinking", True)
+        return told_of(self.past, self.before, turns, thinking=thinking)
+
+    def _shown_files(self) -> Sequence[Mapping[str, str]]:
+        # A routed collaborator reads the user's own message; any other one, its supervisor's.
+        routed = not self.path or set(self.path.split("/")) == {ROUTE}
+        return self._more.get("attachments", ()) if routed else ()
+
+    def _with_files(self, messages: list[Message]) -> list[Message]:
+        if self._attachments is None:
+            self._attachments = Attachments(self._shown_files())
+        return self._attachments.added(messages)
 
     def _values(self, effect: CallModel) -> dict[str, str]:
         turn = self.turn
-        values = effect.stage.values(turn.question, effect.attributes)
+        question = turn.question
+        if self._more and effect.stage.stage == ORCHESTRATION and raw_text(turn.plan):
+            question = question_with(question, self._shown_files())
+        values = effect.stage.values(question, effect.attributes)
         if turn.start.summaries or turn.start.files:
             values.update(turn.values(effect.stage))
         values.update(effect.values)

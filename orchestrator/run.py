@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from orchestrator.actions.base import Call, CallContext
+from orchestrator.attachments import noted
 from orchestrator.calls import Together
 from orchestrator.effects import (
     LIVE,
@@ -60,6 +61,8 @@ class Run:
         result: The turn's result, once there is one.
         causes: What actions of this invocation raised, by call id; no journal holds them.
         checked: The answer that a guardrail has checked while it streamed, and what it said.
+        guard_interval: After how many characters of a streamed answer the guardrail checks it, if
+            the caller said so.
     """
 
     __slots__ = (
@@ -72,6 +75,7 @@ class Run:
         "causes",
         "checked",
         "deadline",
+        "guard_interval",
         "log",
         "now",
         "plan",
@@ -99,6 +103,7 @@ class Run:
         self.result: Result | None = None
         self.causes: dict[str, BaseException] = {}
         self.checked: tuple[str, Verdict] | None = None
+        self.guard_interval: int | None = None
         self.replay = replay or Replay(plan, self.log, session)
         self.now = sessions.clock
         self._before = len(self.log.records)
@@ -362,6 +367,8 @@ def restore_history(plan: Plan, session: Session) -> None:
         else:
             made = _transcript(plan, log, session)
             _restore_team(plan, log, session)
+        if "with" in log.start and "attachments" in log.start["with"]:
+            made = noted(made, log.start["with"]["attachments"])
         log.before = len(session.history)
         session.history += made
         log.transcript = None

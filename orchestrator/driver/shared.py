@@ -134,7 +134,7 @@ def _guarded(run: Run) -> GuardedStream | None:
 
     return GuardedStream(
         check,
-        run.plan.features.guard_interval,
+        run.guard_interval or run.plan.features.guard_interval,
         reach=getattr(guardrail, "reach", 200),
         bounded=getattr(guardrail, "bounded", False),
     )

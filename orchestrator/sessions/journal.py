@@ -56,6 +56,7 @@ _BLOCK = {
     "reasoningContent?": {"reasoningText?": {"text?": str}},
 }
 _MESSAGE = {"role": str, "content": [_BLOCK]}
+_FILE = {"name": str, "type": str, "bytes": str}
 _NOTED = {"notes?": [str]}
 _END = {"result": str, "text": str, "stop_reason": str, "at": int, "citations?": [dict]}
 _SHAPES: dict[str, dict[Any, Any]] = {
@@ -71,7 +72,10 @@ _SHAPES: dict[str, dict[Any, Any]] = {
             "summaries?": [dict],
             "last_agent?": str,
             "retrieval?": {str: dict},
-            "files?": [dict],
+            "files?": [_FILE],
+            "attachments?": [_FILE],
+            "turns?": int,
+            "thinking?": bool,
         },
     },
     "model": {

@@ -98,9 +98,10 @@ class Past:
         history: Messages of the finished turns; only ever appended to.
         talk: Who said what, without thoughts and calls; only ever appended to.
         team: Histories of collaborators, by their names in the team.
+        without_thinking: The history without what models thought, as far as it was asked for.
     """
 
-    __slots__ = ("history", "talk", "team")
+    __slots__ = ("history", "talk", "team", "without_thinking")
 
     def __init__(
         self, history: list[Message], talk: list[Said], team: dict[str, list[Message]]
@@ -108,6 +109,7 @@ class Past:
         self.history = history
         self.talk = talk
         self.team = team
+        self.without_thinking: list[Message] = []
 
 
 class Session(Past):
@@ -163,6 +165,7 @@ class Session(Past):
         self.history: list[Message] = []
         self.talk: list[Said] = []
         self.team: dict[str, list[Message]] = {}
+        self.without_thinking: list[Message] = []
         self.started = 0
         self.memory_id = ""
         self.last_agent = ""

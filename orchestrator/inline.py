@@ -1,0 +1,1 @@
+"""Agents whose whole definition is in one call."""
