@@ -73,8 +73,12 @@ def _found(folder: Path, prefix: str) -> Iterator[str]:
                 continue
             if entry.is_dir():
                 yield from _found(folder, name + "/")
-            elif _suffix(name) in _READERS and not name.endswith(SUFFIX):
+            elif _is_document(name) and entry.is_file(follow_symlinks=False):
                 yield name
+
+
+def _is_document(name: str) -> bool:
+    return _suffix(name) in _READERS and not name.endswith(SUFFIX)
 
 
 def _suffix(name: str) -> str:
