@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from threading import Lock
+from threading import Lock, RLock
 from typing import Any
 
 from orchestrator.embeddings import Embedder
@@ -83,7 +83,7 @@ class LocalKnowledgeBase:
         self._fresh = not refresh
         self._max_file_bytes = max_file_bytes
         self._opening = Lock()
-        self._indexing = Lock()
+        self._indexing = RLock()
         self._store: Store | None = None
         self._vectors: Vectors | None = None
         self._catalog: Catalog | None = None
@@ -170,10 +170,9 @@ class LocalKnowledgeBase:
 
     def _bring_up_to_date_once(self) -> None:
         if not self._fresh:
-            with self._indexing:
-                wanted = not self._fresh
-            if wanted:
-                self.index()
+            with self._indexing:  # whoever comes second finds it done
+                if not self._fresh:
+                    self.index()
 
     def _reranker_of(self, search: Search) -> Reranker | None:
         if search.reranking is not None:

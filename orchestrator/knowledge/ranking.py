@@ -42,8 +42,8 @@ CODES_WEIGHT = 0.2
 
 _CANDIDATES = 100
 _MOST_TERMS = 64
-_COMMON_SHARE = 0.05
-_COMMON_FROM = 100
+_COMMON_SHARE = 0.05  # of all passages: a word that so many have is a common one,
+_COMMON_FROM = 100  # if it is in at least so many
 _TERM = re.compile(r"\w+(?:[-_.:/@]+\w+)*")
 _PART = re.compile(r"\w+")
 _CODE = re.compile(r"\d|[-_.:/@]|[a-z][A-Z]|^[A-Z]{2,}$")
