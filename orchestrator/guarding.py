@@ -63,5 +63,13 @@ def guard_results(turn: Turn, slots: Sequence[Slot], number: int) -> Generator[E
             continue
         outcome = yield Guard(slot.text, "OUTPUT", number, f"guardrail-result-{number}-{index}")
         if outcome["action"] == "INTERVENED":
+            _replace_response(turn, slot, outcome["text"])
             slot.text = outcome["text"]
             slot.error = outcome["blocked"]
+
+
+def _replace_response(turn: Turn, slot: Slot, text: str) -> None:
+    # Post-processing must not read it either.
+    for response in turn.responses:
+        if response == {"name": slot.name, "text": slot.text}:
+            response["text"] = text

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.effects import Answer, Effect, Refusal, Result
 from orchestrator.errors import OrchestratorError
+from orchestrator.prompts import Dialect
 from orchestrator.sessions.journal import Said
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def remember(turn: Turn, result: Result) -> Generator[Effect, Any, None]:
     said: list[Said] = []
     if turn.question:
         said = [("user", turn.question), ("assistant", result.text)]
-    values = partial(_values, turn, said)
+    values = partial(_values, turn, stage.dialect, said)
     try:
         yield from turn.ask(stage, of_past=values)
     except OrchestratorError as error:
@@ -37,8 +38,9 @@ def remember(turn: Turn, result: Result) -> Generator[Effect, Any, None]:
         turn.unremembered = error
 
 
-def _values(turn: Turn, last: Sequence[Said], talk: Sequence[Said]) -> dict[str, str]:
-    dialect = turn.dialect
+def _values(
+    turn: Turn, dialect: Dialect, last: Sequence[Said], talk: Sequence[Said]
+) -> dict[str, str]:
     turns = [{"role": role, "text": text} for role, text in (*talk, *last)]
     return {
         "conversation": dialect.partial("conversation", turns=turns),

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.calls import Slot
 from orchestrator.citations import cite, source_ids
-from orchestrator.effects import Answer, Effect, Result, Retrieve
-from orchestrator.reading import refused, was_cut
+from orchestrator.effects import Answer, Effect, Guard, Refusal, Result, Retrieve
+from orchestrator.guarding import INTERVENED
+from orchestrator.prompts import Dialect
+from orchestrator.reading import REFUSAL, refused, was_cut
 from orchestrator.sessions.journal import Record
 
 if TYPE_CHECKING:
@@ -25,11 +27,27 @@ def search(turn: Turn, slots: Sequence[Slot], number: int) -> Generator[Effect, 
         base, query = slot.search or ("", "")
         found = yield from _retrieve(turn, base, query, number, f"search-{number}-{index}")
         if stage is None:
-            slot.text = _results(turn, found)
+            slot.text = _results(turn.dialect, found)
         else:
-            outcome = yield from _generate(turn, stage, query, found, number)
-            slot.text = _generated(turn, outcome)
+            yield from _answer(turn, stage, slot, found, number, index)
         turn.add_response(slot)
+
+
+def _answer(
+    turn: Turn,
+    stage: StagePlan,
+    slot: Slot,
+    found: Mapping[str, dict[str, Any]],
+    number: int,
+    index: int,
+) -> Generator[Effect, Any, None]:
+    results, blocked = yield from _checked(turn, stage, found, number, index)
+    if blocked:
+        slot.reject(results)
+        return
+    _, query = slot.search or ("", "")
+    outcome = yield from _generate(turn, stage, query, results, number)
+    slot.text = _generated(turn, outcome)
 
 
 def answer_from_knowledge(turn: Turn) -> Generator[Effect, Any, Result]:
@@ -41,13 +59,16 @@ def answer_from_knowledge(turn: Turn) -> Generator[Effect, Any, Result]:
     (base,) = turn.plan.knowledge_bases
     found = yield from _retrieve(turn, base, turn.question, 0, "search-0-0")
     stage = turn.plan.stages["KNOWLEDGE_BASE_RESPONSE_GENERATION"]
-    outcome = yield from _generate(turn, stage, turn.question, found, 0, live=turn.streams)
+    results, blocked = yield from _checked(turn, stage, found, 0, 0)
+    if blocked:
+        return Refusal(results, INTERVENED)
+    outcome = yield from _generate(turn, stage, turn.question, results, 0, live=turn.streams)
     turn.number = 1
     if refusal := refused(outcome):
         return refusal
     parts = _parts(outcome)
-    text = "\n".join(part.get("text") or "" for part in parts)
-    return Answer(text, citations=cite(parts, turn.sources))
+    text = " ".join(part.get("text") or "" for part in parts)  # as parts are joined as they stream
+    return Answer(text or REFUSAL, citations=cite(parts, turn.sources))
 
 
 def _retrieve(
@@ -60,24 +81,37 @@ def _retrieve(
     return found
 
 
-def _results(turn: Turn, found: Mapping[str, dict[str, Any]]) -> str:
+def _results(dialect: Dialect, found: Mapping[str, dict[str, Any]]) -> str:
     results = [
         {"content": reference["content"].get("text", ""), "source": source}
         for source, reference in found.items()
     ]
-    return turn.dialect.partial("search_results", results=results)
+    return dialect.partial("search_results", results=results)
+
+
+def _checked(
+    turn: Turn, stage: StagePlan, found: Mapping[str, dict[str, Any]], number: int, index: int
+) -> Generator[Effect, Any, tuple[str, bool]]:
+    """What a stage reads of what was found, and whether a guardrail blocked it."""
+    results = _results(stage.dialect, found)
+    if not turn.plan.features.guard_results:
+        return results, False
+    outcome = yield Guard(results, "OUTPUT", number, f"guardrail-found-{number}-{index}")
+    if outcome["action"] == "INTERVENED":
+        results = outcome["text"]
+    return results, outcome["blocked"]
 
 
 def _generate(
     turn: Turn,
     stage: StagePlan,
     query: str,
-    found: Mapping[str, dict[str, Any]],
+    results: str,
     number: int,
     *,
     live: bool = False,
 ) -> Generator[Effect, Any, Record]:
-    values = {"query": query, "search_results": _results(turn, found)}
+    values = {"query": query, "search_results": results}
     outcome = yield from turn.ask(stage, values, number=number, live=live)
     if cut := was_cut(outcome):
         raise cut
