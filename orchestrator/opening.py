@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.attachments import files_for
@@ -57,18 +57,30 @@ class Input:
 
     question: str
     session_id: str
-    session_attributes: Mapping[str, str] = field(default_factory=dict)
-    prompt_session_attributes: Mapping[str, str] = field(default_factory=dict)
+    session_attributes: Mapping[str, str] | None = None
+    prompt_session_attributes: Mapping[str, str] | None = None
     results: Mapping[str, Any] | None = None
     conversation_history: Sequence[Mapping[str, Any]] = ()
     end_session: bool = False
     memory_id: str = ""
-    retrieval: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    retrieval: Mapping[str, Mapping[str, Any]] | None = None
     files: Sequence[Mapping[str, str]] = ()
     previous_turns: int | None = None
     exclude_thinking: bool = False
     guard_interval: int | None = None
     closing: bool = False
+
+    @property
+    def special(self) -> bool:
+        """Whether it has what few invocations have."""
+        return bool(
+            self.memory_id
+            or self.retrieval
+            or self.files
+            or self.previous_turns is not None
+            or self.exclude_thinking
+            or self.closing
+        )
 
     def check(self, limits: Limits) -> None:
         """Checks everything that can be checked without the session.
@@ -204,8 +216,8 @@ def _turn_record(plan: Plan, sessions: Sessions, session: Session, given: Input)
         record["history"] = _alternating(clean(list(given.conversation_history)))
     if given.end_session:
         record["end_session"] = True
-    if more := _more(plan, sessions, session, given):
-        record["with"] = more
+    if given.special or session.last_agent or session.memory_id:
+        record["with"] = _more(plan, sessions, session, given)
     return record
 
 
@@ -236,11 +248,16 @@ def _more(plan: Plan, sessions: Sessions, session: Session, given: Input) -> dic
     return more
 
 
-def _cleaned(attributes: Mapping[str, str]) -> dict[str, str]:
-    return clean(dict(attributes)) if attributes else {}
+_NO_ATTRIBUTES: dict[str, str] = {}
+
+
+def _cleaned(attributes: Mapping[str, str] | None) -> dict[str, str]:
+    return clean(dict(attributes)) if attributes else _NO_ATTRIBUTES
 
 
 def _merged(session: Session, given: Input) -> dict[str, str]:
+    if not given.session_attributes:
+        return session.attributes  # records are never changed, so they may share it
     return {**session.attributes, **_cleaned(given.session_attributes)}
 
 

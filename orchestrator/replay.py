@@ -348,7 +348,7 @@ def _start(log: TurnLog) -> Start:
         more = first["with"]
         start.last_agent = more.get("last_agent", "")
         start.summaries = more.get("summaries", ())
-        start.retrieval = more.get("retrieval", {})
+        start.retrieval = more.get("retrieval")
         start.files = more.get("files", ())
         start.closing = bool(more.get("closing"))
         if "memory_id" in more:

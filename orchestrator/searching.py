@@ -74,7 +74,7 @@ def answer_from_knowledge(turn: Turn) -> Generator[Effect, Any, Result]:
 def _retrieve(
     turn: Turn, base: str, query: str, number: int, id: str
 ) -> Generator[Effect, Any, Mapping[str, dict[str, Any]]]:
-    configuration = turn.start.retrieval.get(base)
+    configuration = (turn.start.retrieval or {}).get(base)
     outcome = yield Retrieve(base, query, number, id, configuration)
     found = source_ids(outcome["references"], turn.sources)
     turn.sources.update(found)

@@ -75,7 +75,7 @@ class Start:
     limits: Limits | None = None
     last_agent: str = ""
     summaries: Sequence[Mapping[str, Any]] = ()
-    retrieval: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    retrieval: Mapping[str, Mapping[str, Any]] | None = None
     files: Sequence[Mapping[str, Any]] = ()
     closing: bool = False
     remembers: Callable[[], bool] = bool

@@ -177,24 +177,11 @@ class Session(Past):
         """Takes the journal's next record."""
         self.count += 1
         self.last = record
-        kind = record["kind"]
-        log = self.open
-        if kind == "turn":
-            self._begin(record)
-        elif kind == "closed":
-            self._reset()
-        elif log is not None:
-            log.records.append(record)
-            if kind == "end":
-                self._end(record, log)
-            elif kind == "returned":
-                self.answered[record["invocation_id"]] = (record["digest"], log)
-            elif kind == "branch" and "/" not in record["name"]:
-                self.last_agent = record["name"]
-        if "at" in record:
-            self.active = record["at"]
-        if "attributes" in record:
-            self.attributes = record["attributes"]
+        if self.open is not None:
+            self.open.records.append(record)
+        take = _TAKES.get(record["kind"])
+        if take is not None:  # most records only belong to their turn
+            take(self, record)
 
     def _begin(self, record: Record) -> None:
         self.open = TurnLog(record, len(self.talk))
@@ -204,13 +191,50 @@ class Session(Past):
             self.talk.append((one["role"], text_of(one["content"])))
         if "with" in record:
             self.memory_id = record["with"].get("memory_id", self.memory_id)
+        self._change(record)
 
-    def _end(self, record: Record, log: TurnLog) -> None:
+    def _end(self, record: Record) -> None:
+        log = self.open
+        if log is None:
+            return
         self.open = None
         self.unread.append(log)
         if record["result"] == "answer":
             question = record.get("question") or log.start["question"]
             self.talk += [("user", question), ("assistant", record["text"])]
+        self.active = record["at"]
+
+    def _return(self, record: Record) -> None:
+        if self.open is not None:
+            self.answered[record["invocation_id"]] = (record["digest"], self.open)
+        self._change(record)
+
+    def _branch(self, record: Record) -> None:
+        if "/" not in record["name"]:
+            self.last_agent = record["name"]
+        self.active = record["at"]
+
+    def _close(self, record: Record) -> None:
+        self._reset()
+        self.active = record["at"]
+
+    def _change(self, record: Record) -> None:
+        if "at" in record:
+            self.active = record["at"]
+        if "attributes" in record:
+            self.attributes = record["attributes"]
+
+
+_TAKES: dict[str, Callable[[Session, Record], None]] = {
+    "turn": Session._begin,
+    "end": Session._end,
+    "returned": Session._return,
+    "branch": Session._branch,
+    "closed": Session._close,
+    "suspend": Session._change,
+    "action": Session._change,
+    "claim": Session._change,
+}
 
 
 class Sessions:
