@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["cite", "source_ids"]
+__all__ = ["cite", "source_ids", "still_cited"]
 
 
 def source_ids(
@@ -59,3 +59,26 @@ def cite(
             citations.append({"generatedResponsePart": response, "retrievedReferences": known})
         start += len(text) + 1
     return citations
+
+
+def still_cited(citations: Sequence[Mapping[str, Any]], text: str) -> list[dict[str, Any]]:
+    """The citations that hold for another text of the answer: masked, or post-processed.
+
+    Args:
+        citations: Bedrock's citations of the answer as it was.
+        text: The answer as it is now.
+
+    Returns:
+        Those whose words still stand in the text in the same order, with their spans in it.
+    """
+    kept, position = [], 0
+    for citation in citations:
+        words = citation["generatedResponsePart"]["textResponsePart"]["text"]
+        start = text.find(words, position)
+        if start < 0 or not words:
+            continue
+        position = start + len(words)
+        span = {"start": start, "end": position - 1}
+        response = {"textResponsePart": {"text": words, "span": span}}
+        kept.append({**citation, "generatedResponsePart": response})
+    return kept

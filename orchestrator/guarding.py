@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.calls import Slot
+from orchestrator.citations import still_cited
 from orchestrator.effects import Answer, Effect, Guard, Refusal, Result
 
 if TYPE_CHECKING:
@@ -41,19 +42,8 @@ def guard_answer(turn: Turn, result: Result) -> Generator[Effect, Any, Result]:
     if outcome["action"] == "INTERVENED":
         text = outcome["text"]
         turn.forget_reply()
-        # A masked text is another one: what was cited of the old one no longer stands there.
-        return replace(result, text=text, citations=_still_cited(result, text))
+        return replace(result, text=text, citations=still_cited(result.citations, text))
     return result
-
-
-def _still_cited(answer: Answer, text: str) -> list[dict[str, Any]]:
-    kept = []
-    for citation in answer.citations:
-        part = citation["generatedResponsePart"]["textResponsePart"]
-        start = part["span"]["start"]
-        if text[start : start + len(part["text"])] == part["text"]:
-            kept.append(citation)
-    return kept
 
 
 def guard_results(turn: Turn, slots: Sequence[Slot], number: int) -> Generator[Effect, Any, None]:

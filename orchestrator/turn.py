@@ -16,6 +16,7 @@ from typing import Any, assert_never
 
 from orchestrator.acting import act
 from orchestrator.calls import Slot
+from orchestrator.citations import still_cited
 from orchestrator.collaboration import route
 from orchestrator.effects import (
     Answer,
@@ -327,7 +328,8 @@ class Turn:
             return refusal
         if not was_cut(outcome):  # else the draft stays: it is whole
             parsed = outcome["response"].get("postProcessingParsedResponse") or {}
-            answer.text = parsed.get("responseText") or answer.text
+            if text := parsed.get("responseText"):
+                answer.text, answer.citations = text, still_cited(answer.citations, text)
         return answer
 
     def _spend_model_call(self) -> None:

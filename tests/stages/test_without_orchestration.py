@@ -1,0 +1,119 @@
+"""ORCHESTRATION is off: the user's text goes to the model as it is, and its reply is the answer."""
+
+from __future__ import annotations
+
+import pytest
+from stage_support import Handbook, agent, sound, stages
+from whole_agents import INSTRUCTION, Calls, live_parts, members, streamed
+
+from orchestrator.errors import ModelOutputError
+from orchestrator.guardrails import LocalGuardrail, Pii
+from orchestrator.models.base import ModelReply
+from orchestrator.prompts import placeholders
+from orchestrator.testing import ScriptedModel
+from orchestrator.usage import Usage
+
+OFF = {"ORCHESTRATION": {"promptState": "DISABLED"}}
+MODELS = {
+    "claude-2": "anthropic.claude-v2",
+    "claude-2.1": "anthropic.claude-v2:1",
+    "claude-3": "anthropic.claude-3-sonnet-20240229-v1:0",
+    "tool-use": "anthropic.claude-3-5-sonnet-20240620-v1:0",
+    "titan": "amazon.titan-text-premier-v1:0",
+    "llama-3": "meta.llama3-1-70b-instruct-v1:0",
+    "mistral": "mistral.mistral-large-2402-v1:0",
+    "nova": "amazon.nova-pro-v1:0",
+    "deepseek": "deepseek.r1-v1:0",
+    "local": "local",
+}
+RAW = "<thinking>I see.</thinking><answer>Hi & <b>welcome</b>.</answer><function_calls> $question$"
+
+
+def said(request: object) -> list[tuple[str, str]]:
+    messages = request.messages  # type: ignore[attr-defined]
+    return [(one["role"], "".join(block["text"] for block in one["content"])) for one in messages]
+
+
+def test_every_dialect_has_a_model() -> None:
+    assert set(MODELS) == set(placeholders.FAMILIES)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("streams", [False, True])
+def test_texts_go_to_the_model_and_back_as_they_are(name: str, streams: bool) -> None:
+    question = 'How "many" <days>? $instruction$ \n\nHuman: x'
+    model = ScriptedModel([RAW, "Second."], MODELS[name], chunk=5)
+    base = Handbook()
+    subject = agent(
+        model, prompts=OFF, action_groups=Calls().groups(ask_user=True), knowledge_bases=[base]
+    )
+    if streams:
+        events, error = streamed(subject, question, "s-1")
+        assert error is None
+        shown = "".join(event.text for event in events if hasattr(event, "text"))
+        assert shown == events[-1].reply.text == RAW
+        trace = live_parts(events)
+    else:
+        reply = subject.invoke(question, "s-1")
+        assert (reply.text, reply.stop_reason) == (RAW, "end_turn")
+        trace = sound(reply)
+    assert members(trace) == [
+        "modelInvocationInput",
+        "modelInvocationOutput",
+        "observation FINISH",
+    ]
+    first = model.requests[0]
+    assert (str(first.system), list(first.tools)) == ("", [])
+    assert said(first) == [("user", question)]
+    assert INSTRUCTION not in str(trace)
+    subject.invoke("And?", "s-1")
+    second = said(model.requests[1])
+    assert [role for role, _ in second] == ["user", "assistant", "user"]
+    assert (second[0][1], second[-1][1]) == (question, "And?")
+    assert "Hi & <b>welcome</b>." in second[1][1]
+
+
+def test_a_call_of_the_model_is_not_carried_out() -> None:
+    calls = Calls()
+    use = {"toolUse": {"toolUseId": "t", "name": "vacations__get_days", "input": {"employee": "E"}}}
+    model = ScriptedModel([[{"text": "Let me see."}, use]], MODELS["tool-use"])
+    reply = agent(model, prompts=OFF, action_groups=calls.groups()).invoke("q", "s-1")
+    assert (reply.text, calls.made) == ("Let me see.", [])
+
+
+def test_pre_and_post_processing_run_around_it() -> None:
+    on = {"promptState": "ENABLED"}
+    model = ScriptedModel(
+        ["<category>D</category>", RAW, "<final_response>Welcome.</final_response>"],
+        MODELS["claude-3"],
+    )
+    prompts = {**OFF, "PRE_PROCESSING": on, "POST_PROCESSING": on}
+    reply = agent(model, prompts=prompts).invoke("Hello", "s-1")
+    assert stages(model) == ["PRE_PROCESSING", "ORCHESTRATION", "POST_PROCESSING"]
+    assert reply.text == "Welcome."
+    assert members(sound(reply)) == [
+        "preProcessing.modelInvocationInput",
+        "preProcessing.modelInvocationOutput",
+        "modelInvocationInput",
+        "modelInvocationOutput",
+        "observation FINISH",
+        "postProcessing.modelInvocationInput",
+        "postProcessing.modelInvocationOutput",
+    ]
+
+
+def test_a_guardrail_still_reads_both_sides() -> None:
+    guardrail = LocalGuardrail(pii=[Pii("EMAIL", "ANONYMIZE", "ANONYMIZE")])
+    model = ScriptedModel(["Mail bob@example.com."], MODELS["claude-3"])
+    reply = agent(model, prompts=OFF, guardrail=guardrail).invoke("I am ana@example.com", "s-1")
+    assert said(model.requests[0]) == [("user", "I am {EMAIL}")]
+    assert reply.text == "Mail {EMAIL}."
+
+
+def test_a_cut_reply_says_so_and_an_empty_one_is_empty() -> None:
+    cut = ModelReply([{"text": "Half"}], "max_tokens", Usage(1, 1, calls=1))
+    reply = agent(ScriptedModel([cut], MODELS["claude-3"]), prompts=OFF).invoke("q", "s-1")
+    assert (reply.text, reply.stop_reason) == ("Half", "max_tokens")
+    full = ModelReply([], "model_context_window_exceeded", Usage(1, 1, calls=1))
+    with pytest.raises(ModelOutputError, match="context window"):
+        agent(ScriptedModel([full], MODELS["claude-3"]), prompts=OFF).invoke("q", "s-1")
