@@ -110,5 +110,6 @@ def http_server(folder: Path, monkeypatch: Any) -> Iterator[tuple[str, list[dict
         yield f"http://127.0.0.1:{listening.getsockname()[1]}/mcp", came
     finally:
         server.should_exit = True
-        thread.join()
+        thread.join(30)
+        assert not thread.is_alive()
         listening.close()

@@ -130,7 +130,9 @@ def test_a_process_that_ends_leaves_no_server_behind(tmp_path: Path) -> None:
         f"s = MCPServer([sys.executable, 'server.py'], folder={str(tmp_path)!r});"
         "g = ActionGroup('demo', executor=s); print(len(g.operations))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
     assert (done.stdout, done.stderr) == ("8\n", "")
     assert not running(tmp_path)
 
