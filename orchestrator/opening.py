@@ -106,6 +106,8 @@ class Input:
             _check_history(self.conversation_history)
         if self.memory_id:
             check_memory_id(self.memory_id)
+        if self.retrieval:
+            _check_retrieval(self.retrieval)
         if self.files and self.results is not None:
             raise ValidationError("files come with a question, and not with results; ask anew")
         if self.previous_turns is not None:
@@ -117,6 +119,22 @@ class Input:
 def _check_count(name: str, value: object, least: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ValidationError(f"{name} must be a whole number from {least}, not {value!r:.40}")
+
+
+def _check_retrieval(given: object) -> None:
+    if not isinstance(given, Mapping) or not all(
+        isinstance(id, str) and isinstance(one, Mapping) for id, one in given.items()
+    ):
+        raise ValidationError(
+            "knowledge_bases must map ids of knowledge bases to retrieval configurations, such as "
+            "{'KB12345678': {'vectorSearchConfiguration': {'numberOfResults': 3}}}"
+        )
+
+
+def _known_bases(plan: Plan) -> set[str]:
+    # Collaborators search with the same configurations.
+    members = [it.agent for it in plan.collaborators.values() if it.agent is not None]
+    return set(plan.knowledge_bases).union(*map(_known_bases, members))
 
 
 def _check_history(history: Sequence[Mapping[str, Any]]) -> None:
@@ -226,6 +244,11 @@ def _more(plan: Plan, sessions: Sessions, session: Session, given: Input) -> dic
     more: dict[str, Any] = {}
     memory, memory_id = plan.features.memory, given.memory_id or session.memory_id
     if memory is not None and memory_id:
+        if session.memory_id not in ("", memory_id):
+            raise ValidationError(
+                f"session {given.session_id!r} belongs to another memory: what was said in it "
+                f"would be remembered under {memory_id!r}; end it first, or use another session id"
+            )
         more["memory_id"] = memory_id
         most, now = memory.max_recent_sessions, sessions.clock()
         if not given.closing:
@@ -236,6 +259,11 @@ def _more(plan: Plan, sessions: Sessions, session: Session, given: Input) -> dic
     if session.last_agent and plan.routing is not None:
         more["last_agent"] = session.last_agent
     if given.retrieval:
+        if unknown := set(given.retrieval) - _known_bases(plan):
+            raise ValidationError(
+                f"knowledge_bases has {sorted(unknown)}, which the agent does not search; there "
+                f"are {', '.join(sorted(_known_bases(plan))) or 'none'}"
+            )
         more["retrieval"] = clean(dict(given.retrieval))
     if given.files:
         more.update(files_for(plan, given.files))
