@@ -260,6 +260,43 @@ class Agent:
             ),
         )
 
+    @classmethod
+    def inline(
+        cls,
+        *,
+        model: str | Model | None = None,
+        sessions: Sessions | SessionStore | str | Path | None = None,
+        limits: Limits | None = None,
+        folder: str | Path | None = None,
+        **definition: Any,
+    ) -> Agent:
+        """Makes an agent whose whole definition is in this call (Bedrock: InvokeInlineAgent).
+
+        Args:
+            model: Used instead of every model that the definition names, collaborators' too.
+            sessions: As for `Agent`. Inline agents that share a store share their sessions: one
+                goes on under the same id, also when the definition has changed meanwhile.
+            limits: Budgets of a turn.
+            folder: Where the files are that the definition names; without one it may name none.
+            **definition: The members of InvokeInlineAgent, such as `foundationModel`,
+                `instruction` and `actionGroups`, in Bedrock's spelling or Python's. Models,
+                `ActionGroup`s, executors, functions in a Lambda's place, knowledge bases and
+                guardrails may be objects.
+
+        Raises:
+            DefinitionError: The definition is wrong.
+        """
+        from orchestrator.inline import inline_agent
+
+        def compiled(**arguments: Any) -> Plan:
+            return cls(**arguments).plan
+
+        where = Path(folder).resolve() if folder is not None else None
+        arguments = inline_agent(definition, model, where, compiled)
+        return cls(
+            **{**arguments, "limits": limits or arguments["limits"], "sessions": sessions},
+        )
+
     def invoke(
         self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
     ) -> Reply:

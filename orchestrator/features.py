@@ -19,7 +19,7 @@ __all__ = ["features_of"]
 
 def features_of(
     definition: AgentDefinition,
-    root: Path,
+    root: Path | None,
     load: Callable[[Path], Plan],
     memory: MemoryStore | None,
 ) -> Features:
@@ -27,7 +27,7 @@ def features_of(
 
     Args:
         definition: The definition.
-        root: The agent's folder.
+        root: The agent's folder, if it has one.
         load: Compiles the agent in another folder.
         memory: Keeps what is remembered; in memory when `None`.
 
@@ -64,7 +64,9 @@ def _memory(definition: AgentDefinition, store: MemoryStore | None) -> Memory | 
     return Memory(memory.store, days, most or memory.max_recent_sessions)
 
 
-def _members(definition: AgentDefinition, root: Path, load: Callable[[Path], Plan]) -> list[Member]:
+def _members(
+    definition: AgentDefinition, root: Path | None, load: Callable[[Path], Plan]
+) -> list[Member]:
     from orchestrator.definition import collaborators_of
 
     return [
@@ -77,7 +79,7 @@ def _member(
     definition: AgentDefinition,
     one: AgentCollaborator,
     index: int,
-    root: Path,
+    root: Path | None,
     load: Callable[[Path], Plan],
 ) -> Member:
     at = ("agentCollaborators", index, "agentDescriptor", "folder")

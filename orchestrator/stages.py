@@ -35,6 +35,7 @@ from orchestrator.remote import RemoteAgent
 from orchestrator.toolbox import Toolbox
 
 __all__ = [
+    "INLINE_AGENT",
     "KNOWLEDGE_BASE_RESPONSE_GENERATION",
     "MEMORY_SUMMARIZATION",
     "MOST_LEVELS",
@@ -57,6 +58,9 @@ __all__ = [
 SINGLE_KNOWLEDGE_BASE = "single_knowledge_base"
 """The `aws_compat` option of an agent that has a knowledge base and nothing else: as the service,
 it searches for the user's input as it is, and ignores its instruction."""
+
+INLINE_AGENT = "INLINE_AGENT"
+"""The id of every agent that is defined in the call; its traces do not tell it (recorded)."""
 
 _COMPAT = frozenset({SINGLE_KNOWLEDGE_BASE})
 MOST_LEVELS = 3

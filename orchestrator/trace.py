@@ -31,6 +31,7 @@ from orchestrator.reading import NO_ANSWER
 from orchestrator.replay import Replay
 from orchestrator.sessions import Record
 from orchestrator.stages import (
+    INLINE_AGENT,
     KNOWLEDGE_BASE_RESPONSE_GENERATION,
     MEMORY_SUMMARIZATION,
     ORCHESTRATION,
@@ -103,6 +104,9 @@ class TraceParts:
         }
         if name:
             self._blank["collaboratorName"] = name
+        if plan.agent_id == INLINE_AGENT:  # as recorded
+            for member in ("agentId", "agentAliasId", "agentVersion"):
+                del self._blank[member]
 
     def of_branch(self, branch: Branch, started: int) -> TraceParts:
         """The trace of a collaborator's turn within this one."""

@@ -180,6 +180,22 @@ def test_post_processing() -> None:
     assert reply.text == final_text(recorded)
 
 
+def test_an_inline_agent() -> None:
+    recorded = recording("invoke_inline_agent")
+    request = recorded["request"]
+    definition = {key: request[key] for key in ("foundationModel", "instruction")}
+    inline = Agent.inline(model=scripted(recorded), **definition)
+    reply = inline.invoke(request["inputText"], recorded["path"].rpartition("/")[2])
+    assert [told(part) for part in reply.trace] == expected(recorded)
+    assert reply.text == final_text(recorded)
+    for ours, theirs in zip(reply.trace, traces(recorded), strict=True):
+        assert ours.keys() == theirs.keys()  # without agentId, agentAliasId and agentVersion
+        assert ours["sessionId"] == theirs["sessionId"]
+        (caller,), (recorded_caller,) = ours["callerChain"], theirs["callerChain"]
+        alias = recorded_caller["agentAliasArn"].partition(":agent-alias/")[2]
+        assert caller["agentAliasArn"].partition(":agent-alias/")[2] == alias
+
+
 @pytest.mark.parametrize(
     "name",
     [
