@@ -439,4 +439,5 @@ def _plain_transcript(plan: Plan, start: Record, end: Record) -> list[Message]:
         return []
     dialect = plan.orchestration.dialect
     answer = dialect.answer_message([{"text": f"<answer>{end['text']}</answer>"}])
-    return [Message("user", [{"text": start["question"]}]), answer]
+    question = end.get("question") or start["question"]  # as the guardrail let it be read
+    return [Message("user", [{"text": question}]), answer]
