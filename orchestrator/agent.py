@@ -9,7 +9,7 @@ from contextlib import aclosing, closing, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 from orchestrator.actions import ActionGroup
 from orchestrator.driver import Progress, drive
@@ -34,6 +34,9 @@ from orchestrator.run import Run, restore_history
 from orchestrator.sessions import NEVER, Session, Sessions, SessionStore
 from orchestrator.stages import Features, Member, Memory, Override, Plan, build_plan
 from orchestrator.threads import in_thread
+
+if TYPE_CHECKING:
+    from orchestrator.custom.base import Orchestration
 
 __all__ = ["Agent", "Collaborator", "Options", "Prompt"]
 
@@ -133,6 +136,7 @@ class Agent:
         collaboration: Literal["SUPERVISOR", "SUPERVISOR_ROUTER"] = "SUPERVISOR",
         memory: Memory | None = None,
         override_lambda: str | Callable[..., Any] | None = None,
+        orchestration: Orchestration | Callable[..., Any] | None = None,
         features: Features | None = None,
     ) -> None:
         """Compiles the agent.
@@ -167,6 +171,9 @@ class Agent:
             memory: What it remembers from one session to the next.
             override_lambda: The parser of the stages whose `parserMode` is `OVERRIDDEN`: a
                 function of Bedrock's parser event, a handler file, or the ARN of a Lambda.
+            orchestration: What decides instead of the built-in loop: a generator function of the
+                turn, or an orchestration such as `LambdaOrchestration`; see
+                `orchestrator.custom`.
             features: All of these and the rarer ones together, instead.
 
         Raises:
@@ -197,6 +204,7 @@ class Agent:
                 collaborators=[one.as_member() for one in collaborators],
                 routes=collaboration == "SUPERVISOR_ROUTER",
                 memory=memory,
+                orchestration=_orchestration(orchestration),
             ),
             resolve=resolve_model,
         )
@@ -570,6 +578,14 @@ def _adrive() -> Callable[..., AsyncGenerator[str | Progress, None]]:
     from orchestrator.driver.asynchronous import adrive
 
     return adrive
+
+
+def _orchestration(given: Orchestration | Callable[..., Any] | None) -> Orchestration | None:
+    if given is None:
+        return None
+    from orchestrator.custom import orchestration_of
+
+    return orchestration_of(given)
 
 
 def _memory_store(

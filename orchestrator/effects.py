@@ -28,11 +28,14 @@ __all__ = [
     "Branch",
     "CallModel",
     "Collaborate",
+    "Converse",
     "Dispatch",
     "Effect",
     "Failure",
     "Guard",
     "Live",
+    "Orchestrate",
+    "Outside",
     "Refusal",
     "Result",
     "Retrieve",
@@ -66,6 +69,21 @@ class CallModel:
     live: bool = False
     excluded: frozenset[str] = frozenset()
     of_past: Callable[[Sequence[Said]], Mapping[str, str]] | None = None
+
+
+@dataclass(slots=True)
+class Converse(CallModel):
+    """Ask a model with a request of an orchestration of one's own. The outcome: a `model` record.
+
+    Attributes:
+        system: The system text.
+        messages: The messages.
+        past: Whether what was said in the session before goes ahead of them.
+    """
+
+    system: str = ""
+    messages: Sequence[Message] = ()
+    past: bool = False
 
 
 @dataclass(slots=True)
@@ -146,6 +164,37 @@ class Guard:
 
 
 @dataclass(slots=True)
+class Outside:
+    """What an orchestration of one's own may know that a turn does not.
+
+    Attributes:
+        session_id: The session.
+        attributes: Session attributes, as they are now.
+        history: Messages of the turns before.
+    """
+
+    session_id: str
+    attributes: Mapping[str, str]
+    history: Sequence[Message]
+
+
+@dataclass(slots=True)
+class Orchestrate:
+    """Have an orchestration of one's own say what to do. The outcome is an `orchestrated` record.
+
+    Attributes:
+        state: Where the turn is, such as `MODEL_INVOKED`.
+        number: The step that it belongs to.
+        ask: Asks it; gives the members of the record besides `kind`, `state` and `times`. May
+            block.
+    """
+
+    state: str
+    number: int
+    ask: Callable[[Outside], dict[str, Any]]
+
+
+@dataclass(slots=True)
 class Branch:
     """One collaborator's work on one message, as a turn of its own within the turn.
 
@@ -187,10 +236,10 @@ class Collaborate:
     routed: bool = False
 
 
-Live = CallModel | Dispatch | Retrieve | Guard | Collaborate
+Live = CallModel | Dispatch | Retrieve | Guard | Collaborate | Orchestrate
 """Effects that a driver carries out."""
 
-LIVE = (CallModel, Dispatch, Retrieve, Guard, Collaborate)
+LIVE = (CallModel, Dispatch, Retrieve, Guard, Collaborate, Orchestrate)
 """The same, for `isinstance`, which takes much longer with a union."""
 
 Effect = Live | AwaitResults

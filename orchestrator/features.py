@@ -6,11 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from orchestrator.errors import DefinitionError
 from orchestrator.memory import MemoryStore
 from orchestrator.remote import RemoteAgent
 from orchestrator.stages import Features, Member, Memory, Plan
 
 if TYPE_CHECKING:
+    from orchestrator.custom import Orchestration
     from orchestrator.definition import AgentCollaborator, AgentDefinition
     from orchestrator.embeddings import Embedder
 
@@ -43,8 +45,27 @@ def features_of(
         collaborators=_members(definition, root, load),
         routes=definition.agent_collaboration == "SUPERVISOR_ROUTER",
         memory=_memory(definition, memory),
+        orchestration=_orchestration(definition, root),
         aws_compat=definition.aws_compat,
     )
+
+
+def _orchestration(definition: AgentDefinition, root: Path | None) -> Orchestration | None:
+    spec = definition.orchestration_lambda
+    if spec is None:
+        return None
+    from orchestrator.custom import LambdaOrchestration
+    from orchestrator.definition.files import handler_of, is_arn, locate
+
+    at = ("customOrchestration", "executor", "lambda")
+    if not is_arn(spec):
+        locate(definition, handler_of(spec)[0], at, root)
+    try:
+        return LambdaOrchestration(spec, root)
+    except DefinitionError as error:
+        if error.file is not None:
+            raise
+        raise definition.source.error(error.reason, *at) from error
 
 
 def _embedder() -> Embedder:

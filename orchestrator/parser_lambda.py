@@ -174,15 +174,16 @@ def _anthropic(block: Block) -> dict[str, Any] | None:
 
 
 def parser_function(
-    spec: str | Callable[..., Any], folder: str | Path | None = None
+    spec: str | Callable[..., Any], folder: str | Path | None = None, *, what: str = "parser"
 ) -> ParserFunction:
-    """The parser that `overrideLambda` names.
+    """The parser that `overrideLambda` names, or another function of an event.
 
     Args:
         spec: A function of the event, or of the event and a Lambda context; the ARN of a Lambda;
             or a handler file, `parser.py` or `parser.py:function` (else `lambda_handler`).
         folder: The folder that a file must be in, after links are resolved; without one a file
             may be anywhere, relative to the current folder.
+        what: What it is, for messages.
 
     Raises:
         DefinitionError: There is no such file or function, the file is outside the folder or has
@@ -192,12 +193,13 @@ def parser_function(
         return _Function(spec)
     if not isinstance(spec, str):
         raise DefinitionError(
-            f"a parser is a function, an ARN or a file, not {type(spec).__name__}"
+            f"the {what} is a function, an ARN or a file, not {type(spec).__name__}"
         )
     if spec.startswith("arn:"):
         return _Arn(spec)
     file, _, function = spec.partition(".py:")
-    return _File(f"{file}.py" if function else spec, function or "lambda_handler", folder)
+    path = _confined(f"{file}.py" if function else spec, folder, what)
+    return _File(path, function or "lambda_handler")
 
 
 class _Function:
@@ -221,10 +223,10 @@ class _Function:
 class _File:
     """A function of a handler file as a parser; the file runs when it is called first."""
 
-    def __init__(self, path: str, function: str, folder: str | Path | None) -> None:
+    def __init__(self, file: Path, function: str) -> None:
         from orchestrator.actions.source import check_function
 
-        self._file = _confined(path, folder)
+        self._file = file
         self._name = function
         self.name = f"{self._file.name}:{function}"
         check_function(self._file, function)
@@ -284,21 +286,21 @@ def _takes_two(function: Callable[..., Any]) -> bool:
     return True
 
 
-def _confined(path: str, folder: str | Path | None) -> Path:
+def _confined(path: str, folder: str | Path | None, what: str) -> Path:
     base = Path(folder).resolve() if folder is not None else Path.cwd()
     try:
         file = (base / path).resolve()
     except (OSError, RuntimeError, ValueError) as error:
-        raise DefinitionError(f"the parser's path {path!r} is not possible: {error}") from error
+        raise DefinitionError(f"the {what}'s path {path!r} is not possible: {error}") from error
     if folder is not None and not file.is_relative_to(base):
-        raise DefinitionError(f"the parser {path!r} is outside the agent's folder; move it inside")
+        raise DefinitionError(f"the {what} {path!r} is outside the agent's folder; move it inside")
     if file.suffix != ".py" or not file.is_file():
         raise DefinitionError(
-            f"the parser {path!r} is not a Python file that exists; give 'parser.py', "
-            "'parser.py:function' or the ARN of a Lambda function"
+            f"the {what} {path!r} is not a Python file that exists; give '{what}.py', "
+            f"'{what}.py:function' or the ARN of a Lambda function"
         )
     if not file.stem.isidentifier():
         raise DefinitionError(
-            f"the parser {path!r} cannot be imported: its name is no Python identifier"
+            f"the {what} {path!r} cannot be imported: its name is no Python identifier"
         )
     return file

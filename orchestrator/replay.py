@@ -22,16 +22,20 @@ from orchestrator.effects import (
     Branch,
     CallModel,
     Collaborate,
+    Converse,
     Dispatch,
     Effect,
     Guard,
     Live,
+    Orchestrate,
+    Outside,
     Result,
     Retrieve,
 )
 from orchestrator.errors import DependencyFailed, OrchestratorError, SessionConflict
-from orchestrator.message import Message
+from orchestrator.message import Message, Text
 from orchestrator.prompts import Bound
+from orchestrator.prompts.steps import is_step, said
 from orchestrator.sessions import Past, Record, TurnLog
 from orchestrator.stages import ORCHESTRATION, Plan
 from orchestrator.turn import Start, Turn
@@ -40,11 +44,13 @@ __all__ = ["Replay", "changed_agent"]
 
 _KINDS: dict[type, str] = {
     CallModel: "model",
+    Converse: "model",
     Dispatch: "action",
     AwaitResults: "returned",
     Retrieve: "retrieved",
     Guard: "guarded",
     Collaborate: "branch",
+    Orchestrate: "orchestrated",
 }
 _OUTCOMES = frozenset(_KINDS.values())
 _NOTHING: Mapping[str, Any] = {}
@@ -234,6 +240,8 @@ class Replay:
     def prompt(self, effect: CallModel) -> tuple[Bound, list[Message]]:
         """The bound prompt of a model call, and all its messages."""
         stage = effect.stage
+        if isinstance(effect, Converse):
+            return self._conversed(effect)
         attributes, given, bound = self._bound.get(stage.stage, _UNBOUND)
         if bound is None or attributes is not effect.attributes or given is not effect.values:
             history: Sequence[Message] = self.past.history
@@ -264,6 +272,18 @@ class Replay:
         if self._attachments is None:
             self._attachments = Attachments(self._shown_files())
         return self._attachments.added(messages)
+
+    def _conversed(self, effect: Converse) -> tuple[Bound, list[Message]]:
+        before: list[Message] = []
+        if effect.past:
+            history = self.past.history[: self.before]
+            before = [said(message) for message in history if not is_step(message)]
+        bound = Bound(Text(effect.system), before, list(effect.messages))
+        return bound, bound.messages()
+
+    def outside(self, session_id: str, attributes: Mapping[str, str]) -> Outside:
+        """What an orchestration of one's own may know of the session."""
+        return Outside(session_id, attributes, self.past.history[: self.before])
 
     def _values(self, effect: CallModel) -> dict[str, str]:
         turn = self.turn
@@ -379,6 +399,8 @@ def changed_agent(how: str) -> SessionConflict:
 def _answers(record: Record, effect: Effect) -> bool:
     if record["kind"] != _KINDS[type(effect)]:
         return False
+    if isinstance(effect, Orchestrate):
+        return bool(record["state"] == effect.state)
     return not isinstance(effect, CallModel) or record["stage"] == effect.stage.stage
 
 

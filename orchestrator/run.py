@@ -26,6 +26,7 @@ from orchestrator.effects import (
     Failure,
     Guard,
     Live,
+    Orchestrate,
     Refusal,
     Result,
     Retrieve,
@@ -133,7 +134,7 @@ class Run:
         if (
             self._durable
             and self._unwritten
-            and isinstance(following, (CallModel, Retrieve, Guard, Collaborate))
+            and isinstance(following, (CallModel, Retrieve, Guard, Collaborate, Orchestrate))
         ):
             self.flush()  # what was paid for is not paid for again after a crash
         if self.deadline is not None and self.now() > self.deadline:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orchestrator import parsers
 from orchestrator.actions import ActionGroup, Catalog
@@ -33,6 +33,9 @@ from orchestrator.prompts.placeholders import (
 from orchestrator.prompts.values import AgentFacts, fixed_values
 from orchestrator.remote import RemoteAgent
 from orchestrator.toolbox import Toolbox
+
+if TYPE_CHECKING:
+    from orchestrator.custom.base import Orchestration
 
 __all__ = [
     "INLINE_AGENT",
@@ -165,7 +168,7 @@ class Features:
     collaborators: Sequence[Member] = ()
     routes: bool = False
     memory: Memory | None = None
-    orchestration: Any = None
+    orchestration: Orchestration | None = None
     aws_compat: Collection[str] = ()
 
 

@@ -20,9 +20,11 @@ from orchestrator.effects import (
     Branch,
     CallModel,
     Collaborate,
+    Converse,
     Dispatch,
     Effect,
     Guard,
+    Orchestrate,
     Retrieve,
 )
 from orchestrator.guarding import ANSWER_GUARD
@@ -278,6 +280,8 @@ class TraceParts:
                 return [self._result_part(record) for record in outcome]
             case Guard():
                 return self._guard_parts(effect, outcome)
+            case Orchestrate():
+                return self._custom_parts(effect, outcome)
             case Collaborate():
                 return [
                     part
@@ -317,6 +321,15 @@ class TraceParts:
             seen = {"actionGroupInvocationOutput": {"text": record["text"], "metadata": metadata}}
         return self._observation(record["times"][1], "ACTION_GROUP", seen)
 
+    def _custom_parts(self, effect: Orchestrate, record: Record) -> list[dict[str, Any]]:
+        if not record.get("trace"):
+            return []
+        told = {
+            "traceId": f"{self._request}-{effect.number}",
+            "event": {"text": record["trace"]},
+        }
+        return [self._part(record["times"][1], "customOrchestrationTrace", told)]
+
     def _guard_parts(self, effect: Guard, record: Record) -> list[dict[str, Any]]:
         side = "inputAssessments" if effect.source == "INPUT" else "outputAssessments"
         told = {
@@ -345,9 +358,11 @@ class TraceParts:
             return []
         parts = [*self._held, *self._reprompts(self._number, end["at"])]
         self._held = []
-        if self._plan.shortcut and end["result"] == "answer":
+        own = self._plan.features.orchestration is not None and end["stop_reason"] != "ask_user"
+        if (self._plan.shortcut or own) and end["result"] == "answer":
             final = {"text": end["text"], "metadata": self._operation_metadata(end["at"])}
-            parts.append(self._observation(end["at"], "FINISH", {"finalResponse": final}, 1))
+            number = None if own else 1
+            parts.append(self._observation(end["at"], "FINISH", {"finalResponse": final}, number))
         if end["stop_reason"] == "ask_user":
             asked = {"finalResponse": {"text": end["text"]}}
             parts.append(self._observation(end["at"], "ASK_USER", asked))
@@ -391,7 +406,7 @@ class TraceParts:
         metadata["usage"] = {"inputTokens": read, "outputTokens": written}
         told: dict[str, Any] = {
             "traceId": self._trace_id(effect),
-            "rawResponse": {"content": _raw(effect.stage.dialect.protocol, record)},
+            "rawResponse": {"content": _raw(_protocol(effect), record)},
             "metadata": metadata,
         }
         reasoning = _reasoning(record["content"])
@@ -408,7 +423,7 @@ class TraceParts:
             final = parsed.get("postProcessingParsedResponse") or {}
             told["parsedResponse"] = {"text": final.get("responseText") or ""}
         parts = [self._stage_part(stage, ended, "modelInvocationOutput", told)]
-        if stage == ORCHESTRATION:
+        if stage == ORCHESTRATION and not isinstance(effect, Converse):
             self._add_decision(parts, record)
         return parts
 
@@ -541,6 +556,11 @@ def _began(outcome: Any, end: Record | None, started: int) -> int:
 
 def _body(result: Record) -> str:
     return "DENY" if result.get("confirmationState") == "DENY" else result_text(result)
+
+
+def _protocol(effect: CallModel) -> str:
+    # The orchestration of one's own reads whole messages, whatever the dialect.
+    return "tool_use" if isinstance(effect, Converse) else effect.stage.dialect.protocol
 
 
 def _raw(protocol: str, record: Record) -> str:

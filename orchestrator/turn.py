@@ -21,6 +21,7 @@ from orchestrator.collaboration import route
 from orchestrator.effects import (
     Answer,
     CallModel,
+    Converse,
     Effect,
     Failure,
     Refusal,
@@ -96,6 +97,7 @@ class Turn:
         dialect: The dialect of the loop's model.
         question: The user's input, as the guardrail lets it be read.
         number: The step that the loop is at.
+        results: The results of the last step, as `Slot.as_result` makes them.
         payloads: What collaborators shared, by id.
         files: Files that actions made.
         unremembered: Why the session could not be summarised, if that failed.
@@ -124,6 +126,7 @@ class Turn:
         "question",
         "reprompts",
         "responses",
+        "results",
         "scratchpad",
         "sources",
         "start",
@@ -143,6 +146,7 @@ class Turn:
         self.unremembered: OrchestratorError | None = None
         self.question = start.question
         self.number = 0
+        self.results: list[dict[str, Any]] = []
         self.dialect = plan.orchestration.dialect
         self.limits = start.limits or plan.limits
         self._post = plan.post_processing
@@ -223,6 +227,17 @@ class Turn:
         self._add_tokens(outcome)
         return outcome
 
+    def converse(self, effect: Converse) -> Generator[Effect, Any, Record]:
+        """Asks a model for an orchestration of one's own; its `model` record.
+
+        Raises:
+            LimitExceeded: The turn may not call a model any more.
+        """
+        self._spend_model_call()
+        outcome: Record = yield effect
+        self._add_tokens(outcome)
+        return outcome
+
     @property
     def streams(self) -> bool:
         """Whether the answer may be shown while the loop's model writes it."""
@@ -254,6 +269,10 @@ class Turn:
             tokens=min(own.tokens, limits.tokens - self._tokens),
             actions=min(own.actions, max(limits.actions - self._actions, 0)),
         )
+
+    def take_reply(self, content: list[Block]) -> None:
+        """Has the next step be that of a reply that an orchestration of one's own made."""
+        self._last = {"content": content}
 
     def forget_reply(self) -> None:
         """Has later turns read the answer's text alone, and not the model's reply."""
@@ -366,6 +385,7 @@ class Turn:
 
     def add_step(self, results: list[dict[str, Any]]) -> None:
         """Takes a finished step into the scratchpad: the model's last reply, and its results."""
+        self.results = results
         self.scratchpad += self.dialect.step_messages(self._last["content"], results)
 
     def _check_misread(self, misread: int, problem: Reprompt) -> None:

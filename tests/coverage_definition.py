@@ -73,7 +73,10 @@ def _probes() -> dict[str, dict[str, Any]]:
         "customerEncryptionKeyArn": {"customerEncryptionKeyArn": "arn:aws:kms:key"},
         "tags": {"tags": {"a": "b"}},
         "orchestrationType: DEFAULT": {"orchestrationType": "DEFAULT"},
-        "orchestrationType: CUSTOM_ORCHESTRATION": {"orchestrationType": "CUSTOM_ORCHESTRATION"},
+        "orchestrationType: CUSTOM_ORCHESTRATION": {
+            "orchestrationType": "CUSTOM_ORCHESTRATION",
+            "customOrchestration": {"executor": {"lambda": arn}},
+        },
         "customOrchestration": {"customOrchestration": {"executor": {"lambda": arn}}},
         "guardrailConfiguration": {"guardrailConfiguration": {"guardrailIdentifier": "g-1"}},
         "memoryConfiguration": {"memoryConfiguration": {"enabledMemoryTypes": ["SESSION_SUMMARY"]}},

@@ -50,10 +50,13 @@ class OrchestrationExecutor(Part):
     """What orchestrates instead of the built-in loop.
 
     Attributes:
-        lambda_: The Lambda function.
+        lambda_: The ARN of a Lambda function; or a handler file of the agent's folder,
+            `orchestration.py` or `orchestration.py:function`, which is ours.
     """
 
-    lambda_: str | None = Field(default=None, alias="lambda")
+    lambda_: Annotated[str, Field(min_length=1, max_length=2048)] | None = Field(
+        default=None, alias="lambda"
+    )
 
 
 class CustomOrchestration(Part):
@@ -260,6 +263,24 @@ class AgentDefinition(Part):
     def source(self) -> Source:
         """Where the definition was read from; empty when it was made in Python."""
         return self._source
+
+    @property
+    def orchestration_lambda(self) -> str | None:
+        """What orchestrates instead of the built-in loop, when something does."""
+        part = self.custom_orchestration
+        if self.orchestration_type != "CUSTOM_ORCHESTRATION" or part is None:
+            return None
+        return part.executor.lambda_ if part.executor else None
+
+    @model_validator(mode="after")
+    def _orchestrated(self) -> AgentDefinition:
+        if self.orchestration_type == "CUSTOM_ORCHESTRATION" and not self.orchestration_lambda:
+            raise mistake(
+                "nothing orchestrates; give customOrchestration: {executor: {lambda: <a handler "
+                "file, or an ARN>}}",
+                "orchestrationType",
+            )
+        return self
 
     def prompt(self, prompt_type: str) -> PromptConfiguration | None:
         """The configuration of one stage, when there is one."""

@@ -178,6 +178,9 @@ def _named_files(definition: AgentDefinition) -> Iterator[tuple[Keys, str]]:
             yield (*_PROMPTS, index, "basePromptTemplateFile"), prompt.base_prompt_template_file
     for index, group in enumerate(definition.action_groups):
         yield from _files_of_group(group, index)
+    orchestrates = definition.orchestration_lambda
+    if orchestrates and not is_arn(orchestrates):
+        yield ("customOrchestration", "executor", "lambda"), handler_of(orchestrates)[0]
     guardrail = definition.guardrail_configuration
     if guardrail and guardrail.file is not None:
         yield ("guardrailConfiguration", "file"), guardrail.file

@@ -30,16 +30,7 @@ def unsupported(definition: AgentDefinition) -> list[Diagnostic]:
     ]
 
 
-def _orchestration(definition: AgentDefinition) -> Iterator[Keys]:
-    if definition.orchestration_type == "CUSTOM_ORCHESTRATION":
-        yield ("orchestrationType",)
-    elif definition.custom_orchestration:
-        yield ("customOrchestration",)
-
-
-FEATURES: tuple[tuple[str, str, Callable[[AgentDefinition], Iterator[Keys]]], ...] = (
-    ("custom orchestration", "set orchestrationType: DEFAULT", _orchestration),
-)
+FEATURES: tuple[tuple[str, str, Callable[[AgentDefinition], Iterator[Keys]]], ...] = ()
 """What is not supported yet, what to do instead, and where a definition asks for it."""
 
 
@@ -72,6 +63,7 @@ def lint_definition(definition: AgentDefinition) -> list[Diagnostic]:
         *_templates(definition),
         *_parser(definition),
         *_team(definition),
+        *_orchestration(definition),
     )
     return [
         *definition.source.notes,
@@ -162,6 +154,13 @@ def _parser(definition: AgentDefinition) -> Iterator[Warning_]:
         text = "the parser is not used: no stage has parserMode: OVERRIDDEN"
         way = "set it where the parser is meant for, or leave overrideLambda out"
         yield "unused-parser", text, way, (_PROMPTS[0], "overrideLambda")
+
+
+def _orchestration(definition: AgentDefinition) -> Iterator[Warning_]:
+    if definition.custom_orchestration and definition.orchestration_lambda is None:
+        text = "customOrchestration is not used: orchestrationType is not CUSTOM_ORCHESTRATION"
+        way = "set orchestrationType: CUSTOM_ORCHESTRATION, or leave it out"
+        yield "unused-orchestration", text, way, ("customOrchestration",)
 
 
 def _team(definition: AgentDefinition) -> Iterator[Warning_]:

@@ -21,13 +21,23 @@ from orchestrator.driver.shared import (
     failure,
     guard,
     note,
+    orchestrate,
     perform,
     retrieve,
     timed_out,
     to_do,
     work_elsewhere,
 )
-from orchestrator.effects import LIVE, Branch, CallModel, Collaborate, Dispatch, Guard, Retrieve
+from orchestrator.effects import (
+    LIVE,
+    Branch,
+    CallModel,
+    Collaborate,
+    Dispatch,
+    Guard,
+    Orchestrate,
+    Retrieve,
+)
 from orchestrator.models.blocks import received
 from orchestrator.run import Run
 from orchestrator.sessions import Record
@@ -80,11 +90,15 @@ def _atold(
     return _acollaborate(run, effect, listen)
 
 
-async def _acarry_out(run: Run, effect: Dispatch | Retrieve | Guard) -> Record | list[Record]:
+async def _acarry_out(
+    run: Run, effect: Dispatch | Retrieve | Guard | Orchestrate
+) -> Record | list[Record]:
     if isinstance(effect, Dispatch):
         return await _adispatch(run, effect)
     if isinstance(effect, Retrieve):
         return await _blocking(retrieve, run, effect)
+    if isinstance(effect, Orchestrate):
+        return await _blocking(orchestrate, run, effect)
     return await _blocking(guard, run, effect)
 
 

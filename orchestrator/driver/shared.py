@@ -18,6 +18,7 @@ from orchestrator.effects import (
     Effect,
     Failure,
     Guard,
+    Orchestrate,
     Retrieve,
 )
 from orchestrator.errors import ActionOutcomeUnknown, DependencyFailed, OrchestratorError
@@ -41,6 +42,7 @@ __all__ = [
     "failure",
     "guard",
     "note",
+    "orchestrate",
     "perform",
     "retrieve",
     "timed_out",
@@ -296,6 +298,20 @@ def guard(run: Run, effect: Guard) -> Record:
         "assessments": [dict(one) for one in verdict.assessments],
         "times": (began, run.now()),
     }
+
+
+def orchestrate(run: Run, effect: Orchestrate) -> Record:
+    """Has an orchestration of one's own say what to do.
+
+    Raises:
+        DependencyFailed: It failed, or said something that cannot be understood.
+    """
+    began, session = run.now(), run.session
+    told = effect.ask(run.replay.outside(run.session_id, session.attributes))
+    if "attributes" in told:
+        session.attributes = told["attributes"]
+    times = (began, run.now())
+    return {"kind": "orchestrated", "state": effect.state, **told, "times": times}
 
 
 def work_elsewhere(run: Run, branch: Branch) -> Record:

@@ -19,6 +19,7 @@ from orchestrator.driver.shared import (
     failure,
     guard,
     note,
+    orchestrate,
     perform,
     retrieve,
     timed_out,
@@ -26,7 +27,16 @@ from orchestrator.driver.shared import (
     work_elsewhere,
 )
 from orchestrator.driver.together import side_by_side
-from orchestrator.effects import LIVE, Branch, CallModel, Collaborate, Dispatch, Guard, Retrieve
+from orchestrator.effects import (
+    LIVE,
+    Branch,
+    CallModel,
+    Collaborate,
+    Dispatch,
+    Guard,
+    Orchestrate,
+    Retrieve,
+)
 from orchestrator.models.blocks import received
 from orchestrator.run import Run
 from orchestrator.sessions import Record
@@ -74,9 +84,13 @@ def drive(run: Run, *, listen: bool) -> Generator[str | Progress, None, None]:
         run.close()
 
 
-def _carry_out(run: Run, effect: Dispatch | Retrieve | Guard) -> Record | list[Record]:
+def _carry_out(
+    run: Run, effect: Dispatch | Retrieve | Guard | Orchestrate
+) -> Record | list[Record]:
     if isinstance(effect, Dispatch):
         return _dispatch(run, effect)
+    if isinstance(effect, Orchestrate):
+        return orchestrate(run, effect)
     return retrieve(run, effect) if isinstance(effect, Retrieve) else guard(run, effect)
 
 

@@ -122,6 +122,8 @@ def answer_blocks(content: Sequence[Block]) -> list[Block]:
 
 def is_step(message: Mapping[str, Any]) -> bool:
     """Whether a message of the history is a step of a loop, and not a question or an answer."""
+    if any("toolUse" in block or "toolResult" in block for block in message["content"]):
+        return True  # native calls have no text whose origin could tell
     return any(span.origin == "agent_scratchpad" for span in getattr(message, "spans", ()))
 
 

@@ -17,6 +17,8 @@ with a `kind`:
 | `retrieved` | a knowledge base answered: `id`, `references`, `times` |
 | `guarded` | a guardrail checked a text: `id`, `action`, `text`, `blocked`, `assessments`,
   `times` |
+| `orchestrated` | an orchestration of one's own said what to do: `state`, `event`, `text`,
+  `trace`, `attributes`, `prompt_attributes`, `notes`, `times` |
 | `branch` | a collaborator's work ended: `id`, `name`, `message`, `before`, `usage`, `times` and
   the members of `end` |
 | `suspend` | the turn waits for the caller: `invocation_id`, `inputs`, `waits` (the branch) |
@@ -104,6 +106,16 @@ _SHAPES: dict[str, dict[Any, Any]] = {
         "blocked": bool,
         "assessments": [dict],
         "times": _TIMES,
+    },
+    "orchestrated": {
+        "state": str,
+        "event": str,
+        "text": str,
+        "trace?": str,
+        "attributes?": _TEXTS,
+        "prompt_attributes?": _TEXTS,
+        "times": _TIMES,
+        **_NOTED,
     },
     "branch": {
         "id": str,

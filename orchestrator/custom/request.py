@@ -1,0 +1,191 @@
+"""Converse requests that an orchestration of one's own writes (AWS: bedrock-runtime, `Converse`).
+
+They are read once, into what every backend takes. What a backend could not honour is refused, and
+not left out in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from orchestrator.message import Block, Message, clean
+
+__all__ = ["ConverseRequest", "NotConverse", "read_messages", "read_request"]
+
+_INFERENCE = {
+    "maxTokens": "maximumLength",
+    "temperature": "temperature",
+    "topP": "topP",
+    "stopSequences": "stopSequences",
+}
+# Members that change how the service serves a request, and not what it answers.
+_PASSED_OVER = frozenset(
+    ("additionalModelResponseFieldPaths", "performanceConfig", "requestMetadata", "serviceTier")
+)
+_REFUSED = {
+    "guardrailConfig": "guard texts with APPLY_GUARDRAIL",
+    "promptVariables": "write the values into the messages",
+}
+_READ = frozenset(
+    (
+        *("modelId", "system", "messages", "inferenceConfig", "toolConfig"),
+        "additionalModelRequestFields",
+    )
+)
+
+
+class NotConverse(ValueError):
+    """Something is no request of Converse; the text names the member."""
+
+
+@dataclass(slots=True)
+class ConverseRequest:
+    """One model call.
+
+    Attributes:
+        messages: The conversation.
+        system: The system text.
+        tools: Converse's tool specifications.
+        inference: Bedrock's inference configuration.
+        additional: `additionalModelRequestFields`.
+        model_id: The model that is meant; empty for the agent's own.
+    """
+
+    messages: Sequence[Message]
+    system: str = ""
+    tools: Sequence[Mapping[str, Any]] = ()
+    inference: Mapping[str, Any] = field(default_factory=dict)
+    additional: Mapping[str, Any] = field(default_factory=dict)
+    model_id: str = ""
+
+
+def read_request(value: Any) -> ConverseRequest:
+    """Reads the JSON of a Converse request.
+
+    Raises:
+        NotConverse: It is none, or asks for what cannot be had.
+    """
+    given = _typed(value, dict, "the request")
+    for name in given.keys() - _READ - _PASSED_OVER:
+        way = _REFUSED.get(name)
+        raise NotConverse(f"{name!r} is not supported: {way or 'leave it out'}")
+    model_id = given.get("modelId") or ""
+    return ConverseRequest(
+        read_messages(given.get("messages")),
+        _system(given.get("system")),
+        _tools(given.get("toolConfig")),
+        _inference(given.get("inferenceConfig")),
+        _typed(
+            given.get("additionalModelRequestFields") or {}, dict, "additionalModelRequestFields"
+        ),
+        _typed(model_id, str, "modelId"),
+    )
+
+
+def read_messages(value: Any) -> list[Message]:
+    """Reads messages; a content that is one text, or has texts for blocks, is understood, too.
+
+    A tool use without a result in the next message is left out: models call several tools at once,
+    and many an orchestration carries out only the first.
+
+    Raises:
+        NotConverse: They are none.
+    """
+    given = _typed(value, list, "messages")
+    if not given:
+        raise NotConverse("'messages' is empty")
+    made = [_message(one, f"messages[{at}]") for at, one in enumerate(given)]
+    return [_answered(one, made[at + 1 :]) for at, one in enumerate(made)]
+
+
+def _message(value: Any, place: str) -> Message:
+    """Reads one message.
+
+    Raises:
+        NotConverse: It is none.
+    """
+    given = _typed(value, dict, place)
+    role, content = given.get("role"), given.get("content")
+    if role not in ("user", "assistant"):
+        raise NotConverse(f"'role' of {place} is {role!r:.40}, not 'user' or 'assistant'")
+    blocks = [content] if isinstance(content, str) else _typed(content, list, f"{place}.content")
+    named = [_block(one, f"{place}.content[{at}]") for at, one in enumerate(blocks)]
+    return Message(role, clean(named))
+
+
+def _block(value: Any, place: str) -> Block:
+    if isinstance(value, str):
+        return {"text": value}
+    block: Block = _typed(value, dict, place)
+    for name, kind in (("text", str), ("toolUse", dict), ("toolResult", dict)):
+        if name in block:
+            _typed(block[name], kind, f"{place}.{name}")
+    if "toolUse" in block:
+        use = block["toolUse"]
+        for name, kind in (("toolUseId", str), ("name", str), ("input", dict)):
+            _typed(use.get(name), kind, f"{place}.toolUse.{name}")
+    if "toolResult" in block:
+        result = block["toolResult"]
+        _typed(result.get("toolUseId"), str, f"{place}.toolResult.toolUseId")
+        for one in _typed(result.get("content"), list, f"{place}.toolResult.content"):
+            _typed(one, dict, f"{place}.toolResult.content[]")
+    return block
+
+
+def _answered(message: Message, later: Sequence[Message]) -> Message:
+    blocks: list[Block] = list(message["content"])
+    if message["role"] != "assistant" or not any("toolUse" in block for block in blocks):
+        return message
+    known = set(_results(later))
+    kept = [it for it in blocks if "toolUse" not in it or it["toolUse"]["toolUseId"] in known]
+    return message if len(kept) == len(blocks) else Message("assistant", kept)
+
+
+def _results(messages: Sequence[Message]) -> Iterator[str]:
+    for message in messages:
+        if message["role"] == "assistant":
+            return
+        for block in message["content"]:
+            if "toolResult" in block:
+                yield block["toolResult"]["toolUseId"]
+
+
+def _system(value: Any) -> str:
+    blocks = _typed([] if value is None else value, list, "system")
+    texts = [_typed(one, dict, f"system[{at}]").get("text") for at, one in enumerate(blocks)]
+    text: str = clean("\n".join([text for text in texts if isinstance(text, str)]))
+    return text
+
+
+def _tools(value: Any) -> Sequence[Mapping[str, Any]]:
+    given = _typed(value or {}, dict, "toolConfig")
+    choice = _typed(given.get("toolChoice") or {}, dict, "toolConfig.toolChoice")
+    if choice and "auto" not in choice:
+        raise NotConverse("'toolConfig.toolChoice' can only be 'auto'; leave it out")
+    tools: list[Any] = _typed(given.get("tools") or [], list, "toolConfig.tools")
+    for at, one in enumerate(tools):
+        spec = _typed(one, dict, f"toolConfig.tools[{at}]").get("toolSpec")
+        _typed(spec, dict, f"toolConfig.tools[{at}].toolSpec")
+    return tools
+
+
+def _inference(value: Any) -> dict[str, Any]:
+    given = _typed(value or {}, dict, "inferenceConfig")
+    for name in given.keys() - _INFERENCE.keys():
+        raise NotConverse(f"'inferenceConfig' has no member {name!r:.60}")
+    return {_INFERENCE[name]: value for name, value in given.items() if value is not None}
+
+
+_KINDS: dict[type, str] = {dict: "an object", list: "a list", str: "a text"}
+
+
+def _typed(value: Any, kind: type, place: str) -> Any:
+    if not isinstance(value, kind):
+        raise NotConverse(f"{place!r} is {_named(value)}, not {_KINDS[kind]}")
+    return value
+
+
+def _named(value: Any) -> str:
+    return "missing" if value is None else _KINDS.get(type(value), f"a {type(value).__name__}")

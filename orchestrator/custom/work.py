@@ -1,0 +1,256 @@
+"""What an orchestration of one's own can have done in a turn: model calls, tools and checks.
+
+All of it goes the ways of the built-in loop: the same budgets, validation, confirmation, journal
+and trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from orchestrator.acting import act
+from orchestrator.custom.request import ConverseRequest
+from orchestrator.effects import Answer, Converse, Effect, Failure, Guard, Refusal, ReturnControl
+from orchestrator.errors import DependencyFailed, LimitExceeded
+from orchestrator.message import Block
+from orchestrator.models.base import Model
+from orchestrator.parsers.base import Parsed
+from orchestrator.parsers.calls import Calls
+from orchestrator.parsers.verbatim import Verbatim
+from orchestrator.reading import Act
+from orchestrator.sessions.journal import Record
+from orchestrator.stages import StagePlan
+from orchestrator.toolbox import Toolbox
+
+if TYPE_CHECKING:
+    from orchestrator.turn import Turn
+
+__all__ = ["Ended", "ToolResult", "Work", "tool_specs"]
+
+_ALONE = "Send the user a message alone, when the other calls have answered."
+
+Ended = Answer | Refusal | ReturnControl | Failure
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool call gave.
+
+    Attributes:
+        id: The tool-use id that it answers.
+        name: The tool.
+        text: The result, as the model reads it.
+        error: Whether it tells of a mistake that the model can mend.
+    """
+
+    id: str
+    name: str
+    text: str
+    error: bool = False
+
+    @property
+    def block(self) -> Block:
+        """The result as Converse's `toolResult` block."""
+        made: Block = {"toolUseId": self.id, "content": [{"text": self.text}]}
+        if self.error:
+            made["status"] = "error"
+        return {"toolResult": made}
+
+
+class Unparsed(Verbatim):
+    """The parser of replies that only their orchestration reads."""
+
+    blocking: ClassVar[bool] = False
+
+    def finish(self, blocks: Sequence[Block] = ()) -> Parsed:
+        """Ends the reply; nothing is made of it."""
+        return Parsed({})
+
+
+def tool_specs(turn: Turn) -> Sequence[Mapping[str, Any]]:
+    """Converse's specifications of all that the agent can call, whatever its dialect writes."""
+    plan = turn.plan
+    if plan.orchestration.tools:
+        return plan.orchestration.tools
+    bases = list(plan.knowledge_bases.values())
+    return Toolbox(plan.catalog, bases, list(plan.collaborators)).tool_specs()
+
+
+class Work:
+    """Carries out what an orchestration asks for, in one turn.
+
+    Attributes:
+        turn: The turn.
+        tools: Converse's specifications of its tools.
+    """
+
+    __slots__ = ("_asked", "_asks", "_called", "_checks", "_name", "_uses", "tools", "turn")
+
+    def __init__(self, turn: Turn, name: str) -> None:
+        self.turn = turn
+        self.tools = tool_specs(turn)
+        self._name = name
+        self._asked = self._called = -1
+        self._asks = self._uses = self._checks = 0
+
+    def model(
+        self, request: ConverseRequest, *, past: bool = False, live: bool = False
+    ) -> Generator[Effect, Any, Record]:
+        """Asks a model; its `model` record.
+
+        Args:
+            request: The request.
+            past: Whether what was said in the session before goes ahead of the messages.
+            live: Whether the user may read the reply while it streams.
+
+        Raises:
+            LimitExceeded: The turn may not call a model any more.
+            DependencyFailed: The agent has no such model.
+        """
+        turn = self.turn
+        if turn.number in (self._asked, self._called):
+            turn.number += 1
+        self._asked = turn.number
+        self._asks += 1
+        if self._asks > turn.limits.iterations:
+            raise self._limit("iterations", turn.limits.iterations, "model calls")
+        stage = self._stage(request)
+        effect = Converse(stage, turn.number, {}, [], 0, turn.prompt_attributes, live)
+        effect.system, effect.messages, effect.past = request.system, request.messages, past
+        return (yield from turn.converse(effect))
+
+    def _stage(self, request: ConverseRequest) -> StagePlan:
+        stage = self.turn.plan.orchestration
+        tools = self.tools if list(request.tools) == list(self.tools) else request.tools
+        native = stage.dialect.protocol == "tool_use"
+        return replace(
+            stage,
+            model=self._model(request.model_id),
+            inference=request.inference,
+            additional=request.additional,
+            tools=tools,
+            call_format=stage.call_format if tools and native else None,
+            creation_mode="OVERRIDDEN",
+            new_parser=Unparsed,
+            parser_name="",
+        )
+
+    def _model(self, model_id: str) -> Model:
+        stages = self.turn.plan.stages.values()
+        own = self.turn.plan.orchestration.model
+        known = {own.model_id: own, **{one.model.model_id: one.model for one in stages}}
+        if not model_id:
+            return own
+        if model_id not in known:
+            raise DependencyFailed(
+                f"the orchestration {self._name!r} asks for the model {model_id!r}, which the "
+                f"agent does not have: there is {', '.join(map(repr, known))}. Leave 'modelId' "
+                "out, or take it from 'agentConfiguration.defaultModelId'",
+                resource=self._name,
+            )
+        return known[model_id]
+
+    def call(
+        self, uses: Sequence[Mapping[str, Any]]
+    ) -> Generator[Effect, Any, list[ToolResult] | Ended]:
+        """Carries tool calls out, several at the same time.
+
+        Args:
+            uses: The contents of `toolUse` blocks: `toolUseId`, `name`, `input`.
+
+        Returns:
+            Their results, in order; or the turn's result, when it waits for the caller or asks
+            the user.
+
+        Raises:
+            LimitExceeded: The turn may not call so many.
+            DependencyFailed: An action failed.
+        """
+        turn = self.turn
+        if turn.number == self._called:
+            turn.number += 1
+        self._called = turn.number
+        self._count(len(uses))
+        read = {use["toolUseId"]: _read(use) for use in uses}
+        known = [_mistake(use, read[use["toolUseId"]]) for use in uses]
+        mistakes = [one for one in known if one is not None]
+        if len(uses) == 1 and (said := read[uses[0]["toolUseId"]].said):
+            return Answer("\n".join(said))
+        turn.reprompts += [(turn.number, one.text) for one in mistakes]
+        found = {one.id: one for one in mistakes}
+        decided = _decided([read[id] for id in read if id not in found])
+        if decided.actions or decided.searches or decided.messages or decided.question:
+            turn.take_reply([{"toolUse": dict(use)} for use in uses])
+            ended = yield from act(turn, decided, turn.number)
+            if ended is not None:
+                return ended
+            turn.forget_reply()
+            found.update({one["id"]: _result(one) for one in turn.results})
+        return [found.get(use["toolUseId"]) or _silent(use) for use in uses]
+
+    def _count(self, uses: int) -> None:
+        # Wrong calls too: nothing else would end a loop of them.
+        self._uses += uses
+        if self._uses > self.turn.limits.actions:
+            raise self._limit("actions", self.turn.limits.actions, "tool calls")
+
+    def check(self, text: str, source: str) -> Generator[Effect, Any, Record]:
+        """Has the agent's guardrail check a text; the `guarded` record.
+
+        Raises:
+            LimitExceeded: The turn checks too often.
+            DependencyFailed: The agent has no guardrail.
+        """
+        turn = self.turn
+        if turn.plan.guardrail is None:
+            raise DependencyFailed(
+                f"the orchestration {self._name!r} has a text checked, and agent "
+                f"{turn.plan.name!r} has no guardrail; give it a guardrailConfiguration",
+                resource=self._name,
+            )
+        self._checks += 1
+        if self._checks > turn.limits.actions:
+            raise self._limit("actions", turn.limits.actions, "checks by the guardrail")
+        side = "OUTPUT" if source == "OUTPUT" else "INPUT"
+        id = f"guardrail-{turn.number}-{self._checks}"
+        outcome: Record = yield Guard(text, side, turn.number, id)  # type: ignore[arg-type]
+        return outcome
+
+    def _limit(self, limit: str, most: int, what: str) -> LimitExceeded:
+        return LimitExceeded(
+            f"the orchestration {self._name!r} reached the turn's limit of {most} {what}; raise "
+            f"the limit {limit!r}, or find out from the trace why it needs so many",
+            limit=limit,
+        )
+
+
+def _read(use: Mapping[str, Any]) -> Calls:
+    calls = Calls()
+    calls.add_native(dict(use))
+    return calls
+
+
+def _mistake(use: Mapping[str, Any], calls: Calls) -> ToolResult | None:
+    text = calls.reprompt or (_ALONE if calls.said else "")
+    return ToolResult(use["toolUseId"], use["name"], text, True) if text else None
+
+
+def _decided(read: Sequence[Calls]) -> Act:
+    details = [calls.details() for calls in read]
+    asked = [one["agentAskUser"]["responseText"] for one in details if "agentAskUser" in one]
+    return Act(
+        [it for one in details for it in one.get("actionGroupInvocations", ())],
+        [it for one in details for it in one.get("agentKnowledgeBases", ())],
+        "\n".join(asked),
+        [it for one in details for it in one.get("agentCollaboratorInvocations", ())],
+    )
+
+
+def _result(done: Mapping[str, Any]) -> ToolResult:
+    return ToolResult(done["id"], done["name"], done["text"], bool(done["error"]))
+
+
+def _silent(use: Mapping[str, Any]) -> ToolResult:
+    return ToolResult(use["toolUseId"], use["name"], "")
