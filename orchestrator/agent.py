@@ -9,7 +9,7 @@ from contextlib import aclosing, closing, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
 from orchestrator.actions import ActionGroup
 from orchestrator.driver import Progress, drive
@@ -380,6 +380,21 @@ class Agent:
                     yield event
         for event in events.rest(partial(self._end, run)):
             yield event
+
+    def close(self) -> None:
+        """Ends what the agent has begun: MCP servers, the code interpreter's folders, open indexes.
+
+        Otherwise they end with the process. An agent is also a context manager that does this.
+        """
+        self.plan.close()
+
+    def __enter__(self) -> Self:
+        """The agent itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Closes it."""
+        self.close()
 
     def render(
         self,

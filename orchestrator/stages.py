@@ -241,6 +241,7 @@ class Plan:
         alias_arn: The ARN that traces name.
         features: What the agent has besides.
         instruction: What the agent is for.
+        held: What may have to be closed: executors and knowledge bases.
         collaborators: The agents that it leads, by name.
         pre_processing: That stage, if a turn runs it.
         orchestration: The stage of the loop.
@@ -267,6 +268,7 @@ class Plan:
     digest: str
     features: Features = Features()
     instruction: str = ""
+    held: Sequence[Any] = ()
 
     collaborators: Mapping[str, Member] = field(init=False)
     pre_processing: StagePlan | None = field(init=False)
@@ -279,6 +281,15 @@ class Plan:
     shortcut: bool = field(init=False)
     plain: bool = field(init=False)
     depth: int = field(init=False)
+
+    def close(self) -> None:
+        """Ends what the agent and its team have begun: servers, scratch folders, open files."""
+        for one in self.held:
+            if callable(close := getattr(one, "close", None)):
+                close()
+        for member in self.collaborators.values():
+            if member.agent is not None:
+                member.agent.close()
 
     @property
     def owner(self) -> str:
@@ -424,6 +435,7 @@ def build_plan(
         digest=_digest([told, team] if team else told),
         features=features,
         instruction=instruction,
+        held=(*(group.executor for group in groups), *knowledge_bases),
     )
 
 
