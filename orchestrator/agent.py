@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
 from orchestrator.actions import ActionGroup
-from orchestrator.driver import Progress, drive
+from orchestrator.driver import Told, drive
 from orchestrator.effects import Failure
 from orchestrator.errors import DefinitionError, OrchestratorError, ValidationError
 from orchestrator.features import features_of
@@ -588,7 +588,7 @@ def _awaitable(future: Future[T]) -> Awaitable[T]:
 
 
 @cache
-def _adrive() -> Callable[..., AsyncGenerator[str | Progress, None]]:
+def _adrive() -> Callable[..., AsyncGenerator[Told, None]]:
     # Imported when it is first used, and not looked for again: asyncio takes its time.
     from orchestrator.driver.asynchronous import adrive
 

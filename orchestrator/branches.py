@@ -7,14 +7,20 @@ collaborator's turn is run again from its own records.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
+from orchestrator.actions.base import CallContext
+from orchestrator.calls import merged
 from orchestrator.effects import Branch, Result, ReturnControl
 from orchestrator.run import Run, end_record
 from orchestrator.sessions import Record
 
-__all__ = ["BranchRun"]
+__all__ = ["BranchRun", "Lock"]
+
+Lock = AbstractContextManager[Any]
+"""A lock that its holder may take again."""
 
 
 class BranchRun(Run):
@@ -27,9 +33,9 @@ class BranchRun(Run):
         outcome: How it ended: its `branch` record, or what it waits for.
     """
 
-    __slots__ = ("_lock", "began", "branch", "outcome", "parent")
+    __slots__ = ("_lock", "_seen", "began", "branch", "outcome", "parent")
 
-    def __init__(self, parent: Run, branch: Branch, lock: AbstractContextManager[Any]) -> None:
+    def __init__(self, parent: Run, branch: Branch, lock: Lock) -> None:
         replay = parent.replay.branch(branch)
         super().__init__(
             replay.turn.plan,
@@ -44,7 +50,9 @@ class BranchRun(Run):
         self.branch = branch
         self.outcome: Record = {}
         self.parent = parent
-        self._lock = lock
+        # A whole team has one journal: agents below take turns in it with those beside them.
+        self._lock: Lock = getattr(parent, "_lock", lock)
+        self._seen: Mapping[str, str] = {}
         self.began = parent.now()
 
     def finish(self, result: Result) -> None:
@@ -63,7 +71,7 @@ class BranchRun(Run):
             "branch": self.parent.replay.path,
             "id": self.branch.id,
             "name": self.branch.team,
-            "message": self.branch.message,
+            "asked": self.branch.message,
             "before": self.replay.before,
             "usage": self.replay.turn.spent,
             "times": times,
@@ -71,6 +79,21 @@ class BranchRun(Run):
         self.flush(self.outcome)
         with self._lock:
             history += self.replay.turn.transcript(result)
+
+    def context(self) -> CallContext:
+        """What the turn's executors may know; what others change meanwhile is kept."""
+        self._seen = self.session.attributes
+        return super().context()
+
+    def record_action(self, record: Record) -> None:
+        """Writes one action's outcome down, at once, with what others have changed meanwhile."""
+        with self._lock:
+            if "attributes" in record:
+                now, returned = self.session.attributes, record["attributes"]
+                record["attributes"] = merged(self._seen, now, returned)
+            super().record_action(record)
+            if "attributes" in record:
+                self.flush()  # the journal's last attributes are the session's
 
     def cancel(self) -> None:
         """Writes what is known; the supervisor's run says that the turn was stopped."""

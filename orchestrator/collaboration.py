@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from sys import maxsize
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.calls import Slot
@@ -19,6 +21,7 @@ from orchestrator.effects import (
     ReturnControl,
 )
 from orchestrator.errors import error_again
+from orchestrator.limits import Limits
 from orchestrator.payloads import collect, shared
 from orchestrator.reading import refused
 from orchestrator.sessions.journal import Record, Said
@@ -26,6 +29,8 @@ from orchestrator.stages import Plan
 
 if TYPE_CHECKING:
     from orchestrator.turn import Turn
+
+_BOUNDLESS = Limits(model_calls=maxsize, tokens=maxsize, actions=maxsize)
 
 __all__ = ["ROUTE", "branch_of", "collaborate", "prepare_message", "route"]
 
@@ -119,19 +124,38 @@ def collaborate(
     branches = [slot.branch for slot in slots if slot.branch is not None]
     if not branches:
         return None
+    if len(branches) > 1:
+        _share(turn, branches)
     outcomes = yield Collaborate(branches, number)
     waiting = next((one for one in outcomes if "control" in one), None)
     if waiting is not None:
         return _handed_over(waiting)
+    failed: Failure | None = None
     for slot, outcome in zip(slots, outcomes, strict=True):
         turn.count(outcome)
         ended = _as_result(outcome)
         if isinstance(ended, Failure):
-            raise ended.error
+            failed = failed or ended
+            continue
         turn.payloads.update(collect(outcome["text"]))
         slot.text = _told(turn, outcome)
         turn.add_response(slot)
+    if failed is not None:
+        raise failed.error
     return None
+
+
+def _share(turn: Turn, branches: Sequence[Branch]) -> None:
+    # What is left is not spent twice: of agents at work at the same time, each has its part.
+    left, count = turn.budget(_BOUNDLESS), len(branches)
+    for branch in branches:
+        own = branch.limits
+        branch.limits = replace(
+            own,
+            model_calls=min(own.model_calls, max(left.model_calls // count, 1)),
+            tokens=min(own.tokens, max(left.tokens // count, 1)),
+            actions=min(own.actions, left.actions // count),
+        )
 
 
 def _told(turn: Turn, outcome: Record) -> str:

@@ -216,6 +216,10 @@ class Branch:
     team: str
     replay: Replay | None = None
 
+    def has(self, path: str) -> bool:
+        """Whether a branch of the journal is this one, or of an agent that its agent leads."""
+        return path == self.id or path.startswith(f"{self.id}/")
+
 
 @dataclass(slots=True)
 class Collaborate:

@@ -208,9 +208,17 @@ class Replay:
             if isinstance(effect, AwaitResults):
                 if outcome is not None:
                     last = index
-            elif isinstance(effect, Collaborate) and any(map(_resumed, effect.branches)):
+            elif isinstance(effect, Collaborate) and self._resumes(effect):
                 last = index
         return last
+
+    def _resumes(self, effect: Collaborate) -> bool:
+        """Whether one of these collaborators, or of theirs, has the caller's last results."""
+        for record in reversed(self.log.records):
+            if record["kind"] == "returned":
+                path = record.get("branch", "")
+                return any(branch.has(path) for branch in effect.branches)
+        return False
 
     def throw(self, error: OrchestratorError) -> Result:
         """Tells the turn that its effect failed, and takes its result."""
@@ -232,7 +240,7 @@ class Replay:
             effect, outcome = self.steps[-1] if self.steps else (None, None)
             return effect if isinstance(effect, AwaitResults) and outcome is None else None
         for branch in reached.branches if isinstance(reached, Collaborate) else ():
-            if path == branch.id or path.startswith(f"{branch.id}/"):
+            if branch.has(path):
                 below = "" if path == branch.id else path
                 return self.branch(branch).waiting(below)
         return None
@@ -374,10 +382,6 @@ def _start(log: TurnLog) -> Start:
         if "memory_id" in more:
             start.remembers = partial(getattr, log, "ends_session")
     return start
-
-
-def _resumed(branch: Branch) -> bool:
-    return branch.replay is not None and branch.replay.resumed_at > 0
 
 
 def _ended(record: Record, branch: Branch) -> bool:

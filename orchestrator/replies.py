@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from orchestrator.branches import BranchRun
-from orchestrator.driver import Progress
+from orchestrator.driver import Ended, Progress, Told
 from orchestrator.effects import (
     Answer,
     AwaitResults,
@@ -19,10 +19,10 @@ from orchestrator.effects import (
 )
 from orchestrator.errors import SessionConflict, error_again
 from orchestrator.reply import Details, Event, Files, Reply, TextDelta, TracePart, TurnEnd
-from orchestrator.run import Run, replay_again
+from orchestrator.run import Run, replay_again, told_of
 from orchestrator.sessions import Record, Session, TurnLog
 from orchestrator.stages import Plan
-from orchestrator.trace import TraceParts
+from orchestrator.trace import TraceParts, handed_over
 
 __all__ = ["RunEvents", "last_events", "reply_again", "reply_of"]
 
@@ -39,7 +39,7 @@ class RunEvents:
         self._parts = _trace_parts(run)
         self._team: dict[str, TraceParts] = {}
 
-    def of(self, item: str | Progress) -> Iterator[Event]:
+    def of(self, item: Told) -> Iterator[Event]:
         """The events of one item."""
         if isinstance(item, str):
             self._said += item
@@ -47,7 +47,8 @@ class RunEvents:
             return
         if not self._begun:
             yield from self._beginning()
-        for part in self._trace(item):
+        parts = self._ended(item) if isinstance(item, Ended) else self._trace(item)
+        for part in parts:
             yield TracePart(part)
 
     def _trace(self, item: Progress) -> Iterator[dict[str, Any]]:
@@ -59,10 +60,17 @@ class RunEvents:
             if isinstance(item.effect, CallModel):
                 self._said = ""
             yield from told.before(item.effect, self._run.now())
-            return
-        if isinstance(item.effect, Collaborate):
-            yield from self._teamwork(item.effect, item.outcome)
-        yield from told.after(item.effect, item.outcome)
+        elif isinstance(item.effect, Collaborate):
+            yield from self._handed_over(item.effect, told, item.outcome)
+        else:
+            yield from told.after(item.effect, item.outcome)
+
+    def _ended(self, item: Ended) -> Iterator[dict[str, Any]]:
+        """The end of a collaborator's turn, and what its supervisor sees of it."""
+        inner = self._team.get(item.branch.id)
+        if inner is not None:
+            yield from inner.ending(item.record)
+        yield from self._of(item.run).of_work(item.effect, item.branch, item.record)
 
     def _of(self, run: Run) -> TraceParts:
         """Makes the trace of a run: the agent's own, or a collaborator's."""
@@ -74,17 +82,19 @@ class RunEvents:
             self._team[run.branch.id] = known
         return known
 
-    def _teamwork(self, effect: Collaborate, outcome: list[Record]) -> Iterator[dict[str, Any]]:
-        """The ends of collaborators' turns, and what their supervisor sees of them."""
+    def _handed_over(
+        self, effect: Collaborate, told: TraceParts, outcome: list[Record]
+    ) -> Iterator[dict[str, Any]]:
+        """The calls that collaborators wait for: no driver carries them out, so none tells them."""
+        waiting = handed_over(outcome)
         for branch, record in zip(effect.branches, outcome, strict=True):
             inner = self._team.get(branch.id)
-            if inner is not None and "control" not in record:
-                yield from inner.ending(record)
-            elif inner is not None and branch.replay is not None:
-                # No driver carries a hand-over out, so none reports it.
+            if "control" in record and inner is not None and branch.replay is not None:
                 last, _ = branch.replay.steps[-1]
                 if isinstance(last, AwaitResults):
                     yield from inner.before(last, self._run.now())
+            if record is waiting:
+                yield from told.of_work(effect, branch, record)
 
     def rest(self, end: Callable[[], Reply]) -> Iterator[Event]:
         """The events after the last item; `end` makes the reply, or raises."""
@@ -109,7 +119,8 @@ class RunEvents:
 
 def last_events(reply: Reply, said: str = "") -> Iterator[Event]:
     """The events that end every stream; `said` is what was streamed of the model's last reply."""
-    rest = reply.text.removeprefix(said)
+    # What a guardrail said in a stream that it blocked was told there.
+    rest = "" if said.endswith(reply.text) else reply.text.removeprefix(said)
     if rest:
         yield TextDelta(rest)
     if reply.files:
@@ -139,15 +150,7 @@ def reply_of(run: Run) -> Reply:
 
 def _trace_parts(run: Run) -> TraceParts:
     log = run.log
-    return TraceParts(run.plan, run.session_id, log.start["at"], run.replay, told=_told(log))
-
-
-def _told(log: TurnLog) -> int:
-    # Up to the last results that the caller brought: what was before them it knows.
-    for place in range(len(log.records), 1, -1):
-        if log.records[place - 1]["kind"] == "returned":
-            return place
-    return 0
+    return TraceParts(run.plan, run.session_id, log.start["at"], run.replay, told=run.told)
 
 
 class _OfRun(Details):
@@ -157,7 +160,10 @@ class _OfRun(Details):
         self._run = run
 
     def trace(self) -> list[dict[str, Any]]:
-        return _trace_parts(self._run).whole(self._run.log.end, self._run.replay.resumed_at)
+        # Later invocations may have gone on with the turn; they do not change what this one told.
+        run = self._run
+        end = None if isinstance(run.result, ReturnControl) else run.log.end
+        return _trace_parts(run).whole(end, run.replay.resumed_at if run.told else 0)
 
     def records(self) -> list[Record]:
         return self._run.new_records()
@@ -193,7 +199,7 @@ def reply_again(plan: Plan, session: Session, log: TurnLog, session_id: str) -> 
     with suppress(SessionConflict):  # the agent was changed since: the answer still holds
         replay = replay_again(plan, session, log)
         started = log.start["at"]
-        parts = TraceParts(plan, session_id, started, replay, told=_told(log))
+        parts = TraceParts(plan, session_id, started, replay, told=told_of(log, len(log.records)))
         reply._details = _OfJournal(parts, log.end, replay.resumed_at)
     if end.get("result") == "failure":
         error = error_again(end["error"], end["message"], end["stop_reason"])

@@ -43,7 +43,7 @@ from orchestrator.sessions import Past, Record, Session, Sessions, TurnLog
 from orchestrator.sessions.journal import cancelled, closed
 from orchestrator.stages import MEMORY_SUMMARIZATION, Plan
 
-__all__ = ["Run", "end_record", "replay_again", "restore_history"]
+__all__ = ["Run", "end_record", "replay_again", "restore_history", "told_of"]
 
 _STOPPED = Failure(OrchestratorError("the turn was stopped"), "cancelled")
 
@@ -67,6 +67,7 @@ class Run:
     """
 
     __slots__ = (
+        "_after",
         "_before",
         "_begun",
         "_begun_at",
@@ -108,6 +109,7 @@ class Run:
         self.replay = replay or Replay(plan, self.log, session)
         self.now = sessions.clock
         self._before = len(self.log.records)
+        self._after: int | None = None
         self.sessions = sessions
         self._unwritten: list[Record] = []
         self._begun: list[Call] = []
@@ -167,8 +169,13 @@ class Run:
         return following
 
     def new_records(self) -> list[Record]:
-        """The records that this invocation has written."""
-        return self.log.records[self._before :]
+        """The records that this invocation has written; later ones may have added others."""
+        return self.log.records[self._before : self._after]
+
+    @property
+    def told(self) -> int:
+        """How many records the caller knew of: those up to the last results that it brought."""
+        return told_of(self.log, self._before)
 
     def request(self, effect: CallModel) -> ModelRequest:
         """Renders a model call."""
@@ -304,6 +311,7 @@ class Run:
 
     def close(self) -> None:
         """Gives the session back."""
+        self._after = len(self.log.records)
         self.sessions.release(self.session)
 
     def flush(self, *last: Record) -> None:
@@ -358,6 +366,15 @@ def end_record(result: Answer | Refusal | Failure, now: int) -> Record:
     if isinstance(result, Answer) and result.citations:
         record["citations"] = result.citations
     return record
+
+
+def told_of(log: TurnLog, upto: int) -> int:
+    """Up to which of the first `upto` records the caller knew a turn when it went on with it."""
+    records = log.records
+    for place in range(upto, 1, -1):
+        if records[place - 1]["kind"] == "returned":
+            return place
+    return 0
 
 
 def restore_history(plan: Plan, session: Session) -> None:

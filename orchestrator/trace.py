@@ -26,6 +26,7 @@ from orchestrator.effects import (
     Guard,
     Orchestrate,
     Retrieve,
+    ReturnControl,
 )
 from orchestrator.guarding import ANSWER_GUARD
 from orchestrator.message import text_of, to_json
@@ -43,7 +44,7 @@ from orchestrator.stages import (
     Plan,
 )
 
-__all__ = ["TraceParts"]
+__all__ = ["TraceParts", "handed_over"]
 
 _TRACES = {
     PRE_PROCESSING: ("preProcessingTrace", "pre-0"),
@@ -119,7 +120,7 @@ class TraceParts:
             plan, session_id, started, replay, told=self._told, chain=self._chain, name=name
         )
 
-    def _was_told(self, branch: Branch) -> bool:
+    def was_told(self, branch: Branch) -> bool:
         """Whether a collaborator's work had ended before what is to be told now."""
         records = self._replay.log.records[: self._told]
         return any(one["kind"] == "branch" and one["id"] == branch.id for one in records)
@@ -129,9 +130,15 @@ class TraceParts:
         if not self._told:
             return None
         record = self._replay.log.records[self._told - 1]
-        path = record.get("branch", "")
-        below = path == branch.id or path.startswith(f"{branch.id}/")
+        below = branch.has(record.get("branch", ""))
         return record if below and record["kind"] == "returned" else None
+
+    def _still_waits(self, branch: Branch) -> bool:
+        """Whether a collaborator waits as it did when the caller was told last."""
+        if not self._told or self._answer_to(branch) is not None:
+            return False
+        records = self._replay.log.records[: self._told]
+        return any(branch.has(one.get("branch", "")) for one in records)
 
     def whole(self, end: Record | None, since: int = 0) -> list[dict[str, Any]]:
         """The parts of all steps, or of those after step number `since` was answered.
@@ -158,19 +165,33 @@ class TraceParts:
 
     def _teamwork(self, effect: Collaborate, outcome: Any, began: int) -> list[dict[str, Any]]:
         parts: list[dict[str, Any]] = []
-        for branch, record in zip(effect.branches, outcome or _unknown(effect), strict=True):
-            if self._was_told(branch):
+        records: list[Record | None] = outcome or list(map(self._known, effect.branches))
+        waiting = handed_over(records)
+        for branch, record in zip(effect.branches, records, strict=True):
+            if self.was_told(branch):
                 continue
-            if branch.collaborator.agent is not None:
+            if branch.collaborator.agent is not None and not self._still_waits(branch):
                 inner = self.of_branch(branch, record["times"][0] if record else began)
                 replay = self._replay.branch(branch)
                 ended = record if record is not None and "control" not in record else None
                 if not replay.steps:
                     replay.run_out(ended)
                 parts += inner.whole(ended, replay.resumed_at if self._told else 0)
-            if record is not None:
+            if record is not None and ("control" not in record or record is waiting):
                 parts += self.of_work(effect, branch, record)
         return parts
+
+    def _known(self, branch: Branch) -> Record | None:
+        """What the journal knows of a collaborator's work while others are still at theirs."""
+        log = self._replay.log
+        for record in log.records:
+            if record["kind"] == "branch" and record["id"] == branch.id:
+                return record
+        waits = log.suspended
+        if waits is None or not branch.has(waits.get("waits", "")):
+            return None
+        control = ReturnControl(waits["invocation_id"], waits["inputs"])
+        return {"id": branch.id, "control": control, "times": (waits["at"], waits["at"])}
 
     def before(self, effect: Effect, at: int, outcome: Any = None) -> list[dict[str, Any]]:
         """The parts that tell that an effect is about to be carried out, at that time.
@@ -202,7 +223,7 @@ class TraceParts:
                 parts += [
                     self._message_part(effect, branch, at)
                     for branch in effect.branches
-                    if not self._was_told(branch)
+                    if not (self.was_told(branch) or self._still_waits(branch))
                 ]
         return parts
 
@@ -283,12 +304,7 @@ class TraceParts:
             case Orchestrate():
                 return self._custom_parts(effect, outcome)
             case Collaborate():
-                return [
-                    part
-                    for branch, record in zip(effect.branches, outcome, strict=True)
-                    if not self._was_told(branch)
-                    for part in self.of_work(effect, branch, record)
-                ]
+                return []  # each collaborator's end is told as it comes: `of_work`
             case AwaitResults():
                 return [
                     self._observation(
@@ -541,8 +557,9 @@ class TraceParts:
         }
 
 
-def _unknown(effect: Collaborate) -> list[None]:
-    return [None] * len(effect.branches)
+def handed_over(records: Sequence[Record | None]) -> Record | None:
+    """The record of the collaborator that the caller is to answer: one at a time."""
+    return next((one for one in records if one is not None and "control" in one), None)
 
 
 def _began(outcome: Any, end: Record | None, started: int) -> int:

@@ -5,7 +5,7 @@ after it was carried out. Draining one is a whole invocation; closing one stops 
 down that the turn was cancelled.
 """
 
-from orchestrator.driver.shared import Progress
+from orchestrator.driver.shared import Ended, Progress, Told
 from orchestrator.driver.sync import drive
 
-__all__ = ["Progress", "drive"]
+__all__ = ["Ended", "Progress", "Told", "drive"]

@@ -7,14 +7,16 @@ import contextlib
 import types
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from functools import partial
-from threading import Lock
+from threading import RLock
 from typing import Any, TypeVar
 
 from orchestrator.actions.base import ActionResult, Call, CallContext
-from orchestrator.branches import BranchRun
+from orchestrator.branches import BranchRun, Lock
 from orchestrator.driver.shared import (
+    Ended,
     ModelCall,
     Progress,
+    Told,
     action_record,
     executor_of,
     failed_action,
@@ -48,7 +50,7 @@ __all__ = ["adrive"]
 T = TypeVar("T")
 
 
-async def adrive(run: Run, *, listen: bool) -> AsyncGenerator[str | Progress, None]:
+async def adrive(run: Run, *, listen: bool) -> AsyncGenerator[Told, None]:
     """`drive`, for an event loop."""
     try:
         step = run.begin()  # a turn of another version of the agent stays as it is
@@ -63,7 +65,7 @@ async def adrive(run: Run, *, listen: bool) -> AsyncGenerator[str | Progress, No
                         outcome = None
                         async with contextlib.aclosing(_atold(run, step, listen)) as items:
                             async for outcome in items:
-                                if isinstance(outcome, (str, Progress)):
+                                if isinstance(outcome, (str, Progress, Ended)):
                                     yield outcome
                     else:
                         outcome = await _acarry_out(run, step)
@@ -83,7 +85,7 @@ async def adrive(run: Run, *, listen: bool) -> AsyncGenerator[str | Progress, No
 
 def _atold(
     run: Run, effect: CallModel | Collaborate, listen: bool
-) -> AsyncGenerator[str | Progress | Record | list[Record], None]:
+) -> AsyncGenerator[Told | Record | list[Record], None]:
     """What can be told of an effect while it is carried out, and its outcome at last."""
     if isinstance(effect, CallModel):
         return _astream_model(run, effect)
@@ -120,7 +122,7 @@ async def _acall_model(run: Run, effect: CallModel) -> Record:
 
 async def _astream_model(
     run: Run, effect: CallModel
-) -> AsyncGenerator[str | Progress | Record | list[Record], None]:
+) -> AsyncGenerator[Told | Record | list[Record], None]:
     call = ModelCall(run, effect)
     stream = effect.stage.model.astream(call.request)
     async with contextlib.aclosing(stream):  # type: ignore[type-var]
@@ -137,15 +139,18 @@ async def _astream_model(
 
 async def _acollaborate(
     run: Run, effect: Collaborate, listen: bool
-) -> AsyncGenerator[str | Progress | Record | list[Record], None]:
+) -> AsyncGenerator[Told | Record | list[Record], None]:
     """Yields what collaborators do, and at last the list of their outcomes."""
-    known, lock = run.replay.known_branches(effect), Lock()
-    items: asyncio.Queue[str | Progress | asyncio.Task[None]] = asyncio.Queue()
+    known, lock = run.replay.known_branches(effect), RLock()
+    items: asyncio.Queue[Told | asyncio.Task[None]] = asyncio.Queue()
     gate = asyncio.Semaphore(run.plan.limits.parallel)
 
     async def work(branch: Branch) -> None:
         async with gate:
-            known[branch.id] = await _awork(run, branch, lock, items if listen else None)
+            record = await _awork(run, branch, lock, items if listen else None)
+            known[branch.id] = record
+            if listen and "control" not in record:
+                items.put_nowait(Ended(effect, run, branch, record))
 
     left = [branch for branch in effect.branches if branch.id not in known]
     tasks = [asyncio.create_task(work(branch)) for branch in left]

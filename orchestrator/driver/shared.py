@@ -14,6 +14,7 @@ from orchestrator.effects import (
     Answer,
     Branch,
     CallModel,
+    Collaborate,
     Dispatch,
     Effect,
     Failure,
@@ -30,12 +31,14 @@ from orchestrator.run import Run, end_record
 from orchestrator.sessions import Record
 
 if TYPE_CHECKING:
-    from orchestrator.guardrails import Verdict
+    from orchestrator.guardrails import Guardrail, Source, Verdict
     from orchestrator.guardrails.stream import GuardedStream
 
 __all__ = [
+    "Ended",
     "ModelCall",
     "Progress",
+    "Told",
     "action_record",
     "executor_of",
     "failed_action",
@@ -64,6 +67,27 @@ class Progress:
     effect: Effect
     run: Run
     outcome: Any = None
+
+
+@dataclass(slots=True)
+class Ended:
+    """A collaborator that has ended its work, while others may still be at theirs.
+
+    Attributes:
+        effect: The work of all of them.
+        run: Their supervisor's run.
+        branch: This one's work.
+        record: How it ended: its `branch` record.
+    """
+
+    effect: Collaborate
+    run: Run
+    branch: Branch
+    record: Record
+
+
+Told = str | Progress | Ended
+"""What a driver tells while it runs a turn; a text is a piece of the answer."""
 
 
 class ModelCall:
@@ -132,7 +156,7 @@ def _guarded(run: Run) -> GuardedStream | None:
     from orchestrator.guardrails.stream import GuardedStream
 
     def check(text: str) -> Verdict:
-        return guardrail.check(text, "OUTPUT")
+        return _verdict(guardrail, text, "OUTPUT")
 
     return GuardedStream(
         check,
@@ -277,18 +301,10 @@ def guard(run: Run, effect: Guard) -> Record:
     began, guardrail = run.now(), run.plan.guardrail
     if guardrail is None:
         raise AssertionError("a text is only guarded where there is a guardrail")
-    try:
-        if run.checked is not None and run.checked[0] == effect.text != "":
-            verdict = run.checked[1]
-        else:
-            verdict = guardrail.check(effect.text, effect.source)
-    except OrchestratorError:
-        raise
-    except Exception as error:
-        raise DependencyFailed(
-            f"the guardrail {guardrail.id!r} raised {type(error).__name__}: nothing goes through",
-            resource=guardrail.id,
-        ) from error
+    if run.checked is not None and run.checked[0] == effect.text != "":
+        verdict = run.checked[1]
+    else:
+        verdict = _verdict(guardrail, effect.text, effect.source)
     return {
         "kind": "guarded",
         "id": effect.id,
@@ -298,6 +314,18 @@ def guard(run: Run, effect: Guard) -> Record:
         "assessments": [dict(one) for one in verdict.assessments],
         "times": (began, run.now()),
     }
+
+
+def _verdict(guardrail: Guardrail, text: str, source: Source) -> Verdict:
+    try:
+        return guardrail.check(text, source)
+    except OrchestratorError:
+        raise
+    except Exception as error:
+        raise DependencyFailed(
+            f"the guardrail {guardrail.id!r} raised {type(error).__name__}: nothing goes through",
+            resource=guardrail.id,
+        ) from error
 
 
 def orchestrate(run: Run, effect: Orchestrate) -> Record:
@@ -324,7 +352,7 @@ def work_elsewhere(run: Run, branch: Branch) -> Record:
         "branch": run.replay.path,
         "id": branch.id,
         "name": branch.team,
-        "message": branch.message,
+        "asked": branch.message,
         "before": 0,
         "usage": (0, 0, 0),
     }

@@ -7,14 +7,16 @@ import time
 from collections.abc import Generator, Iterator
 from concurrent.futures import FIRST_COMPLETED, wait
 from functools import partial
-from threading import Lock
+from threading import RLock
 from typing import Any
 
 from orchestrator.actions.base import Call, CallContext
-from orchestrator.branches import BranchRun
+from orchestrator.branches import BranchRun, Lock
 from orchestrator.driver.shared import (
+    Ended,
     ModelCall,
     Progress,
+    Told,
     failed_action,
     failure,
     guard,
@@ -45,7 +47,7 @@ from orchestrator.threads import in_thread
 __all__ = ["drive"]
 
 
-def drive(run: Run, *, listen: bool) -> Generator[str | Progress, None, None]:
+def drive(run: Run, *, listen: bool) -> Generator[Told, None, None]:
     """Runs an invocation to its result, which `run.result` then holds.
 
     Args:
@@ -113,8 +115,8 @@ def _stream_model(run: Run, effect: CallModel) -> Generator[str, None, Record]:
 
 def _collaborate(
     run: Run, effect: Collaborate, *, listen: bool
-) -> Generator[str | Progress, None, list[Record]]:
-    known, lock = run.replay.known_branches(effect), Lock()
+) -> Generator[Told, None, list[Record]]:
+    known, lock = run.replay.known_branches(effect), RLock()
     left = [branch for branch in effect.branches if branch.id not in known]
     works = [_work(run, branch, lock, effect, listen=listen) for branch in left]
     outcomes = yield from side_by_side(works, run.plan.limits.parallel)
@@ -124,17 +126,20 @@ def _collaborate(
 
 def _work(
     run: Run, branch: Branch, lock: Lock, effect: Collaborate, *, listen: bool
-) -> Generator[str | Progress, None, Record]:
+) -> Generator[Told, None, Record]:
     if branch.collaborator.agent is None:
         record = work_elsewhere(run, branch)
         with lock:
             run.write([record])
-        return record
-    work = BranchRun(run, branch, lock)
-    for item in drive(work, listen=listen):
-        if effect.live or not isinstance(item, str):
-            yield item
-    return work.outcome
+    else:
+        work = BranchRun(run, branch, lock)
+        for item in drive(work, listen=listen):
+            if effect.live or not isinstance(item, str):
+                yield item
+        record = work.outcome
+    if listen and "control" not in record:
+        yield Ended(effect, run, branch, record)
+    return record
 
 
 def _dispatch(run: Run, effect: Dispatch) -> list[Record]:

@@ -19,7 +19,7 @@ with a `kind`:
   `times` |
 | `orchestrated` | an orchestration of one's own said what to do: `state`, `event`, `text`,
   `trace`, `attributes`, `prompt_attributes`, `notes`, `times` |
-| `branch` | a collaborator's work ended: `id`, `name`, `message`, `before`, `usage`, `times` and
+| `branch` | a collaborator's work ended: `id`, `name`, `asked`, `before`, `usage`, `times` and
   the members of `end` |
 | `suspend` | the turn waits for the caller: `invocation_id`, `inputs`, `waits` (the branch) |
 | `returned` | the caller's results: `invocation_id`, `results`, `digest`, `owner`, `until`,
@@ -120,7 +120,7 @@ _SHAPES: dict[str, dict[Any, Any]] = {
     "branch": {
         "id": str,
         "name": str,
-        "message": str,
+        "asked": str,
         "before": int,
         "usage": (int, int, int),
         "times": _TIMES,
