@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.calls import Slot
 from orchestrator.citations import still_cited
 from orchestrator.effects import Answer, Effect, Guard, Refusal, Result
+from orchestrator.reading import REFUSAL
 
 if TYPE_CHECKING:
     from orchestrator.turn import Turn
@@ -33,16 +34,18 @@ def guard_input(turn: Turn) -> Generator[Effect, Any, Refusal | None]:
 
 
 def guard_answer(turn: Turn, result: Result) -> Generator[Effect, Any, Result]:
-    """Has what the user is about to read checked: answers, and questions to the user."""
-    if not isinstance(result, Answer) or not result.text:
+    """Has what the user is about to read checked: answers, questions, and refusals of others."""
+    if not isinstance(result, Answer | Refusal) or result.text in ("", REFUSAL):
         return result
     outcome = yield Guard(result.text, "OUTPUT", turn.number, ANSWER_GUARD)
+    if outcome["action"] == "INTERVENED" or turn.plan.post_processing is not None:
+        turn.forget_reply()  # nobody looked at a draft
     if outcome["blocked"]:
         return Refusal(outcome["text"], INTERVENED)
     if outcome["action"] == "INTERVENED":
-        text = outcome["text"]
-        turn.forget_reply()
-        return replace(result, text=text, citations=still_cited(result.citations, text))
+        result = replace(result, text=outcome["text"])
+        if isinstance(result, Answer):
+            result.citations = still_cited(result.citations, result.text)
     return result
 
 

@@ -37,6 +37,7 @@ from orchestrator.limits import Limits
 from orchestrator.message import Block, Message
 from orchestrator.payloads import shared
 from orchestrator.prompts import Dialect
+from orchestrator.prompts.steps import EMPTY
 from orchestrator.prompts.values import memory_values
 from orchestrator.reading import REFUSAL, Act, Reprompt, decide, refused, was_cut
 from orchestrator.remembering import remember
@@ -112,6 +113,7 @@ class Turn:
         "_calls",
         "_last",
         "_post",
+        "_step",
         "_tokens",
         "begun",
         "dialect",
@@ -152,6 +154,7 @@ class Turn:
         self._post = plan.post_processing
         self._calls = self._tokens = self._actions = 0
         self._last: Record = {}
+        self._step = 0, self._last
         self.begun: list[Slot] = []
         self.done: set[tuple[str, str]] | None = set() if self.dialect.no_repeat else None
         self.excluded: frozenset[str] = frozenset()
@@ -165,8 +168,7 @@ class Turn:
                 result = yield from self._stages()
             else:
                 refusal = yield from guard_input(self)
-                result = refusal or (yield from self._stages())
-                result = yield from guard_answer(self, result)
+                result = refusal or (yield from guard_answer(self, (yield from self._stages())))
             if self.start.remembers():
                 yield from remember(self, result)
             return result
@@ -275,7 +277,11 @@ class Turn:
         self._last = {"content": content}
 
     def forget_reply(self) -> None:
-        """Has later turns read the answer's text alone, and not the model's reply."""
+        """Has later turns read the answer's text alone, and nothing else that the model wrote."""
+        before, reply = self._step
+        if reply is self._last and reply:  # it made calls, too: their results stay
+            del self.scratchpad[before:]
+            self.scratchpad += self.dialect.step_messages([{"text": EMPTY}], self.results)
         self._last = {}
 
     def values(self, stage: StagePlan) -> dict[str, str]:
@@ -386,6 +392,7 @@ class Turn:
     def add_step(self, results: list[dict[str, Any]]) -> None:
         """Takes a finished step into the scratchpad: the model's last reply, and its results."""
         self.results = results
+        self._step = len(self.scratchpad), self._last
         self.scratchpad += self.dialect.step_messages(self._last["content"], results)
 
     def _check_misread(self, misread: int, problem: Reprompt) -> None:
