@@ -328,18 +328,6 @@ def _verdict(guardrail: Guardrail, text: str, source: Source) -> Verdict:
         ) from error
 
 
-def _verdict(guardrail: Guardrail, text: str, source: Source) -> Verdict:
-    try:
-        return guardrail.check(text, source)
-    except OrchestratorError:
-        raise
-    except Exception as error:
-        raise DependencyFailed(
-            f"the guardrail {guardrail.id!r} raised {type(error).__name__}: nothing goes through",
-            resource=guardrail.id,
-        ) from error
-
-
 def orchestrate(run: Run, effect: Orchestrate) -> Record:
     """Has an orchestration of one's own say what to do.
 
