@@ -133,10 +133,9 @@ class Run:
         following = self.replay.send(outcome)
         if self.causes and isinstance(following, Failure):
             self._name_cause(following.error, outcome)
-        if (
-            self._durable
-            and self._unwritten
-            and isinstance(following, (CallModel, Retrieve, Guard, Collaborate, Orchestrate))
+        if self._unwritten and (
+            isinstance(following, Collaborate)  # whose records are written after these
+            or (self._durable and isinstance(following, (CallModel, Retrieve, Guard, Orchestrate)))
         ):
             self.flush()  # what was paid for is not paid for again after a crash
         if self.deadline is not None and self.now() > self.deadline:
