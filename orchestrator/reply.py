@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,7 +117,7 @@ class Reply:
         return self.text
 
     def as_dict(self) -> dict[str, Any]:
-        """The reply as JSON members, trace included."""
+        """The reply as JSON members, trace included; the bytes of files are in Base64."""
         control = self.return_control
         return {
             "text": self.text,
@@ -129,7 +130,9 @@ class Reply:
                 "invocationInputs": control.invocation_inputs,
             },
             "usage": self.usage._asdict(),
-            "files": self.files,
+            "files": [
+                {**file, "bytes": base64.b64encode(file["bytes"]).decode()} for file in self.files
+            ],
             "notes": self.notes,
             "trace": self.trace,
         }

@@ -6,17 +6,21 @@ import sys
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from orchestrator.cli.options import (
     Attributes,
+    Files,
     Folder,
+    MemoryId,
     Model,
     PromptAttributes,
     Session,
     State,
+    UseCase,
+    input_files,
     pairs,
 )
 from orchestrator.cli.prints import hide_prints, show_prints
@@ -42,13 +46,16 @@ def chat(
     state: State = None,
     attribute: Attributes = None,
     prompt_attribute: PromptAttributes = None,
+    file: Files = None,
+    use_case: UseCase = "CHAT",
+    memory_id: MemoryId = None,
     trace: Annotated[bool, typer.Option("--trace", help="Show every step.")] = False,
 ) -> None:
     """Talk to an agent.
 
     Ctrl-C stops the answer that is under way, Ctrl-D leaves, /help lists the commands. When the
-    agent hands a call over, you are asked for its result. Without a terminal, every line of stdin
-    is a question; --json then writes one reply a line.
+    agent hands a call over, you are asked for its result. Files come with the first question.
+    Without a terminal, every line of stdin is a question; --json then writes one reply a line.
 
     [bold]Examples[/bold]
       $ orchestrator chat examples/insurance
@@ -61,10 +68,13 @@ def chat(
         "session_attributes": pairs(attribute, "--attribute"),
         "prompt_session_attributes": pairs(prompt_attribute, "--prompt-attribute"),
     }
+    if memory_id is not None:
+        options["memory_id"] = memory_id
     agent = load_agent(folder, model, session, state)
     note_templates(agent, folder, terminal)
     get_ready(agent, terminal)
     talk = Chat(terminal, agent, session or str(uuid.uuid4()), options, trace=trace)
+    talk.files = input_files(file, use_case)
     if terminal.interactive and terminal.out.is_terminal:
         _by_hand(talk, folder)
     elif not talk.lines():
@@ -89,6 +99,7 @@ class Chat:
     Attributes:
         terminal: Where it is held.
         trace: Whether every step is shown.
+        files: What comes with the next question.
     """
 
     def __init__(
@@ -99,6 +110,7 @@ class Chat:
         self._agent = agent
         self._session = session
         self._options = options
+        self.files: list[dict[str, Any]] = []
         self._prompt = ""
         self._commands: dict[str, tuple[Callable[[], None], str]] = {
             "/trace": (self._toggle_trace, "show the steps of each turn, or stop showing them"),
@@ -130,14 +142,20 @@ class Chat:
         from orchestrator.cli.live import LiveTurn
 
         if self.terminal.json:
-            reply = self._agent.invoke(question, self._session, **self._options)
+            reply = self._agent.invoke(question, self._session, **self._with_files())
             self.terminal.line(reply.as_dict())
         else:
             live = LiveTurn(self.terminal, trace=self.trace)
             try:
-                live.run(self._agent.stream(question, self._session, **self._options))
+                live.run(self._agent.stream(question, self._session, **self._with_files()))
             finally:
                 live.finish()
+
+    def _with_files(self) -> Options:
+        options: Options = {**self._options}
+        if self.files:
+            options["files"], self.files = self.files, []
+        return options
 
     def by_hand(self, keyboard: Keyboard) -> None:
         """Talks until the user leaves."""
@@ -169,7 +187,7 @@ class Chat:
     def _to_its_end(self, live: LiveTurn, question: str, keyboard: Keyboard) -> None:
         from orchestrator.cli.returned import ask_results
 
-        options: Options = {**self._options}
+        options = self._with_files()
         while True:
             reply = live.run(self._agent.stream(question, self._session, **options))
             if reply.return_control is None:

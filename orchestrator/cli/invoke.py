@@ -10,11 +10,15 @@ import typer
 
 from orchestrator.cli.options import (
     Attributes,
+    Files,
     Folder,
+    MemoryId,
     Model,
     PromptAttributes,
     Session,
     State,
+    UseCase,
+    input_files,
     pairs,
     read_input,
 )
@@ -45,6 +49,9 @@ def invoke(
     state: State = None,
     attribute: Attributes = None,
     prompt_attribute: PromptAttributes = None,
+    file: Files = None,
+    use_case: UseCase = "CHAT",
+    memory_id: MemoryId = None,
     results: Annotated[
         str | None,
         typer.Option(
@@ -67,6 +74,7 @@ def invoke(
       $ orchestrator invoke my-agent "Where is order 1042?" --session s-1
       $ orchestrator invoke my-agent "And what is in it?" --session s-1 --json
       $ orchestrator invoke my-agent --session s-1 --results results.json
+      $ orchestrator invoke my-agent "What is in this?" --file plan.pdf
     """
     from orchestrator.cli.agents import get_ready, load_agent, note_templates
 
@@ -78,6 +86,10 @@ def invoke(
         "session_attributes": pairs(attribute, "--attribute"),
         "prompt_session_attributes": pairs(prompt_attribute, "--prompt-attribute"),
     }
+    if file:
+        options["files"] = input_files(file, use_case)
+    if memory_id is not None:
+        options["memory_id"] = memory_id
     if results is not None:
         options["results"] = _results(agent, session, _read(results))
     get_ready(agent, terminal)
@@ -104,6 +116,9 @@ def _stream(
         live.finish()
     if reply.return_control is not None:
         _tell_control(reply, session, terminal)
+    for file in reply.files:
+        size = f"{len(file['bytes']):,} bytes"
+        terminal.note(f"made the file {clean(file['name'])!r} ({size}); --json gives its content")
     for note in reply.notes if trace else ():
         terminal.note(f"note: {note}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,11 +13,15 @@ from orchestrator.errors import ResourceNotFound, ValidationError
 
 __all__ = [
     "Attributes",
+    "Files",
     "Folder",
+    "MemoryId",
     "Model",
     "PromptAttributes",
     "Session",
     "State",
+    "UseCase",
+    "input_files",
     "pairs",
     "read_input",
 ]
@@ -72,6 +76,37 @@ PromptAttributes = Annotated[
         show_default=False,
     ),
 ]
+Files = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--file",
+        metavar="PATH",
+        help="A file that comes with the question. Repeatable, up to five.",
+        show_default=False,
+    ),
+]
+UseCase = Annotated[
+    str,
+    typer.Option(
+        "--use-case",
+        metavar="CASE",
+        help="What --file is for: CHAT, the model reads it; CODE_INTERPRETER, its programs do.",
+    ),
+]
+MemoryId = Annotated[
+    str | None,
+    typer.Option(
+        "--memory-id",
+        metavar="ID",
+        help="Whose memory the session belongs to, for an agent that remembers.",
+        show_default=False,
+    ),
+]
+
+
+def input_files(paths: Sequence[Path] | None, use_case: str) -> list[dict[str, Any]]:
+    """What `--file` and `--use-case` mean."""
+    return [{"path": path, "use_case": use_case} for path in paths or ()]
 
 
 def read_input(file: str) -> str:

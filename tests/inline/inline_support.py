@@ -26,7 +26,9 @@ FUNCTIONS = {
 
 def called(name: str = "vacations__days_left", **arguments: Any) -> list[dict[str, Any]]:
     """A reply that calls a tool."""
-    use = {"toolUseId": "t-1", "name": name, "input": arguments or {"employee_id": "e-1"}}
+    if name == "vacations__days_left":
+        arguments = {"employee_id": "e-1"}
+    use = {"toolUseId": "t-1", "name": name, "input": arguments}
     return [{"text": "<thinking>I call.</thinking>"}, {"toolUse": use}]
 
 
