@@ -6,25 +6,18 @@ The agent answers in a session of its own, which is the same for all messages of
 from __future__ import annotations
 
 import base64
-import os
 import re
 from collections.abc import Mapping
 from contextlib import closing
 from datetime import UTC, datetime
-from functools import cache
-from threading import Lock
 from typing import Any
 
+from orchestrator.aws import Settings, Target, code_of, failure, never_sent, shared_client
 from orchestrator.errors import (
-    AccessDenied,
     DefinitionError,
     DependencyFailed,
-    ModelNotReady,
     OrchestratorError,
-    ResourceNotFound,
     SessionConflict,
-    ThrottlingError,
-    ValidationError,
 )
 from orchestrator.remote import RemoteReply
 
@@ -36,14 +29,10 @@ _ARN = re.compile(
 )
 _LARGEST = 25_000_000  # bytes of an answer
 _READ_SECONDS = 300.0  # between two events: an agent may be silent while its actions run
-
-# What of the environment decides whose client it is: a process that changes it gets another one.
-_NAMES = (
-    *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"),
-    *("AWS_DEFAULT_PROFILE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"),
-    *("AWS_BEARER_TOKEN_BEDROCK", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_BEDROCK_AGENT_RUNTIME"),
+# With these codes AWS's words say what to do; with others they may hold what was sent.
+_QUOTED = frozenset(
+    ("AccessDeniedException", "DependencyFailedException", "ResourceNotFoundException")
 )
-_making = Lock()
 
 
 class BedrockAgent:
@@ -85,7 +74,19 @@ class BedrockAgent:
         self._agent_id, self._alias_id = found["agent"], found["alias"]
         self._region = region or found["region"]
         self._client = client
-        self._endpoint_url = endpoint_url
+        self._settings = Settings(
+            "bedrock-agent-runtime",
+            self._region,
+            endpoint_url=endpoint_url,
+            read_timeout=_READ_SECONDS,
+        )
+        self._target = Target(
+            f"the agent {self._agent_id}/{self._alias_id} in {self._region}",
+            alias_arn,
+            "allow bedrock:InvokeAgent",
+            "check the alias, the account and the region",
+            quoted=_QUOTED,
+        )
 
     def __repr__(self) -> str:
         return f"BedrockAgent({self.alias_arn!r})"
@@ -119,25 +120,21 @@ class BedrockAgent:
                 "promptSessionAttributes": dict(prompt_session_attributes),
             },
         }
+        client = self._client or shared_client(self._settings, self._target, _careful)
         try:
-            client = self._client or self._connected()
             with closing(client.invoke_agent(**request)["completion"]) as events:
                 return self._read(events)
         except OrchestratorError:
             raise
         except Exception as error:
-            failure = self._failure(error)
-            if failure is None:
+            failed = failure(error, self._target)
+            if failed is None:
                 raise
-            raise failure from None
-
-    def _connected(self) -> Any:
-        with _making:
-            return _client(self._region, self._endpoint_url, tuple(map(os.environ.get, _NAMES)))
-
-    @property
-    def _what(self) -> str:
-        return f"the agent {self._agent_id}/{self._alias_id} in {self._region}"
+            if code_of(error) == "ConflictException":
+                failed = SessionConflict(
+                    f"{self._target.what} is busy with another message of this session"
+                )
+            raise failed from None
 
     def _read(self, events: Any) -> RemoteReply:
         pieces: list[bytes] = []
@@ -162,71 +159,7 @@ class BedrockAgent:
         return RemoteReply(b"".join(pieces).decode("utf-8", "replace"), _plain(citations), trace)
 
     def _failed(self, what: str) -> DependencyFailed:
-        return DependencyFailed(f"{self._what} {what}", resource=self.alias_arn)
-
-    def _failure(self, error: Exception) -> OrchestratorError | None:
-        from botocore.eventstream import ParserError
-        from botocore.exceptions import BotoCoreError, ClientError
-        from botocore.parsers import ResponseParserError
-        from urllib3.exceptions import HTTPError
-
-        if isinstance(error, ClientError):
-            return self._refused(error)
-        if isinstance(error, BotoCoreError) and _CREDENTIALS.search(type(error).__name__):
-            return AccessDenied(
-                f"no usable AWS credentials for {self._what} ({type(error).__name__}): {_SETUP}",
-                resource=self.alias_arn,
-            )
-        broken = BotoCoreError | HTTPError | ParserError | ResponseParserError | OSError
-        if isinstance(error, broken):
-            return self._failed(
-                f"could not be reached, or its answer broke off ({type(error).__name__}); what it "
-                "did is not known, and it was not asked again"
-            )
-        return None
-
-    def _refused(self, error: Any) -> OrchestratorError:
-        # AWS's own words are kept where they say what to do; elsewhere they may hold what was
-        # sent. In event streams the names of exceptions begin with a small letter.
-        told = error.response.get("Error", {})
-        code = str(told.get("Code") or "")
-        code = code[:1].upper() + code[1:]
-        request = error.response.get("ResponseMetadata", {}).get("RequestId")
-        place = f"{code}, request {request}" if request else code
-        error.args = (code,)
-        kind, what = _KINDS.get(code, (DependencyFailed, "failed"))
-        text = f"{self._what} {what} ({place})"
-        if code in _TELLING:
-            text = f"{text}: {str(told.get('Message') or '')[:400]}"
-        if issubclass(kind, DependencyFailed):
-            return kind(text, resource=self.alias_arn)
-        return kind(text)
-
-
-_CREDENTIALS = re.compile("Credential|Token|SSO|Login|Profile|NoRegion|Config")
-_SETUP = (
-    "set AWS_PROFILE (after `aws configure` or `aws sso login`) or AWS_ACCESS_KEY_ID and "
-    "AWS_SECRET_ACCESS_KEY"
-)
-_SIGN_IN = (
-    AccessDenied,
-    f"refused the credentials, which are wrong or have expired; {_SETUP}",
-)
-_KINDS: Mapping[str, tuple[type[OrchestratorError], str]] = {
-    "AccessDeniedException": (AccessDenied, "may not be invoked; allow bedrock:InvokeAgent"),
-    "ConflictException": (SessionConflict, "is busy with another message of this session"),
-    "ExpiredTokenException": _SIGN_IN,
-    "InvalidSignatureException": _SIGN_IN,
-    "ModelNotReadyException": (ModelNotReady, "waits for its model; try again in a minute"),
-    "ResourceNotFoundException": (ResourceNotFound, "is not there; check the alias and region"),
-    "ServiceQuotaExceededException": (ThrottlingError, "has no quota left"),
-    "ThrottlingException": (ThrottlingError, "refused more requests for now"),
-    "UnrecognizedClientException": _SIGN_IN,
-    "ValidationException": (ValidationError, "refused the message"),
-}
-_TELLING = frozenset(
-    ("AccessDeniedException", "DependencyFailedException", "ResourceNotFoundException")
-)
+        return DependencyFailed(f"{self._target.what} {what}", resource=self.alias_arn)
 
 
 def _plain(value: Any) -> Any:
@@ -242,31 +175,14 @@ def _plain(value: Any) -> Any:
     return value
 
 
-@cache
-def _client(region: str, endpoint_url: str | None, environment: tuple[str | None, ...]) -> Any:
-    import boto3
-    from botocore.config import Config
-
-    client = boto3.Session().client(
-        "bedrock-agent-runtime",
-        region_name=region,
-        endpoint_url=endpoint_url,
-        config=Config(
-            connect_timeout=10,
-            read_timeout=_READ_SECONDS,
-            retries={"mode": "standard", "total_max_attempts": 4},
-            user_agent_extra="bedrock-orchestrator",
-        ),
-    )
+def _careful(client: Any) -> None:
+    """Has `client` never repeat a message that may have arrived."""
     client.meta.events.register_first("needs-retry.bedrock-agent-runtime.InvokeAgent", _may_repeat)
-    return client
 
 
 def _may_repeat(response: Any = None, caught_exception: Any = None, **_: Any) -> bool | None:
     # False, as the first answer, ends the retries; None leaves them to botocore's own handler.
     # Only what certainly did not arrive, or was throttled, is sent again.
-    from orchestrator.actions.aws import never_sent
-
     if caught_exception is not None:
         return None if never_sent(caught_exception) else False
     return None if response is None or response[0].status_code == 429 else False

@@ -16,6 +16,7 @@ from mimetypes import MimeTypes
 from pathlib import Path
 from typing import Any
 
+from orchestrator.aws import read_object
 from orchestrator.errors import ResourceNotFound, ValidationError
 
 __all__ = ["CHAT", "CODE_INTERPRETER", "FileKind", "kind_of", "read_files", "text_in"]
@@ -215,17 +216,7 @@ def _in_s3(uri: str, left: int) -> bytes:
     found = _S3_URI.fullmatch(uri)
     if found is None:
         raise ValidationError(f"{uri!r:.200} is no place in S3; write s3://BUCKET/KEY")
-    from botocore.exceptions import BotoCoreError, ClientError
-    from urllib3.exceptions import HTTPError
-
-    from orchestrator.actions.aws import body_of, failure, shared_client
-
-    what = f"the file {uri!r}"
-    client = shared_client("s3", None, what, read_timeout=30.0)
-    try:
-        return body_of(client.get_object(Bucket=found[1], Key=found[2])["Body"], left)
-    except (BotoCoreError, ClientError, HTTPError, OSError) as error:
-        raise failure(error, what, uri) from None
+    return read_object(found[1], found[2], left, "the file")
 
 
 def kind_of(file: Mapping[str, str]) -> FileKind:

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any
 
-from orchestrator.actions.aws import body_of, failure, never_sent, shared_client
 from orchestrator.actions.base import ActionResult, Call, CallContext
 from orchestrator.actions.response import read_response
 from orchestrator.actions.wire import lambda_event
+from orchestrator.aws import Settings, Target, body_of, failure, never_sent, shared_client
 from orchestrator.errors import ActionOutcomeUnknown, DefinitionError, DependencyFailed
 from orchestrator.untrusted import json_or
 
@@ -63,7 +63,9 @@ class LambdaArn:
         self.arn = arn
         self.name = found["name"]
         self.region = found["region"]
-        self._client = _careful(client) if client is not None else None
+        self._client = client
+        if client is not None:
+            _careful(client)
 
     def __repr__(self) -> str:
         return f"LambdaArn({self.arn!r})"
@@ -110,14 +112,24 @@ class LambdaArn:
                 f"the event for {what} has {len(payload)} bytes; Lambda takes at most {_LARGEST}",
                 resource=resource,
             )
-        client = self._client or self._shared(what, seconds)
+        target = Target(
+            what,
+            resource,
+            "allow lambda:InvokeFunction",
+            quoted=frozenset(("AccessDeniedException",)),
+            callers=False,
+        )
+        client = self._client or self._shared(target, seconds)
         token = _repeatable.set(repeatable)
         try:
             response = client.invoke(FunctionName=self.arn, Payload=payload)
             body = body_of(response["Payload"], _LARGEST)
-        except _transport_errors() as error:
+        except Exception as error:
+            failed = failure(error, target)
+            if failed is None:
+                raise
             if repeatable or never_sent(error):
-                raise failure(error, what, resource) from None
+                raise failed from None
             raise ActionOutcomeUnknown(
                 f"{what} was asked to run, and its answer did not arrive ({type(error).__name__}); "
                 "it may have taken effect, and was not asked again",
@@ -127,9 +139,10 @@ class LambdaArn:
             _repeatable.reset(token)
         return _returned(response, body, what, resource)
 
-    def _shared(self, what: str, seconds: float | None) -> Any:
+    def _shared(self, target: Target, seconds: float | None) -> Any:
         longest = _LONGEST_SECONDS if seconds is None else min(seconds, _LONGEST_SECONDS)
-        return _careful(shared_client("lambda", self.region, what, read_timeout=longest))
+        settings = Settings("lambda", self.region, read_timeout=longest)
+        return shared_client(settings, target, _careful)
 
 
 def _returned(response: Mapping[str, Any], body: bytes, what: str, resource: str) -> Any:
@@ -151,20 +164,12 @@ def _returned(response: Mapping[str, Any], body: bytes, what: str, resource: str
     return returned
 
 
-def _transport_errors() -> tuple[type[Exception], ...]:
-    from botocore.exceptions import BotoCoreError, ClientError
-    from urllib3.exceptions import HTTPError
-
-    return BotoCoreError, ClientError, HTTPError, OSError
-
-
-def _careful(client: Any) -> Any:
-    """`client`, which from now on never repeats a call whose outcome is unknown."""
+def _careful(client: Any) -> None:
+    """Has `client` never repeat a call whose outcome is unknown."""
     # Botocore would send a call again after a read timeout, or after a 500.
     client.meta.events.register_first(
         "needs-retry.lambda.Invoke", _may_repeat, unique_id="orchestrator-repeat"
     )
-    return client
 
 
 def _may_repeat(response: Any = None, caught_exception: Any = None, **_: Any) -> bool | None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from orchestrator.aws import Settings, Target, shared_client, translated
 from orchestrator.embeddings.base import checked, numpy, unit_rows
-from orchestrator.errors import DependencyFailed, OrchestratorError, ValidationError
-from orchestrator.models._bedrock_client import Connection, Settings, connect
-from orchestrator.models._bedrock_errors import mapped
+from orchestrator.errors import DependencyFailed, ValidationError
 from orchestrator.models._wire import encode
 
 if TYPE_CHECKING:
@@ -116,16 +114,22 @@ class BedrockEmbedder:
         self._concurrency = concurrency
         arn_region = model_id.split(":")[3] if model_id.startswith("arn:") else None
         self._settings = Settings(
+            "bedrock-runtime",
             region or arn_region or None,
             profile,
             endpoint_url,
             concurrency,
-            connect_timeout=10.0,
-            read_timeout=60.0,
             max_attempts=max_attempts,
             deadline=300.0,
         )
-        self._connection: Connection | None = None
+        self._target = Target(
+            f"the embedding model {model_id!r}",
+            model_id,
+            "ask for access to the model in the Bedrock console of this region, and allow "
+            "bedrock:InvokeModel",
+            "`aws bedrock list-foundation-models` names what Bedrock has in this region",
+            "a local embedder",
+        )
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """The vectors of `texts`: shape (len(texts), dimensions), rows of length 1.
@@ -155,15 +159,12 @@ class BedrockEmbedder:
         return unit_rows(rows, len(given), self.id)
 
     def _connected(self) -> Any:
-        if self._client is not None:
-            return self._client
-        if self._connection is None:
-            with _translated(self._model_id):
-                self._connection = connect(self._settings, self._model_id)
-        return self._connection.client
+        if self._client is None:
+            self._client = shared_client(self._settings, self._target)
+        return self._client
 
     def _ask(self, client: Any, texts: list[str]) -> list[Any]:
-        with _translated(self._model_id):
+        with translated(self._target):
             response = client.invoke_model(
                 modelId=self._model_id,
                 body=encode(self._request(texts)).encode("utf-8"),
@@ -200,16 +201,3 @@ class BedrockEmbedder:
         found = answer["embeddings"]
         # Cohere's v4 answers by type when it is asked for several, some gateways always.
         return list(found["float"] if isinstance(found, dict) else found)
-
-
-@contextmanager
-def _translated(model_id: str) -> Iterator[None]:
-    try:
-        yield
-    except OrchestratorError:
-        raise
-    except Exception as error:
-        failure = mapped(error, model_id)
-        if failure is None:
-            raise
-        raise failure from None

@@ -8,14 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from orchestrator.errors import (
-    AccessDenied,
-    DependencyFailed,
-    OrchestratorError,
-    ResourceNotFound,
-    ThrottlingError,
-    ValidationError,
-)
+from orchestrator.aws import Settings, Target, shared_client, translated
 from orchestrator.guardrails.base import Source, Verdict
 
 __all__ = ["PIECE_CHARS", "BedrockGuardrail"]
@@ -71,8 +64,21 @@ class BedrockGuardrail:
         self.id = id
         self.version = version
         self._client = client
-        self._region = region or _region_of(id)
-        self._endpoint_url = endpoint_url
+        self._settings = Settings(
+            "bedrock-runtime",
+            region or _region_of(id),
+            endpoint_url=endpoint_url,
+            max_attempts=5,
+            deadline=120.0,
+        )
+        self._target = Target(
+            f"the guardrail {id!r}",
+            id,
+            "allow bedrock:ApplyGuardrail",
+            "`aws bedrock list-guardrails` names those of this region; a version other than DRAFT "
+            "must have been made",
+            "a local guardrail",
+        )
 
     def check(self, text: str, source: Source) -> Verdict:
         """Assesses a text.
@@ -106,29 +112,15 @@ class BedrockGuardrail:
     def _apply(self, text: str, source: Source) -> _Answer:
         if not text.strip():
             return _Answer(False, False, text, [])
-        client = self._client or self._connected()
-        try:
+        client = self._client or shared_client(self._settings, self._target)
+        with translated(self._target):
             response = client.apply_guardrail(
                 guardrailIdentifier=self.id,
                 guardrailVersion=self.version,
                 source=source,
                 content=[{"text": {"text": _encodable(text)}}],
             )
-        except Exception as error:
-            raise _mapped(error, self.id) or error from None
         return _read(response, text)
-
-    def _connected(self) -> Any:
-        from orchestrator.models._bedrock_client import Settings, connect
-
-        settings = Settings(self._region, None, self._endpoint_url, 10, 10.0, 60.0, 5, 120.0)
-        try:
-            return connect(settings, self.id).client
-        except AccessDenied:
-            raise AccessDenied(
-                f"no AWS credentials or no region for the guardrail {self.id!r}: {_setup()}",
-                resource=self.id,
-            ) from None
 
 
 def _region_of(id: str) -> str | None:
@@ -238,47 +230,3 @@ def _mask_seam(allowed: list[str], crossing: Crossing) -> tuple[str, dict[str, A
         for name, item in items.items():
             told.setdefault(name, []).extend(item)
     return joined, {"sensitiveInformationPolicy": told}
-
-
-def _setup() -> str:
-    return (
-        "set AWS_PROFILE (after `aws configure` or `aws sso login`) or AWS_ACCESS_KEY_ID and "
-        "AWS_SECRET_ACCESS_KEY, and AWS_REGION; or use a local guardrail, which needs no account"
-    )
-
-
-def _mapped(error: Exception, id: str) -> OrchestratorError | None:
-    """The error of the tree, about the guardrail, for one of botocore's."""
-    from orchestrator.models._bedrock_errors import mapped
-
-    about = mapped(error, id)
-    if about is None:
-        return None
-    kind, place = type(about), _place_of(error)
-    advice = {
-        AccessDenied: f"sign in again, and allow bedrock:ApplyGuardrail; {_setup()}",
-        ResourceNotFound: "`aws bedrock list-guardrails` names those of this region; a version "
-        "other than DRAFT must have been made",
-        ThrottlingError: "its quota of text units was used up, after retries; try again later",
-        ValidationError: _said(error) or "check its id and version",
-    }.get(kind, "check the network, the region and the endpoint; nothing is let through until then")
-    message = f"the guardrail {id!r} could not be asked{place}: {advice}"
-    if issubclass(kind, ValidationError):
-        return kind(message)
-    known = kind if kind in (AccessDenied, ThrottlingError) else DependencyFailed
-    return known(message, resource=id)
-
-
-def _place_of(error: Any) -> str:
-    response = getattr(error, "response", {})
-    parts = (
-        response.get("Error", {}).get("Code") or type(error).__name__,
-        response.get("ResponseMetadata", {}).get("RequestId"),
-    )
-    return f" ({', '.join(part for part in parts if part)})"
-
-
-def _said(error: Any) -> str:
-    from orchestrator.models._bedrock_errors import said
-
-    return said(error) if hasattr(error, "response") else ""

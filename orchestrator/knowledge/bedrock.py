@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from orchestrator.aws import Settings, Target, shared_client, translated
 from orchestrator.errors import ValidationError
-from orchestrator.knowledge._aws import call, client_for
 from orchestrator.knowledge.settings import DEFAULT_RESULTS, check, checked_query, merged
 
 __all__ = ["BedrockKnowledgeBase", "References"]
@@ -71,9 +71,15 @@ class BedrockKnowledgeBase:
         self.description = description
         self._configuration = retrieval_configuration
         self._guardrail = guardrail_configuration
-        self._given = client
-        self._region = region
-        self._endpoint_url = endpoint_url
+        self._client = client
+        self._settings = Settings("bedrock-agent-runtime", region, endpoint_url=endpoint_url)
+        self._target = Target(
+            f"the knowledge base {id!r}",
+            id,
+            "allow bedrock:Retrieve",
+            "`aws bedrock-agent list-knowledge-bases` names those of this region",
+            "a local knowledge base",
+        )
 
     def retrieve(self, query: str, configuration: Mapping[str, Any] | None = None) -> References:
         """The passages that fit `query` best, best first.
@@ -99,14 +105,14 @@ class BedrockKnowledgeBase:
             **({"retrievalConfiguration": settings} if settings else {}),
             **({"guardrailConfiguration": dict(self._guardrail)} if self._guardrail else {}),
         }
-        client = self._given or client_for(self._region, self._endpoint_url)
-        return self._pages(client, request, _wanted(settings))
+        client = self._client or shared_client(self._settings, self._target)
+        with translated(self._target):
+            return self._pages(client, request, _wanted(settings))
 
     def _pages(self, client: Any, request: dict[str, Any], wanted: int) -> References:
         found = References()
         for _ in range(_MOST_PAGES):
-            what = f"the knowledge base {self.id!r}"
-            answer = call(client, "retrieve", what, self.id, request)
+            answer = client.retrieve(**request)
             found += answer.get("retrievalResults") or ()
             action = answer.get("guardrailAction")
             if action and found.guardrail_action != "INTERVENED":

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from orchestrator.aws import Settings, Target, shared_client, translated
 from orchestrator.errors import DependencyFailed, ValidationError
-from orchestrator.knowledge._aws import call, client_for
 
 __all__ = ["BedrockReranker", "Reranker"]
 
@@ -48,10 +48,17 @@ class BedrockReranker:
         self._results = results
         self._metadata = dict(metadata or {})
         self._fields = dict(fields or {})
-        self._given = client
+        self._client = client
         parts = model_arn.split(":")
-        self._region = region or (parts[3] if len(parts) > 3 and parts[3] else None)
-        self._endpoint_url = endpoint_url
+        region = region or (parts[3] if len(parts) > 3 and parts[3] else None)
+        self._settings = Settings("bedrock-agent-runtime", region, endpoint_url=endpoint_url)
+        self._target = Target(
+            f"the reranking model {model_arn!r}",
+            model_arn,
+            "allow bedrock:Rerank and bedrock:InvokeModel",
+            "`aws bedrock list-foundation-models` names what Bedrock has in this region",
+            "a reranker of your own",
+        )
 
     @classmethod
     def configured(cls, configuration: Mapping[str, Any]) -> BedrockReranker:
@@ -97,9 +104,9 @@ class BedrockReranker:
                 "bedrockRerankingConfiguration": reranking,
             },
         }
-        client = self._given or client_for(self._region, self._endpoint_url)
-        what = f"the reranking model {self._arn!r}"
-        answer = call(client, "rerank", what, self._arn, request)
+        client = self._client or shared_client(self._settings, self._target)
+        with translated(self._target):
+            answer = client.rerank(**request)
         return [self._placed(it, references) for it in answer.get("results") or ()]
 
     def _source(self, reference: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,41 +1,23 @@
-"""One boto3 client for each configuration, and the short way of a request into its body.
+"""Bedrock's client for models, and the short way of a request into its body.
 
-The first client takes 44 ms and 8 MB to make, so it is made once and shared by all threads. boto3
-walks every nested value of a request twice, to validate and to serialise it: 8 ms of CPU for a
-history of 200 steps. Here the body is put together from messages that were encoded once
+boto3 walks every nested value of a request twice, to validate and to serialise it: 8 ms of CPU for
+a history of 200 steps. Here the body is put together from messages that were encoded once
 (`Encoded`), and handed over through botocore's events; endpoint, signature, retries and errors stay
 botocore's.
 """
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from threading import Lock
 from typing import Any, NamedTuple
 
-from orchestrator.errors import AccessDenied
+from orchestrator.aws import Settings, Target, shared_client
 from orchestrator.message import Message
-from orchestrator.models._bedrock_errors import SETUP, mapped
 from orchestrator.models._bedrock_frames import Frames
 
-__all__ = ["Connection", "Encoded", "Settings", "connect", "prepare"]
-
-
-class Settings(NamedTuple):
-    """What a client is made of; equal settings share one client."""
-
-    region: str | None
-    profile: str | None
-    endpoint_url: str | None
-    max_concurrency: int
-    connect_timeout: float
-    read_timeout: float
-    max_attempts: int
-    deadline: float
+__all__ = ["Connection", "Encoded", "connect", "prepare", "target_of"]
 
 
 class Connection(NamedTuple):
@@ -55,97 +37,36 @@ class Encoded(list[Message]):
         self.body = body
 
 
-_connections: dict[tuple[Any, ...], Connection] = {}
+_workers: dict[Any, ThreadPoolExecutor] = {}
 _lock = Lock()
 
-# What of the environment decides whose client it is: a process that changes it gets another one.
-_ENVIRONMENT = (
-    "AWS_ACCESS_KEY_ID",
-    "AWS_SECRET_ACCESS_KEY",
-    "AWS_SESSION_TOKEN",
-    "AWS_PROFILE",
-    "AWS_DEFAULT_PROFILE",
-    "AWS_REGION",
-    "AWS_DEFAULT_REGION",
-    "AWS_BEARER_TOKEN_BEDROCK",
-    "AWS_CONFIG_FILE",
-    "AWS_SHARED_CREDENTIALS_FILE",
-    "AWS_ENDPOINT_URL",
-    "AWS_ENDPOINT_URL_BEDROCK_RUNTIME",
-)
 
-
-def connect(settings: Settings, model_id: str) -> Connection:
+def connect(settings: Settings, target: Target) -> Connection:
     """The shared connection for `settings`, made at the first call.
 
     Raises:
         AccessDenied: There are no credentials or no region; nothing was sent, nothing is kept.
     """
-    key = (settings, *map(os.environ.get, _ENVIRONMENT))
+    client = shared_client(settings, target, prepare)
     with _lock:
-        found = _connections.get(key)
-        if found is None:
-            found = _connections[key] = Connection(
-                _client(settings, model_id),
-                ThreadPoolExecutor(settings.max_concurrency, "orchestrator-bedrock"),
-            )
-    return found
+        workers = _workers.get(client)
+        if workers is None:
+            workers = ThreadPoolExecutor(settings.connections, "orchestrator-bedrock")
+            _workers[client] = workers
+    return Connection(client, workers)
 
 
-def _session(settings: Settings) -> Any:
-    import boto3
-    import botocore.session
-
-    core = botocore.session.Session(profile=settings.profile)
-    # Parsing AWS's service descriptions is most of what a client costs; all sessions share them.
-    core.register_component("data_loader", _loader(core.get_config_variable("data_path")))
-    return boto3.Session(botocore_session=core, region_name=settings.region)
-
-
-@cache
-def _loader(data_path: str | None) -> Any:
-    from botocore.loaders import create_loader
-
-    return create_loader(data_path)
-
-
-def _client(settings: Settings, model_id: str) -> Any:
-    from botocore.config import Config
-    from botocore.exceptions import BotoCoreError, NoRegionError
-
-    try:
-        session = _session(settings)
-        if "AWS_BEARER_TOKEN_BEDROCK" not in os.environ and session.get_credentials() is None:
-            raise AccessDenied(
-                f"no AWS credentials were found for the model {model_id!r}: {SETUP}",
-                resource=model_id,
-            )
-        client = session.client(
-            "bedrock-runtime",
-            # boto3 itself reads only AWS_DEFAULT_REGION; the other SDKs and Lambda say AWS_REGION.
-            region_name=session.region_name or os.environ.get("AWS_REGION"),
-            endpoint_url=settings.endpoint_url,
-            config=Config(
-                connect_timeout=settings.connect_timeout,
-                read_timeout=settings.read_timeout,
-                max_pool_connections=settings.max_concurrency,
-                parameter_validation=False,
-                retries={"mode": "standard", "total_max_attempts": settings.max_attempts},
-                tcp_keepalive=True,
-                user_agent_extra="bedrock-orchestrator",
-            ),
-        )
-    except NoRegionError:
-        raise AccessDenied(
-            f"no AWS region is known for the model {model_id!r}: set AWS_REGION, pass region=..., "
-            "or name a region in the profile",
-            resource=model_id,
-        ) from None
-    except BotoCoreError as error:
-        raise mapped(error, model_id) or error from None
-    prepare(client)
-    _limit_retries(client, settings.deadline)
-    return client
+def target_of(model_id: str) -> Target:
+    """A model of Bedrock, as errors tell it."""
+    return Target(
+        f"the model {model_id!r}",
+        model_id,
+        "ask for access to the model in the Bedrock console of this region, and allow "
+        "bedrock:InvokeModel and bedrock:InvokeModelWithResponseStream",
+        "`aws bedrock list-foundation-models` and `list-inference-profiles` name what Bedrock has "
+        "in this region",
+        "the model 'local'",
+    )
 
 
 def prepare(client: Any) -> None:
@@ -183,16 +104,3 @@ def _put_stream(
 ) -> None:
     if response_dict["status_code"] == 200:
         customized_response_dict["stream"] = Frames(response_dict["body"])
-
-
-def _limit_retries(client: Any, seconds: float) -> None:
-    def start(context: dict[str, Any], **_: Any) -> None:
-        context["orchestrator_start"] = time.monotonic()
-
-    def stop(request_dict: dict[str, Any], **_: Any) -> bool | None:
-        started = request_dict["context"].get("orchestrator_start")
-        # False, as the first answer, ends the retries; None leaves them to botocore's own handler.
-        return False if started and time.monotonic() - started >= seconds else None
-
-    client.meta.events.register("before-call", start)
-    client.meta.events.register_first("needs-retry.bedrock-runtime", stop)

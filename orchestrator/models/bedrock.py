@@ -13,12 +13,18 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import Any
 
-from orchestrator.errors import DependencyFailed, OrchestratorError
+from orchestrator.aws import Settings, said, translated
+from orchestrator.errors import DependencyFailed
 from orchestrator.message import text_of
 from orchestrator.models import _bedrock_text as text_models
 from orchestrator.models import _converse as converse
-from orchestrator.models._bedrock_client import Connection, Encoded, Settings, connect, prepare
-from orchestrator.models._bedrock_errors import mapped, said
+from orchestrator.models._bedrock_client import (
+    Connection,
+    Encoded,
+    connect,
+    prepare,
+    target_of,
+)
 from orchestrator.models._wire import encode
 from orchestrator.models.base import Model, ModelReply, ModelRequest
 from orchestrator.usage import Usage
@@ -68,7 +74,9 @@ class BedrockModel(Model):
             deadline: Seconds after which a failed try is not repeated.
         """
         self.model_id = model_id
+        self._target = target_of(model_id)
         self._settings = Settings(
+            "bedrock-runtime",
             region or _region_of(model_id),
             profile,
             endpoint_url,
@@ -77,6 +85,7 @@ class BedrockModel(Model):
             read_timeout,
             max_attempts,
             deadline,
+            validated=False,
         )
         self._client = client
         self._connection: Connection | None = None
@@ -97,7 +106,7 @@ class BedrockModel(Model):
             ValidationError: Bedrock refused the request.
             DependencyFailed: The model failed or could not be reached.
         """
-        with _translated(self.model_id):
+        with translated(self._target):
             if request.raw_text and self._shape is not None:
                 return self._complete_text(request, self._shape)
             response = self._converse("converse", request)
@@ -115,7 +124,7 @@ class BedrockModel(Model):
         Raises:
             DependencyFailed: The stream ended before the reply did, or see `complete`.
         """
-        with _translated(self.model_id):
+        with translated(self._target):
             if request.raw_text and self._shape is not None:
                 yield from self._stream_text(request, self._shape)
                 return
@@ -140,7 +149,7 @@ class BedrockModel(Model):
     def _connected(self) -> Connection:
         connection = self._connection
         if connection is None:
-            connection = self._connection = connect(self._settings, self.model_id)
+            connection = self._connection = connect(self._settings, self._target)
         return connection
 
     def _call(self, operation: str, **members: Any) -> Any:
@@ -252,19 +261,6 @@ def _understood(model_id: str) -> Iterator[None]:
             "check the endpoint",
             resource=model_id,
         ) from error
-
-
-@contextmanager
-def _translated(model_id: str) -> Iterator[None]:
-    try:
-        yield
-    except OrchestratorError:
-        raise
-    except Exception as error:
-        failure = mapped(error, model_id)
-        if failure is None:
-            raise
-        raise failure from None
 
 
 def _region_of(model_id: str) -> str | None:

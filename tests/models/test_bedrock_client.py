@@ -29,7 +29,7 @@ REPLY = {
 
 
 def client_of(model):
-    return connect(model._settings, model.model_id).client
+    return connect(model._settings, model._target).client
 
 
 def test_making_a_model_imports_no_boto3():

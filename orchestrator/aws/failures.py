@@ -1,0 +1,269 @@
+"""What went wrong at AWS, as an error of the tree.
+
+AWS's own words are kept where they help (what is wrong with a request, who lacks which
+permission), never where they repeat what was sent: signatures, tokens, values of the request.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from orchestrator.errors import (
+    AccessDenied,
+    DependencyFailed,
+    ModelNotReady,
+    OrchestratorError,
+    ResourceNotFound,
+    ThrottlingError,
+    ValidationError,
+)
+
+__all__ = [
+    "Target",
+    "code_of",
+    "failure",
+    "never_sent",
+    "said",
+    "translated",
+    "without_credentials",
+    "without_region",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is asked at AWS, and how its errors are told.
+
+    Attributes:
+        what: The thing with its name, such as `the knowledge base 'ABCDEFGHIJ'`.
+        resource: Its name, for the errors' `resource`.
+        allow: What lets one use it, such as `allow bedrock:Retrieve`.
+        find: Where to look when there is no such thing.
+        instead: What could be used without an account; may be empty.
+        quoted: The codes of errors whose text is repeated; `None` for all. Services that are given
+            an agent's data, and may put it into their errors, have only a few.
+        callers: Whether the caller has chosen what is asked, so that a thing that is not there, or
+            a request that is refused, is his mistake and no failed dependency.
+    """
+
+    what: str
+    resource: str
+    allow: str
+    find: str = "check its name, the account and the region"
+    instead: str = ""
+    quoted: frozenset[str] | None = None
+    callers: bool = True
+
+
+_SIGN_IN = {
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "IncompleteSignature",
+    "InvalidAccessKeyId",
+    "InvalidClientTokenId",
+    "InvalidSignatureException",
+    "InvalidToken",
+    "InvalidTokenException",
+    "MissingAuthenticationToken",
+    "MissingAuthenticationTokenException",
+    "RequestExpired",
+    "SignatureDoesNotMatch",
+    "UnrecognizedClientException",
+}
+_THROTTLED = {
+    "ServiceQuotaExceededException",
+    "SlowDown",
+    "Throttling",
+    "ThrottlingException",
+    "TooManyRequestsException",
+}
+_REFUSED = {"AccessDenied", "AccessDeniedException", "AllAccessDisabled"}
+_MISSING = {"NoSuchBucket", "NoSuchKey", "ResourceNotFoundException"}
+_CREDENTIALS = re.compile("Credential|Token|SSO|Login|Profile|Config")
+_VALUE = re.compile(r"'.*' at '", re.DOTALL)
+_NO_SUCH_MODEL = re.compile(r"model identifier|model ID .* (?:invalid|not (?:found|exist))")
+# What of botocore's report on wrong parameters is names; the rest of it repeats the values.
+_PARAMETER = re.compile(r'for parameter ([\w.\[\]]+)|parameter in ([\w.\[\]]+): "(\w+)"')
+_LONGEST = 400
+
+
+@contextmanager
+def translated(target: Target) -> Iterator[None]:
+    """Raises what boto3, its HTTP client or AWS raise within as errors of the tree.
+
+    Raises:
+        OrchestratorError: See `failure`.
+    """
+    try:
+        yield
+    except OrchestratorError:
+        raise
+    except Exception as error:
+        found = failure(error, target)
+        if found is None:
+            raise
+        raise found from None
+
+
+def failure(error: Exception, target: Target) -> OrchestratorError | None:
+    """The error of the tree for one of boto3's, of its HTTP client's or of AWS's.
+
+    `None` for any other, which is a defect of this program. An error that may repeat what was sent
+    is stripped of its text, lest it is printed as the context of the one that is raised.
+    """
+    from botocore.eventstream import ParserError
+    from botocore.exceptions import BotoCoreError, ClientError, NoRegionError, ParamValidationError
+    from botocore.parsers import ResponseParserError
+    from urllib3.exceptions import HTTPError
+
+    kind = type(error).__name__
+    if isinstance(error, ClientError):
+        return _of_service(error, target)
+    if isinstance(error, ParamValidationError):
+        return _of_parameters(error, target)
+    if isinstance(error, NoRegionError):
+        return without_region(target)
+    if isinstance(error, BotoCoreError) and _CREDENTIALS.search(kind):
+        return AccessDenied(
+            f"no usable AWS credentials for {target.what} ({kind}): {_setup(target)}",
+            resource=target.resource,
+        )
+    if isinstance(error, BotoCoreError | HTTPError | ParserError | ResponseParserError | OSError):
+        return DependencyFailed(
+            f"{target.what} could not be reached, or its answer broke off ({kind}); check the "
+            "network, the region and the endpoint",
+            resource=target.resource,
+        )
+    return None
+
+
+def without_credentials(target: Target) -> AccessDenied:
+    """The error when there are no credentials."""
+    return AccessDenied(
+        f"no AWS credentials were found for {target.what}: {_setup(target)}",
+        resource=target.resource,
+    )
+
+
+def without_region(target: Target) -> AccessDenied:
+    """The error when no region is known."""
+    return AccessDenied(
+        f"no AWS region is known for {target.what}: set AWS_REGION, pass region=..., or name a "
+        "region in the profile",
+        resource=target.resource,
+    )
+
+
+def never_sent(error: Exception) -> bool:
+    """Whether a request that ended in `error` certainly did not arrive, or was not begun."""
+    from botocore import exceptions
+
+    if isinstance(error, exceptions.ClientError):
+        return _status(error) < 500
+    return isinstance(
+        error,
+        exceptions.ConnectTimeoutError
+        | exceptions.EndpointConnectionError
+        | exceptions.ProxyConnectionError
+        | exceptions.SSLError
+        | exceptions.NoCredentialsError
+        | exceptions.PartialCredentialsError
+        | exceptions.ParamValidationError,
+    )
+
+
+def said(error: Any) -> str:
+    """AWS's message without the request's values that it may repeat; empty when there is none."""
+    text = str(error.response.get("Error", {}).get("Message") or "").strip()
+    text = _VALUE.sub("'…' at '", text)
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
+
+
+def code_of(error: Any) -> str:
+    """The name of AWS's exception; empty when AWS did not say."""
+    code = str(getattr(error, "response", {}).get("Error", {}).get("Code") or "")
+    return code[:1].upper() + code[1:]  # in event streams the names begin with a small letter
+
+
+def _status(error: Any) -> int:
+    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") or 0)
+
+
+def _setup(target: Target) -> str:
+    otherwise = f"; or use {target.instead}, which needs no account" if target.instead else ""
+    return (
+        "set AWS_PROFILE (after `aws configure` or `aws sso login`) or AWS_ACCESS_KEY_ID and "
+        f"AWS_SECRET_ACCESS_KEY, and AWS_REGION{otherwise}"
+    )
+
+
+def _of_parameters(error: Any, target: Target) -> OrchestratorError:
+    found = _PARAMETER.findall(str(error.kwargs.get("report", "")))
+    error.args, error.kwargs = (type(error).__name__,), {}
+    wrong = ", ".join(".".join(filter(None, names)) for names in found)
+    text = f"{target.what} cannot be asked that; missing, unknown or of another kind: {wrong}"
+    return _mistake(ValidationError, text, target)
+
+
+def _of_service(error: Any, target: Target) -> OrchestratorError:
+    code, text = code_of(error), said(error)
+    request = error.response.get("ResponseMetadata", {}).get("RequestId")
+    error.args = (code,)
+    known = [code] if code not in ("", "Unknown") else []
+    place = ", ".join([*known, f"request {request}"] if request else known)
+    place = f" ({place})" if place else ""
+    told = text and (target.quoted is None or code in target.quoted)
+    kind = _kind(code, _status(error), text)
+    return _told(kind, place, f": {text}" if told else "", target)
+
+
+_Kind = Literal["sign in", "denied", "not ready", "throttled", "missing", "wrong", "failed"]
+
+
+def _kind(code: str, status: int, text: str) -> _Kind:
+    if code in _SIGN_IN or (status == 401 and not code):
+        return "sign in"
+    if code in _REFUSED or status in (401, 403):
+        return "denied"
+    if code == "ModelNotReadyException":
+        return "not ready"
+    if code in _THROTTLED or status == 429:
+        return "throttled"
+    if code in _MISSING or status == 404 or _NO_SUCH_MODEL.search(text):
+        return "missing"
+    return "wrong" if code == "ValidationException" or (status == 400 and not code) else "failed"
+
+
+def _told(kind: _Kind, place: str, words: str, target: Target) -> OrchestratorError:
+    what, resource = target.what, target.resource
+    match kind:
+        case "sign in":
+            return AccessDenied(
+                f"AWS refused the credentials for {what}{place}: they are wrong or have expired; "
+                f"sign in again: {_setup(target)}",
+                resource=resource,
+            )
+        case "denied":
+            text = f"access to {what} was denied{place}{words} — {target.allow}"
+            return AccessDenied(text, resource=resource)
+        case "not ready":
+            text = f"{what} is still being made ready{place}; try again in a minute"
+            return ModelNotReady(text, resource=resource)
+        case "throttled":
+            text = f"{what} refused more requests for now, after retries{place}{words}"
+            return ThrottlingError(text, resource=resource)
+        case "missing":
+            text = f"there is no such thing as {what}{place}{words} — {target.find}"
+            return _mistake(ResourceNotFound, text, target)
+        case "wrong":
+            return _mistake(ValidationError, f"{what} refused the request{place}{words}", target)
+        case "failed":
+            return DependencyFailed(f"{what} failed{place}{words}", resource=resource)
+
+
+def _mistake(kind: type[ValidationError], text: str, target: Target) -> OrchestratorError:
+    return kind(text) if target.callers else DependencyFailed(text, resource=target.resource)
