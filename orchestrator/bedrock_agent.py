@@ -132,7 +132,8 @@ class BedrockAgent:
                 raise
             if code_of(error) == "ConflictException":
                 failed = SessionConflict(
-                    f"{self._target.what} is busy with another message of this session"
+                    f"{self._target.what} is busy with another message of this session "
+                    "(ConflictException)"
                 )
             raise failed from None
 
