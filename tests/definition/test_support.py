@@ -9,27 +9,14 @@ GROUP = "actionGroups: [{actionGroupName: g, %s}]"
 
 
 @pytest.mark.parametrize(
-    ("member", "column"),
-    [
-        ("orchestrationType: CUSTOM_ORCHESTRATION", 20),
-        ("customOrchestration: {executor: {lambda: arn}}", 22),
-    ],
-)
-def test_what_the_engine_does_not_do_is_refused(member: str, column: int) -> None:
-    (found,) = unsupported(parse_definition(f"agentName: a\n{member}\n"))
-    assert (found.severity, found.code) == ("error", "unsupported")
-    assert found.message == "custom orchestration is not supported yet"
-    assert (found.file, found.line, found.column) == ("agent.yaml", 2, column)
-    assert found.suggestion
-
-
-@pytest.mark.parametrize(
     "member",
     [
         "agentCollaboration: DISABLED",
         "agentCollaboration: SUPERVISOR_ROUTER",
         "agentCollaborators: [{collaboratorName: b, agentDescriptor: {aliasArn: arn}}]",
         "orchestrationType: DEFAULT",
+        "orchestrationType: CUSTOM_ORCHESTRATION\n"
+        "customOrchestration: {executor: {lambda: orchestration.py}}",
         "guardrailConfiguration: {guardrailIdentifier: a}",
         "guardrailConfiguration: {file: guardrail.yaml, checkResults: true}",
         "memoryConfiguration: {enabledMemoryTypes: [SESSION_SUMMARY]}",
@@ -59,6 +46,12 @@ FINE = "instruction: You help the staff of an insurance company with claims.\n"
 
 def test_nothing_to_say() -> None:
     assert warnings(FINE) == []
+
+
+def test_an_orchestration_that_is_not_used() -> None:
+    ((code, line, message),) = warnings(FINE + "customOrchestration: {executor: {lambda: a.py}}")
+    assert (code, line) == ("unused-orchestration", 3)
+    assert "orchestrationType is not CUSTOM_ORCHESTRATION" in message
 
 
 def test_bedrocks_limits_are_warnings() -> None:
