@@ -6,15 +6,15 @@ import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import aclosing, closing, suppress
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack
 
 from orchestrator.actions import ActionGroup
+from orchestrator.collaborator import Collaborator
 from orchestrator.driver import Told, drive
 from orchestrator.effects import Failure
-from orchestrator.errors import DefinitionError, OrchestratorError, ValidationError
+from orchestrator.errors import OrchestratorError, SessionConflict, ValidationError
 from orchestrator.features import features_of
 from orchestrator.guardrails import Guardrail
 from orchestrator.kept import KeptTurn, kept_turns
@@ -22,17 +22,17 @@ from orchestrator.knowledge import KnowledgeBase
 from orchestrator.limits import Limits
 from orchestrator.memory import MemoryStore
 from orchestrator.memory.summaries import memory_contents
-from orchestrator.message import Message, Text
+from orchestrator.message import Message
 from orchestrator.models import Model, resolve_model
 from orchestrator.opening import Input, check_memory_id, check_session_id, open_turn
 from orchestrator.options import Options, may_block, read_options
 from orchestrator.overrides import named_model, override_of, overrides_of
-from orchestrator.remote import RemoteAgent
+from orchestrator.rendered import Prompt
 from orchestrator.replies import RunEvents, last_events, reply_again, reply_of
 from orchestrator.reply import Event, Reply
 from orchestrator.run import Run, restore_history
 from orchestrator.sessions import NEVER, Session, Sessions, SessionStore
-from orchestrator.stages import Features, Member, Memory, Override, Plan, build_plan
+from orchestrator.stages import Features, Memory, Override, Plan, build_plan
 from orchestrator.threads import in_thread
 
 if TYPE_CHECKING:
@@ -41,70 +41,6 @@ if TYPE_CHECKING:
 __all__ = ["Agent", "Collaborator", "Options", "Prompt"]
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt(Sequence[Message]):
-    """The exact prompt of a stage, as `Agent.render` shows it: a sequence of its messages.
-
-    Attributes:
-        stage: The prompt type.
-        model_id: Whose prompt it is.
-        system: The system text, with `.spans`.
-        messages: The messages, each with `.spans`.
-        tools: Converse tool specifications.
-        inference: Bedrock's inference configuration.
-    """
-
-    stage: str
-    model_id: str
-    system: Text
-    messages: list[Message]
-    tools: Sequence[Mapping[str, Any]]
-    inference: Mapping[str, Any]
-
-    @overload
-    def __getitem__(self, index: int) -> Message: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Message]: ...
-    def __getitem__(self, index: int | slice) -> Message | list[Message]:
-        """The messages at `index`."""
-        return self.messages[index]
-
-    def __len__(self) -> int:
-        """How many messages there are."""
-        return len(self.messages)
-
-
-@dataclass(frozen=True, slots=True)
-class Collaborator:
-    """An agent that a supervisor may give work to.
-
-    Attributes:
-        agent: The agent; a `RemoteAgent`, such as `BedrockAgent`, runs elsewhere.
-        instruction: When to give it work, for the supervisor's model.
-        name: Its name in the team; the agent's own name when empty.
-        relay_conversation_history: Whether it reads the supervisor's conversation with the user;
-            otherwise it knows only what it was sent itself.
-    """
-
-    agent: Agent | RemoteAgent
-    instruction: str
-    name: str = ""
-    relay_conversation_history: bool = False
-
-    def as_member(self) -> Member:
-        """The collaborator, as a plan takes it.
-
-        Raises:
-            DefinitionError: An agent elsewhere has no name in the team.
-        """
-        agent, relay = self.agent, self.relay_conversation_history
-        if isinstance(agent, Agent):
-            return Member(self.name or agent.name, self.instruction, agent.plan, None, relay)
-        if not self.name:
-            raise DefinitionError(f"give the collaborator {agent.alias_arn!r} a name")
-        return Member(self.name, self.instruction, None, agent, relay)
 
 
 class Agent:

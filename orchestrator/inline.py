@@ -21,6 +21,7 @@ from orchestrator.overrides import override_of, overrides_of
 from orchestrator.stages import INLINE_AGENT, Features, Member, Override, Plan
 
 if TYPE_CHECKING:
+    from orchestrator.custom import Orchestration
     from orchestrator.definition import AgentCollaborator, AgentDefinition
 
 __all__ = ["inline_agent"]
@@ -147,6 +148,8 @@ class _Inline:
         features = features_of(alone, self.folder, _nowhere, None)
         if objects.guardrail is not None:
             features = replace(features, guardrail=objects.guardrail)
+        if objects.orchestration is not None:
+            features = replace(features, orchestration=objects.orchestration)
         routes = definition.agent_collaboration == "SUPERVISOR_ROUTER"
         return replace(features, collaborators=self._led(definition), routes=routes)
 
@@ -236,6 +239,7 @@ class _Objects:
         bases: Knowledge bases, by their places in the list.
         guardrail: The guardrail.
         parser: The parser that `overrideLambda` is.
+        orchestration: What orchestrates instead of the built-in loop.
     """
 
     model: Model | None
@@ -244,6 +248,7 @@ class _Objects:
     bases: dict[int, Any]
     guardrail: Any = None
     parser: Callable[..., Any] | None = None
+    orchestration: Orchestration | None = None
 
 
 def _apart(members: Mapping[str, Any]) -> tuple[dict[str, Any], _Objects]:
@@ -270,6 +275,7 @@ def _apart(members: Mapping[str, Any]) -> tuple[dict[str, Any], _Objects]:
     data["actionGroups"] = plain
     data["knowledgeBases"] = [base for base in bases if isinstance(base, Mapping)]
     _take_parser(data, objects)
+    _take_orchestration(data, objects)
     return data, objects
 
 
@@ -280,6 +286,19 @@ def _take_parser(data: dict[str, Any], objects: _Objects) -> None:
         if callable(spelled.get("overrideLambda")):
             objects.parser = spelled.pop("overrideLambda")
             data["promptOverrideConfiguration"] = spelled
+
+
+def _take_orchestration(data: dict[str, Any], objects: _Objects) -> None:
+    given = data.get("customOrchestration")
+    executor = _spelled(given).get("executor") if isinstance(given, Mapping) else None
+    function = _spelled(executor).get("lambda") if isinstance(executor, Mapping) else None
+    if callable(function):
+        from orchestrator.custom import LambdaOrchestration
+
+        del data["customOrchestration"]
+        if data.get("orchestrationType") == "CUSTOM_ORCHESTRATION":
+            del data["orchestrationType"]
+            objects.orchestration = LambdaOrchestration(function)
 
 
 def _without_executor(group: Any, executors: dict[str, Any]) -> Any:

@@ -198,6 +198,20 @@ def test_prompts_and_their_parser_are_overridden() -> None:
     assert told["overrideLambda"].endswith("parse")
 
 
+@pytest.mark.parametrize(
+    ("kind", "text"), [("CUSTOM_ORCHESTRATION", "mine"), ("DEFAULT", "theirs")]
+)
+def test_an_orchestration_of_one_s_own_may_be_a_function(kind: str, text: str) -> None:
+    def orchestrate(event: dict[str, Any]) -> dict[str, Any]:
+        assert event["state"] == "START"
+        return {"version": "1.0", "actionEvent": "FINISH", "output": {"text": "mine"}}
+
+    own = {"executor": {"lambda": orchestrate}}
+    model = scripted("<answer>theirs</answer>")
+    agent = Agent.inline(**camel(model, orchestrationType=kind, customOrchestration=own))
+    assert agent.invoke("Hello?", "s-1").text == text
+
+
 def test_the_given_model_stands_in_for_every_model() -> None:
     model = scripted("<answer>ok</answer>")
     agent = Agent.inline(
