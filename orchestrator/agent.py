@@ -15,7 +15,7 @@ from orchestrator.collaborator import Collaborator
 from orchestrator.driver import Told, drive
 from orchestrator.effects import Failure
 from orchestrator.errors import OrchestratorError, SessionConflict, ValidationError
-from orchestrator.features import features_of
+from orchestrator.features import features_of, memory_store
 from orchestrator.guardrails import Guardrail
 from orchestrator.kept import KeptTurn, kept_turns
 from orchestrator.knowledge import KnowledgeBase
@@ -179,7 +179,7 @@ class Agent:
         if refused := unsupported(definition):
             raise complaint(refused)
         own = [root / name for name in ("templates", "memory")]
-        kept = _memory_store(memory, sessions) if definition.memory_configuration else None
+        kept = memory_store(memory, sessions) if definition.memory_configuration else None
         spec: str | Model | None = model
         if spec is None and definition.foundation_model is not None:
             spec = named_model(definition, definition.foundation_model, root, "foundationModel")
@@ -236,10 +236,8 @@ class Agent:
             return cls(**arguments).plan
 
         where = Path(folder).resolve() if folder is not None else None
-        arguments = inline_agent(definition, model, where, compiled)
-        return cls(
-            **{**arguments, "limits": limits or arguments["limits"], "sessions": sessions},
-        )
+        made = inline_agent(definition, model, where, compiled)
+        return cls(**{**made, "limits": limits or made["limits"], "sessions": sessions})
 
     def invoke(
         self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
@@ -537,16 +535,3 @@ def _orchestration(given: Orchestration | Callable[..., Any] | None) -> Orchestr
     from orchestrator.custom import orchestration_of
 
     return orchestration_of(given)
-
-
-def _memory_store(
-    memory: MemoryStore | str | Path | None,
-    sessions: Sessions | SessionStore | str | Path | None,
-) -> MemoryStore | None:
-    if memory is None and isinstance(sessions, (str, Path)):
-        memory = Path(sessions).with_name("memory.sqlite")
-    if not isinstance(memory, (str, Path)):
-        return memory
-    from orchestrator.memory import SqliteMemory
-
-    return SqliteMemory(memory)

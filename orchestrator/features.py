@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from orchestrator.custom import Orchestration
     from orchestrator.definition import AgentCollaborator, AgentDefinition
     from orchestrator.embeddings import Embedder
+    from orchestrator.sessions import Sessions, SessionStore
 
-__all__ = ["features_of"]
+__all__ = ["features_of", "memory_store"]
 
 
 def features_of(
@@ -119,3 +120,23 @@ def _member(
         remote = BedrockAgent(str(arn))
     text = one.collaboration_instruction or ""
     return Member(one.collaborator_name, text, plan, remote, relay)
+
+
+def memory_store(
+    memory: MemoryStore | str | Path | None,
+    sessions: Sessions | SessionStore | str | Path | None,
+) -> MemoryStore | None:
+    """What keeps the memory that `Agent.load(memory=...)` means; in memory when `None`.
+
+    Args:
+        memory: A store, or the path of a SQLite file. By default a file beside that of the
+            sessions, where they have one.
+        sessions: Where sessions live.
+    """
+    if memory is None and isinstance(sessions, (str, Path)):
+        memory = Path(sessions).with_name("memory.sqlite")
+    if not isinstance(memory, (str, Path)):
+        return memory
+    from orchestrator.memory import SqliteMemory
+
+    return SqliteMemory(memory)

@@ -7,7 +7,8 @@ with a `kind`:
 |---|---|
 | `turn` | an invocation began: `id`, `at`, `question`, `attributes`, `prompt_attributes`,
   `history`, `plan`, `owner`, `until`, `end_session`, and `with` what few turns have: `memory_id`,
-  `summaries`, `last_agent`, `retrieval`, `files`, `closing` |
+  `summaries`, `last_agent`, `retrieval`, `files`, `attachments` (files that the model reads),
+  `turns` and `thinking` (what of earlier turns is told), `closing` |
 | `model` | a model answered: `stage`, `model`, `content`, `stop`, `usage`, `times`, `response`
   (what the parser returned), `code`, `notes` |
 | `intent` | calls are about to be carried out: `calls`; a store that is not durable has only those
