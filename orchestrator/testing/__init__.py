@@ -2,6 +2,13 @@
 
 from orchestrator.models.scripted import ScriptedModel
 from orchestrator.sessions.memory import MemoryStore
-from orchestrator.testing.fakes import FakeClock, FakeEmbedder, FakeKnowledgeBase
+from orchestrator.testing.fakes import FakeClock, FakeEmbedder, FakeGuardrail, FakeKnowledgeBase
 
-__all__ = ["FakeClock", "FakeEmbedder", "FakeKnowledgeBase", "MemoryStore", "ScriptedModel"]
+__all__ = [
+    "FakeClock",
+    "FakeEmbedder",
+    "FakeGuardrail",
+    "FakeKnowledgeBase",
+    "MemoryStore",
+    "ScriptedModel",
+]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+from orchestrator.guardrails.base import Source, Verdict
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["FakeClock", "FakeEmbedder", "FakeKnowledgeBase"]
+__all__ = ["FakeClock", "FakeEmbedder", "FakeGuardrail", "FakeKnowledgeBase"]
 
 
 class FakeClock:
@@ -70,11 +72,66 @@ class FakeEmbedder:
         return unit
 
 
+class FakeGuardrail:
+    """A guardrail that blocks some words and masks others, in whatever they stand.
+
+    Attributes:
+        id: Its id.
+        reach: Letters and digits of its longest word, which streaming holds back.
+        checked: What was checked, in order: source and text.
+    """
+
+    bounded = True
+
+    def __init__(
+        self,
+        blocked: Sequence[str] = (),
+        masked: Mapping[str, str] | None = None,
+        *,
+        message: str = "I cannot talk about that.",
+        id: str = "FAKEGUARD1",
+    ) -> None:
+        """Makes the guardrail.
+
+        Args:
+            blocked: Words that block a text.
+            masked: Words that are masked, and the kind that stands instead: `{"Ana": "NAME"}`
+                makes `{NAME}` of `Ana`.
+            message: What is said instead of a blocked text.
+            id: Its id.
+        """
+        self.id = id
+        self.checked: list[tuple[Source, str]] = []
+        self._blocked = tuple(blocked)
+        self._masked = dict(masked or {})
+        self._message = message
+        self.reach = max(map(len, (*self._blocked, *self._masked)), default=0)
+
+    def check(self, text: str, source: Source) -> Verdict:
+        """Assesses a text."""
+        self.checked.append((source, text))
+        if words := [word for word in self._blocked if word in text]:
+            found = [{"match": word, "action": "BLOCKED"} for word in words]
+            return Verdict(
+                "INTERVENED", self._message, True, [{"wordPolicy": {"customWords": found}}]
+            )
+        entities = [
+            {"type": kind, "match": word, "action": "ANONYMIZED"}
+            for word, kind in self._masked.items()
+            if word in text
+        ]
+        for entity in entities:
+            text = text.replace(entity["match"], f"{{{entity['type']}}}")
+        told = [{"sensitiveInformationPolicy": {"piiEntities": entities}}] if entities else []
+        return Verdict("INTERVENED" if told else "NONE", text, False, told)
+
+
 class FakeKnowledgeBase:
     """A knowledge base that finds the same passages for every query.
 
     Attributes:
         queries: What was searched for, in order.
+        configurations: With what `retrievalConfiguration` each time; `None` without one.
     """
 
     def __init__(self, id: str, passages: Sequence[str], description: str = "") -> None:
@@ -88,11 +145,15 @@ class FakeKnowledgeBase:
         self.id = id
         self.description = description
         self.queries: list[str] = []
+        self.configurations: list[Mapping[str, Any] | None] = []
         self._passages = tuple(passages)
 
-    def retrieve(self, query: str) -> list[dict[str, Any]]:
+    def retrieve(
+        self, query: str, configuration: Mapping[str, Any] | None = None
+    ) -> list[dict[str, Any]]:
         """All passages, with locations `passage:0`, `passage:1`, ..."""
         self.queries.append(query)
+        self.configurations.append(configuration)
         return [
             {
                 "content": {"text": text, "type": "TEXT"},

@@ -18,18 +18,6 @@ HISTORY = [
 ]
 
 
-class Base(FakeKnowledgeBase):
-    """A knowledge base that remembers how it was asked."""
-
-    def __init__(self) -> None:
-        super().__init__("KB12345678", ["Rain is wet."])
-        self.configurations: list[Any] = []
-
-    def retrieve(self, query: str, configuration: Any = None) -> list[dict[str, Any]]:
-        self.configurations.append(configuration)
-        return super().retrieve(query)
-
-
 class Look:
     """An executor that remembers the attributes that it was called with."""
 
@@ -116,7 +104,7 @@ def test_half_of_a_result_is_refused(state: dict[str, Any]) -> None:
 
 
 def test_knowledge_bases_are_configured_for_the_turn() -> None:
-    base = Base()
+    base = FakeKnowledgeBase("KB12345678", ["Rain is wet."])
     model = scripted(called(SEARCH, searchQuery="rain"), "<answer>ok</answer>")
     agent = Agent("a", "You know about rain and weather.", model, knowledge_bases=[base])
     few = {"vectorSearchConfiguration": {"numberOfResults": 1}}
