@@ -400,13 +400,28 @@ class Agent:
 
         Returns:
             The sessions that were summarised.
+
+        Raises:
+            OrchestratorError: Some could not be summarised, and wait for the next time; the
+                others were.
         """
         memory = self.plan.features.memory
         if memory is None:
             return []
         before = self.sessions.clock() - self.plan.idle_ttl
-        left = memory.store.unsummarised(self.plan.owner, before, memory_id)
-        return [session_id for session_id in left if self._close(session_id)]
+        closed: list[str] = []
+        failed: OrchestratorError | None = None
+        for session_id in memory.store.unsummarised(self.plan.owner, before, memory_id):
+            try:
+                if self._close(session_id):
+                    closed.append(session_id)
+            except SessionConflict:
+                continue  # it is not idle
+            except OrchestratorError as error:  # which must not keep the others from theirs
+                failed = failed or error
+        if failed is not None:
+            raise failed
+        return closed
 
     def memories(self, memory_id: str) -> list[dict[str, Any]]:
         """What is remembered, newest first, as `memoryContents` of Bedrock's GetAgentMemory."""
@@ -444,10 +459,16 @@ class Agent:
             self._end(run)
         return True
 
-    def _settle(self, memory_id: str) -> None:
+    def _settle(self, given: Input, memory: Memory) -> None:
         # A session that cannot be summarised now does not keep the user from the next one.
+        if given.memory_id:
+            with suppress(OrchestratorError):
+                self.remember(given.memory_id)
+        # Nor is one lost that goes on too late, and in whose name nobody asks for its memory.
+        before = self.sessions.clock() - self.plan.idle_ttl
         with suppress(OrchestratorError):
-            self.remember(memory_id)
+            if given.session_id in memory.store.unsummarised(self.plan.owner, before):
+                self._close(given.session_id)
 
     def turns(self, session_id: str) -> list[KeptTurn]:
         """The turns of a session, oldest first, with those from before it last began anew.
@@ -474,12 +495,12 @@ class Agent:
         else:
             given = Input(question, session_id)
         given.check(self.plan.limits)
-        if given.memory_id:
-            self._settle(given.memory_id)
+        if self.plan.features.memory is not None:
+            self._settle(given, self.plan.features.memory)
         return given
 
     async def _agiven(self, question: str, session_id: str | None, options: Options) -> Input:
-        if options and may_block(options):
+        if self.plan.features.memory is not None or (options and may_block(options)):
             work = partial(self._given, question, session_id, options)
             return await _awaitable(in_thread(work))
         return self._given(question, session_id, options)

@@ -106,6 +106,9 @@ class Input:
             _check_history(self.conversation_history)
         if self.memory_id:
             check_memory_id(self.memory_id)
+        self._check_rarer()
+
+    def _check_rarer(self) -> None:
         if self.retrieval:
             _check_retrieval(self.retrieval)
         if self.files and self.results is not None:
@@ -190,7 +193,7 @@ def open_turn(plan: Plan, sessions: Sessions, session: Session, given: Input) ->
     if given.results is not None:
         return _take_results(plan, sessions, session, given)
     log = session.open
-    goes_on = log is not None and not log.suspended
+    goes_on = log is not None and not log.suspended and _is_for(given, log)
     if log is not None and goes_on and clean(given.question) in ("", log.start["question"]):
         _claim(plan, sessions, session, log, given)
         return None
@@ -200,9 +203,14 @@ def open_turn(plan: Plan, sessions: Sessions, session: Session, given: Input) ->
             "of control"
         )
     if log is not None:
-        _give_up(sessions, session, log)
+        _give_up(sessions, session, log, given)
     sessions.begin(session, _turn_record(plan, sessions, session, given))
     return None
+
+
+def _is_for(given: Input, log: TurnLog) -> bool:
+    # To end a session is no reason to carry out what a stopped process left undone in it.
+    return not given.closing or "closing" in log.start.get("with", {})
 
 
 def _claim(plan: Plan, sessions: Sessions, session: Session, log: TurnLog, given: Input) -> None:
@@ -239,23 +247,28 @@ def _turn_record(plan: Plan, sessions: Sessions, session: Session, given: Input)
     return record
 
 
+def _remembered(plan: Plan, sessions: Sessions, session: Session, given: Input) -> dict[str, Any]:
+    memory, memory_id = plan.features.memory, given.memory_id or session.memory_id
+    if memory is None or not memory_id:
+        return {}
+    if session.memory_id not in ("", memory_id):
+        raise ValidationError(
+            f"session {given.session_id!r} belongs to another memory: what was said in it would "
+            f"be remembered under {memory_id!r}; end it first, or use another session id"
+        )
+    most, now = memory.max_recent_sessions, sessions.clock()
+    if not given.closing:
+        memory.store.touch(plan.owner, memory_id, given.session_id, now)
+    found = memory.store.recent(plan.owner, memory_id, now, most)
+    told = {"summaries": clean(summaries_told(found))} if found else {}
+    return {"memory_id": memory_id, **told}
+
+
 def _more(plan: Plan, sessions: Sessions, session: Session, given: Input) -> dict[str, Any]:
     # What few turns have; written down, because a turn that is run again must find the same.
     more: dict[str, Any] = {}
-    memory, memory_id = plan.features.memory, given.memory_id or session.memory_id
-    if memory is not None and memory_id:
-        if session.memory_id not in ("", memory_id):
-            raise ValidationError(
-                f"session {given.session_id!r} belongs to another memory: what was said in it "
-                f"would be remembered under {memory_id!r}; end it first, or use another session id"
-            )
-        more["memory_id"] = memory_id
-        most, now = memory.max_recent_sessions, sessions.clock()
-        if not given.closing:
-            memory.store.touch(plan.owner, memory_id, given.session_id, now)
-        found = memory.store.recent(plan.owner, memory_id, now, most)
-        if found:
-            more["summaries"] = clean(summaries_told(found))
+    if plan.features.memory is not None:
+        more.update(_remembered(plan, sessions, session, given))
     if session.last_agent and plan.routing is not None:
         more["last_agent"] = session.last_agent
     if given.retrieval:
@@ -289,9 +302,9 @@ def _merged(session: Session, given: Input) -> dict[str, str]:
     return {**session.attributes, **_cleaned(given.session_attributes)}
 
 
-def _give_up(sessions: Sessions, session: Session, log: TurnLog) -> None:
+def _give_up(sessions: Sessions, session: Session, log: TurnLog, given: Input) -> None:
     at = sessions.clock()
-    ending = [closed("ended", at)] if log.ends_session else []
+    ending = [closed("ended", at)] if log.ends_session and not given.closing else []
     sessions.write(session, [cancelled(at), *ending])
 
 

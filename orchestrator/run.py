@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -35,9 +36,10 @@ from orchestrator.effects import (
 from orchestrator.errors import LimitExceeded, OrchestratorError, SessionConflict
 from orchestrator.guardrails import Verdict
 from orchestrator.memory.summaries import summary_of
-from orchestrator.message import Message, text_of
+from orchestrator.message import Message
 from orchestrator.models.base import ModelReply, ModelRequest
 from orchestrator.parsers.base import Parsed
+from orchestrator.reading import refused
 from orchestrator.replay import Replay
 from orchestrator.sessions import Past, Record, Session, Sessions, TurnLog
 from orchestrator.sessions.journal import cancelled, closed
@@ -251,6 +253,8 @@ class Run:
     def finish(self, result: Result) -> None:
         """Writes the turn's end, or its suspension, and takes the turn into the history."""
         self.result = result
+        if self.plan.memory_stage is not None:
+            self._touch_memory()
         if isinstance(result, ReturnControl):
             suspend: Record = {
                 "kind": "suspend",
@@ -277,6 +281,13 @@ class Run:
         if not (isinstance(result, Failure) and self._failed_in_actions()):
             self.log.transcript = self.replay.turn.teller(result)
 
+    def _touch_memory(self) -> None:
+        # A session is idle from here on; that it is was noted when its turn began, at the latest.
+        memory, more = self.plan.features.memory, self.log.start.get("with", {})
+        if memory is not None and "memory_id" in more and "closing" not in more:
+            with suppress(OrchestratorError):
+                memory.store.touch(self.plan.owner, more["memory_id"], self.session_id, self.now())
+
     def _keep_summary(self) -> None:
         # Before the turn's end is written: should this process stop between the two, the summary
         # is kept again from the journal's record of it, in the place of the same one.
@@ -286,15 +297,19 @@ class Run:
                 continue
             if memory is None or outcome is None:
                 continue
+            self.flush()
             parsed = outcome["response"].get("memorySummarizationParsedResponse") or {}
+            topics = parsed.get("topicwiseSummaries")
+            if not topics or refused(outcome):
+                memory.store.settle(self.plan.owner, self.session_id)
+                continue
             summary = summary_of(
                 self.log.start["with"]["memory_id"],
                 self.session_id,
-                parsed.get("topicwiseSummaries") or (),
+                topics,
                 started=self.session.started,
                 now=self.now(),
                 storage_days=memory.storage_days,
-                text=text_of(outcome["content"]),
             )
             memory.store.add(self.plan.owner, summary)
 
