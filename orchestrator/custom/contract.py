@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from orchestrator.actions.wire import value_text
+from orchestrator.custom.request import plain_content
 from orchestrator.message import Message, Span, clean, text_of, to_json
 from orchestrator.prompts.steps import is_step, said
 from orchestrator.sessions.journal import Record
@@ -182,7 +183,7 @@ def model_text(record: Record) -> str:
     began, ended = record["times"]
     return to_json(
         {
-            "output": {"role": "assistant", "content": record["content"]},
+            "output": {"role": "assistant", "content": plain_content(record["content"])},
             "stopReason": record["stop"],
             "usage": {
                 "inputTokens": read,

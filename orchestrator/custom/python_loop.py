@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from orchestrator.custom.request import ConverseRequest, NotConverse, read_messages
+from orchestrator.custom.request import ConverseRequest, NotConverse, plain_content, read_messages
 from orchestrator.custom.work import ToolResult, Work
 from orchestrator.effects import Answer, Effect, Orchestrate, Result
 from orchestrator.errors import (
@@ -198,7 +198,7 @@ class CustomTurn:
 
         def do(work: Work) -> Generator[Effect, Any, ModelAnswer]:
             record = yield from work.model(request, past=history, live=live)
-            return ModelAnswer(record["content"], record["stop"], asked)
+            return ModelAnswer(plain_content(record["content"]), record["stop"], asked)
 
         return Request(do)
 

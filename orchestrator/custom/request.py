@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.message import Block, Message, clean
+from orchestrator.models.toolcalls import ANSWER, ANSWER_CLOSE
 
-__all__ = ["ConverseRequest", "NotConverse", "read_messages", "read_request"]
+__all__ = ["ConverseRequest", "NotConverse", "plain_content", "read_messages", "read_request"]
 
 _INFERENCE = {
     "maxTokens": "maximumLength",
@@ -113,6 +114,20 @@ def _message(value: Any, place: str) -> Message:
     blocks = [content] if isinstance(content, str) else _typed(content, list, f"{place}.content")
     named = [_block(one, f"{place}.content[{at}]") for at, one in enumerate(blocks)]
     return Message(role, clean(named))
+
+
+def plain_content(content: Sequence[Block]) -> list[Block]:
+    """A reply's blocks as the model wrote them.
+
+    The embedded model's answers are put into a tag, which dialects' parsers look for.
+    """
+    return [
+        _untagged(block) if block.get("text", "").startswith(ANSWER) else block for block in content
+    ]
+
+
+def _untagged(block: Block) -> Block:
+    return {"text": block["text"].removeprefix(ANSWER).removesuffix(ANSWER_CLOSE)}
 
 
 def _block(value: Any, place: str) -> Block:

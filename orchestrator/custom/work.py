@@ -16,12 +16,13 @@ from orchestrator.effects import Answer, Converse, Effect, Failure, Guard, Refus
 from orchestrator.errors import DependencyFailed, LimitExceeded
 from orchestrator.message import Block
 from orchestrator.models.base import Model
+from orchestrator.models.toolcalls import ANSWER, CALL_CLOSE, CALL_OPEN
 from orchestrator.parsers.base import Parsed
 from orchestrator.parsers.calls import Calls
 from orchestrator.parsers.verbatim import Verbatim
 from orchestrator.reading import Act
 from orchestrator.sessions.journal import Record
-from orchestrator.stages import StagePlan
+from orchestrator.stages import ORCHESTRATION, StagePlan
 from orchestrator.toolbox import Toolbox
 
 if TYPE_CHECKING:
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Ended", "ToolResult", "Work", "tool_specs"]
 
+_HOW_TO_CALL = (
+    "To call one, write its name and its arguments as JSON between <tool_call> and </tool_call>:\n"
+    f'{CALL_OPEN}{{"name": "function name", "arguments": {{"parameter": "value"}}}}{CALL_CLOSE}'
+)
 _ALONE = "Send the user a message alone, when the other calls have answered."
 
 Ended = Answer | Refusal | ReturnControl | Failure
@@ -40,7 +45,7 @@ class ToolResult:
 
     Attributes:
         id: The tool-use id that it answers.
-        name: The tool.
+        name: The tool, as it was called.
         text: The result, as the model reads it.
         error: Whether it tells of a mistake that the model can mend.
     """
@@ -64,6 +69,19 @@ class Unparsed(Verbatim):
 
     blocking: ClassVar[bool] = False
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._held: str | None = ""
+
+    def feed(self, text: str) -> Sequence[tuple[str, str]]:
+        """Takes the next piece of the reply; it is a piece of the answer."""
+        if self._held is not None:  # the embedded model's replies begin with a tag of ours
+            self._held += text
+            if ANSWER.startswith(self._held):
+                return ()
+            text, self._held = self._held.removeprefix(ANSWER), None
+        return super().feed(text)
+
     def finish(self, blocks: Sequence[Block] = ()) -> Parsed:
         """Ends the reply; nothing is made of it."""
         return Parsed({})
@@ -74,8 +92,13 @@ def tool_specs(turn: Turn) -> Sequence[Mapping[str, Any]]:
     plan = turn.plan
     if plan.orchestration.tools:
         return plan.orchestration.tools
+    return _toolbox(turn).tool_specs()
+
+
+def _toolbox(turn: Turn) -> Toolbox:
+    plan = turn.plan
     bases = list(plan.knowledge_bases.values())
-    return Toolbox(plan.catalog, bases, list(plan.collaborators)).tool_specs()
+    return Toolbox(plan.catalog, bases, list(plan.collaborators))
 
 
 class Work:
@@ -90,6 +113,7 @@ class Work:
 
     def __init__(self, turn: Turn, name: str) -> None:
         self.turn = turn
+        turn.done = None  # it knows itself what it wants to have done twice
         self.tools = tool_specs(turn)
         self._name = name
         self._asked = self._called = -1
@@ -119,6 +143,8 @@ class Work:
         stage = self._stage(request)
         effect = Converse(stage, turn.number, {}, [], 0, turn.prompt_attributes, live)
         effect.system, effect.messages, effect.past = request.system, request.messages, past
+        if request.tools and (told := self._told_tools(stage)):
+            effect.system = f"{request.system}\n\n{told}".lstrip()
         return (yield from turn.converse(effect))
 
     def _stage(self, request: ConverseRequest) -> StagePlan:
@@ -136,6 +162,19 @@ class Work:
             new_parser=Unparsed,
             parser_name="",
         )
+
+    def _told_tools(self, stage: StagePlan) -> str:
+        # The embedded model reads its tools in the prompt, though its calls are native.
+        dialect = stage.dialect
+        if (
+            dialect.protocol != "tool_use"
+            or "$tools$" not in dialect.stages[ORCHESTRATION].template
+        ):
+            return ""
+        names = {tool["toolSpec"]["name"] for tool in stage.tools if "toolSpec" in tool}
+        known = _toolbox(self.turn).descriptions(dialect.protocol)
+        text = dialect.partial("tools", tools=[one for one in known if one["name"] in names])
+        return f"<tools>\n{text}\n</tools>\n\n{_HOW_TO_CALL}"
 
     def _model(self, model_id: str) -> Model:
         stages = self.turn.plan.stages.values()
@@ -187,7 +226,8 @@ class Work:
             if ended is not None:
                 return ended
             turn.forget_reply()
-            found.update({one["id"]: _result(one) for one in turn.results})
+            names = {use["toolUseId"]: use["name"] for use in uses}
+            found.update({it["id"]: _result(it, names[it["id"]]) for it in turn.results})
         return [found.get(use["toolUseId"]) or _silent(use) for use in uses]
 
     def _count(self, uses: int) -> None:
@@ -248,8 +288,8 @@ def _decided(read: Sequence[Calls]) -> Act:
     )
 
 
-def _result(done: Mapping[str, Any]) -> ToolResult:
-    return ToolResult(done["id"], done["name"], done["text"], bool(done["error"]))
+def _result(done: Mapping[str, Any], name: str) -> ToolResult:
+    return ToolResult(done["id"], name, done["text"], bool(done["error"]))
 
 
 def _silent(use: Mapping[str, Any]) -> ToolResult:

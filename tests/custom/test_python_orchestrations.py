@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from custom_support import LOOK, model, told
-from whole_agents import CLAUDE_3, INSTRUCTION, Calls, agent, roles, streamed, texts_of
+from whole_agents import CLAUDE_3, INSTRUCTION, LOCAL, Calls, agent, roles, streamed, texts_of
 
 from orchestrator import (
     ActionGroup,
@@ -186,6 +186,26 @@ def test_a_live_answer_streams() -> None:
     assert error is None
     deltas = [event.text for event in events if isinstance(event, TextDelta)]
     assert deltas == ["the ", "answ", "er"]
+
+
+def test_the_embedded_model_is_told_its_tools_and_answers_without_a_tag() -> None:
+    def twice(turn: CustomTurn) -> Any:
+        call = [{"name": "vacations__get_days", "input": {"employee": "7"}}]
+        one = yield turn.tools(call)
+        two = yield turn.tools(call)
+        some = [spec for spec in turn.tool_specs if "get_days" in spec["toolSpec"]["name"]]
+        reply = yield turn.model(f"{one[0].text} {two[0].text}", tools=some, live=True)
+        return reply.text
+
+    asked = LOCAL.model(["<answer>12 days.</answer>"], chunk=3)
+    hr = agent(asked, Calls().groups(), orchestration=twice)
+    events, error = streamed(hr, "How many?", session_id="s-1")
+    assert error is None and events[-1].reply.text == "12 days."
+    assert "".join(event.text for event in events if isinstance(event, TextDelta))[:8] == "12 days."
+    system, question = texts_of(asked.requests[0])
+    assert question == "12 12"
+    assert system.startswith(f"{INSTRUCTION}\n\n<tools>") and "<tool_call>" in system
+    assert "vacations__get_days" in system and "vacations__book" not in system
 
 
 def _user(text: str) -> dict[str, Any]:
