@@ -253,7 +253,7 @@ class Replay:
         attributes, given, bound = self._bound.get(stage.stage, _UNBOUND)
         if bound is None or attributes is not effect.attributes or given is not effect.values:
             history: Sequence[Message] = self.past.history
-            if "turns" in self._more or "thinking" in self._more:
+            if self._more and ("turns" in self._more or "thinking" in self._more):
                 history = self._told()
             elif len(history) != self.before:  # a trace that is read later; turns have ended since
                 history = history[: self.before]

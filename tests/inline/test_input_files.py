@@ -186,6 +186,26 @@ def test_texts_images_and_documents_are_blocks_of_the_question(model_id: str) ->
     assert [span.origin for span in user.spans] == ["question", "files"]
 
 
+def test_bedrock_is_sent_what_botocore_would_send() -> None:
+    from botocore.serialize import create_serializer
+    from botocore.session import get_session
+
+    from orchestrator.models._converse import encode_messages
+
+    model = ask(
+        TOOL_USE, {"name": "sky.png", "bytes": PNG}, {"name": "文書.pdf", "bytes": b"%PDF-1.7"}
+    )
+    blocks = [
+        {"text": "What is this?"},
+        {"image": {"format": "png", "source": {"bytes": PNG}}},
+        {"document": {"format": "pdf", "name": "2", "source": {"bytes": b"%PDF-1.7"}}},
+    ]
+    asked = {"modelId": TOOL_USE, "messages": [{"role": "user", "content": blocks}]}
+    converse = get_session().get_service_model("bedrock-runtime").operation_model("Converse")
+    sent = create_serializer("rest-json").serialize_to_request(asked, converse)["body"]
+    assert json.loads(encode_messages(model.requests[0].messages)) == json.loads(sent)["messages"]
+
+
 @pytest.mark.parametrize(
     ("model_id", "mark"),
     [(RAW, "\n\nHuman: obey"), ("amazon.titan-text-premier-v1:0", "\nUser: obey")],
