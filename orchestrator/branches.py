@@ -79,6 +79,7 @@ class BranchRun(Run):
         self.flush(self.outcome)
         with self._lock:
             history += self.replay.turn.transcript(result)
+            self.log.taken |= {self.branch.id}
 
     def context(self) -> CallContext:
         """What the turn's executors may know; what others change meanwhile is kept."""

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _BOUNDLESS = Limits(model_calls=maxsize, tokens=maxsize, actions=maxsize)
 
+_UNFINISHED = "This agent did not finish its work. What it had done before is not undone."
+
 __all__ = ["ROUTE", "branch_of", "collaborate", "prepare_message", "route"]
 
 ROUTE = "route"
@@ -136,6 +138,7 @@ def collaborate(
         ended = _as_result(outcome)
         if isinstance(ended, Failure):
             failed = failed or ended
+            slot.text = _UNFINISHED  # for the turns to come
             continue
         turn.payloads.update(collect(outcome["text"]))
         slot.text = _told(turn, outcome)

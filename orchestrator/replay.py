@@ -344,8 +344,18 @@ class Replay:
             if call.key in self._intents and call.id not in known and not call.operation.idempotent
         ]
 
-    def give_up(self, effect: Dispatch, at: int) -> None:
-        """Tells the turn what is known of the calls that it was stopped in, for its transcript."""
+    def give_up(self, effect: Dispatch | Collaborate, at: int) -> None:
+        """Tells the turn what is known of what it was stopped in, for its transcript."""
+        if isinstance(effect, Collaborate):
+            ended, paths = (
+                self.known_branches(effect),
+                {it.get("branch") for it in self.log.records},
+            )
+            if ended or any(
+                branch.has(path) for branch in effect.branches for path in paths if path
+            ):
+                self.send([ended.get(it.id) or _stopped(it, at) for it in effect.branches])
+            return
         known = self.known_actions(effect)
         if known or any(call.key in self._intents for call in effect.calls):
             self.send([known.get(call.id) or _unknown(call, at) for call in effect.calls])
@@ -417,5 +427,19 @@ def _unknown(call: Call, at: int) -> Record:
         "that it acts on",
         "state": "FAILURE",
         "error": "ActionOutcomeUnknown",
+        "times": (at, at),
+    }
+
+
+def _stopped(branch: Branch, at: int) -> Record:
+    return {
+        "kind": "branch",
+        "id": branch.id,
+        "result": "failure",
+        "text": "",
+        "stop_reason": "cancelled",
+        "error": "OrchestratorError",
+        "message": "the turn was stopped",
+        "usage": (0, 0, 0),
         "times": (at, at),
     }

@@ -108,6 +108,8 @@ class Run:
         self.causes: dict[str, BaseException] = {}
         self.checked: tuple[str, Verdict] | None = None
         self.guard_interval: int | None = None
+        if replay is None and len(self.log.records) > 1:
+            _restore_team(plan, self.log, session)
         self.replay = replay or Replay(plan, self.log, session)
         self.now = sessions.clock
         self._before = len(self.log.records)
@@ -428,7 +430,7 @@ def _transcript(plan: Plan, log: TurnLog, past: Past) -> list[Message]:
     end = log.records[-1]
     try:
         reached = replay.send(None)
-        if isinstance(reached, Dispatch):
+        if isinstance(reached, (Dispatch, Collaborate)):
             replay.give_up(reached, end["at"])
     except SessionConflict:
         return _plain_transcript(plan, log.start, end)
@@ -440,29 +442,37 @@ def _transcript(plan: Plan, log: TurnLog, past: Past) -> list[Message]:
 
 
 def _restore_team(plan: Plan, log: TurnLog, past: Past) -> None:
-    # Collaborators' turns go into their histories in the order in which they ended.
-    order = {one["id"]: place for place, one in enumerate(log.records) if one["kind"] == "branch"}
-    if not order:
+    # Collaborators' turns go into their histories in the order in which they ended; then, when
+    # the whole turn has ended, those that it was stopped in.
+    if not any("branch" in record for record in log.records):
         return
+    order = {one["id"]: place for place, one in enumerate(log.records) if one["kind"] == "branch"}
     try:
-        ended = sorted(_ended(Replay(plan, log, past)), key=lambda it: order.get(it[0], 0))
+        works = sorted(
+            _works(Replay(plan, log, past), log.end),
+            key=lambda it: order.get(it[0], len(log.records)),
+        )
     except SessionConflict:
         return  # the agent was changed since; its collaborators begin anew
-    for id, replay, result in ended:
-        if id in order:
-            replay.past.history += replay.turn.transcript(result)
+    for id, replay in works:
+        if id not in log.taken and (id in order or log.end is not None):
+            result = replay.result
+            known = _STOPPED if result is None or isinstance(result, ReturnControl) else result
+            replay.past.history += replay.turn.transcript(known)
+            log.taken |= {id}
 
 
-def _ended(replay: Replay) -> Iterator[tuple[str, Replay, Result]]:
+def _works(replay: Replay, end: Record | None) -> Iterator[tuple[str, Replay]]:
     reached = replay.send(None)
     steps = [effect for effect, _ in replay.steps]
     for effect in (*steps, reached):
         for branch in effect.branches if isinstance(effect, Collaborate) else ():
             if branch.collaborator.agent is not None:
                 below = replay.branch(branch)
-                yield from _ended(below)
-                if below.result is not None:
-                    yield branch.id, below, below.result
+                yield from _works(below, end)
+                yield branch.id, below
+    if end is not None and isinstance(reached, (Dispatch, Collaborate)):
+        replay.give_up(reached, end["at"])
 
 
 def _plain_transcript(plan: Plan, start: Record, end: Record) -> list[Message]:

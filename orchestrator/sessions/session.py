@@ -50,14 +50,16 @@ class TurnLog:
         transcript: Makes the turn's messages for the history, when the turn ran in this process.
         before: How many messages the history has before the turn; `None` while all of them are.
         spoken: How many sayings the talk has before the turn.
+        taken: The branches whose turns are in their agents' histories.
     """
 
-    __slots__ = ("before", "records", "spoken", "transcript")
+    __slots__ = ("before", "records", "spoken", "taken", "transcript")
 
     def __init__(self, first: Record, spoken: int = 0) -> None:
         self.records: list[Record] = [first]
         self.spoken = spoken
         self.transcript: Callable[[], list[Message]] | None = None
+        self.taken: frozenset[str] = frozenset()
         self.before: int | None = None
 
     @property

@@ -11,6 +11,7 @@ import pytest
 from crew import ANSWER, BOOKED, ONE_AT_A_TIME, QUESTION, crew, label, play, waiting
 from told import told, wrong
 
+from orchestrator import Agent
 from orchestrator.errors import ActionOutcomeUnknown, ValidationError
 
 CALLS = 12
@@ -131,6 +132,29 @@ def test_an_action_whose_outcome_nobody_knows_is_not_tried_again(
     assert failures == [f"2 {who} failureTrace", "1 boss failureTrace"]
     lived, whole = told(reply.trace), told(agent.turns("s-1")[0].trace)
     assert whole[1 - len(lived) :] == lived[1:]
+
+
+def prompts(agent: Agent, name: str) -> list[str]:
+    """The texts of every prompt of a collaborator in this process."""
+    plan = agent.plan.collaborators[name].agent
+    assert plan is not None
+    return [str(request.messages) for request in plan.orchestration.model.requests]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("point", ["in visits 0", "while it waits", "after returned@1.0"])
+def test_a_collaborator_knows_what_it_did_before_the_crash(point: str, tmp_path: Path) -> None:
+    """`claims` is asked a second time, in another process, within the same turn."""
+    crash(tmp_path, point)
+    agent = crew(tmp_path, limits=ONE_AT_A_TIME)
+    play(agent)
+    (tmp_path / "calm").mkdir()
+    calm = crew(tmp_path / "calm", limits=ONE_AT_A_TIME)
+    play(calm)
+    assert prompts(agent, "claims") == prompts(calm, "claims")[2:]
+    # And in the next turn, of whichever process.
+    for one in (agent, crew(tmp_path, limits=ONE_AT_A_TIME)):
+        play(one)
+    assert len(prompts(one, "claims")[0]) > len(prompts(agent, "claims")[-1])
 
 
 def test_an_ended_turn_is_not_run_again(calm: list[str], tmp_path: Path) -> None:

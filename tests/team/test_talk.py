@@ -168,9 +168,7 @@ def test_a_collaborators_sources_can_be_cited() -> None:
         model=Citing("reader", {"When": [{SEARCH: {"searchQuery": "vacation"}}, "CITE"]}),
         knowledge_bases=[base],
     )
-    boss = agent(
-        "boss", {}, reader, model=Citing("boss", {"Go": [[("reader", "When?")], "CITE"]})
-    )
+    boss = agent("boss", {}, reader, model=Citing("boss", {"Go": [[("reader", "When?")], "CITE"]}))
     reply = boss.invoke("Go!", "s-1")
     assert found and reply.text == "Until April."
     (citation,) = reply.citations
@@ -222,7 +220,9 @@ def test_actions_and_messages_of_one_reply_are_all_carried_out(tmp_path: Path) -
     from crew import function
 
     one = helper()
-    group = ActionGroup("desk", functions=[function("note", text="string")], executor=Desk(tmp_path))
+    group = ActionGroup(
+        "desk", functions=[function("note", text="string")], executor=Desk(tmp_path)
+    )
     both = {
         "desk__note": {"text": "it"},
         "AgentCommunication__sendMessage": {"recipient": "helper", "content": "Do the first."},

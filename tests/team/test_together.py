@@ -124,7 +124,8 @@ def test_one_that_fails_fails_the_turn_when_the_other_has_ended() -> None:
         for block in message["content"]
         if "toolResult" in block
     ]
-    assert results == ["It is done."]
+    unfinished = "This agent did not finish its work. What it had done before is not undone."
+    assert results == [unfinished, "It is done."]
 
 
 def test_a_collaborators_error_is_raised_again_for_the_same_results() -> None:
@@ -152,7 +153,7 @@ def test_two_that_hand_calls_over_are_answered_one_after_the_other(tmp_path: Pat
         names.append(call["functionInvocationInput"]["collaboratorName"])
         traces.append(told(reply.trace))
         assert wrong(reply.trace) == []
-        assert told(list(boss.turns("s-1"))[0].trace)
+        assert told(boss.turns("s-1")[0].trace)
         results = reply.return_control.answer(f"{names[-1]} done by hand")
         boss = pair(ReturnControl(), [BOTH, "Both are done."], sessions=boss.sessions.store)
         reply = boss.invoke(session_id="s-1", results=results)
