@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from orchestrator.actions.wire import value_text
-from orchestrator.custom.request import plain_content
+from orchestrator.custom.request import plain_content, word
 from orchestrator.message import Message, Span, clean, text_of, to_json
 from orchestrator.prompts.steps import is_step, said
 from orchestrator.sessions.journal import Record
@@ -46,6 +46,7 @@ APPLY_GUARDRAIL, FINISH = "APPLY_GUARDRAIL", "FINISH"
 
 _EVENTS = (INVOKE_MODEL, INVOKE_TOOL, APPLY_GUARDRAIL, FINISH)
 _LONGEST_TRACE = 100_000
+_LARGEST = 6 * 1024 * 1024  # (AWS: "Lambda quotas", synchronous payload)
 
 
 class WrongReply(ValueError):
@@ -69,7 +70,7 @@ def read_reply(returned: Any) -> dict[str, Any]:
     reply = _typed(returned, Mapping, "the reply")
     event = _typed(reply.get("actionEvent"), str, "actionEvent")
     if event not in _EVENTS:
-        raise WrongReply(f"'actionEvent' is {event!r:.60}, not one of {', '.join(_EVENTS)}")
+        raise WrongReply(f"'actionEvent' is {word(event)}, not one of {', '.join(_EVENTS)}")
     output = _typed(reply.get("output"), Mapping, "output")
     told: dict[str, Any] = {"event": event, "text": _text(output.get("text"), event, notes)}
     if trace := _trace(output.get("trace")):
@@ -90,14 +91,23 @@ def read_reply(returned: Any) -> dict[str, Any]:
 def _text(value: Any, event: str, notes: list[str]) -> str:
     if isinstance(value, (dict, list)) and event != FINISH:
         notes.append("'output.text' is an object, and not its JSON text")
-        value = to_json(value)
+        value = _encoded(value)
     text: str = clean(_typed(value, str, "output.text"))
+    if len(text) > _LARGEST:
+        raise WrongReply(f"'output.text' has {len(text):,} characters; the most are {_LARGEST:,}")
     if event == FINISH and text[:1] == text[-1:] == '"':
         plain = json_or(text, None)
         if isinstance(plain, str):
             notes.append("'output.text' of FINISH is JSON text, and not the text itself")
             return plain
     return text
+
+
+def _encoded(value: Any) -> str:
+    try:
+        return to_json(value)
+    except (TypeError, ValueError, RecursionError):
+        raise WrongReply("'output.text' is an object that has no JSON text") from None
 
 
 def _trace(value: Any) -> str:
@@ -109,7 +119,10 @@ def _trace(value: Any) -> str:
 def _attributes(given: Mapping[Any, Any], member: str, notes: list[str]) -> dict[str, str]:
     if not all(isinstance(key, str) and isinstance(it, str) for key, it in given.items()):
         notes.append(f"'{member}' has values that are not texts; made into texts")
-    kept = {str(key): value_text(it) for key, it in given.items() if it is not None}
+    try:
+        kept = {str(key): value_text(it) for key, it in given.items() if it is not None}
+    except (TypeError, ValueError, RecursionError):
+        raise WrongReply(f"'context.{member}' has a value that has no JSON text") from None
     made: dict[str, str] = clean(kept)
     return made
 
@@ -157,7 +170,7 @@ def read_check(text: str, guardrail_id: str) -> tuple[str, str]:
     value = _typed(json_or(text, None), dict, "output.text")
     source = value.get("source")
     if source not in ("INPUT", "OUTPUT"):
-        raise WrongReply(f"'output.text.source' is {source!r:.40}, not 'INPUT' or 'OUTPUT'")
+        raise WrongReply(f"'output.text.source' is {word(source)}, not 'INPUT' or 'OUTPUT'")
     named = value.get("guardrailIdentifier") or guardrail_id
     if named != guardrail_id:
         raise WrongReply(

@@ -92,7 +92,7 @@ class LambdaOrchestration:
                 return Answer(told["text"])
             try:
                 done = yield from self._do(work, told, steps)
-            except (WrongReply, NotConverse) as error:
+            except (WrongReply, NotConverse, RecursionError) as error:
                 raise self._wrong(state, f"{told['event']} with output.text: {error}") from None
             if not isinstance(done, tuple):
                 return done
@@ -162,7 +162,7 @@ class LambdaOrchestration:
         returned = self._invoke(json.loads(to_json(event)), state)
         try:
             return read_reply(returned)
-        except WrongReply as error:
+        except (WrongReply, RecursionError) as error:
             raise self._wrong(state, str(error)) from None
 
     def _invoke(self, event: dict[str, Any], state: str) -> Any:

@@ -6,14 +6,22 @@ not left out in silence.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from orchestrator.message import Block, Message, clean
+from orchestrator.message import Block, Message, clean, to_json
 from orchestrator.models.toolcalls import ANSWER, ANSWER_CLOSE
 
-__all__ = ["ConverseRequest", "NotConverse", "plain_content", "read_messages", "read_request"]
+__all__ = [
+    "ConverseRequest",
+    "NotConverse",
+    "plain_content",
+    "read_messages",
+    "read_request",
+    "word",
+]
 
 _INFERENCE = {
     "maxTokens": "maximumLength",
@@ -71,7 +79,7 @@ def read_request(value: Any) -> ConverseRequest:
     given = _typed(value, dict, "the request")
     for name in given.keys() - _READ - _PASSED_OVER:
         way = _REFUSED.get(name)
-        raise NotConverse(f"{name!r} is not supported: {way or 'leave it out'}")
+        raise NotConverse(f"the member {word(name)} is not supported: {way or 'leave it out'}")
     model_id = given.get("modelId") or ""
     return ConverseRequest(
         read_messages(given.get("messages")),
@@ -110,7 +118,7 @@ def _message(value: Any, place: str) -> Message:
     given = _typed(value, dict, place)
     role, content = given.get("role"), given.get("content")
     if role not in ("user", "assistant"):
-        raise NotConverse(f"'role' of {place} is {role!r:.40}, not 'user' or 'assistant'")
+        raise NotConverse(f"'role' of {place} is {word(role)}, not 'user' or 'assistant'")
     blocks = [content] if isinstance(content, str) else _typed(content, list, f"{place}.content")
     named = [_block(one, f"{place}.content[{at}]") for at, one in enumerate(blocks)]
     return Message(role, clean(named))
@@ -142,11 +150,19 @@ def _block(value: Any, place: str) -> Block:
         for name, kind in (("toolUseId", str), ("name", str), ("input", dict)):
             _typed(use.get(name), kind, f"{place}.toolUse.{name}")
     if "toolResult" in block:
-        result = block["toolResult"]
-        _typed(result.get("toolUseId"), str, f"{place}.toolResult.toolUseId")
-        for one in _typed(result.get("content"), list, f"{place}.toolResult.content"):
-            _typed(one, dict, f"{place}.toolResult.content[]")
+        return {"toolResult": _result(block["toolResult"], f"{place}.toolResult")}
     return block
+
+
+def _result(value: dict[str, Any], place: str) -> dict[str, Any]:
+    _typed(value.get("toolUseId"), str, f"{place}.toolUseId")
+    content = _typed(value.get("content"), list, f"{place}.content")
+    told = [_typed(one, dict, f"{place}.content[{at}]") for at, one in enumerate(content)]
+    # Not every backend takes JSON; every one takes texts.
+    return {
+        **value,
+        "content": [{"text": to_json(one["json"])} if "json" in one else one for one in told],
+    }
 
 
 def _answered(message: Message, later: Sequence[Message]) -> Message:
@@ -189,7 +205,7 @@ def _tools(value: Any) -> Sequence[Mapping[str, Any]]:
 def _inference(value: Any) -> dict[str, Any]:
     given = _typed(value or {}, dict, "inferenceConfig")
     for name in given.keys() - _INFERENCE.keys():
-        raise NotConverse(f"'inferenceConfig' has no member {name!r:.60}")
+        raise NotConverse(f"'inferenceConfig' has no member {word(name)}")
     return {_INFERENCE[name]: value for name, value in given.items() if value is not None}
 
 
@@ -200,6 +216,13 @@ def _typed(value: Any, kind: type, place: str) -> Any:
     if not isinstance(value, kind):
         raise NotConverse(f"{place!r} is {_named(value)}, not {_KINDS[kind]}")
     return value
+
+
+def word(value: Any) -> str:
+    """A value that should have been one of a few words, for a message: only if it looks so."""
+    if isinstance(value, str) and re.fullmatch("[A-Za-z_]{1,40}", value):
+        return repr(value)
+    return "missing" if value is None else "something else"
 
 
 def _named(value: Any) -> str:

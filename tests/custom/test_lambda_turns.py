@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from custom_support import HANDLERS, LOOK, handled, told
+from loopback import Sent, Site
 from whole_agents import CLAUDE_3, NATIVE, XML, Calls, agent, live_parts, roles, streamed, texts_of
 
 from orchestrator import ActionGroup, Agent, ReturnControl, SQLiteStore
@@ -162,3 +163,23 @@ def test_an_agent_in_a_folder(tmp_path: Path) -> None:
     )
     hr = Agent.load(tmp_path, model=ScriptedModel(["Hello."], CLAUDE_3))
     assert hr.invoke("Hi", session_id="s-1").text == "Hello."
+
+
+def test_a_lambda_function_by_its_arn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
+    request = {"messages": [{"role": "user", "content": [{"text": "Hi"}]}]}
+    replies = [
+        {"actionEvent": "INVOKE_MODEL", "output": {"text": json.dumps(request)}},
+        {"actionEvent": "FINISH", "output": {"text": "Done."}},
+    ]
+    with Site(*[Sent(json.dumps(one).encode()) for one in replies]).running() as site:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_LAMBDA", site.url("127.0.0.1"))
+        arn = "arn:aws:lambda:eu-central-1:123456789012:function:orchestrate:live"
+        hr = agent(NATIVE.model(["x"]), orchestration=LambdaOrchestration(arn))
+        assert hr.invoke("Hi", session_id="s-1").text == "Done."
+    states = [json.loads(got.body)["state"] for got in site.got]
+    assert states == ["START", "MODEL_INVOKED"]
+    assert "function%3Aorchestrate%3Alive/invocations" in site.got[0].path
