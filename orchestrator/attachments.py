@@ -61,27 +61,29 @@ def raw_text(plan: Plan) -> bool:
 class Attachments:
     """The files of one turn, as blocks of its question."""
 
-    __slots__ = ("_blocks", "_made", "_source")
+    __slots__ = ("_at", "_blocks", "_made", "_source")
 
     def __init__(self, files: Sequence[Mapping[str, str]]) -> None:
         self._blocks = [_block(file, number) for number, file in enumerate(files, 1)]
         self._source: Message | None = None
         self._made: Message | None = None
+        self._at = 0
 
     def added(self, messages: list[Message]) -> list[Message]:
         """Puts the files into the message that holds the question; changes and returns the list.
 
-        The message is made anew only when the question's message is another one, so that it is
-        encoded once a turn.
+        That message is looked for, made and encoded once a turn, unless the template makes it anew
+        in every step.
         """
         if not self._blocks:
             return messages
-        at = _asking(messages)
-        if at is None:
-            return [*messages, _Attached("user", self._blocks, ())]
-        source = messages[at]
-        if source is not self._source or self._made is None:
-            self._source, self._made = source, _extended(source, self._blocks)
+        at = self._at
+        if self._made is None or at >= len(messages) or messages[at] is not self._source:
+            found = _asking(messages)
+            if found is None:
+                return [*messages, _Attached("user", self._blocks, ())]
+            self._at = at = found
+            self._source, self._made = messages[at], _extended(messages[at], self._blocks)
         messages[at] = self._made
         return messages
 

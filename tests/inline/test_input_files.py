@@ -238,6 +238,48 @@ def test_the_files_stay_with_the_question_in_every_step() -> None:
     assert firsts[1] is firsts[2]  # so that it is encoded once
 
 
+@pytest.mark.parametrize(
+    ("messages", "said"),
+    [
+        ([{"role": "user", "content": "Go."}], "Go."),
+        ([{"role": "user", "content": "$question$\n$agent_scratchpad$"}], "What is this?"),
+        (
+            [
+                {"role": "user", "content": "Before."},
+                {"role": "assistant", "content": "Yes?"},
+                {"role": "user", "content": "$question$"},
+                {"role": "assistant", "content": "$agent_scratchpad$"},
+                {"role": "user", "content": "After."},
+            ],
+            "What is this?",
+        ),
+    ],
+    ids=["no question", "steps in the text", "several messages"],
+)
+def test_templates_of_one_s_own_hold_files_with_their_question(
+    messages: list[dict[str, str]], said: str
+) -> None:
+    def look() -> str:
+        """Looks."""
+        return "seen"
+
+    template = json.dumps({"system": "$question$", "messages": messages})
+    written = "<function_calls><invoke><tool_name>eyes::look</tool_name><parameters/></invoke>"
+    model = scripted(written, written, "<answer>ok</answer>", model_id=XML)
+    agent = plain(
+        model,
+        action_groups=[ActionGroup("eyes", actions=[look])],
+        prompts={"ORCHESTRATION": {"basePromptTemplate": template}},
+    )
+    agent.invoke("What is this?", "s-1", files=[NOTES])
+    assert len(model.requests) == 3
+    for request in model.requests:
+        assert str(request.messages).count("It is wet.") == 1
+        (holder,) = [one for one in request.messages if "It is wet." in str(one)]
+        assert holder["role"] == "user"
+        assert said in holder["content"][0]["text"]
+
+
 def test_later_turns_read_the_names_and_not_the_content(tmp_path: Path) -> None:
     file = tmp_path / "sessions.sqlite"
     ask_again = scripted("<answer>ok</answer>")
