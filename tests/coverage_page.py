@@ -8,22 +8,22 @@ that are run. What a table says of a name that cannot be asked for is told besid
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import botocore
+import coverage_wire as wire
 from botocore_shapes import service
 from coverage_definition import definition
-from whole_agents import CLAUDE_35, agent, outcome
+from coverage_turns import plain_turns, seen
+from whole_agents import CLAUDE_35, agent
 
 from orchestrator import OrchestratorError, errors
 from orchestrator.actions.base import ActionResult, Call, CallContext, Operation, Parameter
 from orchestrator.actions.response import read_response
 from orchestrator.actions.wire import lambda_event
-from orchestrator.agent import Options
 from orchestrator.content import root
 from orchestrator.models.base import ModelReply
 from orchestrator.prompts import PLACEHOLDERS, load_dialect
@@ -45,23 +45,34 @@ date.
 | works | it does what Bedrock documents; the tests run it |
 | renders | there is a template, which `orchestrator render` shows; no turn asks it of a model yet |
 | kept, not used | it is read, checked and written back; it changes nothing here |
-| refused | it is read and checked; an agent that asks for it is refused by name when it is loaded |
+| refused | it is read and checked; what asks for it is refused by name before anything runs |
 | ignored | only Bedrock sets it; a file that has it is read without it |
+| never made | a member that no trace here has |
 | not yet | nothing here knows it |
 """
 
 
 def build() -> str:
     """The whole page."""
+    here = ("member", "state", "here")
     sections = [
         ("Ways in", ("way", "state"), ways()),
-        ("InvokeAgent", ("member", "state", "here"), invoke_agent()),
+        ("Operations", ("operation", "service", "state", "in Python"), wire.operations()),
+        ("InvokeAgent", here, wire.invoke_agent()),
         ("InvokeAgent's events", ("event", "state", "here"), events()),
+        ("InvokeInlineAgent", here, wire.invoke_inline_agent()),
         ("The agent's definition", ("member", "state", "note"), definition(runs)),
         ("Stages", ("stage", "state", *dialects()), stages()),
         ("Placeholders", ("placeholder", "stage", "state", *dialects()), placeholders()),
+        ("Retrieve", ("member", "a folder", "a knowledge base of Bedrock's"), wire.retrieve()),
+        ("Local guardrails", ("member of CreateGuardrail", "state", "how"), wire.guardrails()),
+        ("Guardrails in traces", ("assessment of ApplyGuardrail", "state"), wire.assessments()),
         ("Lambda event of an action", ("member", "state"), lambda_events()),
-        ("Lambda response of an action", ("member", "state", "here"), lambda_responses()),
+        ("Lambda response of an action", here, lambda_responses()),
+        ("Lambda event of a parser", ("member", "state"), wire.parser_events()),
+        ("Lambda response of a parser", ("version", *here), wire.parser_responses()),
+        ("Lambda event of an orchestration", ("member", "state"), wire.orchestration_events()),
+        ("Lambda reply of an orchestration", ("member", "state"), wire.orchestration_replies()),
         ("Trace", ("member", "state"), trace_members()),
         ("Stop reasons of models", ("Converse's stop reason", "the turn"), stop_reasons()),
     ]
@@ -77,14 +88,21 @@ def section(title: str, heads: Row, rows: Iterable[Row]) -> str:
 
 
 NOTES = {
+    "Operations": "Of the services `bedrock-agent-runtime` and `bedrock-runtime`.",
+    "InvokeAgent": "Options of `Agent.invoke` and its kind, in Bedrock's spelling or Python's "
+    "(`memory_id=`); `sessionState` may be given whole or by its members (`session_attributes=`).",
+    "InvokeInlineAgent": "What defines the agent is `Agent.inline`'s, the rest `invoke`'s.",
     "Stages": "For each dialect: whether the stage is on when the definition says nothing of it.",
     "Placeholders": "A placeholder that works has a value in every dialect; one that is empty "
     "stands for something that there is not here. The last columns say for which models AWS "
     "documents the name.",
-    "Trace": "Members that turned up when the tests' turns were run. Below one that did not, "
+    "Local guardrails": "A guardrail of Bedrock's does what Bedrock does. Here, what is refused "
+    "may be left out by name (`notEnforced`).",
+    "Trace": "Members that turned up when turns of every kind were run. Below one that did not, "
     "nothing is listed.",
     "The agent's definition": "Members of CreateAgent, CreateAgentActionGroup, "
-    "AssociateAgentKnowledgeBase and AssociateAgentCollaborator, each tried in an agent.",
+    "AssociateAgentKnowledgeBase and AssociateAgentCollaborator, and our own, each tried in an "
+    "agent that is loaded and answers.",
 }
 
 
@@ -99,49 +117,14 @@ def ways() -> Iterator[Row]:
     yield "Python (`orchestrator.Agent`)", "works"
     yield "command line (`orchestrator`)", "works"
     yield "HTTP, for an unmodified boto3 `bedrock-agent-runtime` and `bedrock-agent`", "not yet"
-    yield (
-        "InvokeInlineAgent, InvokeFlow, Retrieve, RetrieveAndGenerate, memory and session APIs",
-        ("not yet"),
-    )
-
-
-_INVOKE = {
-    "inputText": "question",
-    "sessionId": "session_id",
-    "endSession": "end_session",
-    "sessionState.sessionAttributes": "session_attributes",
-    "sessionState.promptSessionAttributes": "prompt_session_attributes",
-    "sessionState.conversationHistory": "conversation_history",
-    "sessionState.invocationId": "results",
-    "sessionState.returnControlInvocationResults": "results",
-}
-_ELSEWHERE = {
-    "agentId": "which `Agent` is invoked; `agent_id=` names it in traces",
-    "agentAliasId": "`alias_id=` names it in traces",
-    "enableTrace": "`reply.trace` is made when it is read",
-    "streamingConfigurations": "`stream` and `astream`",
-}
-
-
-def invoke_agent() -> Iterator[Row]:
-    shape = service().operation_model("InvokeAgent").input_shape
-    names = [name for name in sorted(shape.members) if name != "sessionState"]
-    names += [f"sessionState.{name}" for name in sorted(shape.members["sessionState"].members)]
-    known = {"question", "session_id", *Options.__annotations__}
-    for name in names:
-        if name in _INVOKE:
-            assert _INVOKE[name] in known, name
-            yield code(name), "works", code(f"{_INVOKE[name]}=")
-        elif name in _ELSEWHERE:
-            yield code(name), "works", _ELSEWHERE[name]
-        else:
-            yield code(name), "not yet", ""
+    yield "flows (`bedrock-agent`'s Flow)", "not yet"
 
 
 _EVENTS = {
     "chunk": "`TextDelta`, `reply.text`, `reply.citations`",
     "trace": "`TracePart`, `reply.trace`",
     "returnControl": "`ReturnControl`, `reply.return_control`",
+    "files": "`Files`, `reply.files`",
 }
 
 
@@ -150,7 +133,8 @@ def events() -> Iterator[Row]:
     for name in errors.__all__:
         by_name.setdefault(getattr(errors, name).bedrock_name.lower(), []).append(code(name))
     for name in sorted(service().operation_model("InvokeAgent").get_event_stream_output().members):
-        here = _EVENTS.get(name) or ", ".join(by_name.get(name.lower(), ()))
+        told = _EVENTS.get(name, "") if name in seen().events else ""
+        here = told or ", ".join(by_name.get(name.lower(), ()))
         yield code(name), "works" if here else "not yet", here
 
 
@@ -180,7 +164,7 @@ def stage_state(stage: str) -> str:
 
 
 def runs(stage: str) -> bool:
-    return stage in ran()[1]
+    return stage in seen().stages
 
 
 def placeholders() -> Iterator[Row]:
@@ -271,60 +255,22 @@ def lambda_responses() -> Iterator[Row]:
 # Traces and stop reasons
 
 
-@cache
-def turns() -> list[Any]:
-    sys.path.append(str(Path(__file__).parent / "engine"))
-    from trace_turns import EACH_TURN
-
-    return EACH_TURN
-
-
-@cache
-def ran() -> tuple[set[tuple[str, ...]], set[str]]:
-    """What turned up in the traces of the tests' turns: paths of members, and stages."""
-    seen: set[tuple[str, ...]] = set()
-    types: set[str] = set()
-    for turn, family in turns():
-        asked = agent(family.model(turn.script(family)), **turn.agent_options())
-        reply = outcome(asked, "How many days?", "s-1")
-        parts = list(reply.trace)
-        if turn.results is not None:
-            results = reply.return_control.answer(turn.results)
-            parts += outcome(asked, session_id="s-1", results=results).trace
-        for part in parts:
-            seen |= set(paths_of(part))
-            ((_, trace),) = part["trace"].items()
-            types |= {trace.get("modelInvocationInput", {}).get("type", "")}
-    return seen, types
-
-
 def trace_members() -> Iterator[Row]:
-    yield from members_of(service().shape_for("TracePart"), (), ran()[0])
+    yield from members_of(service().shape_for("TracePart"), (), seen().members)
 
 
-def paths_of(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    if path:
-        yield path
-    items = value if isinstance(value, list) else ()
-    for item in items:
-        yield from paths_of(item, (*path[:-1], f"{path[-1]}[]"))
-    if isinstance(value, dict):
-        for name, one in value.items():
-            yield from paths_of(one, (*path, name))
-
-
-def members_of(shape: Any, path: tuple[str, ...], seen: set[tuple[str, ...]]) -> Iterator[Row]:
+def members_of(shape: Any, path: Row, made: set[Row]) -> Iterator[Row]:
     for name, member in shape.members.items():
         at = (*path, name)
-        if at not in seen:
-            yield code(".".join(at)), "not yet"
+        if at not in made:
+            yield code(".".join(at)), "never made"
             continue
         if member.type_name == "list":
             at, member = (*path, f"{name}[]"), member.member
         if member.name == "RetrievedReference":
             yield code(".".join(at)), "works: as the knowledge base gave it"
-        elif member.type_name == "structure" and any(one[: len(at)] == at for one in seen):
-            yield from members_of(member, at, seen)
+        elif member.type_name == "structure" and any(one[: len(at)] == at for one in made):
+            yield from members_of(member, at, made)
         else:
             yield code(".".join(at)), "works"
 
@@ -341,7 +287,7 @@ def _after(reason: str) -> str:
     use = {"toolUseId": "t-1", "name": "vacations__get_days", "input": {"employee": "e"}}
     first = ModelReply([{"toolUse": use}] if called else text, reason)
     model = ScriptedModel([first, "<answer>Again.</answer>"], CLAUDE_35)
-    asked = agent(model, turns()[0][0].agent_options()["groups"])
+    asked = agent(model, plain_turns()[0][0].agent_options()["groups"])
     try:
         reply = asked.invoke("Hi", "s-1")
     except OrchestratorError as error:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 
 import botocore
+import coverage_definition
 import coverage_page
+import pytest
 
 
 def without_version(page: str) -> str:
@@ -25,8 +27,20 @@ def test_the_page_is_not_out_of_date() -> None:
 
 def test_states_are_found_out_and_not_only_told() -> None:
     rows = {row[0]: row[1] for row in coverage_page.definition(coverage_page.runs)}
-    assert rows["`guardrailConfiguration`"] == "refused"
-    assert rows["`instruction`"] == "works"
+    assert rows["`guardrailConfiguration.guardrailIdentifier`"] == "works"
+    assert rows["`actionGroups[].parentActionGroupSignature: ANTHROPIC.Bash`"] == "refused"
     assert rows["`tags`"] == "kept, not used"
-    assert coverage_page.stage_state("ROUTING_CLASSIFIER") == "not yet"
-    assert coverage_page.stage_state("ORCHESTRATION") == "works"
+    path = "`promptOverrideConfiguration.promptConfigurations[].promptType: PRE_PROCESSING`"
+    nothing_runs = dict(row[:2] for row in coverage_page.definition(lambda stage: False))
+    assert (rows[path], nothing_runs[path]) == ("works", "kept, not used")
+    assert coverage_page.stage_state("ROUTING_CLASSIFIER") == "works"
+    assert {state for _, state in coverage_page.trace_members()} >= {"works", "never made"}
+
+
+def test_a_member_that_changes_nothing_is_not_said_to_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ignored = {**coverage_definition._probes(), "limits": ({}, lambda plan: False)}
+    monkeypatch.setattr(coverage_definition, "_probes", lambda: ignored)
+    with pytest.raises(AssertionError, match="limits changes nothing"):
+        coverage_definition.probed("limits", coverage_page.runs)

@@ -1,0 +1,492 @@
+"""Which members of operations and contracts work, by trying each; see `coverage_page.py`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from pydoc import locate
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from botocore_shapes import service
+from coverage_turns import CODE_FILE, HISTORY, PARSED
+from whole_agents import CLAUDE_35, NATIVE, Calls, answer
+
+from orchestrator import ActionGroup, Agent, OrchestratorError, ReturnControl
+from orchestrator.custom import LambdaOrchestration
+from orchestrator.definition.guardrail_file import guardrail_of
+from orchestrator.guardrails.bedrock import trace_assessment
+from orchestrator.knowledge import BedrockKnowledgeBase, LocalKnowledgeBase
+from orchestrator.parsers import STAGES
+from orchestrator.parsers.contract import read_response
+from orchestrator.testing import FakeKnowledgeBase, ScriptedModel
+
+Row = tuple[str, ...]
+
+
+def code(name: str) -> str:
+    return f"`{name}`"
+
+
+def state(works: Any) -> str:
+    return "works" if works else "not yet"
+
+
+# Operations
+
+_OPERATIONS: Mapping[str, tuple[str, ...]] = {
+    "InvokeAgent": ("Agent.invoke", "Agent.stream", "Agent.ainvoke", "Agent.astream"),
+    "InvokeInlineAgent": ("Agent.inline",),
+    "GetAgentMemory": ("Agent.memories",),
+    "DeleteAgentMemory": ("Agent.forget",),
+    "Retrieve": ("knowledge.LocalKnowledgeBase", "knowledge.BedrockKnowledgeBase"),
+    "Rerank": ("knowledge.BedrockReranker",),
+    "ApplyGuardrail": ("guardrails.LocalGuardrail", "guardrails.BedrockGuardrail"),
+    "Converse": ("models.BedrockModel",),
+    "ConverseStream": ("models.BedrockModel",),
+    "InvokeModel": ("models.BedrockModel",),
+    "InvokeModelWithResponseStream": ("models.BedrockModel",),
+}
+_OTHERS = ("ApplyGuardrail", "Converse", "ConverseStream", "InvokeModel",
+           "InvokeModelWithResponseStream")  # fmt: skip
+
+
+def operations() -> Iterator[Row]:
+    """Operations of the agents' runtime, and those of the models' that an agent needs."""
+    for name, here in _OPERATIONS.items():
+        which = "bedrock-runtime" if name in _OTHERS else "bedrock-agent-runtime"
+        assert name in service(which).operation_names, name
+        for one in here:
+            assert locate(f"orchestrator.{one}") is not None, one
+        yield code(name), which, "works", ", ".join(map(code, here))
+    left = [code(name) for name in service().operation_names if name not in _OPERATIONS]
+    yield ", ".join(left), "bedrock-agent-runtime", "not yet", ""
+
+
+# Members of InvokeAgent and InvokeInlineAgent
+
+_STATE: Mapping[str, Any] = {
+    "sessionAttributes": {"a": "b"},
+    "promptSessionAttributes": {"a": "b"},
+    "conversationHistory": {"messages": HISTORY},
+    "files": [{**CODE_FILE, "useCase": "CHAT"}],
+    "knowledgeBaseConfigurations": [
+        {
+            "knowledgeBaseId": "HANDBOOK01",
+            "retrievalConfiguration": {"vectorSearchConfiguration": {"numberOfResults": 1}},
+        }
+    ],
+}
+_RESULTS = ("invocationId", "returnControlInvocationResults")
+_INVOKE: Mapping[str, Any] = {
+    "endSession": True,
+    "memoryId": "ana",
+    "promptCreationConfigurations": {
+        "excludePreviousThinkingSteps": True,
+        "previousConversationTurnsToInclude": 1,
+    },
+    "streamingConfigurations": {"applyGuardrailInterval": 9, "streamFinalResponse": True},
+}
+_TOLD = {
+    "inputText": "the question",
+    "sessionId": "`session_id=`",
+    "agentId": "which `Agent` is invoked; `agent_id=` names it in traces",
+    "agentAliasId": "`alias_id=` names it in traces",
+    "enableTrace": "`reply.trace` is made when it is read",
+}
+
+
+def invoke_agent() -> Iterator[Row]:
+    """Every member, given to an agent as a caller of Bedrock would give it."""
+    members = service().operation_model("InvokeAgent").input_shape.members
+    yield from _given(members, "sessionState", _asked)
+
+
+def _given(members: Mapping[str, Any], state_name: str, ask: Callable[..., bool]) -> Iterator[Row]:
+    for name in sorted(members):
+        if name == state_name:
+            for inner in sorted(members[name].members):
+                yield code(f"{name}.{inner}"), state(_in_state(name, inner)), ""
+        elif name in _TOLD:
+            yield code(name), "works", _TOLD[name]
+        elif getattr(members[name], "members", None) and name in _INVOKE:
+            for inner in sorted(members[name].members):
+                value = {inner: _INVOKE[name].get(inner)}
+                yield code(f"{name}.{inner}"), state(ask(**{name: value})), ""
+        else:
+            yield code(name), state(ask(**{name: _INVOKE.get(name)})), ""
+
+
+def _in_state(name: str, member: str) -> bool:
+    if member not in _RESULTS:
+        return _asked(**{name: {member: _STATE.get(member)}})
+    model = NATIVE.model([NATIVE.calls(("d::open", {})), answer("Open.")])
+    door = [{"name": "open", "description": "O."}]
+    group = ActionGroup("d", functions=door, executor=ReturnControl())
+    agent = Agent("doors", "You open doors.", model, action_groups=[group])
+    control = agent.invoke("Open.", "s-1").return_control
+    assert control is not None
+    results = control.answer("done")
+    return agent.invoke(session_id="s-1", **{name: results}).text == "Open."  # type: ignore[misc]
+
+
+def _asked(**options: Any) -> bool:
+    """Whether an agent takes an option as it is; one that it does not know is refused."""
+    base = FakeKnowledgeBase("HANDBOOK01", ["Before April."])
+    agent = Agent("hr", "You help.", NATIVE.model([answer("Hello.")]), knowledge_bases=[base])
+    try:
+        return agent.invoke("Hi", "s-1", **options).text == "Hello."
+    except (TypeError, OrchestratorError):
+        return False
+
+
+_HANDLER = {"executor": {"lambda": "arn:aws:lambda:us-east-1:000000000000:function:o"}}
+_INLINE: Mapping[str, Any] = {
+    "actionGroups": Calls().groups(),
+    "agentCollaboration": "SUPERVISOR",
+    "collaborators": [{"agentName": "days", "instruction": "You count."}],
+    "collaboratorConfigurations": [
+        {"collaboratorName": "days", "collaboratorInstruction": "Days."}
+    ],
+    "agentName": "hr",
+    "bedrockModelConfigurations": {"performanceConfig": {"latency": "standard"}},
+    "customOrchestration": _HANDLER,
+    "customerEncryptionKeyArn": "arn:aws:kms:key",
+    "foundationModel": CLAUDE_35,
+    "guardrailConfiguration": {"guardrailIdentifier": "g-1", "guardrailVersion": "1"},
+    "idleSessionTTLInSeconds": 60,
+    "instruction": "You help.",
+    "knowledgeBases": [{"knowledgeBaseId": "POLICIES01", "description": "P."}],
+    "orchestrationType": "CUSTOM_ORCHESTRATION",
+    "promptOverrideConfiguration": {"promptConfigurations": [{"promptType": "ORCHESTRATION"}]},
+}
+_TOGETHER = (
+    ("agentCollaboration", "collaborators", "collaboratorConfigurations"),
+    ("orchestrationType", "customOrchestration"),
+)
+_BEDROCKS = ("bedrockModelConfigurations", "customerEncryptionKeyArn")
+
+
+def invoke_inline_agent() -> Iterator[Row]:
+    """Every member: of the definition to `Agent.inline`, of the question to `invoke`."""
+    members = service().operation_model("InvokeInlineAgent").input_shape.members
+    asked = {name: it for name, it in members.items() if name not in _INLINE}
+    for name in sorted(members.keys() - asked.keys()):
+        together = next((names for names in _TOGETHER if name in names), (name,))
+        found = state(_defined({one: _INLINE[one] for one in together}))
+        if name in _BEDROCKS:
+            assert found == "works", name
+            yield code(name), "kept, not used", "for Bedrock"
+        else:
+            yield code(name), found, ""
+    yield from _given(asked, "inlineSessionState", _asked)
+
+
+def _defined(members: dict[str, Any]) -> bool:
+    members = {"instruction": "You help.", **members}
+    try:
+        return bool(Agent.inline(model=ScriptedModel([], CLAUDE_35), **members).plan)
+    except OrchestratorError:
+        return False
+
+
+# Knowledge bases
+
+_RERANKING = {
+    "type": "BEDROCK_RERANKING_MODEL",
+    "bedrockRerankingConfiguration": {
+        "modelConfiguration": {"modelArn": "arn:aws:bedrock:us-west-2::foundation-model/m"}
+    },
+}
+_VECTOR: Mapping[str, Any] = {
+    "numberOfResults": 1,
+    "overrideSearchType": "HYBRID",
+    "rerankingConfiguration": _RERANKING,
+    "implicitFilterConfiguration": {"modelArn": "m", "metadataAttributes": []},
+}
+_FILTERED = ("filter", "vectorSearchConfiguration.filter")
+
+
+def retrieve() -> Iterator[Row]:
+    """Members of Retrieve, asked of a folder and of a knowledge base of Bedrock's."""
+    shape = service().operation_model("Retrieve").input_shape
+    known = {"retrievalQuery": {}, "knowledgeBaseId": {}, "nextToken": {}}
+    for name in sorted(shape.members):
+        if name == "retrievalConfiguration":
+            yield from _retrieval(shape.members[name])
+        elif name == "guardrailConfiguration":
+            yield code(name), "`guardrailConfiguration.checkResults` of the agent", "works"
+        else:
+            told = "works" if name in known else "not yet"
+            yield code(name), told if name != "nextToken" else "has no pages", told
+
+
+def _retrieval(shape: Any) -> Iterator[Row]:
+    for kind, inner in shape.members.items():
+        for name in inner.members:
+            if name == "filter" and kind == "vectorSearchConfiguration":
+                for operator in service().shape_for("RetrievalFilter").members:
+                    one = {operator: _operand(operator)}
+                    path = f"{kind}.filter.{operator}"
+                    yield code(path), *_found({kind: {name: one}})
+            else:
+                value = _VECTOR.get(name, {"equals": {"key": "a", "value": "b"}})
+                given = "CUSTOM" if name == "rerankingModelType" else value
+                yield code(f"{kind}.{name}"), *_found({kind: {name: given}})
+
+
+def _operand(operator: str) -> Any:
+    if operator in ("andAll", "orAll"):
+        return [{"equals": {"key": "a", "value": "b"}}] * 2
+    if operator in ("in", "notIn"):
+        return {"key": "a", "value": ["b"]}
+    return {"key": "a", "value": 1 if "Than" in operator else "b"}
+
+
+def _found(configuration: dict[str, Any]) -> tuple[str, str]:
+    class Client:
+        def retrieve(self, **request: Any) -> dict[str, Any]:
+            asked.append(request.get("retrievalConfiguration"))
+            return {"retrievalResults": []}
+
+    asked: list[Any] = []
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "a.md").write_text("# A\n\nAnswers.\n")
+        local = LocalKnowledgeBase(folder, id="a", embedder=None)
+        try:
+            local.retrieve("nothing like it", configuration)
+            here = "works"
+        except OrchestratorError:
+            here = "refused"
+        finally:
+            local.close()
+    try:
+        BedrockKnowledgeBase("POLICIES01", client=Client()).retrieve("a", configuration)
+    except OrchestratorError:
+        return here, "refused"
+    return here, state(asked == [configuration])
+
+
+# Guardrails
+
+_MESSAGES = {"name": "g", "blockedInputMessaging": "No.", "blockedOutputsMessaging": "No."}
+_POLICIES: Mapping[str, tuple[Any, str]] = {
+    "topicPolicyConfig.topicsConfig": ([{"name": "bomb", "type": "DENY"}], "by phrase, by meaning"),
+    "wordPolicyConfig.wordsConfig": ([{"text": "bomb"}], ""),
+    "wordPolicyConfig.managedWordListsConfig": (
+        [{"type": "PROFANITY"}],
+        "with a list of your own: `wordsFile`",
+    ),
+    "sensitiveInformationPolicyConfig.regexesConfig": (
+        [{"name": "r", "pattern": "bomb", "action": "BLOCK"}],
+        "RE2's expressions",
+    ),
+    "contentPolicyConfig.filtersConfig": (
+        [{"type": "HATE", "inputStrength": "HIGH", "outputStrength": "HIGH"}],
+        "",
+    ),
+    "contextualGroundingPolicyConfig.filtersConfig": ([{"type": "GROUNDING", "threshold": 1}], ""),
+    "automatedReasoningPolicyConfig.policies": (["p"], ""),
+}
+
+
+def guardrails() -> Iterator[Row]:
+    """What of CreateGuardrail a local guardrail does; those of Bedrock's do what Bedrock does."""
+    for path, (value, note) in _POLICIES.items():
+        policy, name = path.split(".")
+        yield code(path), _checks({policy: {name: value}}, "a bomb"), note
+    kinds: dict[str, list[str]] = {}
+    for kind in service("bedrock").shape_for("GuardrailPiiEntityType").enum:
+        one = {"piiEntitiesConfig": [{"type": kind, "action": "BLOCK"}]}
+        kinds.setdefault(_checks({"sensitiveInformationPolicyConfig": one}), []).append(kind)
+    for found, names in kinds.items():
+        path = f"sensitiveInformationPolicyConfig.piiEntitiesConfig: {', '.join(names)}"
+        yield code(path), found, "by its form" if found == "works" else "has no form"
+
+
+def _checks(policy: dict[str, Any], text: str = "") -> str:
+    try:
+        guardrail = guardrail_of({**_MESSAGES, **policy})
+    except OrchestratorError:
+        return "refused"
+    return state(not text or guardrail.check(text, "INPUT").blocked)
+
+
+def assessments() -> Iterator[Row]:
+    """What of ApplyGuardrail's assessments a trace tells."""
+    shape = service("bedrock-runtime").shape_for("GuardrailAssessment")
+    traced = service().shape_for("GuardrailAssessment").members
+    for name, member in sorted(shape.members.items()):
+        given = {name: _assessment(member)}
+        yield code(name), "works" if name in trace_assessment(given) else "no member of the trace"
+        assert (name in trace_assessment(given)) == (name in traced), name
+
+
+def _assessment(shape: Any) -> dict[str, Any]:
+    """An assessment of the policy with an item in each of its lists."""
+    lists = [name for name, it in shape.members.items() if it.type_name == "list"]
+    return {name: [{"action": "BLOCKED", "type": "t", "match": "m"}] for name in lists}
+
+
+# The parser's Lambda function
+
+_PARSER_EVENT = ("messageVersion", "agent", "invokeModelRawResponse", "promptType", "overrideType")
+_KINDS: Mapping[str, tuple[str, Any]] = {
+    "ACTION_GROUP": (
+        "actionGroupInvocation",
+        {"actionGroupName": "vacations", "functionName": "get_days",
+         "actionGroupInput": {"employee": {"value": "e"}}},
+    ),
+    "KNOWLEDGE_BASE": (
+        "agentKnowledgeBase",
+        {"knowledgeBaseId": "HANDBOOK01", "searchQuery": {"value": "when?"}},
+    ),
+    "ASK_USER": ("agentAskUser", {"responseText": "Whose?"}),
+    "FINISH": ("agentFinalResponse", {"responseText": "Twelve."}),
+}  # fmt: skip
+_LISTS = ("ACTION_GROUP", "KNOWLEDGE_BASE")
+
+
+def parser_events() -> Iterator[Row]:
+    """Members of the event that a parser of one's own gets."""
+    events: list[dict[str, Any]] = []
+
+    def parse(event: dict[str, Any]) -> dict[str, Any]:
+        events.append(event)
+        return _parsed_as("FINISH", "1.0")
+
+    _parsing(parse)
+    for name in _PARSER_EVENT:
+        yield code(name), state(events[0].get(name))
+
+
+def parser_responses() -> Iterator[Row]:
+    """What a parser of one's own may return: versions, kinds of decision, stages."""
+    for kind, (member, _) in _KINDS.items():
+        for version in ("1.0", "2.0"):
+            name = f"{member}s" if version == "2.0" and kind in _LISTS else member
+            replies = [_parsed_as(kind, version), _parsed_as("FINISH", "1.0")]
+            reply = _parsing(_giving(replies))
+            ends = {"ASK_USER": ("ask_user", 1), "FINISH": ("end_turn", 1)}
+            works = (reply.stop_reason, len(replies)) == ends.get(kind, ("end_turn", 0))
+            path = f"orchestrationParsedResponse.responseDetails.{name}"
+            yield version, code(path), state(works), code(kind)
+    again = {"rationale": "", "parsingErrorDetails": {"repromptResponse": "Write JSON."}}
+    replies = [{"orchestrationParsedResponse": again}, _parsed_as("FINISH", "1.0")]
+    works = _parsing(_giving(replies)).text == "Twelve." and not replies
+    path = "orchestrationParsedResponse.parsingErrorDetails.repromptResponse"
+    yield "1.0", code(path), state(works), "the model reads it"
+    for stage in STAGES:
+        if stage != "ORCHESTRATION":
+            yield (
+                "1.0",
+                code(f"{PARSED[stage][0]}ParsedResponse"),
+                state(_reads(stage)),
+                code(stage),
+            )
+
+
+def _reads(stage: str) -> bool:
+    member, value = PARSED[stage]
+    name = f"{member}ParsedResponse"
+    return bool(read_response({"promptType": stage, name: value}, stage).response[name])
+
+
+def _giving(replies: list[Any]) -> Callable[[dict[str, Any]], Any]:
+    return lambda event: replies.pop(0)
+
+
+def _parsed_as(kind: str, version: str) -> dict[str, Any]:
+    member, value = _KINDS[kind]
+    several = version == "2.0" and kind in _LISTS
+    details = {f"{member}s": [value]} if several else {member: value}
+    told = {"rationale": "So.", "responseDetails": {"invocationType": kind, **details}}
+    return {"messageVersion": version, "promptType": "ORCHESTRATION",
+            "orchestrationParsedResponse": told}  # fmt: skip
+
+
+def _parsing(parse: Callable[[dict[str, Any]], Any]) -> Any:
+    agent = Agent(
+        "hr",
+        "You help.",
+        NATIVE.model(["12", "12"]),
+        action_groups=Calls().groups(ask_user=True),
+        knowledge_bases=[FakeKnowledgeBase("HANDBOOK01", ["Before April."])],
+        prompts={"ORCHESTRATION": {"parserMode": "OVERRIDDEN"}},
+        override_lambda=parse,
+    )
+    return agent.invoke("Hi", "s-1")
+
+
+# The orchestration's Lambda function
+
+_EVENT = (
+    *("version", "state", "input.text", "context.requestId", "context.sessionId"),
+    *(f"context.agentConfiguration.{name}" for name in ("instruction", "defaultModelId", "tools")),
+    *("context.agentConfiguration.guardrails", "context.session", "context.sessionAttributes"),
+    *("context.promptSessionAttributes",),
+)
+_ASK = {"messages": [{"role": "user", "content": [{"text": "Hi"}]}]}
+_CALL = {"toolUse": {"toolUseId": "t-1", "name": "vacations__get_days", "input": {"employee": "e"}}}
+_CHECK = {"source": "INPUT", "content": [{"text": {"text": "Hi"}}]}
+
+
+def orchestration_events() -> Iterator[Row]:
+    """Members of the event that an orchestration's Lambda gets, and its states."""
+    events = _orchestrated()
+    for path in _EVENT:
+        yield code(path), state(any(_at(event, path) for event in events))
+    for name in ("START", "MODEL_INVOKED", "TOOL_INVOKED", "APPLY_GUARDRAIL_INVOKED"):
+        yield code(f"state: {name}"), state(name in [event["state"] for event in events])
+
+
+def orchestration_replies() -> Iterator[Row]:
+    """What an orchestration's Lambda may return."""
+    states = [event["state"] for event in _orchestrated()]
+    for event, then in (
+        ("INVOKE_MODEL", "MODEL_INVOKED"),
+        ("INVOKE_TOOL", "TOOL_INVOKED"),
+        ("APPLY_GUARDRAIL", "APPLY_GUARDRAIL_INVOKED"),
+        ("FINISH", "START"),
+    ):
+        yield code(f"actionEvent: {event}"), state(then in states)
+
+
+def _orchestrated() -> list[dict[str, Any]]:
+    class Allows:
+        id = "g-1"
+
+        def check(self, text: str, source: str) -> Any:
+            from orchestrator.guardrails import Verdict
+
+            return Verdict(text=text)
+
+    events: list[dict[str, Any]] = []
+    does = [("INVOKE_MODEL", json.dumps(_ASK)), ("INVOKE_TOOL", json.dumps(_CALL)),
+            ("APPLY_GUARDRAIL", json.dumps(_CHECK)), ("FINISH", "Twelve."),
+            ("FINISH", "Again.")]  # fmt: skip
+
+    def handler(event: dict[str, Any]) -> dict[str, Any]:
+        events.append(event)
+        name, text = does[len(events) - 1]
+        return {"version": "1.0", "actionEvent": name, "output": {"text": text}}
+
+    agent = Agent(
+        "hr",
+        "You help.",
+        NATIVE.model(["12"]),
+        action_groups=Calls().groups(),
+        orchestration=LambdaOrchestration(handler),
+        guardrail=Allows(),
+    )
+    given = {"session_attributes": {"a": "b"}, "prompt_session_attributes": {"c": "d"}}
+    assert agent.invoke("Hi", "s-1", **given).text == "Twelve."
+    assert agent.invoke("And?", "s-1").text == "Again."
+    return events
+
+
+def _at(event: Any, path: str) -> Any:
+    for name in path.split("."):
+        event = event.get(name) if isinstance(event, dict) else None
+    return event
