@@ -284,10 +284,12 @@ class Replay:
     def _conversed(self, effect: Converse) -> tuple[Bound, list[Message]]:
         before: list[Message] = []
         if effect.past:
-            history = self.past.history[: self.before]
+            history = self._told() if self._more else self.past.history[: self.before]
             before = [said(message) for message in history if not is_step(message)]
         bound = Bound(Text(effect.system), before, list(effect.messages))
-        return bound, bound.messages()
+        messages = bound.messages()
+        asks = self._more and any(span.origin == "question" for it in messages for span in it.spans)
+        return bound, self._with_files(messages) if asks else messages
 
     def outside(self, session_id: str, attributes: Mapping[str, str]) -> Outside:
         """What an orchestration of one's own may know of the session."""

@@ -156,6 +156,11 @@ class CustomTurn:
         """Prompt session attributes, as the last action left them."""
         return dict(self._turn.prompt_attributes)
 
+    @property
+    def summaries(self) -> Sequence[Mapping[str, Any]]:
+        """What is remembered of earlier sessions, newest first: `text` and more."""
+        return list(self._turn.start.summaries)
+
     def model(
         self,
         messages: Messages,
@@ -170,7 +175,8 @@ class CustomTurn:
         """Asks a model.
 
         Args:
-            messages: A text, or messages in Converse's shape; `Message`s do.
+            messages: A text, or messages in Converse's shape; `Message`s do. Files that the user
+                gave for the model are put beside the question, where it is said as it is.
             system: The system text; the agent's instruction when `None`.
             tools: Whether the model may call the agent's tools; or the ones that it may call, such
                 as some of `tool_specs`.
@@ -184,7 +190,7 @@ class CustomTurn:
             ValidationError: The messages are not in Converse's shape.
         """
         try:
-            given: Any = messages if not isinstance(messages, str) else [_said(messages)]
+            given: Any = [self._said(messages)] if isinstance(messages, str) else messages
             asked = read_messages(list(given))
         except (NotConverse, TypeError) as error:
             raise ValidationError(f"turn.model: {error}") from None
@@ -201,6 +207,11 @@ class CustomTurn:
             return ModelAnswer(plain_content(record["content"]), record["stop"], asked)
 
         return Request(do)
+
+    def _said(self, text: str) -> Message:
+        # Files that came with the question go where it is.
+        origin = "question" if text == self.question else ()
+        return Message("user", [{"text": clean(text)}], origin)
 
     def _inference(self) -> dict[str, Any]:
         usual = self._turn.plan.orchestration.inference
@@ -354,10 +365,6 @@ def _sender(made: Generator[Any, Any, Any], answer: Any) -> Callable[[], Any]:
             return _Returned(stop.value)
 
     return send
-
-
-def _said(text: str) -> Message:
-    return Message("user", [{"text": text}])
 
 
 def _use(call: Any, at: int) -> dict[str, Any]:

@@ -115,6 +115,8 @@ def _message(value: Any, place: str) -> Message:
     Raises:
         NotConverse: It is none.
     """
+    if isinstance(value, Message):  # it was read before, and knows where its text is from
+        return value
     given = _typed(value, dict, place)
     role, content = given.get("role"), given.get("content")
     if role not in ("user", "assistant"):

@@ -80,6 +80,24 @@ def test_what_a_model_is_asked() -> None:
     assert [it["toolSpec"]["name"] for it in request.tools] == ["vacations__book"]
 
 
+def test_files_go_where_the_question_is() -> None:
+    def ask(turn: CustomTurn) -> Any:
+        plan = yield turn.model("Plan.", history=False)
+        reply = yield turn.model(turn.question)
+        last = yield turn.model([*reply.asked, reply.message, _user("Sure?")])
+        assert turn.summaries == []
+        return f"{plan.text} {last.text}"
+
+    asked = model("A.", "B.", "C.", "D.", "E.", "F.")
+    hr = agent(asked, orchestration=ask)
+    file = {"name": "a.txt", "bytes": b"canary text", "use_case": "CHAT"}
+    assert hr.invoke("What is in it?", session_id="s-1", files=[file]).text == "A. C."
+    shown = [any("canary text" in it for it in texts_of(one)) for one in asked.requests]
+    assert shown == [False, True, True]
+    hr.invoke("And now?", session_id="s-1", previous_turns=0)
+    assert texts_of(asked.requests[4])[1:] == ["And now?"]
+
+
 def test_calls_of_its_own_several_at_once() -> None:
     def plan(turn: CustomTurn) -> Any:
         first = yield turn.tools(
