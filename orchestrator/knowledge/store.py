@@ -12,17 +12,18 @@ import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from threading import RLock
 from typing import Any, NamedTuple
 
 from orchestrator.errors import DependencyFailed
 from orchestrator.knowledge.chunks import Passage
+from orchestrator.sqlite_file import Layout, SqliteFile
 
 __all__ = ["Found", "Hit", "Store"]
 
-_VERSION = 1
-
-_SCHEMA = """
+_LAYOUT = Layout(
+    0x42414B42,  # "BAKB"
+    1,
+    """
 CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE document (
     id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, digest TEXT NOT NULL,
@@ -47,7 +48,9 @@ CREATE TRIGGER passage_removed AFTER DELETE ON passage BEGIN
     VALUES ('delete', old.id, old.heading, old.text, old.more);
 END;
 INSERT INTO setting VALUES ('revision', '0'), ('embedder', '');
-"""
+""",
+)
+_HINT = "check that it is a file of this program, or delete it: it is made again from the documents"
 
 # Headings say what a passage is about; a word there weighs more than one in the text.
 _RANK = "bm25(2.0, 1.0, 1.0)"
@@ -95,78 +98,37 @@ class Store:
             path: The file, whose folder is made when needed; `None` keeps the index in memory.
 
         Raises:
-            DependencyFailed: The file cannot be opened, or was written by a newer version.
+            DependencyFailed: The file cannot be opened, is another program's, or was written by a
+                newer version.
         """
         self.path = str(path) if path is not None else ":memory:"
-        self._lock = RLock()
-        try:
-            if path is not None:
+        if path is not None:
+            try:
                 Path(path).parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(
-                self.path, timeout=30.0, isolation_level=None, check_same_thread=False
-            )
-            self._prepare()
-        except (sqlite3.Error, OSError) as error:
-            raise self._failed(f"cannot be opened: {error}") from error
+            except OSError as error:
+                raise DependencyFailed(
+                    f"the folder of the index {self.path!r} cannot be made: {error.strerror}",
+                    resource=self.path,
+                ) from error
+        self._file = SqliteFile(self.path, "the index", _LAYOUT, _HINT)
 
     def _failed(self, text: str) -> DependencyFailed:
-        return DependencyFailed(
-            f"the index {self.path!r} {text}; check that it is a file of this program, or delete "
-            "it: it is made again from the documents",
-            resource=self.path,
-        )
-
-    def _prepare(self) -> None:
-        self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute("PRAGMA synchronous=NORMAL")
-        self._db.execute("PRAGMA foreign_keys=ON")
-        with self._transaction() as db:
-            (version,) = db.execute("PRAGMA user_version").fetchone()
-            if version > _VERSION:
-                raise self._failed(
-                    f"has layout {version}, newer than this program's {_VERSION}: update the "
-                    "program"
-                )
-            if version == 0:
-                for statement in _statements(_SCHEMA):
-                    db.execute(statement)
-                db.execute(f"PRAGMA user_version = {_VERSION:d}")
-
-    @contextmanager
-    def _used(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
-            try:
-                yield self._db
-            except sqlite3.Error as error:
-                raise self._failed(f"failed: {error}") from error
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._used() as db:
-            db.execute("BEGIN IMMEDIATE")
-            try:
-                yield db
-                db.execute("COMMIT")
-            except BaseException:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
-                raise
+        return self._file.failure(f"{text}; {_HINT}")
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._transaction() as db:
+        with self._file.transaction() as db:
             yield db
             db.execute("UPDATE setting SET value = value + 1 WHERE name = 'revision'")
 
     def close(self) -> None:
         """Closes the file."""
-        with self._lock:
-            self._db.close()
+        self._file.close()
 
     # -- settings --------------------------------------------------------------------------------
 
     def _setting(self, name: str) -> str:
-        with self._used() as db:
+        with self._file.used() as db:
             row = db.execute("SELECT value FROM setting WHERE name = ?", (name,)).fetchone()
         return str(row[0]) if row else ""
 
@@ -184,7 +146,7 @@ class Store:
 
     def digests(self) -> dict[str, str]:
         """What tells each document's content from any other, by the document's name."""
-        with self._used() as db:
+        with self._file.used() as db:
             return dict(db.execute("SELECT name, digest FROM document").fetchall())
 
     def put(
@@ -244,13 +206,13 @@ class Store:
         Raises:
             DependencyFailed: The file failed, or holds something else than attributes.
         """
-        with self._used() as db:
+        with self._file.used() as db:
             rows = db.execute("SELECT id, metadata FROM document").fetchall()
         return {id: self._attributes(text) for id, text in rows}
 
     def listed(self) -> list[tuple[str, int]]:
         """The documents' names, sorted, each with the number of its passages."""
-        with self._used() as db:
+        with self._file.used() as db:
             return db.execute(
                 "SELECT name, (SELECT count(*) FROM passage WHERE document = document.id) "
                 "FROM document ORDER BY name"
@@ -276,7 +238,7 @@ class Store:
 
     def without_vector(self, limit: int) -> list[tuple[int, str]]:
         """Passages that are to be embedded: ids and whole texts."""
-        with self._used() as db:
+        with self._file.used() as db:
             rows = db.execute(
                 "SELECT id, heading, text, more FROM passage WHERE vector IS NULL "
                 "ORDER BY id LIMIT ?",
@@ -301,7 +263,7 @@ class Store:
         Raises:
             DependencyFailed: The file failed, or a vector has another size.
         """
-        with self._used() as db:
+        with self._file.used() as db:
             rows = db.execute(
                 "SELECT id, vector FROM passage WHERE vector IS NOT NULL ORDER BY id"
             ).fetchall()
@@ -313,13 +275,13 @@ class Store:
 
     def count(self) -> tuple[int, int]:
         """How many passages there are, and how many of them have a vector."""
-        with self._used() as db:
+        with self._file.used() as db:
             row = db.execute("SELECT count(*), count(vector) FROM passage").fetchone()
         return row[0], row[1]
 
     def size(self) -> int:
         """How many passages there are."""
-        with self._used() as db:
+        with self._file.used() as db:
             return int(db.execute("SELECT count(*) FROM passage").fetchone()[0])
 
     def with_words(
@@ -335,7 +297,7 @@ class Store:
         # The plus keeps SQLite from asking the keywords for each id by itself.
         only = "" if allowed is None else "AND +rowid IN (SELECT value FROM json_each(?))"
         ids = () if allowed is None else (json.dumps(list(allowed)),)
-        with self._used() as db:
+        with self._file.used() as db:
             rows = db.execute(
                 f"SELECT rowid, rank FROM keyword WHERE keyword MATCH ? AND rank MATCH ? {only} "
                 "ORDER BY rank LIMIT ?",
@@ -345,7 +307,7 @@ class Store:
 
     def having(self, expression: str, limit: int) -> list[int]:
         """The ids of the first `limit` passages that an FTS5 expression finds, ascending."""
-        with self._used() as db:
+        with self._file.used() as db:
             rows = db.execute(
                 "SELECT rowid FROM keyword WHERE keyword MATCH ? ORDER BY rowid LIMIT ?",
                 (expression, limit),
@@ -354,7 +316,7 @@ class Store:
 
     def owners(self) -> list[tuple[int, int]]:
         """Ids of all passages and of their documents."""
-        with self._used() as db:
+        with self._file.used() as db:
             return db.execute("SELECT id, document FROM passage").fetchall()
 
     def read(self, ids: Sequence[int] | None = None) -> list[Found]:
@@ -364,7 +326,7 @@ class Store:
             DependencyFailed: The file failed, or holds something else than passages.
         """
         chosen = "" if ids is None else "WHERE passage.id IN (SELECT value FROM json_each(?))"
-        with self._used() as db:
+        with self._file.used() as db:
             rows = db.execute(
                 "SELECT passage.id, document, name, metadata, place, heading, text, page "
                 f"FROM passage JOIN document ON document.id = document {chosen}",
@@ -383,12 +345,3 @@ class Store:
 
 def _joined(text: str, more: str) -> str:
     return f"{text}\n\n{more}" if more else text
-
-
-def _statements(script: str) -> Iterator[str]:
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""

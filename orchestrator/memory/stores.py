@@ -4,32 +4,31 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
-from orchestrator.errors import DependencyFailed
 from orchestrator.memory.base import SessionSummary
+from orchestrator.sqlite_file import Layout, SqliteFile
 from orchestrator.untrusted import json_or
 
 __all__ = ["InMemoryMemory", "MemoryInfo", "SqliteMemory"]
 
-_VERSION = 1
-_APPLICATION = 0x42414D45  # "BAME": tells this file from the program's other ones
-
-_SCHEMA = (
-    """CREATE TABLE summary (
+_LAYOUT = Layout(
+    0x42414D45,  # "BAME"
+    1,
+    """
+CREATE TABLE summary (
     owner TEXT NOT NULL, memory_id TEXT NOT NULL, session_id TEXT NOT NULL,
     started INTEGER NOT NULL, expires INTEGER, topics TEXT NOT NULL, text TEXT NOT NULL,
     PRIMARY KEY (owner, memory_id, session_id)
-) WITHOUT ROWID""",
-    "CREATE INDEX summary_by_time ON summary (owner, memory_id, started)",
-    """CREATE TABLE touched (
+) WITHOUT ROWID;
+CREATE INDEX summary_by_time ON summary (owner, memory_id, started);
+CREATE TABLE touched (
     owner TEXT NOT NULL, session_id TEXT NOT NULL, memory_id TEXT NOT NULL, at INTEGER NOT NULL,
     PRIMARY KEY (owner, session_id)
-) WITHOUT ROWID""",
+) WITHOUT ROWID;
+""",
 )
 
 
@@ -144,76 +143,11 @@ class SqliteMemory:
                 newer version.
         """
         self.path = Path(path)
-        self._lock = Lock()
-        with self._failing("cannot be opened"):
-            self._db = sqlite3.connect(
-                self.path, timeout=30.0, isolation_level=None, check_same_thread=False
-            )
-        try:
-            with self._failing("cannot be opened"):
-                self._prepare()
-        except DependencyFailed:
-            self._db.close()
-            raise
-
-    def _prepare(self) -> None:
-        if not self._is_ready():
-            # Two processes may make one file: the second one looks again when the first is done.
-            self._db.execute("BEGIN IMMEDIATE")
-            if not self._is_ready():
-                for statement in _SCHEMA:
-                    self._db.execute(statement)
-                self._db.execute(f"PRAGMA application_id = {_APPLICATION:d}")
-                self._db.execute(f"PRAGMA user_version = {_VERSION:d}")
-            self._db.execute("COMMIT")
-            self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute("PRAGMA synchronous=NORMAL")
-
-    def _is_ready(self) -> bool:
-        (application,) = self._db.execute("PRAGMA application_id").fetchone()
-        (version,) = self._db.execute("PRAGMA user_version").fetchone()
-        (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if tables and application != _APPLICATION:
-            raise self._failure("is a file for something else; choose another one")
-        if version > _VERSION:
-            raise self._failure(
-                f"has layout {version}, newer than this program's {_VERSION}: update the program"
-            )
-        return bool(tables)
-
-    def _failure(self, message: str) -> DependencyFailed:
-        path = str(self.path)
-        return DependencyFailed(f"the memory store {path!r} {message}", resource=path)
-
-    @contextmanager
-    def _failing(self, what: str = "failed") -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise self._failure(
-                f"{what}: {error}; check that its folder exists, is writable and has room, and "
-                "that it is a file of this program"
-            ) from error
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, self._failing():
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._db
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
-
-    def _rows(self, statement: str, values: Mapping[str, Any]) -> list[Any]:
-        with self._lock, self._failing():
-            return self._db.execute(statement, values).fetchall()
+        self._file = SqliteFile(path, "the memory store", _LAYOUT)
 
     def close(self) -> None:
         """Closes the file."""
-        self._db.close()
+        self._file.close()
 
     def touch(self, owner: str, memory_id: str, session_id: str, at: int) -> None:
         """Notes that a turn of a session began.
@@ -222,7 +156,7 @@ class SqliteMemory:
             DependencyFailed: The file failed.
         """
         row = (owner, session_id, memory_id, at)
-        with self._transaction() as db:
+        with self._file.transaction() as db:
             db.execute("INSERT OR REPLACE INTO touched VALUES (?, ?, ?, ?)", row)
 
     def unsummarised(self, owner: str, before: int, memory_id: str | None = None) -> list[str]:
@@ -231,7 +165,7 @@ class SqliteMemory:
         Raises:
             DependencyFailed: The file failed.
         """
-        rows = self._rows(
+        rows = self._file.rows(
             "SELECT session_id FROM touched WHERE owner = :owner AND at < :before "
             "AND (:memory IS NULL OR memory_id = :memory) ORDER BY at",
             {"owner": owner, "before": before, "memory": memory_id},
@@ -244,7 +178,7 @@ class SqliteMemory:
         Raises:
             DependencyFailed: The file failed.
         """
-        with self._transaction() as db:
+        with self._file.transaction() as db:
             _settle(db, owner, session_id)
 
     def add(self, owner: str, summary: SessionSummary) -> None:
@@ -254,7 +188,7 @@ class SqliteMemory:
             DependencyFailed: The file failed; nothing was written.
         """
         topics = json.dumps([dict(topic) for topic in summary.topics])
-        with self._transaction() as db:
+        with self._file.transaction() as db:
             db.execute(
                 "DELETE FROM summary WHERE owner = ? AND memory_id = ? AND expires <= ?",
                 (owner, summary.memory_id, summary.started),
@@ -274,7 +208,7 @@ class SqliteMemory:
         Raises:
             DependencyFailed: The file failed, or a row of it is not what this program writes.
         """
-        rows = self._rows(
+        rows = self._file.rows(
             "SELECT memory_id, session_id, started, expires, topics, text FROM summary "
             f"WHERE owner = :owner AND memory_id = :memory AND {_FRESH} "
             "ORDER BY started DESC, session_id DESC LIMIT :limit",
@@ -290,7 +224,7 @@ class SqliteMemory:
         Raises:
             DependencyFailed: The file failed; nothing was forgotten.
         """
-        with self._transaction() as db:
+        with self._file.transaction() as db:
             db.execute(
                 "DELETE FROM summary WHERE owner = :owner "
                 "AND (:memory IS NULL OR memory_id = :memory) "
@@ -304,7 +238,7 @@ class SqliteMemory:
         Raises:
             DependencyFailed: The file failed.
         """
-        rows = self._rows(
+        rows = self._file.rows(
             "SELECT owner, memory_id, count(*), max(CAST(started AS INTEGER)) AS latest "
             f"FROM summary WHERE {_FRESH} GROUP BY owner, memory_id "
             "ORDER BY latest DESC, owner, memory_id",
@@ -317,7 +251,7 @@ class SqliteMemory:
         topics = _topics(written)
         whole = isinstance(text, str) and isinstance(started, int)
         if topics is None or not whole or not isinstance(expires, int | None):
-            raise self._failure(
+            raise self._file.failure(
                 f"has a summary of session {session_id!r} that this program did not write; delete "
                 "it with `orchestrator memory delete`"
             )

@@ -129,12 +129,23 @@ def test_a_file_that_cannot_be_opened(place: Any, tmp_path: Path) -> None:
 
 def test_a_file_of_a_newer_layout_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
+    SQLiteStore(path).close()
     with sqlite3.connect(path) as db:
-        db.execute("CREATE TABLE journal (something TEXT, else_ TEXT)")
         db.execute("PRAGMA user_version = 2")
     db.close()
     before = path.read_bytes()
     with pytest.raises(DependencyFailed, match="layout 2, newer than this program's 1"):
+        SQLiteStore(path)
+    assert path.read_bytes() == before
+
+
+def test_a_file_for_something_else_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    with sqlite3.connect(path) as db:
+        db.execute("CREATE TABLE diary (day TEXT)")
+    db.close()
+    before = path.read_bytes()
+    with pytest.raises(DependencyFailed, match="is a file for something else; choose another one"):
         SQLiteStore(path)
     assert path.read_bytes() == before
 

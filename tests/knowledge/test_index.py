@@ -201,6 +201,7 @@ def test_searching_by_keywords_imports_neither_numpy_nor_boto3(handbook):
         ("UPDATE passage SET vector = CAST(zeroblob(1020) || x'0000c07f' AS BLOB)", "no number"),
         ("UPDATE passage SET text = x'00'", "no text"),
         ("PRAGMA user_version = 99", "newer"),
+        ("PRAGMA application_id = 7", "for something else"),
         ("DROP TABLE keyword", "failed"),
     ],
 )
