@@ -78,7 +78,7 @@ class BranchRun(Run):
         }
         self.flush(self.outcome)
         with self._lock:
-            history += self.replay.turn.transcript(result)
+            history += self.replay.transcript(result)
             self.log.taken |= {self.branch.id}
 
     def context(self) -> CallContext:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from orchestrator.actions.base import Call
-from orchestrator.attachments import Attachments, question_with, raw_text
+from orchestrator.attachments import Attachments, noted, question_with, raw_text
 from orchestrator.collaboration import ROUTE
 from orchestrator.earlier import told_of
 from orchestrator.effects import (
@@ -275,6 +275,12 @@ class Replay:
         # A routed collaborator reads the user's own message; any other one, its supervisor's.
         routed = not self.path or set(self.path.split("/")) == {ROUTE}
         return self._more.get("attachments", ()) if routed else ()
+
+    def transcript(self, result: Result) -> list[Message]:
+        """The finished turn of a collaborator, for its history."""
+        made = self.turn.transcript(result)
+        files = self._shown_files() if self._more else ()
+        return noted(made, files) if files else made
 
     def _with_files(self, messages: list[Message]) -> list[Message]:
         if self._attachments is None:

@@ -458,7 +458,7 @@ def _restore_team(plan: Plan, log: TurnLog, past: Past) -> None:
         if id not in log.taken and (id in order or log.end is not None):
             result = replay.result
             known = _STOPPED if result is None or isinstance(result, ReturnControl) else result
-            replay.past.history += replay.turn.transcript(known)
+            replay.past.history += replay.transcript(known)
             log.taken |= {id}
 
 

@@ -335,6 +335,26 @@ def test_a_routed_collaborator_reads_them_and_one_that_is_sent_a_message_does_no
     assert "It is wet." not in str(last(below))
 
 
+def test_a_routed_collaborator_reads_later_which_files_there_were(tmp_path: Path) -> None:
+    from orchestrator import Collaborator
+
+    def routed(*script: str) -> tuple[Agent, Any]:
+        below = scripted(*script)
+        team = [Collaborator(Agent("days", "You know days.", below), "Knows days.")]
+        model = scripted(*["<a>days</a>" for _ in script])
+        routes = {"collaborators": team, "collaboration": "SUPERVISOR_ROUTER"}
+        return plain(model, sessions=tmp_path / "sessions.sqlite", **routes), below
+
+    agent, below = routed("<answer>wet</answer>", "<answer>still</answer>")
+    agent.invoke("What is this?", "s-1", files=[NOTES])
+    agent.invoke("And now?", "s-1")
+    again, other = routed("<answer>still</answer>")
+    again.invoke("And in the end?", "s-1")
+    for model in (below, other):
+        assert "(Files that came with this: 'notes.md'.)" in texts(model)
+        assert "It is wet." not in texts(model)
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_the_event_loop_takes_them_too(stream: bool) -> None:
     model = scripted("<answer>ok</answer>")
