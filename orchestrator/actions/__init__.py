@@ -6,8 +6,7 @@ Schemas (Python functions, Bedrock function schemas, OpenAPI documents) become `
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from orchestrator.actions.base import (
     ActionResult,
@@ -22,6 +21,7 @@ from orchestrator.actions.catalog import Catalog
 from orchestrator.actions.group import CODE_INTERPRETER, USER_INPUT, ActionGroup, ReturnControl
 from orchestrator.actions.lambda_handler import LambdaHandler
 from orchestrator.actions.python import Action, action
+from orchestrator.lazily import lazily
 
 if TYPE_CHECKING:
     from orchestrator.actions.http_executor import HttpExecutor
@@ -52,15 +52,4 @@ __all__ = [
 # Imported when first used: most agents have none of them.
 _HOMES = {"HttpExecutor": "http_executor", "LambdaArn": "lambda_arn", "MCPServer": "mcp_server"}
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazily(__name__, _HOMES)

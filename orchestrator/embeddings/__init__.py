@@ -6,10 +6,10 @@ is needed to import this package.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from orchestrator.embeddings.base import Embedder
+from orchestrator.lazily import lazily
 
 if TYPE_CHECKING:
     from orchestrator.embeddings.bedrock import BedrockEmbedder
@@ -26,15 +26,4 @@ _HOMES = {
     "resolve_embedder": "resolve",
 }
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazily(__name__, _HOMES)

@@ -1,9 +1,9 @@
 """Guardrails: what an agent must not be told, and must not say."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from orchestrator.guardrails.base import Guardrail, Source, Verdict
+from orchestrator.lazily import lazily
 
 if TYPE_CHECKING:
     from orchestrator.guardrails.bedrock import BedrockGuardrail
@@ -25,15 +25,11 @@ __all__ = [
     "guardrail_trace",
 ]
 
-_LAZY = {
+_HOMES = {
     "BedrockGuardrail": "bedrock",
     "GuardedStream": "stream",
     "guardrail_trace": "trace",
     **dict.fromkeys(("LocalGuardrail", "Pii", "Regex", "Topic", "Word"), "local"),
 }
 
-
-def __getattr__(name: str) -> object:
-    if name in _LAZY:
-        return getattr(import_module(f"orchestrator.guardrails.{_LAZY[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = lazily(__name__, _HOMES)

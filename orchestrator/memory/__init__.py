@@ -1,8 +1,8 @@
 """Memory: what an agent remembers from one session to the next."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from orchestrator.lazily import lazily
 from orchestrator.memory.base import MemoryStore, SessionSummary
 
 if TYPE_CHECKING:
@@ -26,11 +26,11 @@ __all__ = [
     "summary_text",
 ]
 
-_STORES = ("InMemoryMemory", "MemoryInfo", "SqliteMemory")
+_HOMES = {
+    **dict.fromkeys(("InMemoryMemory", "MemoryInfo", "SqliteMemory"), "stores"),
+    **dict.fromkeys(
+        ("memory_contents", "summaries_told", "summary_of", "summary_text"), "summaries"
+    ),
+}
 
-
-def __getattr__(name: str) -> object:
-    if name in __all__:
-        module = "stores" if name in _STORES else "summaries"
-        return getattr(import_module(f"orchestrator.memory.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = lazily(__name__, _HOMES)
