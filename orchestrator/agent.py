@@ -467,8 +467,18 @@ class Agent:
         # Nor is one lost that goes on too late, and in whose name nobody asks for its memory.
         before = self.sessions.clock() - self.plan.idle_ttl
         with suppress(OrchestratorError):
-            if given.session_id in memory.store.unsummarised(self.plan.owner, before):
+            idle = memory.store.unsummarised(self.plan.owner, before)
+            if given.session_id in idle or self._is_ended_by(given):
                 self._close(given.session_id)
+
+    def _is_ended_by(self, given: Input) -> bool:
+        # A question that gives up a turn with which the session was to end.
+        session = self.sessions.acquire(self._label(given.session_id), NEVER)
+        try:
+            log = session.open if given.results is None else None
+            return log is not None and log.suspended is not None and log.ends_session
+        finally:
+            self.sessions.release(session)
 
     def turns(self, session_id: str) -> list[KeptTurn]:
         """The turns of a session, oldest first, with those from before it last began anew.

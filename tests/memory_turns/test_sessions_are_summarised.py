@@ -194,6 +194,20 @@ def test_a_turn_that_waits_is_given_up_and_summarised() -> None:
     assert remembered(subject, "ana") == [("s-1", "a: b")]
 
 
+def test_a_question_that_ends_a_waiting_session_has_it_summarised_first() -> None:
+    functions = [{"name": "look", "description": "Looks.", "parameters": {}}]
+    group = ActionGroup("eyes", functions=functions, executor=ReturnControl())
+    summary = "<summary><topic name='a'>b</topic></summary>"
+    script = [answer("Noted."), XML.calls(("eyes::look", {})), summary, answer("New.")]
+    model = XML.model(script)
+    subject = remembering(model, action_groups=[group])
+    subject.invoke("topic-a", "s-1", memory_id="ana")
+    assert subject.invoke("Look!", "s-1", end_session=True).return_control is not None
+    assert subject.invoke("Something else", "s-1", memory_id="ana").text == "New."
+    assert remembered(subject, "ana") == [("s-1", "a: b")]
+    assert "topic-a" not in told(model.requests[-1])
+
+
 @BOTH
 def test_in_a_task(family: Family) -> None:
     async def main() -> None:
