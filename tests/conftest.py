@@ -1,10 +1,15 @@
-"""Guards of all tests: no network but loopback, and secrets that must not turn up anywhere."""
+"""Guards of all tests: no network but loopback, and secrets that must not turn up anywhere.
+
+And what several rooms' tests need: AWS's environment, loopback servers, retries without waiting.
+"""
 
 from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -106,3 +111,38 @@ def canaries(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Canaries:
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_REGION", "eu-central-1")
     return Canaries(planted)
+
+
+@pytest.fixture
+def aws(canaries: Canaries, monkeypatch: pytest.MonkeyPatch) -> Canaries:
+    """An environment with credentials that open nothing, and no endpoint of its own."""
+    for service in ("", "_BEDROCK_RUNTIME", "_BEDROCK_AGENT_RUNTIME"):
+        monkeypatch.delenv(f"AWS_ENDPOINT_URL{service}", raising=False)
+    return canaries
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Any]]:
+    """Starts loopback servers that answer with what they are given."""
+    from model_servers import Loopback
+
+    with ExitStack() as stack:
+        yield lambda *answers: stack.enter_context(Loopback(list(answers)).running())
+
+
+@pytest.fixture
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Waits between botocore's retries are noted instead of waited."""
+    import botocore.endpoint
+
+    waits: list[float] = []
+
+    class Clock:
+        def __getattr__(self, name: str) -> object:
+            return getattr(time, name)
+
+        def sleep(self, seconds: float) -> None:
+            waits.append(seconds)
+
+    monkeypatch.setattr(botocore.endpoint, "time", Clock())
+    return waits

@@ -280,10 +280,7 @@ def test_a_failure_is_an_error_about_the_guardrail(canaries, status, code, kind,
     canaries.nowhere_in("error", told)
 
 
-def test_a_service_that_is_not_there_lets_nothing_through(canaries, monkeypatch):
-    import botocore.endpoint
-
-    monkeypatch.setattr(botocore.endpoint.time, "sleep", lambda seconds: None)
+def test_a_service_that_is_not_there_lets_nothing_through(canaries, no_waiting):
     with serving(200, {}) as (url, _):
         pass
     with pytest.raises(DependencyFailed, match="could not be reached"):

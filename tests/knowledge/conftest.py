@@ -7,19 +7,6 @@ from knowledge_support import write
 
 
 @pytest.fixture
-def aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """An environment with credentials that open nothing, and nobody's configuration files."""
-    for name in ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_BEARER_TOKEN_BEDROCK"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AWS_CONFIG_FILE", f"{tmp_path}/config")
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", f"{tmp_path}/credentials")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary-secret-key")
-    monkeypatch.setenv("AWS_REGION", "eu-central-1")
-
-
-@pytest.fixture
 def handbook(tmp_path: Path) -> Path:
     """Four small documents with metadata."""
     return write(

@@ -172,26 +172,12 @@ def test_errors_are_those_of_the_tree(stubbed, code, status, error, says):
     assert "canary" not in str(caught.value) + repr(caught.value.__context__)
 
 
-def test_throttling_on_the_wire_is_tried_again(aws, monkeypatch):
-    import botocore.endpoint
-
-    waits = []
-
-    class Clock:
-        def __getattr__(self, name):
-            import time
-
-            return getattr(time, name)
-
-        def sleep(self, seconds):
-            waits.append(seconds)
-
-    monkeypatch.setattr(botocore.endpoint, "time", Clock())
+def test_throttling_on_the_wire_is_tried_again(aws, no_waiting):
     throttled = (429, {"code": "ThrottlingException", "message": "slow down"})
     service = Service([throttled, (200, {"retrievalResults": [passage("a")]})])
     with service.running() as url:
         found = BedrockKnowledgeBase(ID, endpoint_url=url).retrieve("q")
-    assert found == [passage("a")] and len(waits) == 1 and len(service.asked) == 2
+    assert found == [passage("a")] and len(no_waiting) == 1 and len(service.asked) == 2
 
 
 def test_no_region_is_told(aws, monkeypatch):
@@ -208,10 +194,7 @@ def test_no_credentials_are_told(aws, monkeypatch):
         BedrockKnowledgeBase(ID, endpoint_url=url).retrieve("q")
 
 
-def test_an_unreachable_service_is_a_failed_dependency(aws, monkeypatch):
-    import botocore.endpoint
-
-    monkeypatch.setattr(botocore.endpoint.time, "sleep", lambda seconds: None)
+def test_an_unreachable_service_is_a_failed_dependency(aws, no_waiting):
     with pytest.raises(DependencyFailed, match="could not be reached"):
         BedrockKnowledgeBase(ID, endpoint_url="http://127.0.0.1:1").retrieve("q")
 

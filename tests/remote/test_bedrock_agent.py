@@ -28,6 +28,8 @@ from orchestrator.errors import (
 )
 from orchestrator.remote import RemoteAgent
 
+pytestmark = pytest.mark.usefixtures("aws")
+
 ARN = "arn:aws:bedrock:eu-central-1:123456789012:agent-alias/ABCDEFGHIJ/TSTALIASID"
 CITED = [
     {
