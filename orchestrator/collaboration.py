@@ -56,7 +56,9 @@ def route(turn: Turn) -> Generator[Effect, Any, Result | None]:
     if name is None:
         return None
     branch = branch_of(turn, ROUTE, name, turn.question)
-    (ended,) = yield Collaborate([branch], 0, live=turn.streams, routed=True)
+    # What is shown of it while it is written has only the collaborator's own guardrail read.
+    live = turn.streams and turn.plan.guardrail is None
+    (ended,) = yield Collaborate([branch], 0, live=live, routed=True)
     if "control" in ended:
         return _handed_over(ended)
     turn.count(ended)
