@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from orchestrator.aws.clients import Settings, shared_client
+from orchestrator.aws.clients import Settings, region_of, shared_client
 from orchestrator.aws.failures import Target, code_of, failure, never_sent, said, translated
 from orchestrator.aws.objects import body_of, read_object
 
@@ -18,6 +18,7 @@ __all__ = [
     "failure",
     "never_sent",
     "read_object",
+    "region_of",
     "said",
     "shared_client",
     "translated",

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from orchestrator.aws.failures import Target, translated, without_credentials, without_region
 
-__all__ = ["Settings", "shared_client"]
+__all__ = ["Settings", "region_of", "shared_client"]
 
 
 class Settings(NamedTuple):
@@ -63,6 +63,12 @@ _ENVIRONMENT = (
 )
 _clients: dict[tuple[Any, ...], Any] = {}
 _lock = Lock()
+
+
+def region_of(id: str) -> str | None:
+    """The region that an ARN names; `None` for one without, and for any other id."""
+    parts = id.split(":")
+    return parts[3] or None if parts[0] == "arn" and len(parts) > 5 else None
 
 
 def shared_client(

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from orchestrator.errors import DependencyFailed, ModelNotReady, ValidationError
+from orchestrator.message import clean
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,14 +63,14 @@ def numpy() -> Any:
 
 
 def checked(texts: Sequence[str]) -> list[str]:
-    """`texts` as a list of texts that have a UTF-8 form; half a surrogate pair becomes `?`.
+    """`texts` as a list of texts that have a UTF-8 form; half a surrogate pair becomes U+FFFD.
 
     Raises:
         ValidationError: It is one text, or holds something else than texts.
     """
     if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
         raise ValidationError("embed takes a list of texts: embed([text]) for a single one")
-    return [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
+    return [clean(text) for text in texts]
 
 
 def unit_rows(rows: Any, count: int, id: str) -> NDArray[np.float32]:

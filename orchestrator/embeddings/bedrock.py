@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from orchestrator.aws import Settings, Target, shared_client, translated
+from orchestrator.aws import Settings, Target, region_of, shared_client, translated
 from orchestrator.embeddings.base import checked, numpy, unit_rows
 from orchestrator.errors import DependencyFailed, ValidationError
 from orchestrator.models._wire import encode
@@ -112,10 +112,9 @@ class BedrockEmbedder:
         self._input_type = input_type
         self._client = client
         self._concurrency = concurrency
-        arn_region = model_id.split(":")[3] if model_id.startswith("arn:") else None
         self._settings = Settings(
             "bedrock-runtime",
-            region or arn_region or None,
+            region or region_of(model_id),
             profile,
             endpoint_url,
             concurrency,

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from orchestrator.aws import Settings, Target, shared_client, translated
+from orchestrator.aws import Settings, Target, region_of, shared_client, translated
 from orchestrator.guardrails.base import Source, Verdict
+from orchestrator.message import clean
 
 __all__ = ["PIECE_CHARS", "BedrockGuardrail"]
 
@@ -66,7 +67,7 @@ class BedrockGuardrail:
         self._client = client
         self._settings = Settings(
             "bedrock-runtime",
-            region or _region_of(id),
+            region or region_of(id),
             endpoint_url=endpoint_url,
             max_attempts=5,
             deadline=120.0,
@@ -118,19 +119,9 @@ class BedrockGuardrail:
                 guardrailIdentifier=self.id,
                 guardrailVersion=self.version,
                 source=source,
-                content=[{"text": {"text": _encodable(text)}}],
+                content=[{"text": {"text": clean(text)}}],
             )
         return _read(response, text)
-
-
-def _region_of(id: str) -> str | None:
-    parts = id.split(":")
-    return parts[3] or None if id.startswith("arn:") and len(parts) > 5 else None
-
-
-def _encodable(text: str) -> str:
-    """The text without halves of surrogate pairs, which nothing can encode."""
-    return text.encode("utf-8", "replace").decode() if not text.isascii() else text
 
 
 def pieces_of(text: str) -> Iterator[str]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.knowledge.pdf import Unreadable
+from orchestrator.message import clean
 from orchestrator.untrusted import json_or
 
 __all__ = ["CHUNK_ID", "PAGE", "RESERVED", "SOURCE", "SUFFIX", "Attributes", "read_attributes"]
@@ -55,8 +56,9 @@ class Attributes:
     @property
     def text(self) -> str:
         """The embedded attributes as a text, one a line."""
-        text = "\n".join(f"{name}: {_shown(self.values[name])}" for name in self.embedded)
-        return text.encode("utf-8", "replace").decode()
+        lines = (f"{name}: {_shown(self.values[name])}" for name in self.embedded)
+        text: str = clean("\n".join(lines))
+        return text
 
 
 def read_attributes(data: bytes) -> Attributes:

@@ -19,6 +19,7 @@ from orchestrator.knowledge.html import html_blocks
 from orchestrator.knowledge.markdown import markdown_blocks
 from orchestrator.knowledge.metadata import SUFFIX, Attributes, read_attributes
 from orchestrator.knowledge.pdf import Unreadable, pdf_blocks
+from orchestrator.message import clean
 
 __all__ = ["Raw", "find_documents", "read_blocks", "read_raw"]
 
@@ -96,7 +97,7 @@ def read_raw(folder: Path, name: str, limit: int) -> Raw:
     Raises:
         Unreadable: It is too large, or cannot be read.
     """
-    if not _is_utf8(name):
+    if clean(name) != name:
         raise Unreadable("its name is not UTF-8; rename it")
     metadata = folder / (name + SUFFIX)
     try:
@@ -128,20 +129,8 @@ def read_blocks(raw: Raw) -> list[Block]:
 
 
 def _sound(block: Block) -> Block:
-    """The block; halves of surrogate pairs, which have no UTF-8, become question marks."""
-    texts = (block.text, *block.headings)
-    if all(map(_is_utf8, texts)):
-        return block
-    text, *headings = (it.encode("utf-8", "replace").decode() for it in texts)
-    return replace(block, text=text, headings=tuple(headings))
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    """The block without halves of surrogate pairs, which have no UTF-8."""
+    return replace(block, text=clean(block.text), headings=tuple(map(clean, block.headings)))
 
 
 def _text(data: bytes) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from orchestrator.aws import Settings, Target, shared_client, translated
+from orchestrator.aws import Settings, Target, region_of, shared_client, translated
 from orchestrator.errors import DependencyFailed, ValidationError
 
 __all__ = ["BedrockReranker", "Reranker"]
@@ -49,9 +49,9 @@ class BedrockReranker:
         self._metadata = dict(metadata or {})
         self._fields = dict(fields or {})
         self._client = client
-        parts = model_arn.split(":")
-        region = region or (parts[3] if len(parts) > 3 and parts[3] else None)
-        self._settings = Settings("bedrock-agent-runtime", region, endpoint_url=endpoint_url)
+        self._settings = Settings(
+            "bedrock-agent-runtime", region or region_of(model_arn), endpoint_url=endpoint_url
+        )
         self._target = Target(
             f"the reranking model {model_arn!r}",
             model_arn,

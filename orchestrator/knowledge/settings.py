@@ -8,6 +8,7 @@ from typing import Any
 
 from orchestrator.errors import ValidationError
 from orchestrator.knowledge.filters import Filter, compile_filter
+from orchestrator.message import clean
 
 __all__ = ["DEFAULT_RESULTS", "Search", "check", "checked_query", "merged", "search_of"]
 
@@ -58,7 +59,8 @@ def checked_query(query: str) -> str:
             f"the query has {len(query):,} characters, and a knowledge base takes at most "
             f"{_LONGEST_QUERY:,}: ask for less"
         )
-    return query.encode("utf-8", "replace").decode()
+    text: str = clean(query)
+    return text
 
 
 def merged(

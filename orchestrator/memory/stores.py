@@ -9,6 +9,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from orchestrator.memory.base import SessionSummary
+from orchestrator.message import clean
 from orchestrator.sqlite_file import Layout, SqliteFile
 from orchestrator.untrusted import json_or
 
@@ -197,7 +198,7 @@ class SqliteMemory:
                 "INSERT OR REPLACE INTO summary VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (
                     *(owner, summary.memory_id, summary.session_id),
-                    *(summary.started, summary.expires, topics, _storable(summary.text)),
+                    *(summary.started, summary.expires, topics, clean(summary.text)),
                 ),
             )
             _settle(db, owner, summary.session_id)
@@ -256,11 +257,6 @@ class SqliteMemory:
                 "it with `orchestrator memory delete`"
             )
         return SessionSummary(memory_id, session_id, started, expires, topics, text)
-
-
-def _storable(text: str) -> str:
-    """The text without halves of surrogate pairs, which nothing can encode."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _topics(written: Any) -> list[dict[str, str]] | None:

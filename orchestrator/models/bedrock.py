@@ -13,7 +13,7 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import Any
 
-from orchestrator.aws import Settings, said, translated
+from orchestrator.aws import Settings, region_of, said, translated
 from orchestrator.errors import DependencyFailed
 from orchestrator.message import text_of
 from orchestrator.models import _bedrock_text as text_models
@@ -77,7 +77,7 @@ class BedrockModel(Model):
         self._target = target_of(model_id)
         self._settings = Settings(
             "bedrock-runtime",
-            region or _region_of(model_id),
+            region or region_of(model_id),
             profile,
             endpoint_url,
             max_concurrency,
@@ -261,11 +261,6 @@ def _understood(model_id: str) -> Iterator[None]:
             "check the endpoint",
             resource=model_id,
         ) from error
-
-
-def _region_of(model_id: str) -> str | None:
-    parts = model_id.split(":")
-    return parts[3] or None if parts[0] == "arn" and len(parts) > 3 else None
 
 
 _SAMPLING = frozenset({"temperature", "topP", "topK"})

@@ -116,6 +116,6 @@ def test_a_server_that_is_not_there_is_named() -> None:
 def test_half_a_surrogate_pair_and_one_text_for_many(serve: Any) -> None:
     server = serve(vectors([1, 0]))
     at(server).embed(["\ud800"])
-    assert json.loads(server.asked[0].body)["input"] == ["?"]
+    assert json.loads(server.asked[0].body)["input"] == ["\ufffd"]
     with pytest.raises(ValidationError, match=r"embed\(\[text\]\)"):
         at(server).embed("a")

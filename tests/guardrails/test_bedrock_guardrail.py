@@ -249,7 +249,7 @@ def test_the_request_and_the_answer_over_http(canaries):
     with serving(200, said) as (url, seen):
         verdict = BedrockGuardrail("gr1", "2", endpoint_url=url).check("a@b.com\ud800", "OUTPUT")
     assert verdict.text == "{EMAIL}" and not verdict.blocked
-    sent = {"source": "OUTPUT", "content": [{"text": {"text": "a@b.com?"}}]}
+    sent = {"source": "OUTPUT", "content": [{"text": {"text": "a@b.com\ufffd"}}]}
     assert seen == [("/guardrail/gr1/version/2/apply", sent)]
 
 
