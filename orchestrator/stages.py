@@ -321,14 +321,14 @@ class Plan:
         found = self.stages.get(stage)
         return found if found is not None and found.enabled else None
 
-    def _needed(self, stage: str) -> StagePlan:
+    def _needed(self, stage: str) -> StagePlan | None:
         found = self.stages.get(stage)
         if found is None:
             raise DefinitionError(
                 f"the dialect {self.stages[ORCHESTRATION].dialect.name!r} has no template for "
                 f"{stage}, which agent {self.name!r} needs; give it one in templates/"
             )
-        return found
+        return found if found.enabled else None
 
     def _takes_shortcut(self) -> bool:
         return (

@@ -63,6 +63,19 @@ def test_without_a_memory_id_nothing_is_remembered() -> None:
     assert plain.memories("ana") == []
 
 
+def test_not_when_the_stage_is_off() -> None:
+    model, clock = Talker(), FakeClock()
+    off = {SUMMARY: {"promptState": "DISABLED"}}
+    subject = remembering(model, clock=clock, prompts=off)
+    subject.invoke("topic-a", "s-1", memory_id="ana", end_session=True)
+    subject.invoke("topic-b", "s-2", memory_id="ana")
+    subject.end_session("s-2")
+    clock.advance(TTL + 1)
+    subject.remember()
+    assert SUMMARY not in model.requests
+    assert remembered(subject, "ana") == []
+
+
 @pytest.mark.parametrize("how", ["next session", "same session", "nameless", "by hand", "other"])
 def test_when_it_has_been_idle(how: str) -> None:
     model, clock = Talker(), FakeClock()
