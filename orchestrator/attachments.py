@@ -18,7 +18,15 @@ from orchestrator.input_files import CHAT, kind_of, text_in
 from orchestrator.message import Block, Message, Span, clean, to_json
 from orchestrator.stages import Plan
 
-__all__ = ["Attachments", "files_for", "noted", "question_with", "raw_text"]
+__all__ = [
+    "Attachments",
+    "files_for",
+    "noted",
+    "question_with",
+    "raw_text",
+    "text_to_check",
+    "with_text",
+]
 
 _ORIGIN = "files"
 _REFUSED = re.compile(r"[^0-9A-Za-z\-()\[\]]+")
@@ -152,6 +160,16 @@ def _block(file: Mapping[str, str], number: int) -> Block:
 
 def _text(file: Mapping[str, str]) -> str:
     return f"The file {file['name']!r} ({file['type']}):\n\n{clean(text_in(file))}"
+
+
+def text_to_check(file: Mapping[str, str]) -> str:
+    """What a guardrail reads of a file: its text; nothing of images and documents."""
+    return clean(text_in(file)) if kind_of(file)[0] == "text" else ""
+
+
+def with_text(file: Mapping[str, str], text: str) -> dict[str, str]:
+    """A file of text, with another text in it."""
+    return {**file, "bytes": base64.b64encode(text.encode()).decode()}
 
 
 def question_with(question: str, files: Sequence[Mapping[str, str]]) -> str:

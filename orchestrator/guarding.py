@@ -6,6 +6,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.attachments import text_to_check, with_text
 from orchestrator.calls import Slot
 from orchestrator.citations import still_cited
 from orchestrator.effects import Answer, Effect, Guard, Refusal, Result
@@ -24,12 +25,31 @@ INTERVENED = "guardrail_intervened"
 
 
 def guard_input(turn: Turn) -> Generator[Effect, Any, Refusal | None]:
-    """Has the user's input checked; what was masked stays masked for the whole turn."""
+    """Has the user's input checked; what was masked stays masked for the whole turn.
+
+    The input is the question, and the text of each file that the model reads. Images and
+    documents go through as they are.
+    """
     outcome = yield Guard(turn.question, "INPUT", 0, "guardrail-pre-0")
     if outcome["blocked"]:
         return Refusal(outcome["text"], INTERVENED)
     if outcome["action"] == "INTERVENED":
         turn.question = outcome["text"]
+    return (yield from _guard_files(turn)) if turn.attachments else None
+
+
+def _guard_files(turn: Turn) -> Generator[Effect, Any, Refusal | None]:
+    files = list(turn.attachments)
+    for index, file in enumerate(files):
+        text = text_to_check(file)
+        if not text.strip():
+            continue
+        outcome = yield Guard(text, "INPUT", 0, f"guardrail-file-{index}")
+        if outcome["blocked"]:
+            return Refusal(outcome["text"], INTERVENED)
+        if outcome["action"] == "INTERVENED":
+            files[index] = with_text(file, outcome["text"])
+    turn.attachments = files
     return None
 
 

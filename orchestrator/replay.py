@@ -135,6 +135,8 @@ class Replay:
                 limits=branch.limits,
                 retrieval=above.retrieval,
                 files=above.files,
+                # A routed collaborator reads the user's own message; others, their supervisor's.
+                attachments=self.turn.attachments if branch.id.endswith(ROUTE) else (),
             )
             before = next((one["before"] for one in self.log.records if _ended(one, branch)), None)
             past = self._past_of(branch)
@@ -271,20 +273,14 @@ class Replay:
         turns, thinking = self._more.get("turns"), self._more.get("thinking", True)
         return told_of(self.past, self.before, turns, thinking=thinking)
 
-    def _shown_files(self) -> Sequence[Mapping[str, str]]:
-        # A routed collaborator reads the user's own message; any other one, its supervisor's.
-        routed = not self.path or set(self.path.split("/")) == {ROUTE}
-        return self._more.get("attachments", ()) if routed else ()
-
     def transcript(self, result: Result) -> list[Message]:
         """The finished turn of a collaborator, for its history."""
-        made = self.turn.transcript(result)
-        files = self._shown_files() if self._more else ()
+        made, files = self.turn.transcript(result), self.turn.attachments
         return noted(made, files) if files else made
 
     def _with_files(self, messages: list[Message]) -> list[Message]:
         if self._attachments is None:
-            self._attachments = Attachments(self._shown_files())
+            self._attachments = Attachments(self.turn.attachments)
         return self._attachments.added(messages)
 
     def _conversed(self, effect: Converse) -> tuple[Bound, list[Message]]:
@@ -305,7 +301,7 @@ class Replay:
         turn = self.turn
         question = turn.question
         if self._more and effect.stage.stage == ORCHESTRATION and raw_text(turn.plan):
-            question = question_with(question, self._shown_files())
+            question = question_with(question, turn.attachments)
         values = effect.stage.values(question, effect.attributes)
         if turn.start.summaries or turn.start.files:
             values.update(turn.values(effect.stage))
@@ -396,6 +392,7 @@ def _start(log: TurnLog) -> Start:
         start.summaries = more.get("summaries", ())
         start.retrieval = more.get("retrieval")
         start.files = more.get("files", ())
+        start.attachments = more.get("attachments", ())
         start.closing = bool(more.get("closing"))
         if "memory_id" in more:
             start.remembers = partial(getattr, log, "ends_session")

@@ -65,7 +65,8 @@ class Start:
         last_agent: The collaborator that answered last.
         summaries: What is remembered of earlier sessions, newest first: `text` and more.
         retrieval: Retrieval configurations of this invocation, by knowledge base id.
-        files: Files of this invocation (Bedrock: `InputFile`), their bytes in Base64.
+        files: Files of this invocation for programs (Bedrock: `InputFile`), their bytes in Base64.
+        attachments: Files of this invocation for the model, likewise.
         closing: Whether there is no question: the session only ends.
         remembers: Tells at the turn's end whether the session ends with it and is remembered.
     """
@@ -80,6 +81,7 @@ class Start:
     summaries: Sequence[Mapping[str, Any]] = ()
     retrieval: Mapping[str, Mapping[str, Any]] | None = None
     files: Sequence[Mapping[str, Any]] = ()
+    attachments: Sequence[Mapping[str, str]] = ()
     closing: bool = False
     remembers: Callable[[], bool] = bool
 
@@ -97,6 +99,7 @@ class Turn:
         sources: Retrieved references by source id.
         dialect: The dialect of the loop's model.
         question: The user's input, as the guardrail lets it be read.
+        attachments: Files for the model, as the guardrail lets them be read.
         number: The step that the loop is at.
         results: The results of the last step, as `Slot.as_result` makes them.
         payloads: What collaborators shared, by id.
@@ -115,6 +118,7 @@ class Turn:
         "_post",
         "_step",
         "_tokens",
+        "attachments",
         "begun",
         "dialect",
         "done",
@@ -147,6 +151,7 @@ class Turn:
         self.files: list[Mapping[str, Any]] = []
         self.unremembered: OrchestratorError | None = None
         self.question = start.question
+        self.attachments = start.attachments
         self.number = 0
         self.results: list[dict[str, Any]] = []
         self.dialect = plan.orchestration.dialect
