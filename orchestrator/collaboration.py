@@ -20,7 +20,7 @@ from orchestrator.effects import (
     Result,
     ReturnControl,
 )
-from orchestrator.errors import error_again
+from orchestrator.errors import LimitExceeded, error_again
 from orchestrator.limits import Limits
 from orchestrator.payloads import collect, shared
 from orchestrator.reading import refused
@@ -153,11 +153,17 @@ def collaborate(
 def _share(turn: Turn, branches: Sequence[Branch]) -> None:
     # What is left is not spent twice: of agents at work at the same time, each has its part.
     left, count = turn.budget(_BOUNDLESS), len(branches)
+    if left.model_calls < count:
+        raise LimitExceeded(
+            f"the turn may make {left.model_calls} more model calls, too few for the {count} "
+            "agents that are to work at the same time; raise the limit 'model_calls'",
+            limit="model_calls",
+        )
     for branch in branches:
         own = branch.limits
         branch.limits = replace(
             own,
-            model_calls=min(own.model_calls, max(left.model_calls // count, 1)),
+            model_calls=min(own.model_calls, left.model_calls // count),
             tokens=min(own.tokens, max(left.tokens // count, 1)),
             actions=min(own.actions, left.actions // count),
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from orchestrator.errors import DefinitionError
 from orchestrator.memory import MemoryStore
 from orchestrator.remote import RemoteAgent
-from orchestrator.stages import Features, Member, Memory, Plan
+from orchestrator.stages import MOST_LEVELS, Features, Member, Memory, Plan
 
 if TYPE_CHECKING:
     from orchestrator.custom import Orchestration
@@ -114,6 +114,12 @@ def _member(
         from orchestrator.definition.files import locate_folder
 
         plan = load(locate_folder(definition, folder, at, root))
+        if plan.depth >= MOST_LEVELS:
+            raise definition.source.error(
+                f"with {one.collaborator_name!r} there are {plan.depth + 1} levels of agents that "
+                f"lead agents; the most are {MOST_LEVELS}",
+                *at,
+            )
     else:
         from orchestrator.bedrock_agent import BedrockAgent
 
