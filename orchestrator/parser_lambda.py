@@ -26,19 +26,20 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from orchestrator.actions.handlers import HandlerModule
+from orchestrator.actions.source import check_function, handler_file
 from orchestrator.errors import (
     DefinitionError,
     DependencyFailed,
     OrchestratorError,
     ValidationError,
-    innermost,
 )
 from orchestrator.message import Block
 from orchestrator.parsers import STAGES, Parsed, Parser
 from orchestrator.parsers.contract import WrongShape, read_response
 from orchestrator.parsers.scanner import Piece
+from orchestrator.raised import place_in_folder, place_in_function, raised
 
-__all__ = ["LambdaParser", "ParserFunction", "lambda_parser", "parser_function"]
+__all__ = ["LambdaParser", "ParserFunction", "lambda_parser", "parser_function", "raised_by"]
 
 ParserFunction = Callable[[dict[str, Any]], Any]
 """A parser: Bedrock's event to Bedrock's object."""
@@ -120,20 +121,17 @@ class LambdaParser:
         except OrchestratorError:
             raise
         except (Exception, SystemExit) as error:
-            place = getattr(self._function, "place", _nowhere)(error)
-            where = f" at {place}" if place else ""
-            raise self._failed(
-                f"raised {type(error).__name__}{where}; the exception's own text is kept out of "
-                "this one, since it may hold what nobody else may read"
-            ) from error
+            raise self._failed(raised_by(self._function, error)) from error
 
     def _failed(self, what: str) -> DependencyFailed:
         name = _name_of(self._function)
         return DependencyFailed(f"the parser {name!r} of stage {self._stage} {what}", resource=name)
 
 
-def _nowhere(error: BaseException) -> str:
-    return ""
+def raised_by(function: ParserFunction, error: BaseException) -> str:
+    """What a function of `parser_function` raised, and where, as the end of a message."""
+    place = getattr(function, "place", None)
+    return raised(error, place(error) if place is not None else "")
 
 
 def _name_of(function: Any) -> str:
@@ -198,8 +196,15 @@ def parser_function(
     if spec.startswith("arn:"):
         return _Arn(spec)
     file, _, function = spec.partition(".py:")
-    path = _confined(f"{file}.py" if function else spec, folder, what)
-    return _File(path, function or "lambda_handler")
+    return _File(
+        handler_file(
+            f"{file}.py" if function else spec,
+            folder,
+            what,
+            f"; give '{what}.py', '{what}.py:function' or the ARN of a Lambda function",
+        ),
+        function or "lambda_handler",
+    )
 
 
 class _Function:
@@ -215,17 +220,13 @@ class _Function:
 
     def place(self, error: BaseException) -> str:
         """`file:line` in the function's own file where `error` was raised; may be empty."""
-        code = getattr(getattr(self._function, "__func__", self._function), "__code__", None)
-        found = innermost(error, code.co_filename.__eq__) if code is not None else None
-        return f"{Path(found[0]).name}:{found[1]}" if found else ""
+        return place_in_function(error, self._function)
 
 
 class _File:
     """A function of a handler file as a parser; the file runs when it is called first."""
 
     def __init__(self, file: Path, function: str) -> None:
-        from orchestrator.actions.source import check_function
-
         self._file = file
         self._name = function
         self.name = f"{self._file.name}:{function}"
@@ -244,9 +245,7 @@ class _File:
 
     def place(self, error: BaseException) -> str:
         """`file:line` in the handler's own files where `error` was raised; may be empty."""
-        folder = self._file.parent
-        found = innermost(error, lambda file: Path(file).is_relative_to(folder))
-        return f"{Path(found[0]).relative_to(folder)}:{found[1]}" if found else ""
+        return place_in_folder(error, self._file.parent)
 
 
 class _Arn:
@@ -284,23 +283,3 @@ def _takes_two(function: Callable[..., Any]) -> bool:
     except (TypeError, ValueError):  # it takes less, or is built in and does not tell
         return False
     return True
-
-
-def _confined(path: str, folder: str | Path | None, what: str) -> Path:
-    base = Path(folder).resolve() if folder is not None else Path.cwd()
-    try:
-        file = (base / path).resolve()
-    except (OSError, RuntimeError, ValueError) as error:
-        raise DefinitionError(f"the {what}'s path {path!r} is not possible: {error}") from error
-    if folder is not None and not file.is_relative_to(base):
-        raise DefinitionError(f"the {what} {path!r} is outside the agent's folder; move it inside")
-    if file.suffix != ".py" or not file.is_file():
-        raise DefinitionError(
-            f"the {what} {path!r} is not a Python file that exists; give '{what}.py', "
-            f"'{what}.py:function' or the ARN of a Lambda function"
-        )
-    if not file.stem.isidentifier():
-        raise DefinitionError(
-            f"the {what} {path!r} cannot be imported: its name is no Python identifier"
-        )
-    return file

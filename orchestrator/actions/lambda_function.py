@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import uuid
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from orchestrator.actions.base import ActionResult, Call, CallContext
@@ -14,7 +13,8 @@ from orchestrator.actions.python import wait_for
 from orchestrator.actions.response import read_response
 from orchestrator.actions.results import failed
 from orchestrator.actions.wire import lambda_event
-from orchestrator.errors import DependencyFailed, innermost
+from orchestrator.errors import DependencyFailed
+from orchestrator.raised import place_in_function
 
 __all__ = ["LambdaFunction"]
 
@@ -47,14 +47,8 @@ class LambdaFunction:
         except DependencyFailed:
             raise
         except (Exception, SystemExit) as error:
-            raise failed(operation, error, self._place(error)) from error
+            raise failed(operation, error, place_in_function(error, self.function)) from error
         return read_response(returned, operation)
-
-    def _place(self, error: BaseException) -> str:
-        """`file:line` of the innermost frame in the function's own file; may be empty."""
-        code = getattr(inspect.unwrap(self.function), "__code__", None)
-        found = innermost(error, code.co_filename.__eq__) if code is not None else None
-        return f"{Path(found[0]).name}:{found[1]}" if found else ""
 
 
 def _name(function: Callable[..., Any]) -> str:

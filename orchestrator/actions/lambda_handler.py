@@ -17,7 +17,8 @@ from orchestrator.actions.python import wait_for
 from orchestrator.actions.response import read_response
 from orchestrator.actions.results import failed
 from orchestrator.actions.wire import lambda_event
-from orchestrator.errors import DefinitionError, DependencyFailed, innermost
+from orchestrator.errors import DefinitionError, DependencyFailed
+from orchestrator.raised import place_in_folder
 
 __all__ = ["LambdaContext", "LambdaHandler"]
 
@@ -76,10 +77,10 @@ class LambdaHandler:
             DefinitionError: There is no such file or function, the file is outside `root`, it
                 has a syntax error, or a variable is not a text.
         """
-        self.file = _confined(path, root)
-        self.function = function
-        from orchestrator.actions.source import check_function
+        from orchestrator.actions.source import check_function, handler_file
 
+        self.file = handler_file(path, root, "handler")
+        self.function = function
         check_function(self.file, function)
         self._variables = Variables(_environment(environment)) if environment else None
         self._module = HandlerModule(self.file)
@@ -111,7 +112,8 @@ class LambdaHandler:
             except DependencyFailed:
                 raise
             except (Exception, SystemExit) as error:
-                raise failed(operation, error, self._place(error)) from error
+                place = place_in_folder(error, self._folder, self._root)
+                raise failed(operation, error, place) from error
         return read_response(returned, operation)
 
     def _function(self, operation: Operation) -> Any:
@@ -122,30 +124,6 @@ class LambdaHandler:
             f"{self.file.name!r} has no function {self.function!r} after it ran",
             resource=operation.xml_name,
         )
-
-    def _place(self, error: BaseException) -> str:
-        """`file:line` of the innermost frame in the handler's own files, as seen from the root."""
-        found = innermost(error, lambda file: Path(file).is_relative_to(self._folder))
-        return f"{Path(found[0]).relative_to(self._root)}:{found[1]}" if found else ""
-
-
-def _confined(path: str | Path, root: str | Path | None) -> Path:
-    base = Path(root).resolve() if root is not None else Path.cwd()
-    try:
-        file = (base / path).resolve()
-    except (OSError, RuntimeError, ValueError) as error:
-        raise DefinitionError(f"the handler path {str(path)!r} is not possible: {error}") from error
-    if root is not None and not file.is_relative_to(base):
-        raise DefinitionError(
-            f"the handler {str(path)!r} is outside the agent's folder; move it inside"
-        )
-    if file.suffix != ".py" or not file.is_file():
-        raise DefinitionError(f"the handler {str(path)!r} is not a Python file that exists")
-    if not file.stem.isidentifier():
-        raise DefinitionError(
-            f"the handler {str(path)!r} cannot be imported: its name is no Python identifier"
-        )
-    return file
 
 
 def _environment(environment: Mapping[str, str]) -> Mapping[str, str]:

@@ -11,7 +11,8 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 from orchestrator.actions.base import ActionResult, Call, CallContext, Operation, Reprompt
 from orchestrator.actions.results import as_text, failed
 from orchestrator.actions.signatures import Compiled, compile_function
-from orchestrator.errors import DependencyFailed, innermost
+from orchestrator.errors import DependencyFailed
+from orchestrator.raised import place_in_function
 from orchestrator.threads import in_thread
 
 __all__ = ["Action", "PythonExecutor", "action", "python_group", "wait_for"]
@@ -138,7 +139,8 @@ class PythonExecutor:
         if isinstance(error, DependencyFailed):
             raise error
         function = self._actions[call.operation.name].function
-        raise failed(call.operation, error, _place(error, function, self.folder)) from error
+        place = place_in_function(error, function, self.folder)
+        raise failed(call.operation, error, place) from error
 
     def call(self, call: Call, context: CallContext) -> ActionResult:
         """Calls the function; an async one runs in an event loop of its own.
@@ -190,17 +192,6 @@ def wait_for(awaitable: Awaitable[Any]) -> Any:
         return asyncio.run(wait())
     # This thread runs a loop already, so the function gets one in a thread of its own.
     return in_thread(lambda: asyncio.run(wait())).result()
-
-
-def _place(error: BaseException, function: Callable[..., Any], folder: Path | None) -> str:
-    """File and line of the innermost frame in the function's own file; may be empty."""
-    code = getattr(getattr(function, "__func__", function), "__code__", None)
-    found = innermost(error, code.co_filename.__eq__) if code is not None else None
-    if found is None:
-        return ""
-    file = Path(found[0])
-    inside = folder is not None and file.is_relative_to(folder)
-    return f"{file.relative_to(folder) if folder and inside else file.name}:{found[1]}"
 
 
 def _result(operation: Operation, returned: Any) -> ActionResult:

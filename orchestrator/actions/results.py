@@ -15,6 +15,7 @@ from typing import Any
 from orchestrator.actions.base import ActionResult, Call, CallContext, Executor, Operation
 from orchestrator.errors import DependencyFailed, OrchestratorError
 from orchestrator.message import clean
+from orchestrator.raised import raised
 
 __all__ = ["Guarded", "as_text", "bounded", "failed", "guarded"]
 
@@ -82,12 +83,7 @@ def _plain_container(value: Any) -> Any:
 def failed(operation: Operation, error: BaseException, place: str = "") -> DependencyFailed:
     """The error of an action that raised; it names the type and the place, never the payload."""
     name = operation.xml_name
-    where = f" at {place}" if place else ""
-    return DependencyFailed(
-        f"the action {name!r} raised {type(error).__name__}{where}; its own message is kept out "
-        "of this one, since it may hold what nobody else may read",
-        resource=name,
-    )
+    return DependencyFailed(f"the action {name!r} {raised(error, place)}", resource=name)
 
 
 def bounded(result: ActionResult, max_bytes: int) -> ActionResult:

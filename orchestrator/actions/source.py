@@ -8,7 +8,36 @@ from pathlib import Path
 from orchestrator.actions.names import did_you_mean
 from orchestrator.errors import DefinitionError
 
-__all__ = ["check_function"]
+__all__ = ["check_function", "handler_file"]
+
+
+def handler_file(
+    path: str | Path, folder: str | Path | None, what: str, otherwise: str = ""
+) -> Path:
+    """The Python file at `path`, after links are resolved.
+
+    Args:
+        path: The file; relative paths are relative to the folder, or else to the current one.
+        folder: The folder that it must be in; without one it may be anywhere.
+        what: What it is, for messages: `handler`.
+        otherwise: What else could be given, for messages.
+
+    Raises:
+        DefinitionError: There is none, or it is outside the folder or cannot be imported.
+    """
+    base = Path(folder).resolve() if folder is not None else Path.cwd()
+    name = f"the {what} {str(path)!r}"
+    try:
+        file = (base / path).resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise DefinitionError(f"the path of {name} is not possible: {error}") from error
+    if folder is not None and not file.is_relative_to(base):
+        raise DefinitionError(f"{name} is outside the agent's folder; move it inside")
+    if file.suffix != ".py" or not file.is_file():
+        raise DefinitionError(f"{name} is not a Python file that exists{otherwise}")
+    if not file.stem.isidentifier():
+        raise DefinitionError(f"{name} cannot be imported: its name is no Python identifier")
+    return file
 
 
 def check_function(file: Path, function: str) -> None:

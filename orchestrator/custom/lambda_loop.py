@@ -37,7 +37,7 @@ from orchestrator.custom.work import Ended, Work
 from orchestrator.effects import Answer, Effect, Orchestrate, Outside, Result
 from orchestrator.errors import DependencyFailed, OrchestratorError
 from orchestrator.message import to_json
-from orchestrator.parser_lambda import parser_function
+from orchestrator.parser_lambda import parser_function, raised_by
 from orchestrator.sessions.journal import Record
 from orchestrator.untrusted import json_or
 
@@ -171,12 +171,9 @@ class LambdaOrchestration:
         except OrchestratorError:
             raise
         except (Exception, SystemExit) as error:
-            place = getattr(self._function, "place", _nowhere)(error)
-            where = f" at {place}" if place else ""
             raise DependencyFailed(
-                f"the orchestration {self.name!r} raised {type(error).__name__}{where} in state "
-                f"{state}; the exception's own text is kept out of this one, since it may hold "
-                "what nobody else may read",
+                f"the orchestration {self.name!r}, asked in state {state}, "
+                f"{raised_by(self._function, error)}",
                 resource=self.name,
             ) from error
 
@@ -186,7 +183,3 @@ class LambdaOrchestration:
             f"contract's object: {what}",
             resource=self.name,
         )
-
-
-def _nowhere(error: BaseException) -> str:
-    return ""

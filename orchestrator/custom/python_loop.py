@@ -19,7 +19,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from orchestrator.custom.request import ConverseRequest, NotConverse, plain_content, read_messages
@@ -30,9 +29,9 @@ from orchestrator.errors import (
     DependencyFailed,
     OrchestratorError,
     ValidationError,
-    innermost,
 )
 from orchestrator.message import Block, Message, clean, text_of
+from orchestrator.raised import place_in_function, raised
 
 if TYPE_CHECKING:
     from orchestrator.turn import Turn
@@ -328,16 +327,8 @@ class PythonOrchestration:
         except OrchestratorError:
             raise
         except Exception as error:
-            where = self._place(error)
-            raise self._failed(
-                f"raised {type(error).__name__}{where}; the exception's own text is kept out of "
-                "this one, since it may hold what nobody else may read"
-            ) from error
-
-    def _place(self, error: Exception) -> str:
-        code = getattr(inspect.unwrap(self._function), "__code__", None)
-        found = innermost(error, code.co_filename.__eq__) if code is not None else None
-        return f" at {Path(found[0]).name}:{found[1]}" if found else ""
+            place = place_in_function(error, self._function)
+            raise self._failed(raised(error, place)) from error
 
     def _ended(self, returned: Any) -> Answer:
         if isinstance(returned, str):

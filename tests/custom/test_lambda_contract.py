@@ -258,7 +258,8 @@ def test_a_handler_that_raises_is_named_and_its_text_kept_out(tmp_path: Path) ->
     with pytest.raises(DependencyFailed) as failed:
         hr.invoke("Hi", session_id="s-1")
     assert failed.value.message.startswith(
-        "the orchestration 'mine.py:lambda_handler' raised RuntimeError at mine.py:2 in state START"
+        "the orchestration 'mine.py:lambda_handler', asked in state START, raised RuntimeError at "
+        "mine.py:2"
     )
     assert failed.value.resource == "mine.py:lambda_handler"
     assert "canary" not in failed.value.message

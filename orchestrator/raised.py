@@ -1,0 +1,46 @@
+"""What a user's code raised: its type and place, and not its text, which may hold anything."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from orchestrator.errors import innermost
+
+__all__ = ["place_in_folder", "place_in_function", "raised"]
+
+
+def raised(error: BaseException, place: str = "") -> str:
+    """`raised KeyError at handler.py:3; ...`, the end of a message about the code."""
+    where = f" at {place}" if place else ""
+    return (
+        f"raised {type(error).__name__}{where}; its own message is kept out of this one, since it "
+        "may hold what nobody else may read"
+    )
+
+
+def place_in_function(
+    error: BaseException, function: Callable[..., Any], folder: Path | None = None
+) -> str:
+    """`file:line` of the innermost frame in the function's own file; may be empty.
+
+    Args:
+        error: What it raised.
+        function: The function.
+        folder: What the file is told relative to, if it is in there; else it is told by its name.
+    """
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    found = innermost(error, code.co_filename.__eq__) if code is not None else None
+    if found is None:
+        return ""
+    file = Path(found[0])
+    inside = folder is not None and file.is_relative_to(folder)
+    return f"{file.relative_to(folder) if folder and inside else file.name}:{found[1]}"
+
+
+def place_in_folder(error: BaseException, folder: Path, root: Path | None = None) -> str:
+    """`file:line` of the innermost frame in a folder's files, as seen from `root`; may be empty."""
+    found = innermost(error, lambda file: Path(file).is_relative_to(folder))
+    return f"{Path(found[0]).relative_to(root or folder)}:{found[1]}" if found else ""
