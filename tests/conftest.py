@@ -122,6 +122,18 @@ def aws(canaries: Canaries, monkeypatch: pytest.MonkeyPatch) -> Canaries:
 
 
 @pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A client of moto's S3, which has no buckets yet."""
+    import boto3
+    from moto import mock_aws
+
+    monkeypatch.setenv("AWS_REGION", "eu-central-1")
+    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+    with mock_aws():
+        yield boto3.client("s3", region_name="eu-central-1")
+
+
+@pytest.fixture
 def serve() -> Iterator[Callable[..., Any]]:
     """Starts loopback servers that answer with what they are given."""
     from model_servers import Loopback

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
-from moto import mock_aws
 
 from orchestrator.definition import build_action_groups, load_definition
 from orchestrator.errors import DefinitionError
@@ -22,15 +19,10 @@ paths:
 
 
 @pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    monkeypatch.setenv("AWS_REGION", "eu-central-1")
-    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
-    with mock_aws():
-        client = boto3.client("s3", region_name="eu-central-1")
-        client.create_bucket(
-            Bucket="schemas", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"}
-        )
-        yield client
+def bucket(s3: Any) -> Any:
+    there = {"LocationConstraint": "eu-central-1"}
+    s3.create_bucket(Bucket="schemas", CreateBucketConfiguration=there)
+    return s3
 
 
 def built(folder: Path, key: str = "claims.yaml", bucket: str = "schemas") -> list[Any]:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 from inline_support import RAW, TOOL_USE, XML, called, last, plain, scripted, texts
-from moto import mock_aws
 
 from orchestrator import (
     ActionGroup,
@@ -134,15 +131,10 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    monkeypatch.setenv("AWS_REGION", "eu-central-1")
-    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
-    with mock_aws():
-        client = boto3.client("s3", region_name="eu-central-1")
-        client.create_bucket(
-            Bucket="notes", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"}
-        )
-        yield client
+def bucket(s3: Any) -> Any:
+    there = {"LocationConstraint": "eu-central-1"}
+    s3.create_bucket(Bucket="notes", CreateBucketConfiguration=there)
+    return s3
 
 
 def test_files_in_s3_are_read(bucket: Any) -> None:
