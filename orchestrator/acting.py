@@ -137,8 +137,6 @@ def _dispatch(turn: Turn, slots: list[Slot], number: int) -> Generator[Effect, A
             unknown = isinstance(failed, ActionOutcomeUnknown)
             slot.text = _UNKNOWN if unknown else "The action failed."
         turn.add_response(slot)
-        if "files" in outcome:
-            turn.files += outcome["files"]
         if "prompt_attributes" in outcome:
             given = outcome["prompt_attributes"]
             turn.prompt_attributes = merged(before, turn.prompt_attributes, given)

@@ -27,7 +27,7 @@ _ARN = re.compile(
     r"arn:aws[a-z-]*:bedrock:(?P<region>[a-z0-9-]{1,20}):\d{12}:agent-alias/"
     r"(?P<agent>[0-9A-Za-z]{10})/(?P<alias>[0-9A-Za-z]{10})"
 )
-_LARGEST = 25_000_000  # bytes of an answer
+_LARGEST = 25_000_000  # bytes of an answer, and of its files
 _READ_SECONDS = 300.0  # between two events: an agent may be silent while its actions run
 # With these codes AWS's words say what to do; with others they may hold what was sent.
 _QUOTED = frozenset(
@@ -141,14 +141,17 @@ class BedrockAgent:
         pieces: list[bytes] = []
         citations: list[dict[str, Any]] = []
         trace: list[dict[str, Any]] = []
+        files: list[dict[str, Any]] = []
         for event in events:
             if "chunk" in event:
                 pieces.append(event["chunk"].get("bytes", b""))
-                if sum(map(len, pieces)) > _LARGEST:
-                    raise self._failed(f"answered with more than {_LARGEST} bytes")
+                self._check_size(pieces)
                 citations += event["chunk"].get("attribution", {}).get("citations", [])
             elif "trace" in event:
                 trace.append(_plain(event["trace"]))
+            elif "files" in event:
+                files += event["files"].get("files", [])
+                self._check_size([file.get("bytes", b"") for file in files])
             elif "returnControl" in event:
                 raise self._failed(
                     "returned control, which an agent in Bedrock cannot do as a collaborator "
@@ -157,7 +160,12 @@ class BedrockAgent:
                 )
         if not pieces:
             raise self._failed("ended its answer without any text")
-        return RemoteReply(b"".join(pieces).decode("utf-8", "replace"), _plain(citations), trace)
+        text = b"".join(pieces).decode("utf-8", "replace")
+        return RemoteReply(text, _plain(citations), trace, files)
+
+    def _check_size(self, parts: list[bytes]) -> None:
+        if sum(map(len, parts)) > _LARGEST:
+            raise self._failed(f"answered with more than {_LARGEST} bytes")
 
     def _failed(self, what: str) -> DependencyFailed:
         return DependencyFailed(f"{self._target.what} {what}", resource=self.alias_arn)

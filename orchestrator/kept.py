@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from orchestrator.reply import files_of
 from orchestrator.run import replay_again, restore_history
 from orchestrator.sessions import Record, Session, Sessions, TurnLog
 from orchestrator.stages import Plan
@@ -63,6 +64,12 @@ class KeptTurn:
     def records(self) -> list[Record]:
         """The journal's own records of the turn, whatever became of the agent."""
         return self._log.records
+
+    @property
+    def files(self) -> list[dict[str, Any]]:
+        """Files that came with the answer, as in `Reply`."""
+        end = self._log.end
+        return files_of(self._log.records) if end and end["result"] == "answer" else []
 
     @property
     def trace(self) -> list[dict[str, Any]]:

@@ -17,11 +17,13 @@ class RemoteReply:
         text: The answer.
         citations: Bedrock's citations.
         trace: Its trace parts, when it told them.
+        files: Files that it made: `name`, `type` and `bytes` of each.
     """
 
     text: str
     citations: Sequence[Mapping[str, Any]] = field(default_factory=list)
     trace: Sequence[Mapping[str, Any]] = field(default_factory=list)
+    files: Sequence[Mapping[str, Any]] = field(default_factory=list)
 
 
 @runtime_checkable

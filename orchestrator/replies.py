@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -18,7 +17,16 @@ from orchestrator.effects import (
     ReturnControl,
 )
 from orchestrator.errors import SessionConflict, error_again
-from orchestrator.reply import Details, Event, Files, Reply, TextDelta, TracePart, TurnEnd
+from orchestrator.reply import (
+    Details,
+    Event,
+    Files,
+    Reply,
+    TextDelta,
+    TracePart,
+    TurnEnd,
+    files_of,
+)
 from orchestrator.run import Run, replay_again, told_of
 from orchestrator.sessions import Record, Session, TurnLog
 from orchestrator.stages import Plan
@@ -136,10 +144,7 @@ def reply_of(run: Run) -> Reply:
     result, session_id = run.result, run.session_id
     if isinstance(result, Answer):
         text, reason, cited = result.text, result.stop_reason, result.citations
-        reply = Reply(text, reason, session_id, citations=cited, details=details)
-        if files := run.replay.turn.files:
-            reply.files = [{**file, "bytes": base64.b64decode(file["bytes"])} for file in files]
-        return reply
+        return Reply(text, reason, session_id, citations=cited, details=details)
     if isinstance(result, Refusal):
         return Reply(result.text, result.stop_reason, session_id, details=details)
     if isinstance(result, ReturnControl):
@@ -168,15 +173,28 @@ class _OfRun(Details):
     def records(self) -> list[Record]:
         return self._run.new_records()
 
+    def files(self) -> list[dict[str, Any]]:
+        answered = isinstance(self._run.result, Answer)
+        return files_of(self._run.log.records) if answered else []
+
 
 class _OfJournal(Details):
-    __slots__ = ("_end", "_parts", "_since")
+    __slots__ = ("_log", "_parts", "_since")
 
-    def __init__(self, parts: TraceParts, end: Record | None, since: int) -> None:
-        self._parts, self._end, self._since = parts, end, since
+    def __init__(self, log: TurnLog) -> None:
+        self._log = log
+        self._parts: TraceParts | None = None
+        self._since = 0
+
+    def traced(self, parts: TraceParts, since: int) -> None:
+        self._parts, self._since = parts, since
 
     def trace(self) -> list[dict[str, Any]]:
-        return self._parts.whole(self._end, self._since)
+        return self._parts.whole(self._log.end, self._since) if self._parts is not None else []
+
+    def files(self) -> list[dict[str, Any]]:
+        end = self._log.end
+        return files_of(self._log.records) if end and end["result"] == "answer" else []
 
 
 def reply_again(plan: Plan, session: Session, log: TurnLog, session_id: str) -> Reply:
@@ -189,18 +207,20 @@ def reply_again(plan: Plan, session: Session, log: TurnLog, session_id: str) -> 
     control = None
     if end["kind"] == "suspend":
         control = ReturnControl(end["invocation_id"], end["inputs"])
+    details = _OfJournal(log)
     reply = Reply(
         text=end.get("text", ""),
         stop_reason=end.get("stop_reason", "return_control"),
         session_id=session_id,
         citations=end.get("citations", []),
         return_control=control,
+        details=details,
     )
     with suppress(SessionConflict):  # the agent was changed since: the answer still holds
         replay = replay_again(plan, session, log)
         started = log.start["at"]
         parts = TraceParts(plan, session_id, started, replay, told=told_of(log, len(log.records)))
-        reply._details = _OfJournal(parts, log.end, replay.resumed_at)
+        details.traced(parts, replay.resumed_at)
     if end.get("result") == "failure":
         error = error_again(end["error"], end["message"], end["stop_reason"])
         error.reply = reply

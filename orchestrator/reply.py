@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ __all__ = [
     "TextDelta",
     "TracePart",
     "TurnEnd",
+    "files_of",
 ]
 
 
@@ -43,6 +45,10 @@ class Details:
                 total = total.plus(Usage._make((*record["usage"][:4], 1)))
         return total
 
+    def files(self) -> list[dict[str, Any]]:
+        """Files that the turn made."""
+        return []
+
     def notes(self) -> list[str]:
         """Leniencies that were needed."""
         return [note for record in self.records() for note in record.get("notes", ())]
@@ -60,14 +66,13 @@ class Reply:
         session_id: The session.
         citations: Bedrock's citations of the answer.
         return_control: The calls that wait for the caller, or `None`.
-        files: Files that the turn made.
     """
 
     __slots__ = (
         "_details",
+        "_files",
         "_trace",
         "citations",
-        "files",
         "return_control",
         "session_id",
         "stop_reason",
@@ -89,9 +94,19 @@ class Reply:
         self.session_id = session_id
         self.citations = citations or []
         self.return_control = return_control
-        self.files: list[dict[str, Any]] = []
         self._details = details
+        self._files: list[dict[str, Any]] | None = None
         self._trace: list[dict[str, Any]] | None = None
+
+    @property
+    def files(self) -> list[dict[str, Any]]:
+        """Files that came with the answer, in Bedrock's shape: `name`, `type` and `bytes`.
+
+        Those of collaborators are among them, but none of an agent whose own answer was refused.
+        """
+        if self._files is None:
+            self._files = self._details.files() if self._details is not None else []
+        return self._files
 
     @property
     def trace(self) -> list[dict[str, Any]]:
@@ -172,3 +187,31 @@ class TurnEnd:
 
 
 Event = TextDelta | TracePart | ReturnControl | Files | TurnEnd
+
+
+def files_of(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """The files that a turn made, its collaborators' too, from all its records.
+
+    An agent whose answer was refused, by its guardrail or its model's provider, gives none; nor do
+    the agents that it leads.
+    """
+    made = [record for record in records if "files" in record]
+    if not made:
+        return []
+    refused = {one["id"] for one in records if one.get("result") == "refusal" and "id" in one}
+    return [
+        {**file, "bytes": base64.b64decode(file["bytes"])}
+        for record in made
+        if not any(_within(_maker(record), path) for path in refused)
+        for file in record["files"]
+    ]
+
+
+def _maker(record: Record) -> str:
+    """The branch of the agent that made a record's files; empty for the one that was invoked."""
+    path: str = record["id"] if record["kind"] == "branch" else record.get("branch", "")
+    return path
+
+
+def _within(path: str, branch: str) -> bool:
+    return path == branch or path.startswith(f"{branch}/")

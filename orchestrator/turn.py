@@ -103,7 +103,6 @@ class Turn:
         number: The step that the loop is at.
         results: The results of the last step, as `Slot.as_result` makes them.
         payloads: What collaborators shared, by id.
-        files: Files that actions made.
         unremembered: Why the session could not be summarised, if that failed.
         limits: The budgets.
         begun: The calls of the step that is being carried out.
@@ -123,7 +122,6 @@ class Turn:
         "dialect",
         "done",
         "excluded",
-        "files",
         "limits",
         "number",
         "payloads",
@@ -148,7 +146,6 @@ class Turn:
         self.reprompts: list[tuple[int, str]] = []
         self.sources: dict[str, dict[str, Any]] = {}
         self.payloads: dict[str, str] = {}
-        self.files: list[Mapping[str, Any]] = []
         self.unremembered: OrchestratorError | None = None
         self.question = start.question
         self.attachments = start.attachments

@@ -366,7 +366,9 @@ def work_elsewhere(run: Run, branch: Branch) -> Record:
     ended = end_record(
         Answer(reply.text, citations=[dict(one) for one in reply.citations]), run.now()
     )
-    told = {"trace": list(reply.trace)} if reply.trace else {}
+    told: Record = {"trace": list(reply.trace)} if reply.trace else {}
+    if reply.files:
+        told["files"] = list(map(_encoded, reply.files))
     return {**ended, **record, **told, "times": (began, run.now())}
 
 

@@ -14,14 +14,14 @@ with a `kind`:
 | `intent` | calls are about to be carried out: `calls`; a store that is not durable has only those
   that a turn stopped in |
 | `action` | one call's outcome: `id`, `text`, `state`, `times`, `attributes`, `prompt_attributes`,
-  `error`, `notes` |
+  `error`, `files`, `details`, `notes` |
 | `retrieved` | a knowledge base answered: `id`, `references`, `times` |
 | `guarded` | a guardrail checked a text: `id`, `action`, `text`, `blocked`, `assessments`,
   `times` |
 | `orchestrated` | an orchestration of one's own said what to do: `state`, `event`, `text`,
   `trace`, `attributes`, `prompt_attributes`, `notes`, `times` |
-| `branch` | a collaborator's work ended: `id`, `name`, `asked`, `before`, `usage`, `times` and
-  the members of `end` |
+| `branch` | a collaborator's work ended: `id`, `name`, `asked`, `before`, `usage`, `times`, the
+  members of `end`, and of an agent elsewhere its `trace` and `files` |
 | `suspend` | the turn waits for the caller: `invocation_id`, `inputs`, `waits` (the branch) |
 | `returned` | the caller's results: `invocation_id`, `results`, `digest`, `owner`, `until`,
   `end_session` |
@@ -97,6 +97,7 @@ _SHAPES: dict[str, dict[Any, Any]] = {
         "times": _TIMES,
         "attributes?": _TEXTS,
         "prompt_attributes?": _TEXTS,
+        "files?": [{"bytes": str}],
         **_NOTED,
     },
     "retrieved": {"id": str, "references": [dict], "times": _TIMES},
@@ -125,6 +126,7 @@ _SHAPES: dict[str, dict[Any, Any]] = {
         "before": int,
         "usage": (int, int, int),
         "times": _TIMES,
+        "files?": [{"bytes": str}],
         **_END,
     },
     "suspend": {"invocation_id": str, "inputs": [dict], "at": int},

@@ -284,6 +284,34 @@ def test_a_supervisor_and_a_collaborator_in_bedrock(
     assert again.turns("s-1")[0].trace == reply.trace
 
 
+@pytest.mark.parametrize("routed", [False, True])
+def test_its_citations_and_files_reach_the_user(
+    routed: bool, serve: Callable[..., Any], tmp_path: Path
+) -> None:
+    made = {"name": "bill.txt", "type": "text/plain"}
+    files = {"files": [{**made, "bytes": base64.b64encode(b"40").decode()}]}
+    server = serve(stream(chunk("Paid.", CITED), event("files", files)))
+    store = SQLiteStore(tmp_path / "s.db")
+    if routed:
+        script: list[Any] = ["<a>payer</a>"]
+        boss = team(server.url, *script, collaboration="SUPERVISOR_ROUTER", sessions=store)
+    else:
+        boss = team(server.url, SEND, DONE, sessions=store)
+    reply = boss.invoke("Pay it", session_id="s-1")
+    assert reply.citations == (CITED if routed else [])  # a supervisor says itself what it cites
+    assert reply.files == [{**made, "bytes": b"40"}]
+    again = team(server.url, sessions=SQLiteStore(tmp_path / "s.db"))
+    assert again.turns("s-1")[0].files == reply.files
+
+
+def test_files_without_end(serve: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orchestrator.bedrock_agent._LARGEST", 100)
+    data = base64.b64encode(b"x" * 60).decode()
+    frame = event("files", {"files": [{"name": "a", "type": "text/plain", "bytes": data}]})
+    with pytest.raises(DependencyFailed, match="answered with more than 100 bytes"):
+        ask(BedrockAgent(ARN, endpoint_url=serve(stream(chunk("x"), frame, frame)).url))
+
+
 def test_its_failure_is_the_turns(serve: Callable[..., Any]) -> None:
     server = serve(stream(event("returnControl", {"invocationId": "i", "invocationInputs": []})))
     with pytest.raises(DependencyFailed, match="returned control") as failed:
