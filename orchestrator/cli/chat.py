@@ -21,7 +21,7 @@ from orchestrator.cli.options import (
     State,
     UseCase,
     input_files,
-    pairs,
+    turn_options,
 )
 from orchestrator.cli.prints import hide_prints, show_prints
 from orchestrator.cli.terminal import Terminal, clean, short
@@ -64,12 +64,7 @@ def chat(
     """
     from orchestrator.cli.agents import get_ready, load_agent, note_templates
 
-    options: Options = {
-        "session_attributes": pairs(attribute, "--attribute"),
-        "prompt_session_attributes": pairs(prompt_attribute, "--prompt-attribute"),
-    }
-    if memory_id is not None:
-        options["memory_id"] = memory_id
+    options = turn_options(attribute, prompt_attribute, memory_id)
     agent = load_agent(folder, model, session, state)
     note_templates(agent, folder, terminal)
     get_ready(agent, terminal)

@@ -19,8 +19,8 @@ from orchestrator.cli.options import (
     State,
     UseCase,
     input_files,
-    pairs,
     read_input,
+    turn_options,
 )
 from orchestrator.cli.terminal import Terminal, clean
 from orchestrator.cli.verb import verb
@@ -82,14 +82,9 @@ def invoke(
         raise ValidationError("there is no question; give one, or --session and --results")
     agent = load_agent(folder, model, session, state)
     note_templates(agent, folder, terminal)
-    options: Options = {
-        "session_attributes": pairs(attribute, "--attribute"),
-        "prompt_session_attributes": pairs(prompt_attribute, "--prompt-attribute"),
-    }
+    options = turn_options(attribute, prompt_attribute, memory_id)
     if file:
         options["files"] = input_files(file, use_case)
-    if memory_id is not None:
-        options["memory_id"] = memory_id
     if results is not None:
         options["results"] = _results(agent, session, _read(results))
     get_ready(agent, terminal)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from orchestrator.errors import ResourceNotFound, ValidationError
+
+if TYPE_CHECKING:
+    from orchestrator.agent import Options
 
 __all__ = [
     "Attributes",
@@ -24,6 +27,7 @@ __all__ = [
     "input_files",
     "pairs",
     "read_input",
+    "turn_options",
 ]
 
 Folder = Annotated[
@@ -102,6 +106,19 @@ MemoryId = Annotated[
         show_default=False,
     ),
 ]
+
+
+def turn_options(
+    attribute: Sequence[str] | None, prompt_attribute: Sequence[str] | None, memory_id: str | None
+) -> Options:
+    """What `--attribute`, `--prompt-attribute` and `--memory-id` mean for an invocation."""
+    options: Options = {
+        "session_attributes": pairs(attribute, "--attribute"),
+        "prompt_session_attributes": pairs(prompt_attribute, "--prompt-attribute"),
+    }
+    if memory_id is not None:
+        options["memory_id"] = memory_id
+    return options
 
 
 def input_files(paths: Sequence[Path] | None, use_case: str) -> list[dict[str, Any]]:
