@@ -5,6 +5,7 @@ One Converse message may be several messages here: each tool result is one of ro
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,6 +25,7 @@ _STOPS = {
     "function_call": "tool_use",
     "content_filter": "content_filtered",
 }
+_IMAGES = ("png", "jpeg", "gif", "webp")
 _PARAMETERS = {"temperature": "temperature", "topP": "top_p"}
 MAX_STOPS = 4
 """Stop sequences that a request may have (OpenAI); further ones are left out."""
@@ -113,12 +115,13 @@ def _encode_message(message: Message) -> str:
 def _check(role: str, content: Sequence[Block]) -> None:
     if role not in ("user", "assistant"):
         raise ValidationError(f"a message has the role {role!r}; there are 'user' and 'assistant'")
-    known = ("text", "toolUse", "toolResult", "reasoningContent", "cachePoint")
+    known = ("text", "toolUse", "toolResult", "image", "reasoningContent", "cachePoint")
     for block in content:
-        if not any(kind in block for kind in known):
+        if not any(kind in block for kind in known) or ("image" in block and role != "user"):
             raise ValidationError(
-                f"a content block of kind {next(iter(block), '')!r} cannot be sent to an "
-                f"OpenAI-compatible server; it takes {', '.join(known[:3])}"
+                f"a content block of kind {next(iter(block), '')!r} in a message of role {role!r} "
+                f"cannot be sent to an OpenAI-compatible server; it takes {', '.join(known[:3])}, "
+                "and image from the user"
             )
 
 
@@ -147,10 +150,32 @@ def _user(content: Sequence[Block]) -> list[dict[str, Any]]:
         for block in content
         if "toolResult" in block
     ]
+    if any("image" in block for block in content):
+        said.append({"role": "user", "content": [part for part in map(_part, content) if part]})
+        return said
     text = "\n\n".join(block["text"] for block in content if "text" in block)
     if text.strip():
         said.append({"role": "user", "content": text})
     return said
+
+
+def _part(block: Block) -> dict[str, Any] | None:
+    if "image" in block:
+        return {"type": "image_url", "image_url": {"url": _data_url(block["image"])}}
+    text = block.get("text", "")
+    return {"type": "text", "text": text} if text.strip() else None
+
+
+def _data_url(image: Mapping[str, Any]) -> str:
+    source = image.get("source")
+    form, data = image.get("format"), source.get("bytes") if isinstance(source, Mapping) else None
+    if form not in _IMAGES or not isinstance(data, bytes | str):
+        raise ValidationError(
+            f"an image of the format {form!r} cannot be sent to an OpenAI-compatible server; it "
+            f"takes the bytes of {', '.join(_IMAGES)}"
+        )
+    text = data if isinstance(data, str) else base64.b64encode(data).decode()
+    return f"data:image/{form};base64,{text}"
 
 
 def _result_text(item: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ import pytest
 from model_requests import TOOLS, ask, assistant, step, user
 from model_servers import Answer, json_answer
 
+from orchestrator import Agent
 from orchestrator.errors import DependencyFailed, ModelNotReady, ValidationError
 from orchestrator.message import Message
 from orchestrator.models import ModelReply, OpenAIModel
@@ -223,11 +224,53 @@ def test_an_error_in_an_answer_is_told(serve):
         answered(serve, {"error": {"message": "out of memory"}})
 
 
-def test_a_block_that_cannot_be_sent_is_named_before_anything_is_sent(serve):
+def image(form="png", data=b"\x89PNG"):
+    return {"image": {"format": form, "source": {"bytes": data}}}
+
+
+@pytest.mark.parametrize("form", ["png", "jpeg", "gif", "webp"])
+@pytest.mark.parametrize("data", [b"\x89PNG", "iVBORw=="])
+def test_images_are_sent_as_data_urls_where_they_stand(serve, form, data):
+    content = [{"text": "See:"}, image(form, data), {"text": " "}, {"text": "What is it?"}]
+    answer = {"toolUseId": "t1", "content": [{"text": "seen"}], "status": "success"}
+    message = Message("user", [{"toolResult": answer}, *content])
+    told = sent(serve, ask(user("Hello"), *step(1)[:1], message))["messages"][-2:]
+    url = f"data:image/{form};base64,iVBORw=="
+    assert told[0] == {"role": "tool", "tool_call_id": "t1", "content": "seen"}
+    assert told[1] == {
+        "role": "user",
+        "content": [
+            {"type": "text", "text": "See:"},
+            {"type": "image_url", "image_url": {"url": url}},
+            {"type": "text", "text": "What is it?"},
+        ],
+    }
+
+
+def test_an_agents_image_reaches_the_server(serve):
+    server = serve(json_answer(completion({"content": "<answer>A dot.</answer>"})))
+    agent = Agent("eyes", "You look at pictures, and say what is there.", model_at(server))
+    dot = {"name": "dot.png", "bytes": b"\x89PNG"}
+    assert agent.invoke("What is it?", "s-1", files=[dot]).text == "A dot."
+    parts = server.asked[0].json["messages"][-1]["content"]
+    assert parts[0] == {"type": "text", "text": "What is it?"}
+    assert parts[1]["image_url"] == {"url": "data:image/png;base64,iVBORw=="}
+
+
+@pytest.mark.parametrize(
+    ("role", "block", "named"),
+    [
+        ("user", {"document": {"format": "pdf", "name": "a", "source": {}}}, "'document'"),
+        ("assistant", image(), "'image' in a message of role 'assistant'"),
+        ("user", image("svg"), "'svg'"),
+        ("user", {"image": {"format": "png", "source": {"s3Location": {}}}}, "bytes of png"),
+        ("user", {"image": {"format": "png", "source": "x"}}, "bytes of png"),
+    ],
+)
+def test_a_block_that_cannot_be_sent_is_named_before_anything_is_sent(serve, role, block, named):
     server = serve(json_answer(OK))
-    image = Message("user", [{"image": {"format": "png", "source": {"bytes": b""}}}])
-    with pytest.raises(ValidationError, match="'image'"):
-        model_at(server).complete(ask(image))
+    with pytest.raises(ValidationError, match=named):
+        model_at(server).complete(ask(Message(role, [block]), user("x")))
     assert not server.asked
 
 
