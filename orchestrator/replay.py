@@ -351,18 +351,17 @@ class Replay:
     def give_up(self, effect: Dispatch | Collaborate, at: int) -> None:
         """Tells the turn what is known of what it was stopped in, for its transcript."""
         if isinstance(effect, Collaborate):
-            ended, paths = (
-                self.known_branches(effect),
-                {it.get("branch") for it in self.log.records},
-            )
-            if ended or any(
-                branch.has(path) for branch in effect.branches for path in paths if path
-            ):
-                self.send([ended.get(it.id) or _stopped(it, at) for it in effect.branches])
+            self._give_up_team(effect, at)
             return
         known = self.known_actions(effect)
         if known or any(call.key in self._intents for call in effect.calls):
             self.send([known.get(call.id) or _unknown(call, at) for call in effect.calls])
+
+    def _give_up_team(self, effect: Collaborate, at: int) -> None:
+        ended = self.known_branches(effect)
+        paths = [one.get("branch", "") for one in self.log.records]
+        if ended or any(branch.has(path) for path in paths for branch in effect.branches):
+            self.send([ended.get(it.id) or _stopped(it, at) for it in effect.branches])
 
     def _recorded(self, effect: Effect) -> Any:
         record = self._feed[-1]
