@@ -94,6 +94,7 @@ _TOLD = {
     "agentId": "which `Agent` is invoked; `agent_id=` names it in traces",
     "agentAliasId": "`alias_id=` names it in traces",
     "enableTrace": "`reply.trace` is made when it is read",
+    "streamingConfigurations.streamFinalResponse": "`Agent.stream` streams, whatever it says",
 }
 
 
@@ -112,8 +113,8 @@ def _given(members: Mapping[str, Any], state_name: str, ask: Callable[..., bool]
             yield code(name), "works", _TOLD[name]
         elif getattr(members[name], "members", None) and name in _INVOKE:
             for inner in sorted(members[name].members):
-                value = {inner: _INVOKE[name].get(inner)}
-                yield code(f"{name}.{inner}"), state(ask(**{name: value})), ""
+                value, path = {inner: _INVOKE[name].get(inner)}, f"{name}.{inner}"
+                yield code(path), state(ask(**{name: value})), _TOLD.get(path, "")
         else:
             yield code(name), state(ask(**{name: _INVOKE.get(name)})), ""
 
