@@ -61,7 +61,8 @@ def inline_agent(
         for one in _listed(members, "collaborators")
         if isinstance(one, Mapping)
     }
-    return _Inline(members, model, folder, compiled, team, ()).arguments()
+    latency = _latency(members)
+    return _Inline(members, model, folder, compiled, team, (), latency).arguments()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,7 @@ class _Inline:
         compiled: Makes an agent's plan.
         team: The definitions of all collaborators, by name.
         above: The names of the agents that lead this one.
+        latency: `optimized` when models of Bedrock that are named are to answer faster.
     """
 
     members: Mapping[str, Any]
@@ -83,6 +85,7 @@ class _Inline:
     compiled: Callable[..., Plan]
     team: Mapping[str, Any]
     above: tuple[str, ...]
+    latency: str
 
     def arguments(self) -> dict[str, Any]:
         """What `Agent` is made of."""
@@ -183,7 +186,9 @@ class _Inline:
             raise DefinitionError(
                 f"the agents lead each other in a circle: {' → '.join((*above, name))}"
             )
-        below = replace(self, members=_spelled(self.team[name]), above=above)
+        members = _spelled(self.team[name])
+        latency = _latency(members) or self.latency
+        below = replace(self, members=members, above=above, latency=latency)
         return Member(name, text, self.compiled(**below.arguments()), None, relay)
 
     def _model(self, definition: AgentDefinition, given: Model | None) -> str | Model:
@@ -193,9 +198,19 @@ class _Inline:
                 f"the agent {definition.agent_name!r} has no foundationModel; name one"
             )
         try:
-            return resolve_model(spec, folder=self.folder or ".")
+            found = resolve_model(spec, folder=self.folder or ".")
         except ValidationError as error:
             raise DefinitionError(f"foundationModel: {error.message}") from error
+        return self._fast(found) if isinstance(spec, str) else found
+
+    def _fast(self, named: Model) -> Model:
+        """A model that was named, as fast as the definition asks for."""
+        if self.latency:
+            from orchestrator.models.bedrock import BedrockModel
+
+            if isinstance(named, BedrockModel):
+                return BedrockModel(named.model_id, latency=self.latency)
+        return named
 
     def _overrides(
         self, definition: AgentDefinition, parser: Callable[..., Any] | None
@@ -225,7 +240,10 @@ class _Inline:
         for stage in parsed:
             own = override_of(stage, {"parserMode": "OVERRIDDEN"}, parser)
             made[stage] = replace(made[stage], parser=own.parser, parser_name=own.parser_name)
-        return made
+        return {
+            name: replace(one, model=self._fast(one.model)) if isinstance(one.model, Model) else one
+            for name, one in made.items()
+        }
 
 
 @dataclass(slots=True)
@@ -255,7 +273,7 @@ def _apart(members: Mapping[str, Any]) -> tuple[dict[str, Any], _Objects]:
     """The plain data of a definition, and the objects in it."""
     data = {key: it for key, it in members.items() if key not in _TEAM}
     data.setdefault("agentName", INLINE_AGENT)
-    _check_performance(data.pop("bedrockModelConfigurations", None))
+    data.pop("bedrockModelConfigurations", None)  # see `_latency`
     objects = _Objects(None, {}, {}, {})
     if isinstance(data.get("foundationModel"), Model):
         objects.model = data.pop("foundationModel")
@@ -339,14 +357,15 @@ def _merged(made: Sequence[Any], objects: Mapping[int, Any]) -> list[Any]:
     return merged
 
 
-def _check_performance(given: Any) -> None:
-    # The service's offer of faster hardware: a definition that asks for it works as any other.
-    latency = _spelled(_spelled(given or {}).get("performanceConfig") or {}).get("latency")
+def _latency(members: Mapping[str, Any]) -> str:
+    given = _spelled(members.get("bedrockModelConfigurations") or {})
+    latency = _spelled(given.get("performanceConfig") or {}).get("latency")
     if latency not in (None, "standard", "optimized"):
         raise DefinitionError(
             f"bedrockModelConfigurations.performanceConfig.latency is {latency!r}; it is "
             "'standard' or 'optimized'"
         )
+    return "optimized" if latency == "optimized" else ""
 
 
 def _listed(members: Mapping[str, Any], name: str) -> Sequence[Any]:

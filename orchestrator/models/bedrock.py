@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from orchestrator.aws import Settings, region_of, said, translated
-from orchestrator.errors import DependencyFailed
+from orchestrator.errors import DependencyFailed, ValidationError
 from orchestrator.message import text_of
 from orchestrator.models import _bedrock_text as text_models
 from orchestrator.models import _converse as converse
@@ -31,6 +31,7 @@ from orchestrator.usage import Usage
 
 __all__ = ["BedrockModel"]
 
+_LATENCIES = ("standard", "optimized")
 _log = logging.getLogger(__name__)
 
 
@@ -56,6 +57,7 @@ class BedrockModel(Model):
         read_timeout: float = 300.0,
         max_attempts: int = 5,
         deadline: float = 600.0,
+        latency: str = "standard",
     ) -> None:
         """Makes the model; nothing is imported, read or sent yet.
 
@@ -72,7 +74,14 @@ class BedrockModel(Model):
             read_timeout: Seconds to wait for the next bytes. botocore's own 60 cut long answers.
             max_attempts: Tries of one request, with botocore's standard retries and backoff.
             deadline: Seconds after which a failed try is not repeated.
+            latency: `optimized` has the service answer on faster hardware, where it offers that
+                for the model and the region (Bedrock: `performanceConfig`); else `standard`.
+
+        Raises:
+            ValidationError: There is no such `latency`.
         """
+        if latency not in _LATENCIES:
+            raise ValidationError(f"latency is {latency!r}; it is 'standard' or 'optimized'")
         self.model_id = model_id
         self._target = target_of(model_id)
         self._settings = Settings(
@@ -88,6 +97,7 @@ class BedrockModel(Model):
             validated=False,
         )
         self._client = client
+        self._optimized = latency == "optimized"
         self._connection: Connection | None = None
         self._shape = text_models.shape_of(model_id)
         self._refused: frozenset[str] = frozenset()
@@ -189,6 +199,8 @@ class BedrockModel(Model):
             members["inferenceConfig"] = inference
         if additional:
             members["additionalModelRequestFields"] = additional
+        if self._optimized:
+            members["performanceConfig"] = {"latency": "optimized"}
         body = [encode(members)[1:-1]] if members else []
         if request.tools:
             members["toolConfig"] = {"tools": request.tools}
@@ -206,13 +218,14 @@ class BedrockModel(Model):
 
     # Text completion
 
-    def _text_body(self, request: ModelRequest, shape: text_models.TextShape) -> bytes:
+    def _text_members(self, request: ModelRequest, shape: text_models.TextShape) -> dict[str, Any]:
         prompt = "".join(text_of(message["content"]) for message in request.messages)
         body = encode({**shape.body(prompt, request.inference), **request.additional})
-        return body.encode("utf-8", "replace")
+        members = {"body": body.encode("utf-8", "replace")}
+        return {**members, "performanceConfigLatency": "optimized"} if self._optimized else members
 
     def _complete_text(self, request: ModelRequest, shape: text_models.TextShape) -> ModelReply:
-        response = self._call("invoke_model", body=self._text_body(request, shape))
+        response = self._call("invoke_model", **self._text_members(request, shape))
         with _understood(self.model_id):
             reply = shape.read(text_models.decoded(response["body"].read()))
             headers = response["ResponseMetadata"]["HTTPHeaders"]
@@ -226,8 +239,8 @@ class BedrockModel(Model):
     def _stream_text(
         self, request: ModelRequest, shape: text_models.TextShape
     ) -> Iterator[str | ModelReply]:
-        body = self._text_body(request, shape)
-        events = self._call("invoke_model_with_response_stream", body=body)["body"]
+        members = self._text_members(request, shape)
+        events = self._call("invoke_model_with_response_stream", **members)["body"]
         texts: list[str] = []
         stop_reason, usage = "", Usage(calls=1)
         try:

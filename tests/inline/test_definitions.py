@@ -6,7 +6,18 @@ import json
 from typing import Any
 
 import pytest
-from inline_support import FUNCTIONS, INSTRUCTION, called, group, handler, last, scripted, texts
+from inline_support import (
+    FUNCTIONS,
+    INSTRUCTION,
+    TOOL_USE,
+    called,
+    group,
+    handler,
+    last,
+    scripted,
+    texts,
+)
+from model_servers import json_answer
 
 from orchestrator import ActionGroup, Agent, DefinitionError, DependencyFailed, ReturnControl
 from orchestrator.guardrails.local import LocalGuardrail, Word
@@ -274,7 +285,52 @@ def test_mistakes_are_named(changes: dict[str, Any], said: str) -> None:
         Agent.inline(**camel(scripted(), **changes))
 
 
-def test_what_only_the_service_can_offer_is_accepted() -> None:
+def converse(text: str) -> dict[str, Any]:
+    message = {"role": "assistant", "content": [{"text": text}]}
+    return {"output": {"message": message}, "stopReason": "end_turn", "usage": {}}
+
+
+@pytest.mark.usefixtures("aws")
+@pytest.mark.parametrize("latency", ["standard", "optimized"])
+def test_models_of_bedrock_answer_faster_when_it_is_asked_for(
+    latency: str, serve: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "<is_valid>true</is_valid><category>D</category><answer>ok</answer>"
+    server = serve(json_answer(converse(said)), json_answer(converse(said)))
+    monkeypatch.setenv("AWS_ENDPOINT_URL_BEDROCK_RUNTIME", server.url)
+    pre = {"promptType": "PRE_PROCESSING", "foundationModel": "amazon.nova-pro-v1:0"}
+    agent = Agent.inline(
+        foundationModel=TOOL_USE,
+        instruction=INSTRUCTION,
+        promptOverrideConfiguration={"promptConfigurations": [{**pre, "promptState": "ENABLED"}]},
+        bedrockModelConfigurations={"performanceConfig": {"latency": latency}},
+    )
+    assert agent.invoke("Hello?", "s-1").text == "ok"
+    told = {"latency": "optimized"} if latency == "optimized" else None
+    assert [asked.json.get("performanceConfig") for asked in server.asked] == [told, told]
+    assert "nova-pro" in server.asked[0].path and "claude" in server.asked[1].path
+
+
+@pytest.mark.usefixtures("aws")
+def test_collaborators_answer_as_fast(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = serve(json_answer(converse("<a>clerk</a>")), json_answer(converse("<answer>ok")))
+    monkeypatch.setenv("AWS_ENDPOINT_URL_BEDROCK_RUNTIME", server.url)
+    one = {"foundationModel": TOOL_USE, "instruction": INSTRUCTION}
+    led = {"collaboratorName": "clerk", "collaboratorInstruction": "Answers."}
+    agent = Agent.inline(
+        **one,
+        agentCollaboration="SUPERVISOR_ROUTER",
+        collaborators=[{"agentName": "clerk", **one}],
+        collaboratorConfigurations=[led],
+        bedrockModelConfigurations={"performanceConfig": {"latency": "optimized"}},
+    )
+    assert agent.invoke("Hello?", "s-1").text == "ok"
+    assert [one.json.get("performanceConfig") for one in server.asked] == [
+        {"latency": "optimized"}
+    ] * 2
+
+
+def test_other_models_answer_as_they_do() -> None:
     latency = {"performanceConfig": {"latency": "optimized"}}
     model = scripted("<answer>ok</answer>")
     agent = Agent.inline(**camel(model, bedrockModelConfigurations=latency))

@@ -33,6 +33,17 @@ def raw(**members):
     return ask(user(PROMPT), system="", raw_text=True, inference=INFERENCE, **members)
 
 
+def test_a_text_model_answers_faster_when_it_is_asked_to(serve):
+    completion = {"completion": " Hi.", "stop_reason": "stop_sequence"}
+    chunk = event("chunk", {"bytes": base64.b64encode(json.dumps(completion).encode()).decode()})
+    server = serve(json_answer(completion), aws_stream(chunk))
+    model = BedrockModel(CLAUDE_2, endpoint_url=server.url, latency="optimized")
+    model.complete(raw())
+    list(model.stream(raw()))
+    for asked in server.asked:
+        assert asked.headers["x-amzn-bedrock-performanceconfig-latency"] == "optimized"
+
+
 @pytest.mark.parametrize(
     ("model_id", "answer", "body", "stop_reason"),
     [
