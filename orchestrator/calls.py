@@ -122,12 +122,26 @@ def prepare_search(known: Collection[str], item: Mapping[str, Any], id: str) -> 
     base = item.get("knowledgeBaseId") or ""
     query = (item.get("searchQuery") or {}).get("value") or ""
     slot = Slot(item.get("id") or id, f"GET::x_amz_knowledgebase_{base}::Search")
-    if base in known:
-        slot.search = (base, str(query))
-    else:
+    if base not in known:
         there = ", ".join(known) or "none"
         slot.reject(f"{base!r} is not a knowledge base; there are: {there}.")
+    elif mistake := _query_mistake(str(query)):
+        slot.reject(mistake)
+    else:
+        slot.search = (base, str(query))
     return slot
+
+
+def _query_mistake(query: str) -> str:
+    # Checked here, since what a knowledge base refuses is its configuration, too: that is not the
+    # model's to mend.
+    from orchestrator.knowledge.settings import checked_query
+
+    try:
+        checked_query(query)
+    except ValidationError as error:
+        return f"Nothing was searched: {error.message}."
+    return ""
 
 
 def identity(call: Call) -> tuple[str, str]:

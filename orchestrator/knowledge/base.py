@@ -26,7 +26,8 @@ class KnowledgeBase(Protocol):
         """The passages that fit `query` best, best first.
 
         Args:
-            query: What to look for.
+            query: What to look for. One of a model is never empty, and has at most 20,000
+                characters (Bedrock: KnowledgeBaseQuery): it is told of others, and may ask anew.
             configuration: Bedrock's `retrievalConfiguration` of this call, whose members win over
                 the knowledge base's own: `{"vectorSearchConfiguration": {"numberOfResults",
                 "overrideSearchType", "filter", ...}}`.
