@@ -12,7 +12,25 @@ from typing import Any
 import pytest
 from whole_agents import BOTH, NATIVE, Family, agent, answer
 
-from orchestrator import ActionGroup, Agent, DependencyFailed, SQLiteStore
+from orchestrator import (
+    ActionGroup,
+    Agent,
+    DependencyFailed,
+    LimitExceeded,
+    OrchestratorError,
+    SQLiteStore,
+    ValidationError,
+)
+from orchestrator.errors import (
+    AccessDenied,
+    ActionOutcomeUnknown,
+    DefinitionError,
+    ModelNotReady,
+    ModelOutputError,
+    ResourceNotFound,
+    SessionConflict,
+    ThrottlingError,
+)
 from orchestrator.testing import ScriptedModel
 
 SECRET = "sk-1234"
@@ -101,3 +119,40 @@ def test_a_failure_that_a_handler_reports_has_no_cause() -> None:
     with pytest.raises(DependencyFailed, match="the shop is closed") as caught:
         agent(NATIVE.model(script), [ActionGroup("work", [do])]).invoke("Go", "s-1")
     assert caught.value.__cause__ is None
+
+
+@EACH_WAY
+@pytest.mark.parametrize(
+    ("raised", "kind"),
+    [
+        (AccessDenied("no key"), AccessDenied),
+        (ThrottlingError("slow down"), ThrottlingError),
+        (ModelNotReady("it loads"), ModelNotReady),
+        (ActionOutcomeUnknown("no answer"), ActionOutcomeUnknown),
+        # What is wrong in the action is not the caller's argument, budget or session.
+        (ValidationError("no such id"), DependencyFailed),
+        (ResourceNotFound("not there"), DependencyFailed),
+        (DefinitionError("no schema"), DependencyFailed),
+        (SessionConflict("busy"), DependencyFailed),
+        (LimitExceeded("too many", limit="tokens"), DependencyFailed),
+        (ModelOutputError("cut", code="max_tokens"), DependencyFailed),
+        (OrchestratorError("stopped"), DependencyFailed),
+    ],
+    ids=lambda one: type(one).__name__ if isinstance(one, Exception) else "",
+)
+def test_the_turn_fails_with_what_the_action_failed_of(
+    raised: OrchestratorError, kind: type[DependencyFailed], run: Run
+) -> None:
+    class Fails:
+        def call(self, call: Any, context: Any) -> Any:
+            raise raised
+
+    functions = [{"name": "fail", "description": "Fails."}]
+    group = ActionGroup("orders", functions=functions, executor=Fails())
+    with pytest.raises(DependencyFailed) as caught:
+        run(agent(ScriptedModel([CALL], NATIVE.model_id), [group]))
+    error = caught.value
+    assert type(error) is kind
+    assert (error.message, error.resource) == (raised.message, "orders::fail")
+    assert error.__cause__ is raised
+    assert error.reply is not None and error.reply.stop_reason == "failure"
