@@ -166,7 +166,7 @@ _TOGETHER = (
     ("agentCollaboration", "collaborators", "collaboratorConfigurations"),
     ("orchestrationType", "customOrchestration"),
 )
-_BEDROCKS = ("bedrockModelConfigurations", "customerEncryptionKeyArn")
+_BEDROCKS = frozenset({"customerEncryptionKeyArn"})
 
 
 def invoke_inline_agent() -> Iterator[Row]:
@@ -176,12 +176,26 @@ def invoke_inline_agent() -> Iterator[Row]:
     for name in sorted(members.keys() - asked.keys()):
         together = next((names for names in _TOGETHER if name in names), (name,))
         found = state(_defined({one: _INLINE[one] for one in together}))
-        if name in _BEDROCKS:
+        if name == "bedrockModelConfigurations":
+            yield code(name), state(_asks_to_be_quick()), "of models of Bedrock that are named"
+        elif name in _BEDROCKS:
             assert found == "works", name
             yield code(name), "kept, not used", "for Bedrock"
         else:
             yield code(name), found, ""
     yield from _given(asked, "inlineSessionState", _asked)
+
+
+def _asks_to_be_quick() -> bool:
+    def model(latency: str) -> dict[str, Any]:
+        given = {"performanceConfig": {"latency": latency}}
+        made = Agent.inline(
+            foundationModel=CLAUDE_35, instruction="You help.", bedrockModelConfigurations=given
+        )
+        return vars(made.plan.orchestration.model)
+
+    assert model("standard") == model("standard")
+    return model("standard") != model("optimized")
 
 
 def _defined(members: dict[str, Any]) -> bool:
