@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import botocore
+import coverage_contracts as contracts
 import coverage_wire as wire
 from botocore_shapes import service
 from coverage_definition import definition
@@ -69,10 +70,14 @@ def build() -> str:
         ("Guardrails in traces", ("assessment of ApplyGuardrail", "state"), wire.assessments()),
         ("Lambda event of an action", ("member", "state"), lambda_events()),
         ("Lambda response of an action", here, lambda_responses()),
-        ("Lambda event of a parser", ("member", "state"), wire.parser_events()),
-        ("Lambda response of a parser", ("version", *here), wire.parser_responses()),
-        ("Lambda event of an orchestration", ("member", "state"), wire.orchestration_events()),
-        ("Lambda reply of an orchestration", ("member", "state"), wire.orchestration_replies()),
+        ("Lambda event of a parser", ("member", "state"), contracts.parser_events()),
+        ("Lambda response of a parser", ("version", *here), contracts.parser_responses()),
+        ("Lambda event of an orchestration", ("member", "state"), contracts.orchestration_events()),
+        (
+            "Lambda reply of an orchestration",
+            ("member", "state"),
+            contracts.orchestration_replies(),
+        ),
         ("Trace", ("member", "state"), trace_members()),
         ("Stop reasons of models", ("Converse's stop reason", "the turn"), stop_reasons()),
     ]
