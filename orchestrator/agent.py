@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack
 
 from orchestrator.actions import ActionGroup
 from orchestrator.collaborator import Collaborator
+from orchestrator.compiling import build_plan
 from orchestrator.driver import Told, drive
 from orchestrator.effects import Failure
 from orchestrator.errors import OrchestratorError, SessionConflict, ValidationError
@@ -32,7 +33,7 @@ from orchestrator.replies import RunEvents, last_events, reply_again, reply_of
 from orchestrator.reply import Event, Reply
 from orchestrator.run import Run, restore_history
 from orchestrator.sessions import NEVER, Session, Sessions, SessionStore
-from orchestrator.stages import Features, Memory, Override, Plan, build_plan
+from orchestrator.stages import Features, Memory, Override, Plan
 from orchestrator.threads import in_thread
 
 if TYPE_CHECKING:

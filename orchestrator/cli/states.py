@@ -55,8 +55,8 @@ def turn_state(sessions: Sessions, log: TurnLog) -> str:
 
 def agent_name(folder: Path, info: SessionInfo) -> str | None:
     """The name of the agent that a session is of, if it is the one in `folder`."""
+    from orchestrator.compiling import made_id
     from orchestrator.definition import load_definition
-    from orchestrator.stages import made_id
 
     try:
         definition = load_definition(folder)
