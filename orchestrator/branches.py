@@ -13,7 +13,7 @@ from typing import Any
 
 from orchestrator.actions.base import CallContext
 from orchestrator.calls import merged
-from orchestrator.effects import Branch, Result, ReturnControl
+from orchestrator.effects import Branch, Live, Result, ReturnControl
 from orchestrator.run import Run, end_record
 from orchestrator.sessions import Record
 
@@ -31,9 +31,11 @@ class BranchRun(Run):
         branch: Its work.
         began: When it began here, in nanoseconds since 1970.
         outcome: How it ended: its `branch` record, or what it waits for.
+        resumed: As it began here: the step that the caller's results belong to, 0 if none, and
+            how many steps were known.
     """
 
-    __slots__ = ("_lock", "_seen", "began", "branch", "outcome", "parent")
+    __slots__ = ("_lock", "_seen", "began", "branch", "outcome", "parent", "resumed")
 
     def __init__(self, parent: Run, branch: Branch, lock: Lock) -> None:
         replay = parent.replay.branch(branch)
@@ -54,6 +56,13 @@ class BranchRun(Run):
         self._lock: Lock = getattr(parent, "_lock", lock)
         self._seen: Mapping[str, str] = {}
         self.began = parent.now()
+        self.resumed = 0, 0
+
+    def begin(self) -> Live | Result:
+        """The first effect to carry out, or the result."""
+        step = super().begin()
+        self.resumed = self.replay.resumed_at, len(self.replay.steps)
+        return step
 
     def finish(self, result: Result) -> None:
         """Writes the collaborator's end, and takes its turn into the collaborator's history."""

@@ -38,11 +38,12 @@ __all__ = ["RunEvents", "last_events", "reply_again", "reply_of"]
 class RunEvents:
     """From a driver's progress to the events of a stream."""
 
-    __slots__ = ("_begun", "_parts", "_run", "_said", "_team")
+    __slots__ = ("_begun", "_parts", "_run", "_said", "_shown", "_team")
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._said = ""
+        self._shown: set[str] = set()
         self._begun = False
         self._parts = _trace_parts(run)
         self._team: dict[str, TraceParts] = {}
@@ -62,16 +63,29 @@ class RunEvents:
     def _trace(self, item: Progress) -> Iterator[dict[str, Any]]:
         known = len(self._team)
         told = self._of(item.run)
-        if len(self._team) > known and (since := item.run.replay.resumed_at):
-            yield from told.whole(None, since)
+        if len(self._team) > known and isinstance(item.run, BranchRun):
+            since, upto = item.run.resumed  # it may have gone on meanwhile, in its thread
+            if since:
+                yield from told.whole(None, since, upto)
         if item.outcome is None:
-            if isinstance(item.effect, CallModel):
-                self._said = ""
+            self._note_shown(item)
             yield from told.before(item.effect, self._run.now())
         elif isinstance(item.effect, Collaborate):
             yield from self._handed_over(item.effect, told, item.outcome)
         else:
             yield from told.after(item.effect, item.outcome)
+
+    def _note_shown(self, item: Progress) -> None:
+        # What was streamed stands until another text begins to: other calls show nothing.
+        effect = item.effect
+        if not isinstance(effect, CallModel | Collaborate) or not effect.live:
+            return
+        if isinstance(item.run, BranchRun) and item.run.branch.id not in self._shown:
+            return
+        if isinstance(effect, CallModel):
+            self._said = ""
+        else:
+            self._shown.update([branch.id for branch in effect.branches])
 
     def _ended(self, item: Ended) -> Iterator[dict[str, Any]]:
         """The end of a collaborator's turn, and what its supervisor sees of it."""

@@ -140,14 +140,17 @@ class TraceParts:
         records = self._replay.log.records[: self._told]
         return any(branch.has(one.get("branch", "")) for one in records)
 
-    def whole(self, end: Record | None, since: int = 0) -> list[dict[str, Any]]:
+    def whole(
+        self, end: Record | None, since: int = 0, upto: int | None = None
+    ) -> list[dict[str, Any]]:
         """The parts of all steps, or of those after step number `since` was answered.
 
         Args:
             end: The turn's `end` record, when it has ended.
             since: Steps before this one were told to the caller before.
+            upto: Steps from this one on are not told; all are when `None`.
         """
-        steps = self._replay.steps
+        steps = self._replay.steps[:upto]
         parts: list[dict[str, Any]] = []
         if since:
             self._skip_told(steps[since][0].number)

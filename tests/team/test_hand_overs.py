@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from crew import function
 from teams import agent, model_of
+from test_traces import WAYS, Way
 from told import told, wrong
 
 from orchestrator import (
@@ -118,3 +119,24 @@ def test_a_failed_result_is_the_collaborators_to_mend() -> None:
     visits = boss.plan.collaborators["visits"].agent
     assert visits is not None
     assert "there is no Monday" in str(visits.orchestration.model.requests[-1].messages)  # type: ignore[attr-defined]
+
+
+def waiting(name: str, *calls: str) -> Agent:
+    """An agent that hands over one call after the other."""
+    group = ActionGroup("g", functions=[function(call) for call in calls], executor=ReturnControl())
+    plan = {"Go": [*({f"g__{call}": {}} for call in calls), f"{name} is done."]}
+    return agent(name, plan, action_groups=[group])
+
+
+@WAYS
+def test_two_that_wait_are_told_once_while_they_go_on(way: Way) -> None:
+    plan = {"Go": [[("one", "Go."), ("two", "Go.")], "All done."]}
+    boss = agent("boss", plan, waiting("one", "a", "b"), waiting("two", "c"))
+    parts, reply = way(boss, question="Go!", session_id="s-1")
+    shown = [len(parts)]
+    while (control := reply.return_control) is not None:
+        assert sorted(told(parts)) == sorted(told(reply.trace))
+        parts, reply = way(boss, session_id="s-1", results=control.answer("Yes."))
+        shown.append(len(parts))
+    assert sorted(told(parts)) == sorted(told(reply.trace)) and wrong(parts) == []
+    assert (reply.text, shown) == ("All done.", [14, 7, 7, 9])
