@@ -58,8 +58,8 @@ def guard_answer(turn: Turn, result: Result) -> Generator[Effect, Any, Result]:
     if not isinstance(result, Answer | Refusal) or result.text in ("", REFUSAL):
         return result
     outcome = yield Guard(result.text, "OUTPUT", turn.number, ANSWER_GUARD)
-    if outcome["action"] == "INTERVENED" or turn.plan.post_processing is not None:
-        turn.forget_reply()  # nobody looked at a draft
+    if outcome["action"] == "INTERVENED":
+        turn.forget_reply()
     if outcome["blocked"]:
         return Refusal(outcome["text"], INTERVENED)
     if outcome["action"] == "INTERVENED":
@@ -79,6 +79,7 @@ def guard_results(turn: Turn, slots: Sequence[Slot], number: int) -> Generator[E
             _replace_response(turn, slot, outcome["text"])
             slot.text = outcome["text"]
             slot.error = outcome["blocked"]
+            slot.payloads = "" if outcome["blocked"] else outcome["text"]
 
 
 def _replace_response(turn: Turn, slot: Slot, text: str) -> None:

@@ -35,7 +35,7 @@ from orchestrator.errors import (
 from orchestrator.guarding import guard_answer, guard_input
 from orchestrator.limits import Limits
 from orchestrator.message import Block, Message
-from orchestrator.payloads import shared
+from orchestrator.payloads import readable, shared
 from orchestrator.prompts import Dialect
 from orchestrator.prompts.steps import EMPTY
 from orchestrator.prompts.values import memory_values
@@ -187,11 +187,21 @@ class Turn:
         if result is None:
             result = yield from self._react()
         if isinstance(result, Answer):
-            if self.payloads:
-                result.text = shared(result.text, self.payloads)
+            if plan.collaborators:
+                self._resolve(result)
             if self._post is not None:
-                return (yield from self._post_process(self._post, result))
+                result = yield from self._post_process(self._post, result)
+                if plan.collaborators and isinstance(result, Answer):
+                    self._resolve(result)
         return result
+
+    def _resolve(self, answer: Answer) -> None:
+        # An agent above this one may share the payloads of its answer; the user has no use for
+        # their tags.
+        make = shared if self.start.path else readable
+        text = make(answer.text, self.payloads)
+        if text != answer.text:
+            answer.text, answer.citations = text, still_cited(answer.citations, text)
 
     def _specially(self) -> Generator[Effect, Any, Result | None]:
         plan = self.plan
@@ -355,7 +365,8 @@ class Turn:
             return refusal
         if not was_cut(outcome):  # else the draft stays: it is whole
             parsed = outcome["response"].get("postProcessingParsedResponse") or {}
-            if text := parsed.get("responseText"):
+            if (text := parsed.get("responseText")) and text != answer.text:
+                self.forget_reply()
                 answer.text, answer.citations = text, still_cited(answer.citations, text)
         return answer
 

@@ -173,3 +173,23 @@ def test_citations_stay_only_where_their_text_does() -> None:
             span = told["span"]
             assert reply.text[span["start"] : span["end"] + 1] == told["text"]
         assert bool(reply.citations) is kept
+
+
+@BOTH_FAMILIES
+def test_later_turns_read_the_final_answer_alone(family: Family) -> None:
+    model = family.model(
+        [
+            f"<thinking>Secretly.</thinking>{answer('A draft.')}",
+            FINAL,
+            *(answer("Kept."), ""),
+            *(answer("Bye."), ""),
+        ]
+    )
+    subject = agent(model, prompts=POST)
+    subject.invoke("One?", "s-1")
+    subject.invoke("Two?", "s-1")
+    told = asked(model.requests[2])
+    assert "You have 12 days." in told and "draft" not in told and "Secretly" not in told
+    # A draft that stays is the answer.
+    subject.invoke("Three?", "s-1")
+    assert "Kept." in asked(model.requests[4])
