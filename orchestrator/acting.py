@@ -35,6 +35,7 @@ from orchestrator.errors import (
     error_class,
 )
 from orchestrator.guarding import guard_results
+from orchestrator.payloads import collect
 from orchestrator.reading import Act
 from orchestrator.searching import search
 from orchestrator.sessions.journal import Record
@@ -78,6 +79,9 @@ def act(turn: Turn, decided: Act, number: int) -> Generator[Effect, Any, Result 
             return handed_over
     if turn.plan.features.guard_results:
         yield from guard_results(turn, slots, number)
+    if turn.plan.collaborators:
+        for slot in slots:
+            turn.payloads.update(collect(slot.payloads))
     if slots:
         turn.add_step([slot.as_result() for slot in slots])
     turn.begun = []

@@ -64,6 +64,11 @@ class BranchRun(Run):
         self.resumed = self.replay.resumed_at, len(self.replay.steps)
         return step
 
+    @property
+    def routed(self) -> bool:
+        """Whether its answer is the supervisor's."""
+        return self.branch.routed
+
     def finish(self, result: Result) -> None:
         """Writes the collaborator's end, and takes its turn into the collaborator's history."""
         self.result = result

@@ -43,9 +43,21 @@ class Slot:
         waits: How the call waits for the caller (`actionInvocationType`); empty: it does not.
         search: The knowledge base and query of a search; its text is then made by a partial.
         branch: A collaborator's work.
+        payloads: The text that has the payloads which it shares.
     """
 
-    __slots__ = ("branch", "call", "error", "id", "name", "search", "text", "unknown", "waits")
+    __slots__ = (
+        "branch",
+        "call",
+        "error",
+        "id",
+        "name",
+        "payloads",
+        "search",
+        "text",
+        "unknown",
+        "waits",
+    )
 
     def __init__(self, id: str, name: str) -> None:
         self.id = id
@@ -57,6 +69,7 @@ class Slot:
         self.unknown: Parameter | None = None
         self.search: tuple[str, str] | None = None
         self.branch: Branch | None = None
+        self.payloads = ""
 
     def reject(self, text: str) -> None:
         """Answers the call with a mistake that the model can mend."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.calls import Slot
 from orchestrator.citations import source_ids
 from orchestrator.effects import (
+    ROUTE,
     Answer,
     Branch,
     Collaborate,
@@ -22,7 +23,7 @@ from orchestrator.effects import (
 )
 from orchestrator.errors import LimitExceeded, error_again
 from orchestrator.limits import Limits
-from orchestrator.payloads import collect, shared
+from orchestrator.payloads import shared
 from orchestrator.reading import refused
 from orchestrator.sessions.journal import Record, Said
 from orchestrator.stages import Plan
@@ -34,10 +35,7 @@ _BOUNDLESS = Limits(model_calls=maxsize, tokens=maxsize, actions=maxsize)
 
 _UNFINISHED = "This agent did not finish its work. What it had done before is not undone."
 
-__all__ = ["ROUTE", "branch_of", "collaborate", "prepare_message", "route"]
-
-ROUTE = "route"
-"""The id of the branch that a routed turn consists of."""
+__all__ = ["branch_of", "collaborate", "prepare_message", "route"]
 
 
 def route(turn: Turn) -> Generator[Effect, Any, Result | None]:
@@ -56,9 +54,7 @@ def route(turn: Turn) -> Generator[Effect, Any, Result | None]:
     if name is None:
         return None
     branch = branch_of(turn, ROUTE, name, turn.question)
-    # What is shown of it while it is written has only the collaborator's own guardrail read.
-    live = turn.streams and turn.plan.guardrail is None
-    (ended,) = yield Collaborate([branch], 0, live=live, routed=True)
+    (ended,) = yield Collaborate([branch], 0, live=turn.streams, routed=True)
     if "control" in ended:
         return _handed_over(ended)
     turn.count(ended)
@@ -142,8 +138,7 @@ def collaborate(
             failed = failed or ended
             slot.text = _UNFINISHED  # for the turns to come
             continue
-        turn.payloads.update(collect(outcome["text"]))
-        slot.text = _told(turn, outcome)
+        slot.text, slot.payloads = _told(turn, outcome), outcome["text"]
         turn.add_response(slot)
     if failed is not None:
         raise failed.error

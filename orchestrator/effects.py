@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LIVE",
+    "ROUTE",
     "Answer",
     "AwaitResults",
     "Branch",
@@ -42,6 +43,10 @@ __all__ = [
     "ReturnControl",
     "WaitingCall",
 ]
+
+
+ROUTE = "route"
+"""The last part of a branch's id when a routed turn consists of it."""
 
 
 @dataclass(slots=True)
@@ -215,6 +220,11 @@ class Branch:
     limits: Limits
     team: str
     replay: Replay | None = None
+
+    @property
+    def routed(self) -> bool:
+        """Whether the routing classifier chose the collaborator: it answers the user itself."""
+        return self.id == ROUTE or self.id.endswith(f"/{ROUTE}")
 
     def has(self, path: str) -> bool:
         """Whether a branch of the journal is this one, or of an agent that its agent leads."""

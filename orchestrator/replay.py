@@ -14,7 +14,6 @@ from typing import Any
 
 from orchestrator.actions.base import Call
 from orchestrator.attachments import Attachments, noted, question_with, raw_text
-from orchestrator.collaboration import ROUTE
 from orchestrator.earlier import told_of
 from orchestrator.effects import (
     LIVE,
@@ -136,7 +135,7 @@ class Replay:
                 retrieval=above.retrieval,
                 files=above.files,
                 # A routed collaborator reads the user's own message; others, their supervisor's.
-                attachments=self.turn.attachments if branch.id.endswith(ROUTE) else (),
+                attachments=self.turn.attachments if branch.routed else (),
             )
             before = next((one["before"] for one in self.log.records if _ended(one, branch)), None)
             past = self._past_of(branch)

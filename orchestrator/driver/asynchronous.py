@@ -134,6 +134,8 @@ async def _astream_model(
             yield text
         yield await _blocking(call.record, call.reply)
     else:
+        for text in call.rest():
+            yield text
         yield call.record(call.reply)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.actions import ReturnControl
 from orchestrator.actions.base import ActionResult, Call, CallContext, Executor
+from orchestrator.driver.showing import showing
 from orchestrator.effects import (
     Answer,
     Branch,
@@ -32,7 +33,6 @@ from orchestrator.sessions import Record
 
 if TYPE_CHECKING:
     from orchestrator.guardrails import Guardrail, Source, Verdict
-    from orchestrator.guardrails.stream import GuardedStream
 
 __all__ = [
     "Ended",
@@ -98,7 +98,7 @@ class ModelCall:
         reply: The reply, when it is whole.
     """
 
-    __slots__ = ("_began", "_effect", "_guarded", "_parser", "_run", "reply", "request")
+    __slots__ = ("_began", "_effect", "_parser", "_run", "_showing", "reply", "request")
 
     def __init__(self, run: Run, effect: CallModel) -> None:
         self._run = run
@@ -107,12 +107,13 @@ class ModelCall:
         self._began = run.now()
         self.request = run.request(effect)
         self.reply: ModelReply | None = None
-        self._guarded = _guarded(run) if effect.live else None
+        self._showing = showing(run, _answer_verdict) if effect.live else None
 
     @property
     def blocking(self) -> bool:
         """Whether `take`, `rest` and `record` may block."""
-        return self._guarded is not None or self._parser.blocking
+        guarded = self._showing is not None and self._showing.guarded
+        return guarded or self._parser.blocking
 
     def take(self, item: str | ModelReply) -> list[str]:
         """Takes a streamed item; returns the pieces of the answer that may be shown."""
@@ -123,18 +124,14 @@ class ModelCall:
         if not self._effect.live:
             return []
         shown = [text for kind, text in pieces if kind == ANSWER]
-        if self._guarded is None:
+        if self._showing is None:
             return shown
-        return [checked for text in shown if (checked := self._guarded.feed(text))]
+        return [made for text in shown if (made := self._showing.feed(text))]
 
     def rest(self) -> list[str]:
-        """The pieces of the answer that a guardrail held back to the end."""
-        if self._guarded is None:
-            return []
-        checked = self._guarded.finish()
-        # What was just checked as a whole need not be checked, and paid for, at the turn's end.
-        self._run.checked = self._guarded.text, self._guarded.verdict
-        return [checked] if checked else []
+        """The pieces of the answer that were held back to the end."""
+        rest = self._showing.finish() if self._showing is not None else ""
+        return [rest] if rest else []
 
     def record(self, reply: ModelReply | None) -> Record:
         """The journal record of the whole reply."""
@@ -149,21 +146,8 @@ class ModelCall:
         return self._run.model_record(self._effect, reply, parsed, self._began)
 
 
-def _guarded(run: Run) -> GuardedStream | None:
-    guardrail = run.plan.guardrail
-    if guardrail is None:
-        return None
-    from orchestrator.guardrails.stream import GuardedStream
-
-    def check(text: str) -> Verdict:
-        return _verdict(guardrail, text, "OUTPUT")
-
-    return GuardedStream(
-        check,
-        run.guard_interval or run.plan.features.guard_interval,
-        reach=getattr(guardrail, "reach", 200),
-        bounded=getattr(guardrail, "bounded", False),
-    )
+def _answer_verdict(guardrail: Guardrail, text: str) -> Verdict:
+    return _verdict(guardrail, text, "OUTPUT")
 
 
 def action_record(call: Call, result: ActionResult, began: int, ended: int) -> Record:
