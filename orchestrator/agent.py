@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack
 
 from orchestrator.actions import ActionGroup
+from orchestrator.arguments import check_parts, given_features, given_overrides
 from orchestrator.collaborator import Collaborator
 from orchestrator.compiling import build_plan
 from orchestrator.driver import Told, drive
@@ -27,7 +28,7 @@ from orchestrator.message import Message
 from orchestrator.models import Model, resolve_model
 from orchestrator.opening import Input, check_memory_id, check_session_id, open_turn
 from orchestrator.options import Options, may_block, read_options
-from orchestrator.overrides import named_model, override_of, overrides_of
+from orchestrator.overrides import named_model, overrides_of
 from orchestrator.rendered import Prompt
 from orchestrator.replies import RunEvents, last_events, reply_again, reply_of
 from orchestrator.reply import Event, Reply
@@ -71,7 +72,7 @@ class Agent:
         guardrail: Guardrail | None = None,
         collaborators: Sequence[Collaborator] = (),
         collaboration: Literal["SUPERVISOR", "SUPERVISOR_ROUTER"] = "SUPERVISOR",
-        memory: Memory | None = None,
+        memory: Memory | MemoryStore | str | Path | None = None,
         override_lambda: str | Callable[..., Any] | None = None,
         orchestration: Orchestration | Callable[..., Any] | None = None,
         features: Features | None = None,
@@ -105,17 +106,20 @@ class Agent:
             collaborators: Agents that it leads.
             collaboration: `SUPERVISOR` decides itself whom to send what; `SUPERVISOR_ROUTER` has
                 a classifier send an input to one of them at once where one is fit for it.
-            memory: What it remembers from one session to the next.
+            memory: What it remembers from one session to the next: a `Memory`, or only what keeps
+                it, a store or a path of a SQLite file.
             override_lambda: The parser of the stages whose `parserMode` is `OVERRIDDEN`: a
                 function of Bedrock's parser event, a handler file, or the ARN of a Lambda.
             orchestration: What decides instead of the built-in loop: a generator function of the
                 turn, or an orchestration such as `LambdaOrchestration`; see
                 `orchestrator.custom`.
-            features: All of these and the rarer ones together, instead.
+            features: All of these from `guardrail` on, except `override_lambda`, and the rarer
+                ones together, instead.
 
         Raises:
             DefinitionError: The agent is wrong; `TemplateError` when a template is.
         """
+        check_parts(action_groups, knowledge_bases, limits, idle_session_ttl)
         self.name = name
         self.sessions = Sessions.of(sessions)
         self.plan: Plan = build_plan(
@@ -124,10 +128,7 @@ class Agent:
             model=resolve_model(model),
             groups=action_groups,
             knowledge_bases=knowledge_bases,
-            overrides={
-                stage: override_of(stage, given, override_lambda)
-                for stage, given in (prompts or {}).items()
-            },
+            overrides=given_overrides(prompts, override_lambda),
             templates=Path(templates) if templates is not None else None,
             dialect=dialect,
             limits=limits,
@@ -135,13 +136,13 @@ class Agent:
             agent_id=agent_id,
             alias_id=alias_id,
             version=version,
-            features=features
-            or Features(
+            features=given_features(
+                features,
                 guardrail=guardrail,
-                collaborators=[one.as_member() for one in collaborators],
-                routes=collaboration == "SUPERVISOR_ROUTER",
+                collaborators=collaborators,
+                collaboration=collaboration,
                 memory=memory,
-                orchestration=_orchestration(orchestration),
+                orchestration=orchestration,
             ),
             resolve=resolve_model,
         )
@@ -559,11 +560,3 @@ def _adrive() -> Callable[..., AsyncGenerator[Told, None]]:
     from orchestrator.driver.asynchronous import adrive
 
     return adrive
-
-
-def _orchestration(given: Orchestration | Callable[..., Any] | None) -> Orchestration | None:
-    if given is None:
-        return None
-    from orchestrator.custom import orchestration_of
-
-    return orchestration_of(given)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.errors import DefinitionError
 from orchestrator.remote import RemoteAgent
-from orchestrator.stages import Member
+from orchestrator.stages import Member, Plan
 
 if TYPE_CHECKING:
     from orchestrator.agent import Agent
@@ -36,11 +36,17 @@ class Collaborator:
         """The collaborator, as a plan takes it.
 
         Raises:
-            DefinitionError: An agent elsewhere has no name in the team.
+            DefinitionError: An agent elsewhere has no name in the team, or it is no agent.
         """
         agent, relay = self.agent, self.relay_conversation_history
         if isinstance(agent, RemoteAgent):
             if not self.name:
                 raise DefinitionError(f"give the collaborator {agent.alias_arn!r} a name")
             return Member(self.name, self.instruction, None, agent, relay)
-        return Member(self.name or agent.name, self.instruction, agent.plan, None, relay)
+        plan = getattr(agent, "plan", None)
+        if not isinstance(plan, Plan):
+            raise DefinitionError(
+                f"a collaborator is an Agent, such as Agent.load(folder), or a BedrockAgent, and "
+                f"not {agent!r}"
+            )
+        return Member(self.name or agent.name, self.instruction, plan, None, relay)

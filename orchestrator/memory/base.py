@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 __all__ = ["MemoryStore", "SessionSummary"]
 
@@ -30,6 +30,7 @@ class SessionSummary:
     text: str
 
 
+@runtime_checkable
 class MemoryStore(Protocol):
     """Keeps summaries. Safe for many threads and processes at once.
 
