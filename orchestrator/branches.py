@@ -14,6 +14,7 @@ from typing import Any
 from orchestrator.actions.base import CallContext
 from orchestrator.calls import merged
 from orchestrator.effects import Branch, Live, Result, ReturnControl
+from orchestrator.histories import take_routed
 from orchestrator.run import Run, end_record
 from orchestrator.sessions import Record
 
@@ -78,7 +79,6 @@ class BranchRun(Run):
             self.flush()
             self.outcome = {"id": self.branch.id, "control": control, "times": times}
             return
-        history = self.replay.past.history
         self.outcome = {
             **end_record(result, times[1]),
             "kind": "branch",
@@ -91,9 +91,12 @@ class BranchRun(Run):
             "times": times,
         }
         self.flush(self.outcome)
+        if self.routed:
+            return  # its history tells what the supervisor lets the user read
         with self._lock:
-            history += self.replay.transcript(result)
+            self.replay.past.take(self.replay.transcript(result))
             self.log.taken |= {self.branch.id}
+            take_routed(self.replay, self.log, result)
 
     def context(self) -> CallContext:
         """What the turn's executors may know; what others change meanwhile is kept."""

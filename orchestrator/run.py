@@ -8,7 +8,7 @@ before anything is spent, the intent of calls before they are carried out, their
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
@@ -35,6 +35,7 @@ from orchestrator.effects import (
 )
 from orchestrator.errors import LimitExceeded, OrchestratorError, SessionConflict
 from orchestrator.guardrails import Verdict
+from orchestrator.histories import STOPPED, restore_team, take_routed
 from orchestrator.memory.summaries import summary_of
 from orchestrator.message import Message
 from orchestrator.models.base import ModelReply, ModelRequest
@@ -46,8 +47,6 @@ from orchestrator.sessions.journal import cancelled, closed
 from orchestrator.stages import MEMORY_SUMMARIZATION, Plan
 
 __all__ = ["Run", "end_record", "replay_again", "restore_history", "told_of"]
-
-_STOPPED = Failure(OrchestratorError("the turn was stopped"), "cancelled")
 
 
 class Run:
@@ -109,7 +108,7 @@ class Run:
         self.checked: tuple[str, Verdict] | None = None
         self.guard_interval: int | None = None
         if replay is None and len(self.log.records) > 1:
-            _restore_team(plan, self.log, session)
+            restore_team(plan, self.log, session)
         self.replay = replay or Replay(plan, self.log, session)
         self.now = sessions.clock
         self._before = len(self.log.records)
@@ -280,6 +279,8 @@ class Run:
             self.flush(end, closed("ended", self.now()))
         else:
             self.flush(end)
+        if self.plan.routing is not None:
+            take_routed(self.replay, self.log, result)
         if not (isinstance(result, Failure) and self._failed_in_actions()):
             self.log.transcript = self.replay.turn.teller(result)
 
@@ -400,7 +401,7 @@ def restore_history(plan: Plan, session: Session) -> None:
             made = log.transcript()
         else:
             made = _transcript(plan, log, session)
-            _restore_team(plan, log, session)
+            restore_team(plan, log, session)
         if "with" in log.start and "attachments" in log.start["with"]:
             made = noted(made, log.start["with"]["attachments"])
         log.before = len(session.history)
@@ -435,44 +436,10 @@ def _transcript(plan: Plan, log: TurnLog, past: Past) -> list[Message]:
     except SessionConflict:
         return _plain_transcript(plan, log.start, end)
     if end["result"] in ("failure", "cancelled"):
-        return replay.turn.transcript(_STOPPED)
+        return replay.turn.transcript(STOPPED)
     if isinstance(reached, (Answer, Refusal)):
         return replay.turn.transcript(reached)
     return _plain_transcript(plan, log.start, end)
-
-
-def _restore_team(plan: Plan, log: TurnLog, past: Past) -> None:
-    # Collaborators' turns go into their histories in the order in which they ended; then, when
-    # the whole turn has ended, those that it was stopped in.
-    if not any("branch" in record for record in log.records):
-        return
-    order = {one["id"]: place for place, one in enumerate(log.records) if one["kind"] == "branch"}
-    try:
-        works = sorted(
-            _works(Replay(plan, log, past), log.end),
-            key=lambda it: order.get(it[0], len(log.records)),
-        )
-    except SessionConflict:
-        return  # the agent was changed since; its collaborators begin anew
-    for id, replay in works:
-        if id not in log.taken and (id in order or log.end is not None):
-            result = replay.result
-            known = _STOPPED if result is None or isinstance(result, ReturnControl) else result
-            replay.past.history += replay.transcript(known)
-            log.taken |= {id}
-
-
-def _works(replay: Replay, end: Record | None) -> Iterator[tuple[str, Replay]]:
-    reached = replay.send(None)
-    steps = [effect for effect, _ in replay.steps]
-    for effect in (*steps, reached):
-        for branch in effect.branches if isinstance(effect, Collaborate) else ():
-            if branch.collaborator.agent is not None:
-                below = replay.branch(branch)
-                yield from _works(below, end)
-                yield branch.id, below
-    if end is not None and isinstance(reached, (Dispatch, Collaborate)):
-        replay.give_up(reached, end["at"])
 
 
 def _plain_transcript(plan: Plan, start: Record, end: Record) -> list[Message]:

@@ -113,6 +113,10 @@ class Past:
         self.team = team
         self.without_thinking: list[Message] = []
 
+    def take(self, messages: list[Message]) -> None:
+        """Adds the messages of a collaborator's turn that has ended."""
+        self.history += messages
+
 
 class Session(Past):
     """What a session's journal says.
