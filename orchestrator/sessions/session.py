@@ -101,9 +101,10 @@ class Past:
         talk: Who said what, without thoughts and calls; only ever appended to.
         team: Histories of collaborators, by their names in the team.
         without_thinking: The history without what models thought, as far as it was asked for.
+        rendered: Texts of the talk's sayings, as far as they were asked for, by what made them.
     """
 
-    __slots__ = ("history", "talk", "team", "without_thinking")
+    __slots__ = ("_relayed", "history", "rendered", "talk", "team", "without_thinking")
 
     def __init__(
         self, history: list[Message], talk: list[Said], team: dict[str, list[Message]]
@@ -112,10 +113,26 @@ class Past:
         self.talk = talk
         self.team = team
         self.without_thinking: list[Message] = []
+        self.rendered: dict[object, list[str]] = {}
+        self._relayed: list[Message] = []
 
     def take(self, messages: list[Message]) -> None:
-        """Adds the messages of a collaborator's turn that has ended."""
+        """Adds the messages of a turn that has ended."""
         self.history += messages
+
+    def relayed(self, upto: int) -> list[Message]:
+        """The talk up to a saying as messages, for collaborators that read it.
+
+        A saying is made a message once in a session.
+        """
+        told = self._relayed
+        known = len(told)
+        if known < upto:
+            # One assignment, so that two collaborators that begin at the same time do no harm.
+            told[known:upto] = [
+                Message(role, [{"text": text}]) for role, text in self.talk[known:upto]
+            ]
+        return told[:upto]
 
 
 class Session(Past):
@@ -172,6 +189,8 @@ class Session(Past):
         self.talk: list[Said] = []
         self.team: dict[str, list[Message]] = {}
         self.without_thinking: list[Message] = []
+        self.rendered: dict[object, list[str]] = {}
+        self._relayed: list[Message] = []
         self.started = 0
         self.memory_id = ""
         self.last_agent = ""
@@ -190,11 +209,11 @@ class Session(Past):
             take(self, record)
 
     def _begin(self, record: Record) -> None:
-        self.open = TurnLog(record, len(self.talk))
-        self.started = self.started or record["at"]
         for one in record.get("history", ()):
             self.history.append(Message(one["role"], one["content"]))
             self.talk.append((one["role"], text_of(one["content"])))
+        self.open = TurnLog(record, len(self.talk))
+        self.started = self.started or record["at"]
         if "with" in record:
             self.memory_id = record["with"].get("memory_id", self.memory_id)
         self._change(record)
