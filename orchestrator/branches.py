@@ -79,6 +79,7 @@ class BranchRun(Run):
             self.flush()
             self.outcome = {"id": self.branch.id, "control": control, "times": times}
             return
+        history = self.replay.past.history
         self.outcome = {
             **end_record(result, times[1]),
             "kind": "branch",
@@ -94,7 +95,7 @@ class BranchRun(Run):
         if self.routed:
             return  # its history tells what the supervisor lets the user read
         with self._lock:
-            self.replay.past.take(self.replay.transcript(result))
+            history += self.replay.transcript(result)
             self.log.taken |= {self.branch.id}
             take_routed(self.replay, self.log, result)
 

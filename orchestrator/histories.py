@@ -117,5 +117,5 @@ def _told_again(below: Replay, verdict: Result) -> list[Message]:
 
 
 def _take(log: TurnLog, branch: Branch, below: Replay, made: list[Message]) -> None:
-    below.past.take(made)
+    below.past.history += made
     log.taken |= {branch.id}
