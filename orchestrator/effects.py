@@ -351,10 +351,12 @@ class Failure:
     Attributes:
         error: Why; `Agent.invoke` raises it.
         code: Short reason for the trace.
+        begun: Whether it ended what had been begun.
     """
 
     error: OrchestratorError
     code: str = ""
+    begun: bool = False
 
 
 Result = Answer | Refusal | ReturnControl | Failure

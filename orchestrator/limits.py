@@ -27,7 +27,10 @@ class Limits:
         actions: Action and knowledge base calls.
         parallel: Calls of one reply that run at the same time.
         reprompts: Replies in a row that could not be understood.
-        seconds: Wall-clock time of the turn; `None` for no limit.
+        seconds: Wall-clock time of the turn; `None` for no limit. It is checked before anything
+            is begun. In an event loop (`ainvoke`, `astream`) a model, a search, a guardrail or an
+            agent elsewhere that has not answered by then is no longer waited for; a thread waits
+            for as long as its client does.
         action_seconds: Wall-clock time of one action; `None` for no limit, and then a synchronous
             Python function runs in the caller's own thread.
         result_bytes: Size of one action's result, in UTF-8 bytes; a larger one is not shown to

@@ -192,7 +192,11 @@ class Replay:
             SessionConflict: The journal was written by another version of the agent.
         """
         reached = self.send(None)
-        failed = end is not None and end["result"] == "failure" and end["stop_reason"] != "seconds"
+        failed = (
+            end is not None
+            and end["result"] == "failure"
+            and (end["stop_reason"] != "seconds" or "cut" in end)
+        )
         if isinstance(reached, Collaborate) or (failed and isinstance(reached, LIVE)):
             self.steps.append((reached, None))
 

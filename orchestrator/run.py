@@ -156,19 +156,21 @@ class Run:
         """Takes the failure of an effect that was begun, or could not be; it ends the turn."""
         if effect is not None:
             self.replay.steps.append((effect, None))
-        return self.replay.throw(error)
+        result = self.replay.throw(error)
+        if effect is not None and isinstance(result, Failure):
+            result.begun = True
+        return result
+
+    def late(self) -> LimitExceeded:
+        """The error of a turn whose time is over."""
+        return LimitExceeded(
+            f"the turn took longer than its limit of {self.plan.limits.seconds} seconds; raise "
+            "the limit 'seconds', or find out from the trace what is slow",
+            limit="seconds",
+        )
 
     def _out_of_time(self, following: Live | Result) -> Live | Result:
-        if isinstance(following, LIVE):
-            seconds = self.plan.limits.seconds
-            return self.fail(
-                LimitExceeded(
-                    f"the turn took longer than its limit of {seconds} seconds; raise "
-                    "the limit 'seconds', or find out from the trace what is slow",
-                    limit="seconds",
-                )
-            )
-        return following
+        return self.fail(self.late()) if isinstance(following, LIVE) else following
 
     def new_records(self) -> list[Record]:
         """The records that this invocation has written; later ones may have added others."""
@@ -364,7 +366,9 @@ def _decoded(file: Mapping[str, Any]) -> dict[str, Any]:
 def end_record(result: Answer | Refusal | Failure, now: int) -> Record:
     """The record of a turn's end."""
     if isinstance(result, Failure):
+        cut = {"cut": True} if result.begun and result.code == "seconds" else {}
         return {
+            **cut,
             "kind": "end",
             "result": "failure",
             "at": now,

@@ -40,6 +40,7 @@ from orchestrator.effects import (
     Orchestrate,
     Retrieve,
 )
+from orchestrator.models.base import ModelReply
 from orchestrator.models.blocks import received
 from orchestrator.run import Run
 from orchestrator.sessions import Record
@@ -88,7 +89,7 @@ def _atold(
 ) -> AsyncGenerator[Told | Record | list[Record], None]:
     """What can be told of an effect while it is carried out, and its outcome at last."""
     if isinstance(effect, CallModel):
-        return _astream_model(run, effect)
+        return _items_in_time(run, _astream_model(run, effect))
     return _acollaborate(run, effect, listen)
 
 
@@ -98,10 +99,12 @@ async def _acarry_out(
     if isinstance(effect, Dispatch):
         return await _adispatch(run, effect)
     if isinstance(effect, Retrieve):
-        return await _blocking(retrieve, run, effect)
-    if isinstance(effect, Orchestrate):
-        return await _blocking(orchestrate, run, effect)
-    return await _blocking(guard, run, effect)
+        work = _blocking(retrieve, run, effect)
+    elif isinstance(effect, Orchestrate):
+        work = _blocking(orchestrate, run, effect)
+    else:
+        work = _blocking(guard, run, effect)
+    return await _whole_in_time(run, work)
 
 
 async def _blocking(function: Callable[..., T], *arguments: Any) -> T:
@@ -110,11 +113,17 @@ async def _blocking(function: Callable[..., T], *arguments: Any) -> T:
 
 async def _acall_model(run: Run, effect: CallModel) -> Record:
     stage, began = effect.stage, run.now()
-    reply = await stage.model.acomplete(run.request(effect))
+    work = stage.model.acomplete(run.request(effect))
+    try:
+        waits_for = work.send(None)
+    except StopIteration as stop:  # it had nothing to wait for: no timer is needed
+        reply: ModelReply = stop.value
+    else:
+        reply = await _in_time(run, work, waits_for)
     reply.content = received(reply.content)
     parser = stage.new_parser()
     if parser.blocking:
-        parsed = await _blocking(parser.finish, reply.content)
+        parsed = await _whole_in_time(run, _blocking(parser.finish, reply.content))
     else:
         parsed = parser.finish(reply.content)
     return run.model_record(effect, reply, parsed, began)
@@ -177,7 +186,7 @@ async def _acollaborate(
 
 async def _awork(run: Run, branch: Branch, lock: Lock, items: asyncio.Queue[Any] | None) -> Record:
     if branch.collaborator.agent is None:
-        record = await _blocking(work_elsewhere, run, branch)
+        record = await _whole_in_time(run, _blocking(work_elsewhere, run, branch))
         run.write([record])
         return record
     work = BranchRun(run, branch, lock)
@@ -231,6 +240,45 @@ async def _aperform(run: Run, call: Call, context: CallContext) -> Record:
         return failed_action(run, call, late, began)
     except Exception as error:  # whatever an executor raises is its outcome
         return failed_action(run, call, error, began)
+
+
+async def _in_time(run: Run, work: Coroutine[Any, Any, T], waits_for: Any) -> T:
+    """The rest of a coroutine that waits, as long as the turn's time is not over.
+
+    Actions are not cut like that: each has a time of its own, and nobody would know its effect.
+
+    Raises:
+        LimitExceeded: The time was over before.
+    """
+    if run.deadline is None:
+        return await _rest(work, waits_for)
+    limit = asyncio.timeout(max(run.deadline - run.now(), 0) / 1e9)
+    try:
+        async with limit:
+            return await _rest(work, waits_for)
+    except TimeoutError:
+        if limit.expired():
+            raise run.late() from None
+        raise
+
+
+async def _whole_in_time(run: Run, work: Coroutine[Any, Any, T]) -> T:
+    try:
+        waits_for = work.send(None)
+    except StopIteration as stop:
+        found: T = stop.value
+        return found
+    return await _in_time(run, work, waits_for)
+
+
+async def _items_in_time(run: Run, items: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
+    async with contextlib.aclosing(items):
+        while True:
+            try:
+                item = await _whole_in_time(run, items.__anext__())
+            except StopAsyncIteration:
+                return
+            yield item
 
 
 @types.coroutine
