@@ -171,15 +171,12 @@ class Agent:
             DefinitionError: The definition is wrong, with file, line and column.
             ResourceNotFound: There is no such folder or file.
         """
-        from orchestrator.definition import build_action_groups, load_definition, unsupported
+        from orchestrator.definition import build_action_groups, load_definition
         from orchestrator.definition.knowledge_base import build_knowledge_bases
-        from orchestrator.definition.places import complaint
 
         path = Path(folder)
         definition = load_definition(path)
         root = path if path.is_dir() else path.parent
-        if refused := unsupported(definition):
-            raise complaint(refused)
         own = [root / name for name in ("templates", "memory")]
         kept = memory_store(memory, sessions) if definition.memory_configuration else None
         spec: str | Model | None = model

@@ -89,15 +89,12 @@ class _Inline:
 
     def arguments(self) -> dict[str, Any]:
         """What `Agent` is made of."""
-        from orchestrator.definition import build_action_groups, definition_of, unsupported
+        from orchestrator.definition import build_action_groups, definition_of
         from orchestrator.definition.knowledge_base import build_knowledge_bases
-        from orchestrator.definition.places import complaint
 
         self._refuse_misplaced()
         data, objects = _apart(self.members)
         definition = definition_of({**data, "agentCollaborators": self._collaborators()})
-        if refused := unsupported(definition):
-            raise complaint(refused)
         groups = _with_executors(build_action_groups(definition, self.folder), objects.executors)
         bases = build_knowledge_bases(definition, self.folder)
         limits = definition.limits

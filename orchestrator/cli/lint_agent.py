@@ -40,14 +40,14 @@ def lint_agent(
     Raises:
         ResourceNotFound: There is nothing at `folder`.
     """
-    from orchestrator.definition import lint_definition, load_definition, unsupported
+    from orchestrator.definition import lint_collaborator, lint_definition, load_definition
 
     found: list[Diagnostic] = []
     definition: AgentDefinition | None = None
     try:
         definition = load_definition(folder)
-        found += unsupported(definition)
         found += lint_definition(definition)
+        found += lint_collaborator(definition) if level > 1 else ()
         for part in (_actions, _knowledge, _guardrail, _parsers):
             found += _mistakes(part, definition)
         found += _team(definition, model, strict, level)

@@ -33,7 +33,7 @@ from orchestrator.definition.prompt_override import (
     PromptOverrideConfiguration,
 )
 from orchestrator.definition.schema import definition_schema
-from orchestrator.definition.support import collaborators_of, lint_definition, unsupported
+from orchestrator.definition.support import collaborators_of, lint_collaborator, lint_definition
 
 __all__ = [
     "ActionGroupDefinition",
@@ -64,9 +64,9 @@ __all__ = [
     "definition_of",
     "definition_schema",
     "dump_definition",
+    "lint_collaborator",
     "lint_definition",
     "load_definition",
     "parse_definition",
     "prompt_text",
-    "unsupported",
 ]

@@ -1,8 +1,8 @@
-"""What a definition asks for that cannot be had: of this engine, or of Bedrock."""
+"""What a definition says that has no effect, or that Bedrock would refuse."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 
 from orchestrator.actions.names import check_text
 from orchestrator.definition.agent import AgentCollaborator, AgentDefinition
@@ -10,28 +10,9 @@ from orchestrator.definition.places import Keys
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError
 
-__all__ = ["collaborators_of", "lint_definition", "unsupported"]
+__all__ = ["collaborators_of", "lint_collaborator", "lint_definition"]
 
 _PROMPTS = ("promptOverrideConfiguration", "promptConfigurations")
-
-
-def unsupported(definition: AgentDefinition) -> list[Diagnostic]:
-    """What the definition asks for and the engine does not do: to be refused, not ignored.
-
-    Returns:
-        An error for each such member, in the order of `FEATURES`.
-    """
-    return [
-        definition.source.diagnostic(
-            "error", "unsupported", f"{what} is not supported yet", *keys, suggestion=instead
-        )
-        for what, instead, find in FEATURES
-        for keys in find(definition)
-    ]
-
-
-FEATURES: tuple[tuple[str, str, Callable[[AgentDefinition], Iterator[Keys]]], ...] = ()
-"""What is not supported yet, what to do instead, and where a definition asks for it."""
 
 
 def collaborators_of(definition: AgentDefinition) -> tuple[AgentCollaborator, ...]:
@@ -65,18 +46,28 @@ def lint_definition(definition: AgentDefinition) -> list[Diagnostic]:
         *_team(definition),
         *_orchestration(definition),
     )
+    return [*definition.source.notes, *_diagnostics(definition, found)]
+
+
+def lint_collaborator(definition: AgentDefinition) -> list[Diagnostic]:
+    """What an agent says that has no effect while another agent leads it.
+
+    Returns:
+        Notes: the agent may run alone, too.
+    """
+    return _diagnostics(definition, _led(definition))
+
+
+def _diagnostics(definition: AgentDefinition, found: Iterable[Warning_]) -> list[Diagnostic]:
     return [
-        *definition.source.notes,
-        *(
-            definition.source.diagnostic(
-                "info" if code in _AS_IN_BEDROCK else "warning", code, text, *keys, suggestion=way
-            )
-            for code, text, way, keys in found
-        ),
+        definition.source.diagnostic(
+            "info" if code in _NOTES else "warning", code, text, *keys, suggestion=way
+        )
+        for code, text, way, keys in found
     ]
 
 
-_AS_IN_BEDROCK = frozenset({"default-template"})
+_NOTES = frozenset({"default-template", "unused-memory", "unused-time-out"})
 
 Warning_ = tuple[str, str, str, Keys]
 
@@ -180,3 +171,12 @@ def _team(definition: AgentDefinition) -> Iterator[Warning_]:
                 "add a collaborationInstruction, which Bedrock wants, too",
                 ("agentCollaborators", index),
             )
+
+
+def _led(definition: AgentDefinition) -> Iterator[Warning_]:
+    if definition.memory_configuration is not None:
+        text = "the memory is not used in a team: only that of the agent that leads it is"
+        yield "unused-memory", text, "", ("memoryConfiguration",)
+    if "idle_session_ttl_in_seconds" in definition.model_fields_set:
+        text = "the time-out is not used in a team: its sessions are those of the agent that leads"
+        yield "unused-time-out", text, "", ("idleSessionTTLInSeconds",)

@@ -112,6 +112,21 @@ def test_a_collaborators_folder_without_an_agent_is_told(run, place):
     assert done.stdout.startswith("boss/helper: error: the folder has no agent.yaml")
 
 
+def test_what_has_no_effect_in_a_team_is_noted(run, place):
+    own = "memoryConfiguration: {enabledMemoryTypes: [SESSION_SUMMARY]}\n"
+    boss = team(place, 2, ALONE + own + "idleSessionTTLInSeconds: 600\n")
+    done = run("lint", boss, "--json", "--strict")
+    assert done.exit_code == 0
+    assert [(severity, code, line) for severity, code, _, line, _ in found(done)] == [
+        ("info", "unused-memory", 4),
+        ("info", "unused-time-out", 5),
+    ]
+    assert {Path(file).relative_to(place) for _, _, file, _, _ in found(done)} == {
+        Path("boss/helper/agent.yaml")
+    }
+    assert found(run("lint", boss / "helper", "--json")) == []  # it may run alone, too
+
+
 def test_a_leader_of_nobody_is_told(run, place):
     boss = team(place, 1, ALONE + "agentCollaboration: SUPERVISOR_ROUTER\n")
     ((severity, _, _, line, message),) = found(run("lint", boss, "--json"))
