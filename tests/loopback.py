@@ -23,13 +23,18 @@ class Got:
 
 @dataclass
 class Sent:
-    """An answer. `length` is told instead of the body's own; `cut` hangs up without answering."""
+    """An answer.
+
+    `length` is told instead of the body's own; `cut` hangs up without answering; `echo` has
+    `Authorization` be the status's name.
+    """
 
     body: bytes = b"{}"
     status: int = 200
     headers: dict[str, str] = field(default_factory=lambda: {"Content-Type": "application/json"})
     length: int | None = None
     cut: bool = False
+    echo: bool = False
     wait: Callable[[], Any] | None = None
 
 
@@ -71,7 +76,7 @@ class Site:
                 if sent.cut:
                     self.close_connection = True
                     return
-                self.send_response(sent.status)
+                self.send_response(sent.status, headers.get("authorization") if sent.echo else None)
                 for name, value in sent.headers.items():
                     self.send_header(name, value)
                 length = len(sent.body) if sent.length is None else sent.length

@@ -47,13 +47,11 @@ class Response:
 
     Attributes:
         status: The status.
-        reason: The status's name.
         headers: The headers, by names in lower case.
         body: The body, at most one byte more than was asked for.
     """
 
     status: int
-    reason: str
     headers: Mapping[str, str]
     body: bytes
 
@@ -107,7 +105,8 @@ def _read(response: http.client.HTTPResponse, most: int) -> Response:
     if len(body) <= most and response.length:  # the rest did not come
         raise http.client.IncompleteRead(b"", response.length)
     headers = {name.lower(): value for name, value in response.getheaders()}
-    return Response(response.status, response.reason[:100], headers, body)
+    # What the server calls the status is left: it may repeat what was sent, credentials too.
+    return Response(response.status, headers, body)
 
 
 def _connected(url: SplitResult, deadline: float, private: bool) -> socket.socket:

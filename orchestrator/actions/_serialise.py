@@ -6,14 +6,20 @@ Every value is percent-encoded for its place, so that none can be more than one 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from orchestrator.actions.base import Call, Operation, Parameter
 from orchestrator.actions.wire import value_text
 
 __all__ = ["Unfit", "body_of", "headers_of", "path_of", "query_of"]
+
+
+_SEPARATOR = re.compile(r"[/\\;]")
+_DECODINGS = 3
+"""How often a path is decoded at most on its way, by proxies and by the server."""
 
 
 class Unfit(Exception):
@@ -26,25 +32,43 @@ def path_of(call: Call) -> str:
     Raises:
         Unfit: A value is missing, or would change the path's segments.
     """
-    path = call.operation.path
+    path, names = call.operation.path, []
     for parameter in _given(call, "path"):
-        text = _path_text(parameter, call.arguments[parameter.name])
-        if text in ("", ".", ".."):
+        names.append(parameter.name)
+        value = call.arguments[parameter.name]
+        if parameter.style == "matrix" and parameter.explode:
+            _check_keys(call, parameter, value)
+        text = _path_text(parameter, value)
+        if not text or _leads_elsewhere(text):
             raise Unfit(
-                f"The argument {parameter.name} may not be {text!r}: it names one thing. Please "
-                "correct it and try again."
+                f"The argument {parameter.name} may not be empty, '.' or '..', nor have such a "
+                "part between slashes: it names one thing. Please correct it and try again."
             )
         path = path.replace(f"{{{parameter.name}}}", text)
+    if len(names) > 1 and _leads_elsewhere(path):
+        raise Unfit(
+            f"The arguments {', '.join(names)} may not make '.' or '..' together. Please correct "
+            "them and try again."
+        )
     return quote(path, safe="/%:@!$&'()*+,;=-._~")
 
 
+def _leads_elsewhere(path: str) -> bool:
+    # Encoded, such a part is one value for us; some servers decode first, and then look for parts.
+    for _ in range(_DECODINGS + 1):
+        if any(part in (".", "..") for part in _SEPARATOR.split(path)):
+            return True
+        path = unquote(path)
+    return False
+
+
 def query_of(call: Call) -> str:
-    """The query, without its question mark."""
-    pairs = (
-        pair
-        for parameter in _given(call, "query")
-        for pair in _query_pairs(parameter, call.arguments[parameter.name])
-    )
+    """The query, without its question mark.
+
+    Raises:
+        Unfit: An object would be written as another parameter.
+    """
+    pairs = (pair for parameter in _given(call, "query") for pair in _query_pairs(call, parameter))
     return "&".join(f"{name}={value}" for name, value in pairs)
 
 
@@ -109,6 +133,27 @@ def _path_text(parameter: Parameter, value: Any) -> str:
     return f";{name}={_plain(parameter, value, _quoted)}"
 
 
+def _check_keys(call: Call, parameter: Parameter, value: Any) -> None:
+    """Has the members of an exploded object be nobody else's.
+
+    Raises:
+        Unfit: One has the name of another parameter, whose own value was checked.
+    """
+    if not isinstance(value, Mapping):
+        return
+    others = {
+        one.name.casefold()
+        for one in call.operation.parameters
+        if one.location == parameter.location and one is not parameter
+    }
+    for key in value:
+        if str(key).casefold() in others:
+            raise Unfit(
+                f"The argument {parameter.name} may not have the member {key!r:.80}, which is an "
+                "argument of its own. Please correct it and try again."
+            )
+
+
 def _plain(parameter: Parameter, value: Any, write: Any, between: str = ",") -> str:
     """A value in the style `simple`."""
     if parameter.style == "json":
@@ -125,7 +170,8 @@ def _plain(parameter: Parameter, value: Any, write: Any, between: str = ",") -> 
 _BETWEEN = {"spaceDelimited": "%20", "pipeDelimited": "%7C"}
 
 
-def _query_pairs(parameter: Parameter, value: Any) -> Iterator[tuple[str, str]]:
+def _query_pairs(call: Call, parameter: Parameter) -> Iterator[tuple[str, str]]:
+    value = call.arguments[parameter.name]
     name = _quoted(parameter.name)
     explode = parameter.explode
     if explode is None:
@@ -141,6 +187,7 @@ def _query_pairs(parameter: Parameter, value: Any) -> Iterator[tuple[str, str]]:
             yield name, _BETWEEN.get(parameter.style, ",").join(map(_quoted, value))
     elif isinstance(value, Mapping):
         if explode:
+            _check_keys(call, parameter, value)
             yield from ((_quoted(key), _quoted(one)) for key, one in value.items())
         else:
             between = _BETWEEN.get(parameter.style, ",")

@@ -326,7 +326,7 @@ def _result(
     response: Response, operation: Operation, secrets: Sequence[str], most: int
 ) -> ActionResult:
     name, status = operation.xml_name, response.status
-    said = f"HTTP {status} {response.reason}".strip()
+    said = f"HTTP {status} {_phrase(status)}".strip()
     if status in (401, 407):
         raise AccessDenied(
             f"the API refused the credentials of {name!r} ({said}); check the headers of the "
@@ -347,10 +347,20 @@ def _result(
     return ActionResult(text or said, http_status=status)
 
 
+def _phrase(status: int) -> str:
+    """The name of a status, by the standard and not by the server."""
+    from http import HTTPStatus
+
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""
+
+
 def _text(response: Response, most: int) -> str:
     """The body as text, or what is told instead of one that is none or is too large."""
     body = response.body
-    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = response.headers.get("content-type", "").partition(";")[0].strip()
     if response.headers.get("content-encoding", "identity").lower() != "identity":
         return "The response is compressed, although that was not asked for, and is not shown."
     if len(body) > most:
@@ -358,7 +368,7 @@ def _text(response: Response, most: int) -> str:
             f"The response has more than {most} bytes and is not shown. Ask for less, for example "
             "with a narrower filter, a smaller page or a single item."
         )
-    if body and (b"\0" in body or not _is_text(kind)):
+    if body and (b"\0" in body or not _is_text(kind.lower())):
         return f"The response is {kind or 'not a text'}, {len(body)} bytes, and is not shown."
     return body.decode(_charset(response), "replace")
 

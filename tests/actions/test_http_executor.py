@@ -301,7 +301,7 @@ def test_an_argument_that_would_change_the_path(site: Site, value: str) -> None:
     schema = document("/claims/{id}", "delete", parameters=[parameter("id", "path")])
     result = run(group(site.url(), schema), "it", id=value)
     assert (result.state, site.got) == ("REPROMPT", [])
-    assert f"id may not be {value!r}" in result.text
+    assert "id may not be empty, '.' or '..'" in result.text
 
 
 def test_a_header_argument_cannot_be_two(site: Site) -> None:

@@ -237,7 +237,7 @@ def test_the_model_does_not_choose_where_a_request_goes(
         "\\\\evil",
         "x?y#z",
         "http://evil.example",
-        "%2e",
+        "%2f",
     ]
     with Site(Sent(b"ok")).running() as site:
         executor = HttpExecutor(f"http://api:{site.port}")
