@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.calls import Slot
 from orchestrator.citations import source_ids
+from orchestrator.earlier import Talk
 from orchestrator.effects import (
     ROUTE,
     Answer,
@@ -25,7 +26,7 @@ from orchestrator.errors import LimitExceeded, error_again
 from orchestrator.limits import Limits
 from orchestrator.payloads import shared
 from orchestrator.reading import refused
-from orchestrator.sessions.journal import Record, Said
+from orchestrator.sessions.journal import Record
 from orchestrator.stages import Plan
 
 if TYPE_CHECKING:
@@ -61,11 +62,10 @@ def route(turn: Turn) -> Generator[Effect, Any, Result | None]:
     return _as_result(ended)
 
 
-def _routing_values(turn: Turn, talk: Sequence[Said]) -> dict[str, str]:
+def _routing_values(turn: Turn, talk: Talk) -> dict[str, str]:
     dialect = turn.dialect
-    told = [{"role": role, "text": text} for role, text in (*talk, ("user", turn.question))]
     values = {
-        "conversation": dialect.partial("conversation", turns=told),
+        "conversation": talk.conversation(dialect, [("user", turn.question)], talk.turns),
         "last_user_request": dialect.partial("last_user_request", question=turn.question),
     }
     if turn.start.last_agent:

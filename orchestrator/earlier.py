@@ -1,14 +1,19 @@
-"""What of a session's earlier turns a prompt tells (Bedrock: `promptCreationConfigurations`)."""
+"""What of a session's earlier turns a prompt tells (Bedrock: `promptCreationConfigurations`).
+
+What is made of a saying or a message for prompts is kept with the session and only added to, so
+that a turn costs no more the longer its session is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from orchestrator.message import Block, Message
+from orchestrator.prompts import Dialect
 from orchestrator.prompts.steps import EMPTY, is_step, origin_message
-from orchestrator.sessions import Past
+from orchestrator.sessions import Past, Said
 
-__all__ = ["told_of"]
+__all__ = ["Talk", "told_of"]
 
 _THINKING, _END_THINKING = "<thinking>", "</thinking>"
 
@@ -34,6 +39,65 @@ def told_of(past: Past, upto: int, turns: int | None, *, thinking: bool) -> Sequ
         # One assignment, so that a trace that another thread reads meanwhile does no harm.
         past.without_thinking[known:upto] = [_freed(one) for one in history[known:upto]]
     return past.without_thinking[since:upto]
+
+
+class Talk:
+    """Who said what in a session before a turn.
+
+    Attributes:
+        turns: How many of the last turns the invocation wants told; `None` for all.
+    """
+
+    __slots__ = ("_past", "_upto", "turns")
+
+    def __init__(self, past: Past, upto: int, turns: int | None) -> None:
+        """Begins to tell it.
+
+        Args:
+            past: What happened before.
+            upto: How many sayings there were before the turn.
+            turns: How many of the last turns the invocation wants told.
+        """
+        self._past = past
+        self._upto = upto
+        self.turns = turns
+
+    def conversation(self, dialect: Dialect, last: Sequence[Said], turns: int | None = None) -> str:
+        """Renders `$conversation$`. A saying is rendered once in a session.
+
+        Args:
+            dialect: Who renders it.
+            last: What was said in the turn itself.
+            turns: How many of the last turns before it are told; `None` for all.
+        """
+        said, upto = self._past.talk, self._upto
+        since = 0 if turns is None else _start_of_talk(said, upto, turns)
+        partial = dialect.item_by_item("conversation", "turns")
+        if partial is None:  # a template of one's own, which may tell its turns in any way
+            return dialect.partial("conversation", turns=_sayings([*said[since:upto], *last]))
+        known = self._past.rendered.setdefault(partial, [])
+        first = len(known)
+        if first < upto:
+            known[first:upto] = [partial({"turns": one}) for one in _one_by_one(said[first:upto])]
+        return "".join([*known[since:upto], partial({"turns": _sayings(last)})])
+
+
+def _sayings(said: Sequence[Said]) -> list[dict[str, str]]:
+    return [{"role": role, "text": text} for role, text in said]
+
+
+def _one_by_one(said: Sequence[Said]) -> Iterator[list[dict[str, str]]]:
+    for one in said:
+        yield _sayings([one])
+
+
+def _start_of_talk(said: Sequence[Said], upto: int, turns: int) -> int:
+    at = upto
+    while turns and at:
+        at -= 1
+        if said[at][0] == "user":
+            turns -= 1
+    return at
 
 
 def _start_of(history: Sequence[Message], upto: int, turns: int) -> int:

@@ -16,9 +16,9 @@ from orchestrator.errors import OrchestratorError, ValidationError
 from orchestrator.message import Message
 
 if TYPE_CHECKING:
+    from orchestrator.earlier import Talk
     from orchestrator.limits import Limits
     from orchestrator.replay import Replay
-    from orchestrator.sessions.journal import Said
     from orchestrator.stages import Member, StagePlan
 
 __all__ = [
@@ -73,7 +73,7 @@ class CallModel:
     attributes: Mapping[str, str]
     live: bool = False
     excluded: frozenset[str] = frozenset()
-    of_past: Callable[[Sequence[Said]], Mapping[str, str]] | None = None
+    of_past: Callable[[Talk], Mapping[str, str]] | None = None
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Generator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.earlier import Talk
 from orchestrator.effects import Answer, Effect, Refusal, Result
 from orchestrator.errors import OrchestratorError
 from orchestrator.prompts import Dialect
@@ -38,12 +39,9 @@ def remember(turn: Turn, result: Result) -> Generator[Effect, Any, None]:
         turn.unremembered = error
 
 
-def _values(
-    turn: Turn, dialect: Dialect, last: Sequence[Said], talk: Sequence[Said]
-) -> dict[str, str]:
-    turns = [{"role": role, "text": text} for role, text in (*talk, *last)]
+def _values(turn: Turn, dialect: Dialect, last: Sequence[Said], talk: Talk) -> dict[str, str]:
     return {
-        "conversation": dialect.partial("conversation", turns=turns),
+        "conversation": talk.conversation(dialect, last),
         "past_conversation_summary": dialect.partial(
             "past_conversation_summary", sessions=list(turn.start.summaries)
         ),

@@ -14,7 +14,7 @@ from typing import Any
 
 from orchestrator.actions.base import Call
 from orchestrator.attachments import Attachments, noted, question_with, raw_text
-from orchestrator.earlier import told_of
+from orchestrator.earlier import Talk, told_of
 from orchestrator.effects import (
     LIVE,
     AwaitResults,
@@ -138,17 +138,15 @@ class Replay:
                 attachments=self.turn.attachments if branch.routed else (),
             )
             before = next((one["before"] for one in self.log.records if _ended(one, branch)), None)
-            past = self._past_of(branch)
-            branch.replay = Replay(plan, self.log, past, start, before)
+            branch.replay = Replay(plan, self.log, self._past_of(branch), start, before)
         return branch.replay
 
     def _past_of(self, branch: Branch) -> Past:
-        team = self.past.team
-        history = team.setdefault(branch.team, [])
+        past = self.past
+        history = past.team.setdefault(branch.team, [])
         if branch.collaborator.relay:
-            talk = self.past.talk[: self.log.spoken]
-            history = [Message(role, [{"text": text}]) for role, text in talk]
-        return Past(history, [], team)
+            history = past.relayed(min(self.log.spoken, len(past.talk)))
+        return Past(history, [], past.team)
 
     def session_id(self, root: str) -> str:
         """The id of a collaborator's session within the session `root` of its supervisor."""
@@ -310,7 +308,8 @@ class Replay:
             values.update(turn.values(effect.stage))
         values.update(effect.values)
         if effect.of_past is not None:
-            values.update(effect.of_past(self.past.talk[: self.log.spoken]))
+            talk = Talk(self.past, self.log.spoken, self._more.get("turns"))
+            values.update(effect.of_past(talk))
         return values
 
     def known_branches(self, effect: Collaborate) -> dict[str, Record]:

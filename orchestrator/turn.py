@@ -18,6 +18,7 @@ from orchestrator.acting import act
 from orchestrator.calls import Slot
 from orchestrator.citations import still_cited
 from orchestrator.collaboration import route
+from orchestrator.earlier import Talk
 from orchestrator.effects import (
     Answer,
     CallModel,
@@ -42,7 +43,7 @@ from orchestrator.prompts.values import memory_values
 from orchestrator.reading import REFUSAL, Act, Reprompt, decide, refused, was_cut
 from orchestrator.remembering import remember
 from orchestrator.searching import answer_from_knowledge
-from orchestrator.sessions.journal import Record, Said
+from orchestrator.sessions.journal import Record
 from orchestrator.stages import Plan, StagePlan
 
 __all__ = ["Start", "Turn"]
@@ -219,7 +220,7 @@ class Turn:
         *,
         number: int = 0,
         live: bool = False,
-        of_past: Callable[[Sequence[Said]], Mapping[str, str]] | None = None,
+        of_past: Callable[[Talk], Mapping[str, str]] | None = None,
     ) -> Generator[Effect, Any, Record]:
         """Asks the model of a stage outside the loop; its `model` record.
 

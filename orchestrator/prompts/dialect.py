@@ -103,6 +103,17 @@ class Dialect:
         """
         return self._compiled(name)(context)
 
+    def item_by_item(self, name: str, list_name: str) -> Partial | None:
+        """The partial `name`, if it only tells a list, each item for itself.
+
+        Its text of a list is then that of its parts, one after the other.
+
+        Raises:
+            TemplateError: There is no such partial, or it is wrong.
+        """
+        compiled = self._compiled(name)
+        return compiled if compiled.list_name == list_name else None
+
     def _compiled(self, name: str) -> Partial:
         compiled = self._partials.get(name)
         if compiled is None:

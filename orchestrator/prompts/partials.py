@@ -115,11 +115,17 @@ def _environment() -> _Environment:
 
 
 class Partial:
-    """A compiled partial."""
+    """A compiled partial.
 
-    __slots__ = ("_file", "_render", "_template")
+    Attributes:
+        list_name: The list that it tells item by item and nothing else, so that its text is that
+            of each item alone, one after the other; empty when it is not made like that.
+    """
 
-    def __init__(self, template: JinjaTemplate, file: str) -> None:
+    __slots__ = ("_file", "_render", "_template", "list_name")
+
+    def __init__(self, template: JinjaTemplate, file: str, list_name: str = "") -> None:
+        self.list_name = list_name
         self._template = template
         self._render: Callable[..., Any] = template.root_render_func
         self._file = file
@@ -162,12 +168,21 @@ def compile_partial(text: str, file: str) -> Partial:
     try:
         tree = environment.parse(text, filename=file)
         _check(tree, file)
+        list_name = _only_list(tree)
         code = environment.compile(tree, filename=file)
     except TemplateSyntaxError as error:
         raise TemplateError(error.message or "not Jinja2", file=file, line=error.lineno) from error
     except (RecursionError, SyntaxError, MemoryError) as error:
         raise TemplateError("the partial is nested too deeply", file=file) from error
-    return Partial(JinjaTemplate.from_code(environment, code, {}), file)
+    return Partial(JinjaTemplate.from_code(environment, code, {}), file, list_name)
+
+
+def _only_list(tree: nodes.Template) -> str:
+    match tree.body:
+        case [nodes.For(iter=nodes.Name(name=str(name)), else_=[]) as loop]:
+            used = [one.name for one in loop.find_all(nodes.Name) if one.ctx == "load"]
+            return name if used.count(name) == 1 and "loop" not in used else ""
+    return ""
 
 
 def _allowed(node: nodes.Node) -> bool:
