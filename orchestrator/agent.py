@@ -5,20 +5,20 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import aclosing, closing, suppress
+from contextlib import aclosing, closing
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack
 
 from orchestrator.actions import ActionGroup
 from orchestrator.arguments import check_parts, given_features, given_overrides
+from orchestrator.closing import close_before, close_idle, close_session
 from orchestrator.collaborator import Collaborator
 from orchestrator.compiling import build_plan
 from orchestrator.driver import Told, drive
-from orchestrator.effects import Failure
-from orchestrator.errors import OrchestratorError, SessionConflict, ValidationError
-from orchestrator.features import features_of, memory_store
+from orchestrator.errors import ValidationError
 from orchestrator.guardrails import Guardrail
+from orchestrator.invoking import begun, ended
 from orchestrator.kept import KeptTurn, kept_turns
 from orchestrator.knowledge import KnowledgeBase
 from orchestrator.limits import Limits
@@ -26,14 +26,13 @@ from orchestrator.memory import MemoryStore
 from orchestrator.memory.summaries import memory_contents
 from orchestrator.message import Message
 from orchestrator.models import Model, resolve_model
-from orchestrator.opening import Input, check_memory_id, check_session_id, open_turn
+from orchestrator.opening import Input, check_memory_id, check_session_id
 from orchestrator.options import Options, may_block, read_options
-from orchestrator.overrides import named_model, overrides_of
 from orchestrator.rendered import Prompt
-from orchestrator.replies import RunEvents, last_events, reply_again, reply_of
+from orchestrator.replies import RunEvents, last_events
 from orchestrator.reply import Event, Reply
 from orchestrator.run import Run, restore_history
-from orchestrator.sessions import NEVER, Session, Sessions, SessionStore
+from orchestrator.sessions import Sessions, SessionStore
 from orchestrator.stages import Features, Memory, Override, Plan
 from orchestrator.threads import in_thread
 
@@ -171,37 +170,13 @@ class Agent:
             DefinitionError: The definition is wrong, with file, line and column.
             ResourceNotFound: There is no such folder or file.
         """
-        from orchestrator.definition import build_action_groups, load_definition
-        from orchestrator.definition.knowledge_base import build_knowledge_bases
+        from orchestrator.loading import folder_agent
 
-        path = Path(folder)
-        definition = load_definition(path)
-        root = path if path.is_dir() else path.parent
-        own = [root / name for name in ("templates", "memory")]
-        kept = memory_store(memory, sessions) if definition.memory_configuration else None
-        spec: str | Model | None = model
-        if spec is None and definition.foundation_model is not None:
-            spec = named_model(definition, definition.foundation_model, root, "foundationModel")
-        if spec is None:
-            raise definition.source.error(
-                "there is no foundationModel; name one, such as `foundationModel: local`"
-            )
-        return cls(
-            definition.agent_name,
-            definition.instruction,
-            spec,
-            action_groups=build_action_groups(definition, root),
-            knowledge_bases=build_knowledge_bases(definition, root),
-            templates=own[0] if any(map(Path.is_dir, own)) else None,
-            prompts=overrides_of(definition, root, replaced=model is not None),
-            sessions=sessions,
-            limits=limits or (definition.limits.as_limits() if definition.limits else None),
-            idle_session_ttl=definition.idle_session_ttl_in_seconds,
-            agent_id=definition.agent_id or "",
-            features=features_of(
-                definition, root, lambda path: cls.load(path, model=model).plan, kept
-            ),
-        )
+        def compiled(folder: Path) -> Plan:
+            return cls.load(folder, model=model).plan
+
+        made = folder_agent(Path(folder), model, memory, sessions, compiled)
+        return cls(**{**made, "limits": limits or made["limits"], "sessions": sessions})
 
     @classmethod
     def inline(
@@ -258,7 +233,7 @@ class Agent:
             return run
         for _ in drive(run, listen=False):
             pass
-        return self._end(run)
+        return ended(run)
 
     async def ainvoke(
         self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
@@ -269,7 +244,7 @@ class Agent:
             return run
         async for _ in _adrive()(run, listen=False):
             pass
-        return self._end(run)
+        return ended(run)
 
     def stream(
         self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
@@ -295,7 +270,7 @@ class Agent:
         with closing(drive(run, listen=True)) as progress:
             for item in progress:
                 yield from events.of(item)
-        yield from events.rest(partial(self._end, run))
+        yield from events.rest(partial(ended, run))
 
     async def astream(
         self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
@@ -311,7 +286,7 @@ class Agent:
             async for item in progress:
                 for event in events.of(item):
                     yield event
-        for event in events.rest(partial(self._end, run)):
+        for event in events.rest(partial(ended, run)):
             yield event
 
     def close(self) -> None:
@@ -385,7 +360,7 @@ class Agent:
         check_session_id(session_id)
         label = self._label(session_id)
         if self.plan.memory_stage is not None and self.sessions.peek(label).memory_id:
-            self._close(session_id)
+            close_session(self.plan, self.sessions, session_id)
         else:
             self.sessions.end(label)
 
@@ -404,23 +379,7 @@ class Agent:
             OrchestratorError: Some could not be summarised, and wait for the next time; the
                 others were.
         """
-        memory = self.plan.features.memory
-        if memory is None:
-            return []
-        before = self.sessions.clock() - self.plan.idle_ttl
-        closed: list[str] = []
-        failed: OrchestratorError | None = None
-        for session_id in memory.store.unsummarised(self.plan.owner, before, memory_id):
-            try:
-                if self._close(session_id):
-                    closed.append(session_id)
-            except SessionConflict:
-                continue  # it is not idle
-            except OrchestratorError as error:  # which must not keep the others from theirs
-                failed = failed or error
-        if failed is not None:
-            raise failed
-        return closed
+        return close_idle(self.plan, self.sessions, memory_id)
 
     def memories(self, memory_id: str) -> list[dict[str, Any]]:
         """What is remembered, newest first, as `memoryContents` of Bedrock's GetAgentMemory."""
@@ -436,48 +395,6 @@ class Agent:
         memory = self.plan.features.memory
         if memory is not None:
             memory.store.delete(self.plan.owner, memory_id, session_id)
-
-    def _close(self, session_id: str) -> bool:
-        """Ends a session by a turn without a question, which only summarises it.
-
-        Returns:
-            Whether there was anything to summarise.
-        """
-        session = self.sessions.acquire(self._label(session_id), NEVER)
-        if not session.talk or not session.memory_id:
-            self.sessions.release(session)
-            memory = self.plan.features.memory
-            if memory is not None:
-                memory.store.settle(self.plan.owner, session_id)
-            return False
-        given = Input("", session_id, end_session=True, closing=True)
-        run = self._begin(session, given)
-        if isinstance(run, Run):
-            for _ in drive(run, listen=False):
-                pass
-            self._end(run)
-        return True
-
-    def _settle(self, given: Input, memory: Memory) -> None:
-        # A session that cannot be summarised now does not keep the user from the next one.
-        if given.memory_id:
-            with suppress(OrchestratorError):
-                self.remember(given.memory_id)
-        # Nor is one lost that goes on too late, and in whose name nobody asks for its memory.
-        before = self.sessions.clock() - self.plan.idle_ttl
-        with suppress(OrchestratorError):
-            idle = memory.store.unsummarised(self.plan.owner, before)
-            if given.session_id in idle or self._is_ended_by(given):
-                self._close(given.session_id)
-
-    def _is_ended_by(self, given: Input) -> bool:
-        # A question that gives up a turn with which the session was to end.
-        session = self.sessions.acquire(self._label(given.session_id), NEVER)
-        try:
-            log = session.open if given.results is None else None
-            return log is not None and log.suspended is not None and log.ends_session
-        finally:
-            self.sessions.release(session)
 
     def turns(self, session_id: str) -> list[KeptTurn]:
         """The turns of a session, oldest first, with those from before it last began anew.
@@ -505,7 +422,7 @@ class Agent:
             given = Input(question, session_id)
         given.check(self.plan.limits)
         if self.plan.features.memory is not None:
-            self._settle(given, self.plan.features.memory)
+            close_before(self.plan, self.sessions, given)
         return given
 
     async def _agiven(self, question: str, session_id: str | None, options: Options) -> Input:
@@ -516,33 +433,8 @@ class Agent:
 
     def _open(self, given: Input) -> Run | Reply:
         label = self._label(given.session_id)
-        return self._begin(self.sessions.acquire(label, self.plan.idle_ttl), given)
-
-    def _begin(self, session: Session, given: Input) -> Run | Reply:
-        try:
-            if session.unread:
-                restore_history(self.plan, session)
-            finished = open_turn(self.plan, self.sessions, session, given)
-            if finished is None:
-                if session.unread:  # a turn was given up
-                    restore_history(self.plan, session)
-                run = Run(self.plan, self.sessions, session, given.session_id)
-                run.guard_interval = given.guard_interval
-                return run
-            reply = reply_again(self.plan, session, finished, given.session_id)
-        except BaseException:
-            self.sessions.release(session)
-            raise
-        self.sessions.release(session)
-        return reply
-
-    def _end(self, run: Run) -> Reply:
-        reply = reply_of(run)
-        if isinstance(run.result, Failure):
-            error = run.result.error
-            error.reply = reply
-            raise error
-        return reply
+        session = self.sessions.acquire(label, self.plan.idle_ttl)
+        return begun(self.plan, self.sessions, session, given)
 
 
 def _awaitable(future: Future[T]) -> Awaitable[T]:

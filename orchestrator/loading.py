@@ -1,0 +1,64 @@
+"""Agents in folders: what `Agent` is made of, from an `agent.yaml` and the files beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from orchestrator.definition import build_action_groups, load_definition
+from orchestrator.definition.knowledge_base import build_knowledge_bases
+from orchestrator.features import features_of, memory_store
+from orchestrator.memory import MemoryStore
+from orchestrator.models import Model
+from orchestrator.overrides import named_model, overrides_of
+from orchestrator.sessions import Sessions, SessionStore
+from orchestrator.stages import Plan
+
+__all__ = ["folder_agent"]
+
+
+def folder_agent(
+    path: Path,
+    model: str | Model | None,
+    memory: MemoryStore | str | Path | None,
+    sessions: Sessions | SessionStore | str | Path | None,
+    compiled: Callable[[Path], Plan],
+) -> dict[str, Any]:
+    """What `Agent` is made of, from a folder.
+
+    Args:
+        path: The folder, or its `agent.yaml`.
+        model: Used instead of every model that the definition names.
+        memory: Keeps what is remembered, if the agent has a memory.
+        sessions: Where sessions live; a memory that is not given is kept beside them.
+        compiled: Compiles the agent in another folder, which this one leads.
+
+    Raises:
+        DefinitionError: The definition is wrong, with file, line and column.
+        ResourceNotFound: There is no such folder or file.
+    """
+    definition = load_definition(path)
+    root = path if path.is_dir() else path.parent
+    own = [root / name for name in ("templates", "memory")]
+    kept = memory_store(memory, sessions) if definition.memory_configuration else None
+    spec: str | Model | None = model
+    if spec is None and definition.foundation_model is not None:
+        spec = named_model(definition, definition.foundation_model, root, "foundationModel")
+    if spec is None:
+        raise definition.source.error(
+            "there is no foundationModel; name one, such as `foundationModel: local`"
+        )
+    return {
+        "name": definition.agent_name,
+        "instruction": definition.instruction,
+        "model": spec,
+        "action_groups": build_action_groups(definition, root),
+        "knowledge_bases": build_knowledge_bases(definition, root),
+        "templates": own[0] if any(map(Path.is_dir, own)) else None,
+        "prompts": overrides_of(definition, root, replaced=model is not None),
+        "limits": definition.limits.as_limits() if definition.limits else None,
+        "idle_session_ttl": definition.idle_session_ttl_in_seconds,
+        "agent_id": definition.agent_id or "",
+        "features": features_of(definition, root, compiled, kept),
+    }
