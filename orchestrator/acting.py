@@ -96,7 +96,7 @@ def _slots(turn: Turn, decided: Act, number: int) -> list[Slot]:
         slots.append(prepare(catalog, item, dialect, f"call-{number}-{index}", key))
     for index, item in enumerate(decided.searches):
         known = turn.plan.knowledge_bases
-        slots.append(prepare_search(known, item, f"search-{number}-{index}"))
+        slots.append(prepare_search(known, item, dialect, f"search-{number}-{index}"))
     for index, item in enumerate(decided.messages):
         slots.append(prepare_message(turn, item, f"{number}.{index}"))
     if turn.done:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.actions import ActionGroup
+from orchestrator.actions.names import check_name
 from orchestrator.collaborator import Collaborator
 from orchestrator.errors import DefinitionError
 from orchestrator.features import memory_store
@@ -190,19 +191,26 @@ def _check_team(name: str, features: Features) -> None:
             f"agent {name!r} is to route inputs (SUPERVISOR_ROUTER) and leads nobody; give it "
             "collaborators="
         )
-    names = [one.name for one in members]
-    if twice := {one for one in names if names.count(one) > 1}:
-        raise DefinitionError(
-            f"agent {name!r} has two collaborators of the name {min(twice)!r}; rename one"
-        )
-    if "User" in names:
-        raise DefinitionError(f"a collaborator of agent {name!r} is called 'User'; rename it")
+    _check_names(name, [one.name for one in members])
     deepest = max((one.agent.depth for one in members if one.agent), default=0)
     if deepest >= MOST_LEVELS:
         raise DefinitionError(
             f"agent {name!r} leads agents that lead agents, {deepest + 1} levels deep; the most "
             f"are {MOST_LEVELS}"
         )
+
+
+def _check_names(name: str, collaborators: Sequence[str]) -> None:
+    known = {"user": "User"}  # whom models send their answers to; they mix the cases up
+    for one in collaborators:
+        check_name(one, "collaborator")
+        other = known.get(one.casefold())
+        if other is not None:
+            raise DefinitionError(
+                f"a collaborator of agent {name!r} is called {one!r}, and there is {other!r} "
+                "already; rename one (names that differ only in case are the same)"
+            )
+        known[one.casefold()] = one
 
 
 def _check_all(argument: str, given: object, wanted: type, way: str) -> None:

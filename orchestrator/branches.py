@@ -91,6 +91,8 @@ class BranchRun(Run):
             "usage": self.replay.turn.spent,
             "times": times,
         }
+        if given := self._given():
+            self.outcome["prompt_attributes"] = given[-1]
         self.flush(self.outcome)
         if self.routed:
             return  # its history tells what the supervisor lets the user read
@@ -98,6 +100,16 @@ class BranchRun(Run):
             history += self.replay.transcript(result)
             self.log.taken |= {self.branch.id}
             take_routed(self.replay, self.log, result)
+
+    def _given(self) -> list[Mapping[str, str]]:
+        # Prompt session attributes that came with results of this branch, or of one below.
+        return [
+            record["prompt_attributes"]
+            for record in self.log.records
+            if record["kind"] == "returned"
+            and "prompt_attributes" in record
+            and self.branch.has(record.get("branch", ""))
+        ]
 
     def context(self) -> CallContext:
         """What the turn's executors may know; what others change meanwhile is kept."""

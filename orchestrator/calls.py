@@ -11,6 +11,7 @@ from orchestrator.actions.base import Call, Operation, Parameter
 from orchestrator.effects import Branch, WaitingCall
 from orchestrator.errors import ValidationError
 from orchestrator.prompts import Dialect
+from orchestrator.toolbox import search_name
 
 __all__ = [
     "Slot",
@@ -130,11 +131,13 @@ def _unknown(operation: Operation, values: Mapping[str, Any], mark: str) -> Para
     return None
 
 
-def prepare_search(known: Collection[str], item: Mapping[str, Any], id: str) -> Slot:
+def prepare_search(
+    known: Collection[str], item: Mapping[str, Any], dialect: Dialect, id: str
+) -> Slot:
     """The same for a member of the parser's `agentKnowledgeBases`."""
     base = item.get("knowledgeBaseId") or ""
     query = (item.get("searchQuery") or {}).get("value") or ""
-    slot = Slot(item.get("id") or id, f"GET::x_amz_knowledgebase_{base}::Search")
+    slot = Slot(item.get("id") or id, search_name(base, dialect.protocol))
     if base not in known:
         there = ", ".join(known) or "none"
         slot.reject(f"{base!r} is not a knowledge base; there are: {there}.")

@@ -9,7 +9,7 @@ from sys import maxsize
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.calls import Slot
-from orchestrator.citations import source_ids
+from orchestrator.citations import source_ids, still_cited
 from orchestrator.earlier import Talk
 from orchestrator.effects import (
     ROUTE,
@@ -23,11 +23,15 @@ from orchestrator.effects import (
     ReturnControl,
 )
 from orchestrator.errors import LimitExceeded, error_again
+from orchestrator.guarding import INTERVENED, guard_results
 from orchestrator.limits import Limits
-from orchestrator.payloads import shared
+from orchestrator.message import Message
+from orchestrator.payloads import readable, shared
+from orchestrator.prompts.steps import EMPTY, text_blocks
 from orchestrator.reading import refused
 from orchestrator.sessions.journal import Record
-from orchestrator.stages import Plan
+from orchestrator.stages import Plan, StagePlan
+from orchestrator.toolbox import message_name
 
 if TYPE_CHECKING:
     from orchestrator.turn import Turn
@@ -48,18 +52,58 @@ def route(turn: Turn) -> Generator[Effect, Any, Result | None]:
     stage = turn.plan.routing
     if stage is None:
         return None
-    outcome = yield from turn.ask(stage, of_past=partial(_routing_values, turn))
-    if refusal := refused(outcome):
-        return refusal
-    name = _chosen(turn, outcome)
-    if name is None:
-        return None
-    branch = branch_of(turn, ROUTE, name, turn.question)
+    chosen = yield from _choice(turn, stage)
+    if chosen is None or isinstance(chosen, Refusal):
+        return chosen
+    name, message = chosen
+    branch = branch_of(turn, ROUTE, name, message)
     (ended,) = yield Collaborate([branch], 0, live=turn.streams, routed=True)
     if "control" in ended:
         return _handed_over(ended)
-    turn.count(ended)
-    return _as_result(ended)
+    _account(turn, ended)
+    result = _as_result(ended)
+    if isinstance(result, Answer) and turn.plan.post_processing is not None:
+        return (yield from _as_draft(turn, name, result))
+    return result
+
+
+def _choice(
+    turn: Turn, stage: StagePlan
+) -> Generator[Effect, Any, tuple[str, str] | Refusal | None]:
+    # The collaborator's name and its message; none when the supervisor has to see to it itself.
+    again: list[Message] = []
+    for _ in range(turn.limits.reprompts + 1):
+        values = partial(_routing_values, turn)
+        outcome = yield from turn.ask(stage, of_past=values, again=again)
+        if refusal := refused(outcome):
+            return refusal
+        parsed = outcome["response"].get("routingClassifierParsedResponse") or {}
+        error = parsed.get("parsingErrorDetails")
+        if not error:
+            return _chosen(turn, parsed.get("responseDetails") or {})
+        said = text_blocks(outcome["content"]) or [{"text": EMPTY}]
+        told = [{"text": error["repromptResponse"]}]
+        again = [*again, Message("assistant", said), Message("user", told)]
+    return None
+
+
+def _as_draft(turn: Turn, name: str, answer: Answer) -> Generator[Effect, Any, Answer | Refusal]:
+    # What a collaborator answered, as post-processing may read it.
+    slot = Slot(ROUTE, name)
+    slot.text = readable(answer.text)
+    if turn.plan.features.guard_results:
+        yield from guard_results(turn, [slot], 0)
+        if slot.error:
+            return Refusal(slot.text, INTERVENED)
+        answer.text, answer.citations = slot.text, still_cited(answer.citations, slot.text)
+    turn.add_response(slot)
+    return answer
+
+
+def _account(turn: Turn, outcome: Record) -> None:
+    turn.count(outcome)
+    # What the caller gave while the collaborator waited is given to all that follows.
+    turn.prompt_attributes = outcome.get("prompt_attributes", turn.prompt_attributes)
 
 
 def _routing_values(turn: Turn, talk: Talk) -> dict[str, str]:
@@ -74,15 +118,15 @@ def _routing_values(turn: Turn, talk: Talk) -> dict[str, str]:
     return values
 
 
-def _chosen(turn: Turn, outcome: Record) -> str | None:
-    parsed = outcome["response"].get("routingClassifierParsedResponse") or {}
-    details = parsed.get("responseDetails") or {}
+def _chosen(turn: Turn, details: Mapping[str, Any]) -> tuple[str, str] | None:
+    chosen = details.get("agentCollaboratorInvocation") or {}
+    name: str = chosen.get("agentCollaboratorName") or ""
     if details.get("type") == "LAST_AGENT":
-        name: str = turn.start.last_agent
-    else:
-        chosen = details.get("agentCollaboratorInvocation") or {}
-        name = chosen.get("agentCollaboratorName") or ""
-    return name if name in turn.plan.collaborators else None
+        name = turn.start.last_agent
+    if name not in turn.plan.collaborators:
+        return None
+    # A parser of one's own may say what to send (AWS: parser Lambda, `input.text`).
+    return name, (chosen.get("input") or {}).get("text") or turn.question
 
 
 def branch_of(turn: Turn, id: str, name: str, message: str) -> Branch:
@@ -98,13 +142,13 @@ def prepare_message(turn: Turn, item: Mapping[str, Any], id: str) -> Slot:
     """A message of the model to another agent; a mistake becomes a result it can mend."""
     name = item.get("agentCollaboratorName") or ""
     text = str((item.get("input") or {}).get("text") or "")
-    slot = Slot(item.get("id") or id, "AgentCommunication::sendMessage")
+    slot = Slot(item.get("id") or id, message_name(turn.dialect.protocol))
     found = _called(turn.plan, name)
     if found is None:
         there = ", ".join(turn.plan.collaborators) or "none"
         slot.reject(f"{name!r} is not an agent that you can send messages to; there are: {there}.")
     elif not text.strip():
-        slot.reject("Missing the argument content in the AgentCommunication::sendMessage call.")
+        slot.reject(f"Missing the argument content in the {slot.name} call.")
     else:
         slot.branch = branch_of(turn, id, found, shared(text, turn.payloads))
     return slot
@@ -132,7 +176,7 @@ def collaborate(
         return _handed_over(waiting)
     failed: Failure | None = None
     for slot, outcome in zip(slots, outcomes, strict=True):
-        turn.count(outcome)
+        _account(turn, outcome)
         ended = _as_result(outcome)
         if isinstance(ended, Failure):
             failed = failed or ended

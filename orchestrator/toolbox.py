@@ -10,7 +10,7 @@ from orchestrator.knowledge import KnowledgeBase
 from orchestrator.models.base import CallFormat, OperationFormat
 from orchestrator.prompts import Dialect
 
-__all__ = ["Toolbox", "tool_name"]
+__all__ = ["Toolbox", "message_name", "search_name", "tool_name"]
 
 _SEARCH = {
     "searchQuery": {"type": "string", "description": "What to search for, as a full sentence."}
@@ -45,10 +45,9 @@ class Toolbox:
         Args:
             protocol: The protocol of the prompt's dialect; chooses the names' grammar.
         """
-        mark = _mark(protocol)
         searches = [
             {
-                "name": _search_name(base, mark),
+                "name": search_name(base.id, protocol),
                 "description": base.description,
                 "parameters": [{"name": "searchQuery", "required": True, **_SEARCH["searchQuery"]}],
             }
@@ -57,14 +56,14 @@ class Toolbox:
         # A supervisor asks the user as it answers: by a message (recorded).
         ask_user = False if self.recipients else None
         actions = self.catalog.descriptions(protocol, ask_user)
-        return [*actions, *searches, *self._messages(mark)]
+        return [*actions, *searches, *self._messages(protocol)]
 
-    def _messages(self, mark: str) -> list[dict[str, Any]]:
+    def _messages(self, protocol: str) -> list[dict[str, Any]]:
         if not self.recipients:
             return []
         properties = self._message_schema()["properties"]
         parameters = [{"name": name, "required": True, **it} for name, it in properties.items()]
-        name = _message_name(mark)
+        name = message_name(protocol)
         return [{"name": name, "description": _MESSAGE_TEXT, "parameters": parameters}]
 
     def _message_schema(self) -> dict[str, Any]:
@@ -80,11 +79,11 @@ class Toolbox:
     def tool_specs(self) -> Sequence[Mapping[str, Any]]:
         """Converse's tool specifications; the catalog's own object where there is nothing else."""
         added = [
-            _spec(_search_name(base, "__"), base.description or "Searches.", _SEARCH_SCHEMA)
+            _spec(search_name(base.id, "tool_use"), base.description or "Searches.", _SEARCH_SCHEMA)
             for base in self.knowledge_bases
         ]
         if self.recipients:
-            added.append(_spec(_message_name("__"), _MESSAGE_TEXT, self._message_schema()))
+            added.append(_spec(message_name("tool_use"), _MESSAGE_TEXT, self._message_schema()))
             return (*self.catalog.tool_specs(ask_user=False), *added)
         specs = self.catalog.tool_specs()
         return (*specs, *added) if added else specs
@@ -92,17 +91,16 @@ class Toolbox:
     def call_format(self, dialect: Dialect) -> CallFormat:
         """What a well-formed call looks like."""
         protocol = dialect.protocol
-        mark = _mark(protocol)
         formats = [
             OperationFormat(tool_name(operation, protocol), operation.schema)
             for operation in self.catalog.operations
         ]
         formats += [
-            OperationFormat(_search_name(base, mark), _SEARCH_SCHEMA)
+            OperationFormat(search_name(base.id, protocol), _SEARCH_SCHEMA)
             for base in self.knowledge_bases
         ]
         if self.recipients:
-            formats.append(OperationFormat(_message_name(mark), self._message_schema()))
+            formats.append(OperationFormat(message_name(protocol), self._message_schema()))
         ask_user = self.catalog.ask_user and not self.recipients
         return CallFormat(protocol, tuple(formats), ask_user, dialect.unknown_value)
 
@@ -111,12 +109,15 @@ def _mark(protocol: str) -> str:
     return "__" if protocol == "tool_use" else "::"
 
 
-def _message_name(mark: str) -> str:
-    return f"AgentCommunication{mark}sendMessage"
+def message_name(protocol: str) -> str:
+    """The name of messages to other agents, in the protocol's grammar."""
+    return f"AgentCommunication{_mark(protocol)}sendMessage"
 
 
-def _search_name(base: KnowledgeBase, mark: str) -> str:
-    return f"GET{mark}x_amz_knowledgebase_{base.id}{mark}Search"
+def search_name(id: str, protocol: str) -> str:
+    """The name of a knowledge base's search, in the protocol's grammar."""
+    mark = _mark(protocol)
+    return f"GET{mark}x_amz_knowledgebase_{id}{mark}Search"
 
 
 def _spec(name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:

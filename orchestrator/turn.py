@@ -220,6 +220,7 @@ class Turn:
         *,
         number: int = 0,
         live: bool = False,
+        again: list[Message] | None = None,
         of_past: Callable[[Talk], Mapping[str, str]] | None = None,
     ) -> Generator[Effect, Any, Record]:
         """Asks the model of a stage outside the loop; its `model` record.
@@ -229,15 +230,16 @@ class Turn:
             values: Placeholder values that are not the same in every turn.
             number: The step that the call belongs to.
             live: Whether the answer may be shown while it streams.
+            again: Replies that could not be understood, and what was said to them.
             of_past: Makes further values of what was said in the session before.
 
         Raises:
             LimitExceeded: The turn may not call a model any more.
         """
         self._spend_model_call()
-        attributes, none = self.prompt_attributes, frozenset[str]()
+        attributes, none, again = self.prompt_attributes, frozenset[str](), again or []
         outcome: Record = yield CallModel(
-            stage, number, values, [], 0, attributes, live, none, of_past
+            stage, number, values, again, len(again), attributes, live, none, of_past
         )
         self._add_tokens(outcome)
         return outcome

@@ -39,6 +39,8 @@ def read_response(returned: Any, stage: str) -> Parsed:
     top.choice("promptType", (stage,), stage)
     member, read = _MEMBERS[stage]
     made, code = read(top.inside(member))
+    if stage == "ROUTING_CLASSIFIER" and code:
+        notes.append("the parser understood no choice: the model is to choose again")
     version = "2.0" if stage == "ORCHESTRATION" else "1.0"
     response = {"messageVersion": version, "promptType": stage, member: made}
     return Parsed(response, code, tuple(notes))

@@ -21,7 +21,8 @@ with a `kind`:
 | `orchestrated` | an orchestration of one's own said what to do: `state`, `event`, `text`,
   `trace`, `attributes`, `prompt_attributes`, `notes`, `times` |
 | `branch` | a collaborator's work ended: `id`, `name`, `asked`, `before`, `usage`, `times`, the
-  members of `end`, and of an agent elsewhere its `trace` and `files` |
+  members of `end`, `prompt_attributes` that its caller's results came with, and of an agent
+  elsewhere its `trace` and `files` |
 | `suspend` | the turn waits for the caller: `invocation_id`, `inputs`, `waits` (the branch) |
 | `returned` | the caller's results: `invocation_id`, `results`, `digest`, `owner`, `until`,
   `end_session` |
@@ -126,6 +127,7 @@ _SHAPES: dict[str, dict[Any, Any]] = {
         "asked": str,
         "before": int,
         "usage": (int, int, int),
+        "prompt_attributes?": _TEXTS,
         "times": _TIMES,
         "files?": [{"bytes": str}],
         **_END,
