@@ -199,7 +199,10 @@ def _stage(stage: str, override: Override, model: Model, parts: _Parts) -> Stage
         dialect=dialect,
         template=template.fixed(fixed),
         model=model,
-        inference={**default.inference, **override.inference},
+        inference={
+            **(_unstopped(default.inference) if off else default.inference),
+            **override.inference,
+        },
         additional=override.additional,
         tools=parts.toolbox.tool_specs() if calls and native else (),
         call_format=parts.toolbox.call_format(dialect) if calls else None,
@@ -207,7 +210,13 @@ def _stage(stage: str, override: Override, model: Model, parts: _Parts) -> Stage
         new_parser=new_parser,
         digest=_digest([template.text, fixed, model.model_id, dialect.name, override.inference]),
         parser_name=override.parser_name,
+        verbatim=off,
     )
+
+
+def _unstopped(inference: Mapping[str, Any]) -> dict[str, Any]:
+    # The sequences end a dialect's calls and answers; in any other reply they are text.
+    return {name: value for name, value in inference.items() if name != "stopSequences"}
 
 
 _UNPROMPTED = '{"messages": [{"role": "user", "content": [{"text": "$question$"}]}]}'

@@ -450,7 +450,5 @@ def _plain_transcript(plan: Plan, start: Record, end: Record) -> list[Message]:
     # The agent was changed since: the question and the answer still hold, its steps may not.
     if not end["text"]:
         return []
-    dialect = plan.orchestration.dialect
-    answer = dialect.answer_message([{"text": f"<answer>{end['text']}</answer>"}])
     question = end.get("question") or start["question"]  # as the guardrail let it be read
-    return [Message("user", [{"text": question}]), answer]
+    return [Message("user", [{"text": question}]), plan.orchestration.told(end["text"])]

@@ -12,6 +12,7 @@ from orchestrator.guardrails import Guardrail
 from orchestrator.knowledge import KnowledgeBase
 from orchestrator.limits import Limits
 from orchestrator.memory import MemoryStore
+from orchestrator.message import Message
 from orchestrator.models.base import CallFormat, Model
 from orchestrator.parsers import Parser
 from orchestrator.prompts import Dialect, Template
@@ -24,6 +25,7 @@ from orchestrator.prompts.placeholders import (
     ROUTING_CLASSIFIER,
     STAGES,
 )
+from orchestrator.prompts.steps import EMPTY, origin_message
 from orchestrator.remote import RemoteAgent
 
 if TYPE_CHECKING:
@@ -179,6 +181,7 @@ class StagePlan:
         new_parser: Makes a parser for one reply.
         digest: Changes with the prompt, the model or its settings.
         parser_name: Names the parser of one's own; empty for the dialect's.
+        verbatim: Whether the reply is the answer as it is: ORCHESTRATION is off.
     """
 
     stage: str
@@ -194,6 +197,14 @@ class StagePlan:
     new_parser: Callable[[], Parser]
     digest: str
     parser_name: str = ""
+    verbatim: bool = False
+
+    def told(self, text: str) -> Message:
+        """The text of an answer, as later turns see it in their history."""
+        if not self.verbatim:
+            return self.dialect.answer_message([{"text": f"<answer>{text}</answer>"}])
+        blocks = [{"text": text if text.strip() else EMPTY}]
+        return origin_message("assistant", blocks, "conversation_history")
 
     def values(self, question: str, attributes: Mapping[str, str]) -> dict[str, str]:
         """Placeholder values of one turn.

@@ -447,6 +447,8 @@ class Turn:
     def teller(self, result: Result) -> Callable[[], list[Message]]:
         """Makes the transcript when it is needed; after an answer, without keeping the turn."""
         if isinstance(result, Answer) and result.stop_reason != "ask_user":
+            if self.plan.orchestration.verbatim:
+                return partial(_said, self.plan.orchestration, self.question, result.text)
             # What is not the loop's own last reply, word for word, is told as its text alone.
             content = self._last.get("content") or [{"text": f"<answer>{result.text}</answer>"}]
             return partial(_answered, self.dialect, self.question, self.scratchpad, content)
@@ -465,6 +467,10 @@ def _answered(
     dialect: Dialect, question: str, scratchpad: list[Message], content: list[Block]
 ) -> list[Message]:
     return [dialect.question_message(question), *scratchpad, dialect.answer_message(content)]
+
+
+def _said(stage: StagePlan, question: str, text: str) -> list[Message]:
+    return [stage.dialect.question_message(question), stage.told(text)]
 
 
 def _limit(name: str, value: object, what: str) -> LimitExceeded:

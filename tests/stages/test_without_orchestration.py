@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from stage_support import Handbook, agent, sound, stages
 from whole_agents import INSTRUCTION, Calls, live_parts, members, streamed
@@ -26,7 +28,7 @@ MODELS = {
     "deepseek": "deepseek.r1-v1:0",
     "local": "local",
 }
-RAW = "<thinking>I see.</thinking><answer>Hi & <b>welcome</b>.</answer><function_calls> $question$"
+RAW = " <thinking> I. </thinking><answer> Hi & <b>welcome</b>.</answer><function_calls> $question$"
 
 
 def said(request: object) -> list[tuple[str, str]]:
@@ -69,8 +71,47 @@ def test_texts_go_to_the_model_and_back_as_they_are(name: str, streams: bool) ->
     subject.invoke("And?", "s-1")
     second = said(model.requests[1])
     assert [role for role, _ in second] == ["user", "assistant", "user"]
-    assert (second[0][1], second[-1][1]) == (question, "And?")
-    assert "Hi & <b>welcome</b>." in second[1][1]
+    assert [text for _, text in second] == [question, RAW, "And?"]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_only_ones_own_stop_sequences_are_sent(name: str) -> None:
+    own = {"maximumLength": 77, "stopSequences": ["END"]}
+    for given, expected in (({}, None), (own, ["END"])):
+        model = ScriptedModel(["Hi."], MODELS[name])
+        prompts = {"ORCHESTRATION": {**OFF["ORCHESTRATION"], "inferenceConfiguration": given}}
+        reply = agent(model, prompts=prompts).invoke("q", "s-1")
+        assert model.requests[0].inference.get("stopSequences") == expected
+        told = sound(reply)[0]["trace"]["orchestrationTrace"]["modelInvocationInput"]
+        assert told["inferenceConfiguration"].get("stopSequences") == expected
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_a_blank_reply_is_one_in_the_history_too(text: str) -> None:
+    model = ScriptedModel([text, "Second."], MODELS["tool-use"])
+    subject = agent(model, prompts=OFF)
+    subject.invoke("q", "s-1")
+    subject.invoke("And?", "s-1")
+    assert [text for _, text in said(model.requests[1])] == ["q", "(empty)", "And?"]
+
+
+def test_what_was_masked_or_processed_is_told_without_tags() -> None:
+    on = {"promptState": "ENABLED"}
+    final = " <final_response>Welcome to <b>us</b>.</final_response>"
+    model = ScriptedModel([RAW, final, "Bye.", ""], MODELS["claude-3"])
+    subject = agent(model, prompts={**OFF, "POST_PROCESSING": on})
+    text = subject.invoke("q", "s-1").text
+    subject.invoke("And?", "s-1")
+    assert [one for _, one in said(model.requests[2])] == ["q", text, "And?"]
+
+
+def test_an_agent_that_was_changed_still_tells_it_as_it_was(tmp_path: Path) -> None:
+    file = tmp_path / "sessions.sqlite"
+    model = ScriptedModel([RAW, "Second."], MODELS["claude-3"])
+    agent(model, prompts=OFF, sessions=file).invoke("q", "s-1")
+    guarded = LocalGuardrail(pii=[Pii("EMAIL", "ANONYMIZE", "ANONYMIZE")])
+    agent(model, prompts=OFF, sessions=file, guardrail=guarded).invoke("And?", "s-1")
+    assert [text for _, text in said(model.requests[1])] == ["q", RAW, "And?"]
 
 
 def test_a_call_of_the_model_is_not_carried_out() -> None:
