@@ -35,7 +35,6 @@ from orchestrator.errors import (
     error_class,
 )
 from orchestrator.guarding import guard_results
-from orchestrator.payloads import collect
 from orchestrator.reading import Act
 from orchestrator.searching import search
 from orchestrator.sessions.journal import Record
@@ -80,12 +79,18 @@ def act(turn: Turn, decided: Act, number: int) -> Generator[Effect, Any, Result 
     if turn.plan.features.guard_results:
         yield from guard_results(turn, slots, number)
     if turn.plan.collaborators:
-        for slot in slots:
-            turn.payloads.update(collect(slot.payloads))
+        _take_payloads(turn, slots)
     if slots:
         turn.add_step([slot.as_result() for slot in slots])
     turn.begun = []
     return Answer(decided.question, "ask_user") if decided.question else None
+
+
+def _take_payloads(turn: Turn, slots: list[Slot]) -> None:
+    for slot in slots:
+        if slot.branch is not None and slot.payloads:
+            note = turn.payloads.take(slot.payloads, slot.branch.collaborator.name)
+            slot.text = f"{slot.text}\n\n{note}" if note else slot.text
 
 
 def _slots(turn: Turn, decided: Act, number: int) -> list[Slot]:

@@ -149,8 +149,13 @@ def prepare_message(turn: Turn, item: Mapping[str, Any], id: str) -> Slot:
         slot.reject(f"{name!r} is not an agent that you can send messages to; there are: {there}.")
     elif not text.strip():
         slot.reject(f"Missing the argument content in the {slot.name} call.")
+    elif not turn.payloads.fit(text):
+        slot.reject(
+            f"With the payloads that it refers to, the message would have more than "
+            f"{turn.payloads.most} bytes. Refer to fewer of them, and to each only once."
+        )
     else:
-        slot.branch = branch_of(turn, id, found, shared(text, turn.payloads))
+        slot.branch = branch_of(turn, id, found, text)
     return slot
 
 
@@ -170,6 +175,8 @@ def collaborate(
         return None
     if len(branches) > 1:
         _share(turn, branches)
+    for branch in branches:  # not before it is known that there are no more than may work
+        branch.message = shared(branch.message, turn.payloads)
     outcomes = yield Collaborate(branches, number)
     waiting = next((one for one in outcomes if "control" in one), None)
     if waiting is not None:

@@ -36,7 +36,7 @@ from orchestrator.errors import (
 from orchestrator.guarding import guard_answer, guard_input
 from orchestrator.limits import Limits
 from orchestrator.message import Block, Message
-from orchestrator.payloads import readable, shared
+from orchestrator.payloads import Payloads, readable, shared
 from orchestrator.prompts import Dialect
 from orchestrator.prompts.steps import EMPTY
 from orchestrator.prompts.values import memory_values
@@ -103,7 +103,7 @@ class Turn:
         attachments: Files for the model, as the guardrail lets them be read.
         number: The step that the loop is at.
         results: The results of the last step, as `Slot.as_result` makes them.
-        payloads: What collaborators shared, by id.
+        payloads: What collaborators shared.
         unremembered: Why the session could not be summarised, if that failed.
         limits: The budgets.
         begun: The calls of the step that is being carried out.
@@ -146,7 +146,7 @@ class Turn:
         self.responses: list[dict[str, str]] = []
         self.reprompts: list[tuple[int, str]] = []
         self.sources: dict[str, dict[str, Any]] = {}
-        self.payloads: dict[str, str] = {}
+        self.payloads = Payloads(plan.limits.result_bytes)
         self.unremembered: OrchestratorError | None = None
         self.question = start.question
         self.attachments = start.attachments

@@ -33,7 +33,7 @@ def test_no_part_of_an_answer_tells_them(
         model = NATIVE.model([NATIVE.calls(("GET::api::me", {})), answer("Done.")])
         asked = agent(model, [ActionGroup("api", api_schema=API, executor=executor)])
         try:
-            told = asked.invoke("Who am I?", enable_trace=True)
+            told = asked.invoke("Who am I?")
             read = f"{told.text} {told.trace} {model.requests[1].messages}"
             assert "toolResult" in read
         except OrchestratorError as error:
