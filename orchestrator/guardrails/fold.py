@@ -13,7 +13,7 @@ import unicodedata
 from array import array
 from typing import NamedTuple
 
-__all__ = ["Reading", "is_letter", "letters", "visible"]
+__all__ = ["Reading", "is_letter", "letters", "plain", "visible"]
 
 
 class Reading(NamedTuple):
@@ -54,6 +54,32 @@ _LOOKALIKES = dict(
     )
 )
 
+# Unicode's dashes (category Pd), minus signs and hyphen bullets.
+_DASHES = (
+    "\u02d7\u058a\u05be\u1400\u1806\u2043\u2212\u2e17\u2e1a\u2e40\u2e5d\u301c\u3030\u30a0"
+    + "".join(
+        map(
+            chr,
+            (
+                *range(0x2010, 0x2016),
+                0x2E3A,
+                0x2E3B,
+                0xFE31,
+                0xFE32,
+                0xFE58,
+                0xFE63,
+                0xFF0D,
+                0x10EAD,
+            ),
+        )
+    )
+)
+_PLAIN = {
+    **dict.fromkeys(map(ord, _DASHES), "-"),
+    **{ord(char): latin for char, latin in _LOOKALIKES.items()},
+    **{ord(char.upper()): latin.upper() for char, latin in _LOOKALIKES.items()},
+}
+
 
 class _Visible(dict[str, str]):
     def __missing__(self, char: str) -> str:
@@ -91,6 +117,14 @@ def _is_mark(char: str) -> bool:
 def visible(text: str) -> Reading:
     """The text as a reader sees it; letters keep their case and their diacritics."""
     return Reading(text, text) if text.isascii() else _read(text, _VISIBLE, composed=True)
+
+
+def plain(text: str) -> str:
+    """A text as patterns are looked for in it, as long as it was.
+
+    Every dash is a hyphen, and Cyrillic and Greek letters that look like Latin ones are those.
+    """
+    return text if text.isascii() else text.translate(_PLAIN)
 
 
 def letters(text: str) -> Reading:

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 from orchestrator.embeddings.base import Embedder
 from orchestrator.errors import DefinitionError
 from orchestrator.guardrails.base import Source, Verdict
-from orchestrator.guardrails.fold import Reading, visible
+from orchestrator.guardrails.fold import Reading, plain, visible
 from orchestrator.guardrails.meaning import Meanings
 from orchestrator.guardrails.phrases import Phrases, Words
 from orchestrator.guardrails.pii import PII_REACH, PII_TYPES, find_pii
@@ -150,8 +150,9 @@ class _Side:
         matches: list[_Match] = []
         found: Assessed = {"piiEntities": [], "regexes": []}
         reading = visible(text) if self.pii or self.regexes else Reading("", "")
+        looked_at = plain(reading.text) if self.pii else ""
         for kind, action in self.pii.items():
-            made = _matched(reading, find_pii(kind, reading.text), kind, action)
+            made = _matched(reading, find_pii(kind, looked_at), kind, action)
             matches += made
             found["piiEntities"] += [{"type": kind, **item} for item in _told_once(text, made)]
         for regex, expression, action in self.regexes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 
@@ -123,29 +123,44 @@ def _mod97(text: str) -> bool:
 
 
 _MOST_CARD = 19
+_CARD_GAP = re.compile(r"[ \t\r\n./*`-]{1,3}")
+# Groups as they are printed on cards. Where more than a single space or hyphen is between groups,
+# there are no others: dates, amounts and years would be cards by chance.
+_CARD_GROUPS = {(4, 4, 4, 4), (4, 4, 4, 4, 3), (4, 6, 5), (4, 6, 4), (4, 4, 4, 1), (4, 4, 5)}
 
 
 def _cards(text: str) -> Spans:
-    """Numbers of 13 to 19 digits, in any groups, that pass the check of card numbers."""
+    """Numbers of 13 to 19 digits, in groups, that pass the check of card numbers."""
     groups = [(it.start(), it.end()) for it in re.finditer(r"\d+", text)]
-    # Whether a group goes on with the next one.
-    joined = [start - end == 1 and text[end] in " -" for (_, end), (start, _) in pairwise(groups)]
+    gaps = [
+        text[end:start] if start - end <= 3 else "" for (_, end), (start, _) in pairwise(groups)
+    ]
     after = 0
     for first, (start, _) in enumerate(groups):
         if start < after or text[start] not in "23456" or _word_before(text, start):
             continue
-        digits = ""
-        for last in range(first, len(groups)):
-            digits += text[slice(*groups[last])] if len(digits) <= _MOST_CARD else ""
-            end = groups[last][1]
-            if len(digits) > _MOST_CARD:
-                break
-            if len(digits) >= 13 and not _word_at(text, end) and _luhn(digits):
-                after = end
-                yield start, end
-                break
-            if last == len(joined) or not joined[last]:
-                break
+        end = _card_end(text, groups, gaps, first)
+        if end:
+            after = end
+            yield start, end
+
+
+def _card_end(text: str, groups: Sequence[tuple[int, int]], gaps: Sequence[str], first: int) -> int:
+    """Where the card's number ends that begins with a group; 0: none does."""
+    digits, lengths, wide = "", [], False
+    for last in range(first, len(groups)):
+        start, end = groups[last]
+        lengths.append(end - start)
+        if len(digits) + end - start > _MOST_CARD:
+            return 0
+        digits += text[start:end]
+        usual = not wide or tuple(lengths) in _CARD_GROUPS
+        if len(digits) >= 13 and usual and not _word_at(text, end) and _luhn(digits):
+            return end
+        if last == len(gaps) or not _CARD_GAP.fullmatch(gaps[last]):
+            return 0
+        wide = wide or gaps[last] not in (" ", "-")
+    return 0
 
 
 def _word_before(text: str, place: int) -> bool:
@@ -157,8 +172,17 @@ def _word_at(text: str, place: int) -> bool:
 
 
 _LATIN = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f"
-_MAIL = _LATIN + "0-9_.%+'-"
-"""What the first half of an address consists of, in scripts that have spaces between words."""
+_SPACED = "\u0370-\u058f\u05d0-\u060b\u0620-\u0669\u066e-\u06d3\u06d5-\u06ff"
+_MAIL = _LATIN + _SPACED + "0-9_.%+'\\\\-"
+"""What the first half of an address consists of, in scripts that have spaces between words.
+
+The backslash is Markdown's, which may stand before the signs of an address.
+"""
+
+_LETTERS = (
+    rf"{_LATIN}{_SPACED}\u0700-\u1fff\u2c00-\u2dff\u3040-\ud7ff\uf900-\ufaff\U00010000-\U0003ffff"
+)
+"""Letters and their marks, of any script: domains are written in all of them."""
 
 _NUMBER = r"\(?\d(?:[ .\-/()]{0,2}\d){6,14}"
 _BEFORE = r"(?<![\w.+-])"
@@ -176,8 +200,8 @@ Patterns = tuple[tuple[str, Check | None], ...]
 _CONTACTS: Mapping[str, Patterns] = {
     "EMAIL": (
         (
-            rf"(?<![{_MAIL}])[{_MAIL}]{{1,64}}+@"
-            rf"(?:[{_LATIN}0-9][{_LATIN}0-9-]{{0,62}}\.){{1,8}}[{_LATIN}]{{2,24}}",
+            rf"(?<![{_MAIL}])[{_MAIL}]++@(?:[{_LETTERS}0-9][{_LETTERS}0-9-]{{0,62}}+\\?\.){{1,8}}"
+            rf"(?:xn--[a-z0-9-]{{1,59}}|[{_LATIN}]{{2,24}}(?![{_SPACED}])|[{_LETTERS}]{{2,24}})",
             None,
         ),
     ),
@@ -309,7 +333,7 @@ def _compiled(kind: str) -> tuple[tuple[re.Pattern[str], Check | None], ...]:
 
 
 def find_pii(kind: str, text: str) -> Spans:
-    """Where sensitive information of a type is in a text that was read with `visible`."""
+    """Where sensitive information of a type is in a text, which `visible` and `plain` have read."""
     if kind in _FINDERS:
         yield from _FINDERS[kind](text)
         return
