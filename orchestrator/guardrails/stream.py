@@ -22,6 +22,9 @@ __all__ = ["GuardedStream"]
 _LONG_WORD = 1000
 """Letters and digits after which even a text without any space is shown."""
 
+_PATIENCE = 1 / 16
+"""The part by which a text that cannot be shown has to grow before it is checked again."""
+
 _BORDER = re.compile(r"\s|[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3001-\u30ff\u3400-\u9fff]")
 
 
@@ -76,7 +79,9 @@ class GuardedStream:
         self._interval = max(interval, 1)
         self._reach = reach
         self._text = ""
-        self._checked = 0  # characters of the text that were looked at, or need no look yet
+        self._pieces: list[str] = []  # what came since, not yet joined to it
+        self._waiting = 0  # characters of them
+        self._ends = _Ends(reach)
         self._done = 0  # characters of the text that were shown, masked or not
         self._shown = ""
         self._bounded = bounded
@@ -86,6 +91,9 @@ class GuardedStream:
     @property
     def text(self) -> str:
         """The text so far, as it went in."""
+        if self._pieces:
+            self._text = "".join((self._text, *self._pieces))
+            self._pieces, self._waiting = [], 0
         return self._text
 
     def feed(self, piece: str) -> str:
@@ -96,11 +104,11 @@ class GuardedStream:
         """
         if self.blocked:
             return ""
-        self._text += piece
-        if len(self._text) - self._checked < self._interval:
+        self._pieces.append(piece)
+        self._waiting += len(piece)
+        if self._waiting < self._interval or self._waiting < self._held():
             return ""
-        self._checked = len(self._text)
-        cut = self._cut()
+        cut = self._ends.take(self.text)
         return self._pass(cut) if cut > self._done else ""
 
     def finish(self) -> str:
@@ -109,9 +117,13 @@ class GuardedStream:
         Returns:
             The rest that may be shown, or the guardrail's message.
         """
-        if self.blocked or not self._text:
+        if self.blocked or not self.text:
             return ""
         return self._pass(len(self._text), last=True)
+
+    def _held(self) -> float:
+        # What is long and cannot be shown is looked at less often, the longer it gets.
+        return (len(self._text) - self._begin().place) * _PATIENCE if self._bounded else 0
 
     def _pass(self, cut: int, *, last: bool = False) -> str:
         begin = self._begin() if self._bounded and not last else _Border()
@@ -136,7 +148,7 @@ class GuardedStream:
         self._letters += sum(map(is_letter, self._text[self._done : done]))
         self._shown += new
         self._done = done
-        if self._bounded and done == cut and _BORDER.match(self._text, done - 1):
+        if self._bounded and done == cut:
             self._borders.append(_Border(done, len(self._shown), self._letters))
         return new
 
@@ -147,16 +159,44 @@ class GuardedStream:
             borders.popleft()
         return borders[0]
 
-    def _cut(self) -> int:
-        """The end of what no finding can reach any more, however the text goes on."""
-        text, held = self._text, 0
-        for place in range(len(text) - 1, self._done - 1, -1):
-            if held >= self._reach and _BORDER.match(text, place):
-                return place + 1
-            held += is_letter(text[place])
-            if held >= max(_LONG_WORD, self._reach):
-                return place
-        return 0
+
+class _Ends:
+    """Where a text can be cut, as it grows. Looks at each character once."""
+
+    def __init__(self, reach: int) -> None:
+        """Begins a text.
+
+        Args:
+            reach: Letters and digits that a finding which reaches over a cut would have at most.
+        """
+        self._reach = reach
+        self._seen = 0
+        self._letters = 0
+        self._cut = 0
+        self._places: deque[int] = deque(maxlen=max(_LONG_WORD, reach, 1))  # of the last letters
+        self._borders: deque[tuple[int, int]] = deque()  # ends, and the letters up to there
+
+    def take(self, text: str) -> int:
+        """Takes the text, which has grown.
+
+        Returns:
+            The end of what no finding can reach any more, however the text goes on.
+        """
+        borders, places = self._borders, self._places
+        for place in range(self._seen, len(text)):
+            if is_letter(text[place]):
+                self._letters += 1
+                places.append(place)
+            if _BORDER.match(text, place):
+                if borders and borders[-1][1] == self._letters:
+                    borders.pop()  # the later one is as good
+                borders.append((place + 1, self._letters))
+        self._seen = len(text)
+        while borders and self._letters - borders[0][1] >= self._reach:
+            self._cut = max(self._cut, borders.popleft()[0])
+        if len(places) == places.maxlen:
+            self._cut = max(self._cut, places[0])
+        return self._cut
 
 
 def _aligned(

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.guardrails import GuardedStream, LocalGuardrail, Pii, Regex, Topic, Verdict
+from orchestrator.guardrails import stream as stream_room
 
 MASKED = (
     *("EMAIL", "PHONE", "CREDIT_DEBIT_CARD_NUMBER", "URL", "IP_ADDRESS", "PASSWORD"),
@@ -174,3 +175,58 @@ def test_a_guardrail_that_changes_its_mind(blocks):
     assert stream.feed("early words ") == "early words "
     rest = stream.feed("and late ones ") + stream.feed("and more ") + stream.finish()
     assert rest == ("no" if blocks else "* words and late ones and more ")
+
+
+@pytest.mark.parametrize(
+    "unit", ["-", "a", "| ", "@a", "|---", "\u200b", "word ", "4 ", "http://", "x@y.co ", "x@y.co"]
+)
+def test_the_work_grows_as_the_text_does(unit, monkeypatch):
+    """Characters that are looked at: by the guardrail, and to find where to cut."""
+    looked = 0
+
+    def is_letter(char):
+        nonlocal looked
+        looked += 1
+        return letter(char)
+
+    def check(text):
+        nonlocal looked
+        looked += len(text)
+        return Verdict(text=text) if guardrail is None else guardrail.check(text, "OUTPUT")
+
+    letter = stream_room.is_letter
+    monkeypatch.setattr(stream_room, "is_letter", is_letter)
+    for guardrail in (None, LocalGuardrail(pii=[Pii("EMAIL", "NONE", "ANONYMIZE")])):
+        looked, length, out = 0, 40_000, []
+        stream = GuardedStream(check, 50, reach=65, bounded=True)
+        text = (unit * length)[:length]
+        for place in range(0, length, 4):
+            out.append(stream.feed(text[place : place + 4]))
+        out.append(stream.finish())
+        assert looked < 50 * length  # half of its square would be 20,000 of its length
+        assert "".join(out) == (guardrail.check(text, "OUTPUT").text if guardrail else text)
+
+
+def test_a_long_word_is_a_border():
+    seen = []
+
+    def check(text):
+        seen.append(len(text))
+        return Verdict(text=text)
+
+    stream = GuardedStream(check, 50, reach=65, bounded=True)
+    for _ in range(2000):
+        stream.feed("letters")
+    stream.finish()
+    assert max(seen[:-1]) < 1500 and seen[-1] == 14_000
+
+
+def test_a_mask_in_a_long_word_is_not_cut():
+    address = "x" * 3000 + "@example.com"
+    stream = GuardedStream(
+        lambda text: GUARDRAIL.check(text, "OUTPUT"), 50, reach=GUARDRAIL.reach, bounded=True
+    )
+    text = f"http://a.example/{'y' * 5000} and {address}"
+    out = "".join(stream.feed(text[place : place + 9]) for place in range(0, len(text), 9))
+    assert "a.example" not in out and "y" not in out and out.startswith("{URL} and ")
+    assert "example.com" not in out + stream.finish()
