@@ -2,7 +2,8 @@
 
 In raw text nothing but the text says who speaks. So a mark counts only where the template's author
 wrote it: in any value, and where a value and its surroundings would form one together, it is taken
-apart by a space before its colon.
+apart by a space before its colon. Characters that nobody sees hide no mark, and neither do other
+spaces and other colons: a model reads them as the usual ones.
 """
 
 from __future__ import annotations
@@ -21,8 +22,28 @@ USUAL_MARKERS = ("Human", "Assistant", "System", "User", "Bot")
 Piece = tuple[str, str]
 """A piece of a prompt: who wrote it (`AUTHOR` or a placeholder's name), and its text."""
 
-_LINE_START = r"(?:\A|(?<=[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]))[ \t]*"
+_BREAKS = "\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029"
+_SPACES = " \t\xa0\u1680\u2000-\u200a\u202f\u205f\u3000"
+# Unicode's format characters, and what else is not seen: joiners, fillers, variation selectors.
+_UNSEEN = (
+    "\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5"
+    "\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0"
+    "\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0001\U000e0020-\U000e007f\U000e0100-\U000e01ef"
+)
+_COLONS = ":\uff1a\ufe55\ufe13\u2236\ua789"
+_LINE_START = rf"(?:\A|(?<=[{_BREAKS}]))[{_SPACES}{_UNSEEN}]*"
+_HIDDEN = re.compile(f"[{_UNSEEN}]+")
+_SPACE = re.compile(f"[{_SPACES}]+")
+_BREAK_CHARS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 _WINDOW = 64  # characters before a piece that could be the beginning of a mark
+
+
+def _spelled(mark: str) -> str:
+    """An expression of a mark, whatever that nobody sees stands between its letters."""
+    between = f"[{_UNSEEN}]*"
+    words = [between.join(map(re.escape, word)) for word in mark.split()]
+    return f"[{_SPACES}{_UNSEEN}]+".join(words) + between
 
 
 class Markers:
@@ -36,8 +57,8 @@ class Markers:
         Args:
             words: What stands before the colon: `Human`, `Assistant`.
         """
-        written = "|".join(re.escape(word).replace(r"\ ", "[ \t]+") for word in words)
-        self._find = re.compile(rf"{_LINE_START}({written}):", re.IGNORECASE)
+        written = "|".join(map(_spelled, words))
+        self._find = re.compile(rf"{_LINE_START}({written})[{_COLONS}]", re.IGNORECASE)
 
     def apart(self, pieces: Sequence[Piece]) -> list[Piece]:
         """The pieces with every mark taken apart that the author did not write alone."""
@@ -72,7 +93,12 @@ class Markers:
 
 def end_of(text: str) -> str:
     """The end of a text in which a mark could begin."""
-    return text if len(text) <= _WINDOW else f"|{text[-_WINDOW:]}"  # no line begins at the cut
+    if len(text) <= _WINDOW:
+        return text
+    line = text[max(map(text.rfind, _BREAK_CHARS)) + 1 :]
+    if len(line) > _WINDOW:  # of which nobody may see much
+        line = _SPACE.sub(" ", _HIDDEN.sub("", line))
+    return f"\n{line}" if len(line) <= _WINDOW else f"|{line[-_WINDOW:]}"  # no line begins there
 
 
 def _with_spaces(pieces: Sequence[Piece], cuts: Sequence[tuple[int, int]]) -> list[Piece]:
