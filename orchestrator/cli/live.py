@@ -119,7 +119,9 @@ class LiveTurn:
             if "modelInvocationInput" in told:
                 self.prompt = told["modelInvocationInput"].get("text", "")
                 self._running.clear()
-            if "invocationInput" in told and (running := activity(part)):
+            invoked = told.get("invocationInput") or {}
+            asks = "agentCollaboratorInvocationInput" in invoked  # which has no effect by itself
+            if invoked and not asks and (running := activity(part)):
                 self._running.append(running)
         steps = self._view.feed(part) if self._view is not None else []
         if self._view is not None and steps:

@@ -6,10 +6,12 @@ one of the service (AWS: `InvokeAgent`, `TracePart`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from orchestrator.cli.policies import policies_of
 from orchestrator.cli.terminal import short
 
 __all__ = ["Step", "Steps", "activity", "duration", "signature", "steps_of"]
@@ -25,13 +27,15 @@ class Step:
         verb: What it did: `thinks`, `calls`, `answers`, …
         subject: Whom or what with, such as a call.
         text: What came of it.
-        facts: Model, tokens, time.
+        facts: Model, tokens, time, files.
+        agent: The collaborator that did it; empty for the agent itself.
     """
 
     verb: str
     subject: str = ""
     text: str = ""
     facts: list[str] = field(default_factory=list)
+    agent: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """The step as JSON members."""
@@ -51,32 +55,56 @@ class Steps:
         self.model_calls = 0
         self.tokens = [0, 0]
         self.milliseconds: int | None = None
+        self._agents: dict[str, _Agent] = {}  # those of a team may work at the same time
+        self._said: dict[str, str] = {}
+
+    def feed(self, part: Json) -> Iterator[Step]:
+        """The steps that are known with the next part."""
+        who = part.get("collaboratorName") or ""
+        if who not in self._agents:
+            self._agents[who] = _Agent()
+        trace = part.get("trace") or {}
+        self._count(who, trace)
+        for step in self._agents[who].of(trace):
+            step.agent = who
+            if step.verb in _SAYS:
+                self._said[who] = step.text
+            elif step.verb == _HEARS and step.text == self._said.pop(step.subject, None):
+                step.text = ""  # its own step has just told it
+            yield step
+
+    def rest(self) -> Iterator[Step]:
+        """What had no outcome: calls that wait for the caller, or that never came back."""
+        for who, agent in self._agents.items():
+            for step in agent.rest():
+                step.agent = who
+                yield step
+
+    def _count(self, who: str, trace: Json) -> None:
+        for told in trace.values():
+            if not isinstance(told, Mapping):
+                continue
+            if "modelInvocationOutput" in told:
+                self.model_calls += 1
+                used = _usage(told["modelInvocationOutput"]) or (0, 0)
+                self.tokens = [total + one for total, one in zip(self.tokens, used, strict=True)]
+            final = (told.get("observation") or {}).get("finalResponse") or {}
+            spent = (final.get("metadata") or {}).get("operationTotalTimeMs")
+            if spent is not None and not who:
+                self.milliseconds = spent
+
+
+class _Agent:
+    # The steps of one agent of a team, of its own parts.
+
+    def __init__(self) -> None:
         self._model = ""
         self._new_model = ""
         self._kind = ""
         self._thought: Step | None = None
         self._waiting: list[tuple[Json, Step]] = []
 
-    def feed(self, part: Json) -> Iterator[Step]:
-        """The steps that are known with the next part."""
-        who = part.get("collaboratorName", "")
-        for step in self._of(part.get("trace") or {}):
-            if who:
-                step.verb = f"{who} {step.verb}"
-            yield step
-
-    def rest(self) -> Iterator[Step]:
-        """What had no outcome: calls that wait for the caller, or that never came back."""
-        yield from self._take_thought()
-        waiting, self._waiting = self._waiting, []
-        for call, step in waiting:
-            if call.get("executionType") == "RETURN_CONTROL":
-                step.verb, step.text = "hands over", "waits for the caller"
-            else:
-                step.text = step.text or "no result"
-            yield step
-
-    def _of(self, trace: Json) -> Iterator[Step]:
+    def of(self, trace: Json) -> Iterator[Step]:
         for kind, told in trace.items():
             if kind == "guardrailTrace":
                 yield from self._take_thought()
@@ -87,6 +115,16 @@ class Steps:
             elif isinstance(told, Mapping):
                 for member, value in told.items():
                     yield from self._member(kind, member, value)
+
+    def rest(self) -> Iterator[Step]:
+        yield from self._take_thought()
+        waiting, self._waiting = self._waiting, []
+        for call, step in waiting:
+            if call.get("executionType") == "RETURN_CONTROL":
+                step.verb, step.text = "hands over", "waits for the caller"
+            else:
+                step.text = step.text or "no result"
+            yield step
 
     def _member(self, kind: str, member: str, value: Any) -> Iterator[Step]:
         if member == "rationale":
@@ -101,10 +139,20 @@ class Steps:
             self._thought = self._reply(kind, value)
         elif member == "invocationInput":
             yield from self._take_thought()
-            self._waiting.append(_invocation(value))
+            yield from self._begun(value)
         elif member == "observation":
             yield from self._take_thought()
             yield self._observation(value)
+        elif member == "event":
+            yield from self._take_thought()
+            yield Step("notes", text=value.get("text", ""))
+
+    def _begun(self, value: Json) -> Iterator[Step]:
+        call, step = _invocation(value)
+        if call["kind"] == _AGENT:  # what that agent does comes before its outcome
+            yield step
+        else:
+            self._waiting.append((call, step))
 
     def _take_thought(self) -> Iterator[Step]:
         thought, self._thought = self._thought, None
@@ -117,41 +165,37 @@ class Steps:
         self._model = name
 
     def _reply(self, kind: str, value: Json) -> Step:
-        metadata = value.get("metadata") or {}
-        usage = metadata.get("usage") or {}
         facts = [self._new_model] if self._new_model else []
-        self.model_calls += 1
-        if usage:
-            used = usage.get("inputTokens", 0), usage.get("outputTokens", 0)
-            self.tokens = [total + one for total, one in zip(self.tokens, used, strict=True)]
+        if used := _usage(value):
             facts.append(f"{used[0]:,} → {used[1]:,} tokens")
-        facts += duration(metadata.get("totalTimeMs"))
+        facts += duration((value.get("metadata") or {}).get("totalTimeMs"))
         return _thought(kind, self._kind, value, facts)
 
     def _observation(self, value: Json) -> Step:
         kind = value.get("type", "")
         if kind == "FINISH":
-            final = value.get("finalResponse") or {}
-            spent = (final.get("metadata") or {}).get("operationTotalTimeMs")
-            self.milliseconds = spent if spent is not None else self.milliseconds
-            return Step("answers", text=final.get("text", ""))
+            return Step("answers", text=(value.get("finalResponse") or {}).get("text", ""))
         if kind == "ASK_USER":
             return Step("asks the user", text=(value.get("finalResponse") or {}).get("text", ""))
         if kind == "REPROMPT":
             told = value.get("repromptResponse") or {}
             return Step("is told to try again", text=told.get("text", ""))
-        return self._outcome(kind, value)
+        return self._outcome(value)
 
-    def _outcome(self, kind: str, value: Json) -> Step:
-        found = next((it for it in self._waiting if it[0].get("kind") == kind), None)
+    def _outcome(self, value: Json) -> Step:
+        member = next((name for name in _OUTPUTS if name in value), "")
+        output = value.get(member) or {}
+        kind, read = _OUTPUTS.get(member, ("", lambda _: ""))
+        found = next((it for it in self._waiting if it[0]["kind"] == kind), None)
         step = Step("is given")
         if found is not None:
             self._waiting.remove(found)
             step = found[1]
-        for member, read in _OUTPUTS.items():
-            if member in value:
-                step.text = read(value[member])
-                step.facts += duration((value[member].get("metadata") or {}).get("totalTimeMs"))
+        elif kind == _AGENT:
+            step = Step(_HEARS, output.get("agentCollaboratorName", ""))
+        step.text = read(output)
+        step.facts += duration((output.get("metadata") or {}).get("totalTimeMs"))
+        step.facts += output.get("files") or ()
         if found is not None and found[0].get("executionType") == "RETURN_CONTROL":
             _name_confirmation(step)
         return step
@@ -166,13 +210,17 @@ def steps_of(parts: Iterable[Json]) -> list[Step]:
 
 def activity(part: Json) -> str:
     """What the agent is doing now that it has sent this part; empty when it has just stopped."""
+    doing = ""
     for kind, told in (part.get("trace") or {}).items():
         if "modelInvocationInput" in told:
-            return _STAGES.get(kind, "thinking")
-        if "invocationInput" in told:
+            doing = _STAGES.get(kind, "thinking")
+        elif "invocationInput" in told:
             call, step = _invocation(told["invocationInput"])
-            return "" if call.get("executionType") == "RETURN_CONTROL" else step.subject
-    return ""
+            handed = call.get("executionType") == "RETURN_CONTROL"
+            asks = call["kind"] == _AGENT
+            doing = "" if handed else f"asking {step.subject}" if asks else step.subject
+    who = part.get("collaboratorName")
+    return f"{who}: {doing}" if who and doing else doing
 
 
 def signature(call: Json) -> str:
@@ -198,14 +246,42 @@ def _body_of(call: Json) -> Iterator[Json]:
 _STAGES = {
     "preProcessingTrace": "checking the input",
     "postProcessingTrace": "rewriting the answer",
+    "routingClassifierTrace": "choosing an agent",
+}
+_ACTION, _AGENT, _CODE, _SEARCH = "action", "agent", "code", "search"
+_HEARS = "hears from"
+_SAYS = frozenset({"answers", "asks the user"})
+
+_OUTPUTS: dict[str, tuple[str, Callable[[Json], str]]] = {
+    "actionGroupInvocationOutput": (_ACTION, lambda it: it.get("text", "")),
+    "agentCollaboratorInvocationOutput": (_AGENT, lambda it: _heard(it.get("output") or {})),
+    "codeInterpreterInvocationOutput": (_CODE, lambda it: _printed(it)),
+    "knowledgeBaseLookupOutput": (
+        _SEARCH,
+        lambda it: _references(it.get("retrievedReferences") or ()),
+    ),
 }
 
-_OUTPUTS: dict[str, Callable[[Json], str]] = {
-    "actionGroupInvocationOutput": lambda it: it.get("text", ""),
-    "agentCollaboratorInvocationOutput": lambda it: (it.get("output") or {}).get("text", ""),
-    "codeInterpreterInvocationOutput": lambda it: it.get("executionOutput", ""),
-    "knowledgeBaseLookupOutput": lambda it: _references(it.get("retrievedReferences") or ()),
-}
+
+def _usage(output: Json) -> tuple[int, int] | None:
+    usage = (output.get("metadata") or {}).get("usage")
+    return (usage.get("inputTokens", 0), usage.get("outputTokens", 0)) if usage else None
+
+
+def _heard(output: Json) -> str:
+    if output.get("type") == "RETURN_CONTROL":
+        return "its calls wait for the caller"
+    return output.get("text") or ""
+
+
+def _printed(output: Json) -> str:
+    """What a program printed, and how it failed if it did."""
+    told = [str(output.get("executionOutput") or "").strip()]
+    if error := str(output.get("executionError") or "").strip():
+        told.append(f"fails: {error.splitlines()[-1]}")
+    if output.get("executionTimeout"):
+        told.append("its time was up")
+    return "; ".join(filter(None, told))
 
 
 def _references(found: Iterable[Json]) -> str:
@@ -216,16 +292,20 @@ def _references(found: Iterable[Json]) -> str:
 
 def _invocation(value: Json) -> tuple[Json, Step]:
     if call := value.get("actionGroupInvocationInput"):
-        return {**call, "kind": "ACTION_GROUP"}, Step("calls", signature(call))
+        return {**call, "kind": _ACTION}, Step("calls", signature(call))
     if search := value.get("knowledgeBaseLookupInput"):
         base = f"{search.get('knowledgeBaseId', '')} for {short(search.get('text', ''), 200)!r}"
-        return {"kind": "KNOWLEDGE_BASE"}, Step("searches", base)
+        return {"kind": _SEARCH}, Step("searches", base)
     if asked := value.get("agentCollaboratorInvocationInput"):
-        text = short((asked.get("input") or {}).get("text") or "", 200)
-        name = f"{asked.get('agentCollaboratorName', '')}: {text}"
-        return {"kind": "AGENT_COLLABORATOR"}, Step("asks the agent", name)
+        given = asked.get("input") or {}
+        text = given.get("text") or ""
+        if given.get("type") == "RETURN_CONTROL":
+            text = "the results of its calls"
+        return {"kind": _AGENT}, Step(
+            "asks the agent", asked.get("agentCollaboratorName", ""), text
+        )
     code = (value.get("codeInterpreterInvocationInput") or {}).get("code", "")
-    return {"kind": value.get("invocationType", "")}, Step("runs code", short(code, 200))
+    return {"kind": _CODE}, Step("runs code", short(" ⏎ ".join(code.split("\n")), 200))
 
 
 def _thought(trace: str, kind: str, value: Json, facts: list[str]) -> Step:
@@ -236,12 +316,28 @@ def _thought(trace: str, kind: str, value: Json, facts: list[str]) -> Step:
     if trace == "postProcessingTrace":
         return Step("rewrites the answer", text=parsed.get("text") or "", facts=facts)
     if trace == "routingClassifierTrace":
-        text = (value.get("rawResponse") or {}).get("content", "")
-        return Step("chooses an agent", text=text, facts=facts)
+        return _choice((value.get("rawResponse") or {}).get("content") or "", facts)
     if kind == "KNOWLEDGE_BASE_RESPONSE_GENERATION":
         return Step("reads what was found", facts=facts)
     reasoning = ((value.get("reasoningContent") or {}).get("reasoningText") or {}).get("text", "")
     return Step("thinks", text=reasoning, facts=facts)
+
+
+_CHOICE = re.compile(r"<a>\s*([^<]*?)\s*</a>")
+_NO_AGENT = {
+    "undecidable": "chooses no agent",
+    "keep_previous_agent": "keeps the previous agent",
+}  # (Bedrock: ROUTING_CLASSIFIER)
+
+
+def _choice(reply: str, facts: list[str]) -> Step:
+    found = _CHOICE.search(reply)
+    if found is None:
+        return Step("chooses no agent", text=reply, facts=facts)
+    name = found[1]
+    if name in _NO_AGENT:
+        return Step(_NO_AGENT[name], facts=facts)
+    return Step("chooses an agent", name, facts=facts)
 
 
 def _name_confirmation(step: Step) -> None:
@@ -253,8 +349,11 @@ def _name_confirmation(step: Step) -> None:
 
 
 def _guardrail(told: Json) -> Step:
-    passed = told.get("action") == "NONE"
-    return Step("passes the guardrail" if passed else "is stopped by the guardrail")
+    if told.get("action") == "NONE":
+        return Step("passes the guardrail")
+    found, blocked = policies_of(told)
+    verb = "is stopped by the guardrail" if blocked else "is masked by the guardrail"
+    return Step(verb, found)
 
 
 def duration(milliseconds: Any) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from orchestrator.cli.steps import Step, Steps, duration
-from orchestrator.cli.terminal import Terminal, short, together
+from orchestrator.cli.terminal import Terminal, clean, short, together
 
 __all__ = ["TraceView", "show_trace"]
 
@@ -18,14 +18,18 @@ _LOOK = {
     "may call": "call",
     "may not call": "warning",
     "searches": "call",
+    "runs code": "call",
+    "asks the agent": "call",
     "answers": "answer",
     "asks the user": "answer",
     "fails": "error",
     "refuses the input": "warning",
     "is told to try again": "warning",
     "is stopped by the guardrail": "warning",
+    "is masked by the guardrail": "warning",
 }
-_QUOTED = frozenset({"calls", "searches", "is given", "hands over", "asks the agent"})
+_QUOTED = frozenset({"calls", "searches", "runs code", "is given", "hands over", "hears from"})
+_ROUTES = frozenset({"chooses an agent", "keeps the previous agent"})
 
 
 class TraceView:
@@ -41,6 +45,8 @@ class TraceView:
         self._stderr = stderr
         self._steps = Steps()
         self._number = 0
+        self._last = ""
+        self._speaks = ""
 
     def feed(self, part: Mapping[str, Any]) -> list[Step]:
         """Takes a part, and returns the steps that can now be shown."""
@@ -68,9 +74,13 @@ class TraceView:
     def show(self, steps: Iterable[Step]) -> None:
         """Writes steps."""
         for step in steps:
-            if self.live and step.verb in ("answers", "fails"):
+            if self._last in _ROUTES and step.verb == "asks the agent":
+                self._speaks = step.subject  # to the user itself
+            self._last = step.verb
+            told = self.live and step.agent in ("", self._speaks)
+            if told and step.verb in ("answers", "fails"):
                 continue
-            if self.live and step.verb == "asks the user":
+            if told and step.verb == "asks the user":
                 step.text = ""
             self._number += 1
             self._show(step)
@@ -79,9 +89,12 @@ class TraceView:
         from rich.text import Text
 
         number = f"{self._number:>2}. "
-        head = Text.assemble((number, "quiet"), (step.verb, _LOOK.get(step.verb, "name")))
+        head = Text.assemble((number, "quiet"))
+        if step.agent:
+            head.append(clean(step.agent), "agent").append(" ")
+        head.append(step.verb, _LOOK.get(step.verb, "name"))
         if step.subject:
-            head.append(" ").append(step.subject, "name")
+            head.append(" ").append(clean(step.subject), "name")
         if step.facts:
             head.append(f"  {together(step.facts)}", "quiet")
         self._terminal.block(head, stderr=self._stderr)

@@ -28,7 +28,7 @@ def verbs(name):
         ("post_processing_trace", ["thinks", "answers", "rewrites the answer"]),
         ("knowledge_base_results", ["searches", "reads what was found", "answers"]),
         ("guardrail_intervention", ["is stopped by the guardrail"]),
-        ("routing_classifier_trace", ["chooses an agent", "thinks", "answers"]),
+        ("routing_classifier_trace", ["chooses no agent", "thinks", "answers"]),
     ],
 )
 def test_recordings_read_aloud(name, told):
@@ -58,6 +58,7 @@ def test_steps_are_json_too(run, shop, script):
         "subject": "",
         "text": "Emma will arrive on Thursday.",
         "facts": [],
+        "agent": "",
     }
 
 
@@ -95,7 +96,7 @@ def test_a_call_without_an_outcome_is_told_last():
 
 def test_a_collaborator_is_named():
     (step,) = steps_of([{**observed("1"), "collaboratorName": "billing"}])
-    assert step.verb == "billing is given"
+    assert (step.agent, step.verb) == ("billing", "is given")
 
 
 def test_a_body_is_part_of_a_call():
