@@ -170,12 +170,13 @@ def _others(
 def _hand_over(
     turn: Turn, slots: list[Slot], number: int
 ) -> Generator[Effect, Any, ReturnControl | None]:
-    waiting = [WaitingCall(slot.call, slot.waits) for slot in slots if slot.call is not None]
+    agent_id = turn.plan.agent_id
+    waiting = [WaitingCall(one.call, one.waits, agent_id) for one in slots if one.call is not None]
     # Made from the request's random id, so that the same turn makes the same id again.
     id = str(uuid.uuid5(uuid.UUID(turn.start.request_id), f"control-{number}"))
     outcome = yield AwaitResults(id, waiting, number)
     if outcome is None:
-        agent_id, catalog = turn.plan.agent_id, turn.plan.catalog
+        catalog = turn.plan.catalog
         return ReturnControl(id, [invocation_input(catalog, one, agent_id) for one in waiting])
     turn.prompt_attributes = outcome.get("prompt_attributes", turn.prompt_attributes)
     results = match_results(waiting, outcome["results"])

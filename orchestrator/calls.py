@@ -199,7 +199,7 @@ def match_results(
     Calls of the same operation take their results in order.
 
     Raises:
-        ValidationError: A call has no result, or a result has no call.
+        ValidationError: A call has no result, or a result has no call or is another agent's.
     """
     left: list[dict[str, Any]] = [_result_member(result) for result in results]
     found = []
@@ -211,6 +211,7 @@ def match_results(
                 "hand-over needs one, with its actionGroup and function, or apiPath and httpMethod"
             )
         result = left.pop(index)
+        _check_agent(item, result)
         _check_confirmation(item, result)
         found.append(result)
     if left:
@@ -281,6 +282,15 @@ def _result_member(result: Mapping[str, Any]) -> dict[str, Any]:
             "a content type such as 'application/json' for an API operation"
         )
     return found
+
+
+def _check_agent(waiting: WaitingCall, result: Mapping[str, Any]) -> None:
+    if result.get("agentId") not in (None, waiting.agent_id):
+        raise ValidationError(
+            f"the result of {waiting.call.operation.xml_name!r} has the agentId "
+            f"{result['agentId']!r:.80}, but the agent {waiting.agent_id!r} waits for it; repeat "
+            "the agentId of the hand-over, or leave it out"
+        )
 
 
 def _check_confirmation(waiting: WaitingCall, result: Mapping[str, Any]) -> None:

@@ -111,10 +111,12 @@ class WaitingCall:
     Attributes:
         call: The call.
         kind: `"RESULT"`, `"USER_CONFIRMATION"` or `"USER_CONFIRMATION_AND_RESULT"`.
+        agent_id: The agent that waits; empty where nobody's results are taken.
     """
 
     call: Call
     kind: str
+    agent_id: str = ""
 
 
 @dataclass(slots=True)

@@ -268,6 +268,8 @@ def changed(**members: Any) -> Any:
         none_at_all,
         changed(responseState="MAYBE"),
         changed(confirmationState="YES"),
+        changed(agentId="ANOTHER123"),
+        changed(agentId=7),
         changed(responseBody="on"),
         changed(responseBody={"TEXT": "on"}),
         changed(responseBody={"TEXT": {"body": 5}}),
@@ -286,6 +288,16 @@ def test_results_that_do_not_fit_leave_the_turn_waiting(change: Any) -> None:
     with pytest.raises(ValidationError):
         agent.invoke(session_id="s-1", results=change(right))
     assert len(model.requests) == 1
+    assert agent.invoke(session_id="s-1", results=right).text == "On."
+
+
+def test_a_result_may_name_the_agent_that_waits() -> None:
+    agent = roc_agent(NATIVE.model([NATIVE.calls(LIGHT), answer("On.")]))
+    control = agent.invoke("Light, please.", "s-1").return_control
+    assert control is not None
+    with pytest.raises(ValidationError, match=r"agentId 'ANOTHER123', but the agent '.{10}' waits"):
+        agent.invoke(session_id="s-1", results=changed(agentId="ANOTHER123")(control.answer("on")))
+    right = changed(agentId=agent.plan.agent_id)(control.answer("on"))
     assert agent.invoke(session_id="s-1", results=right).text == "On."
 
 
