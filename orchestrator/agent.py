@@ -239,7 +239,7 @@ class Agent:
         self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
     ) -> Reply:
         """`invoke`, for an event loop."""
-        run = self._open(await self._agiven(question, session_id, options))
+        run = await self._aopen(question, session_id, options)
         if isinstance(run, Reply):
             return run
         async for _ in _adrive()(run, listen=False):
@@ -276,7 +276,7 @@ class Agent:
         self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
     ) -> AsyncGenerator[Event, None]:
         """`stream`, for an event loop."""
-        run = self._open(await self._agiven(question, session_id, options))
+        run = await self._aopen(question, session_id, options)
         if isinstance(run, Reply):
             for event in last_events(run):
                 yield event
@@ -425,11 +425,19 @@ class Agent:
             close_before(self.plan, self.sessions, given)
         return given
 
-    async def _agiven(self, question: str, session_id: str | None, options: Options) -> Input:
-        if self.plan.features.memory is not None or (options and may_block(options)):
-            work = partial(self._given, question, session_id, options)
-            return await _awaitable(in_thread(work))
-        return self._given(question, session_id, options)
+    async def _aopen(self, question: str, session_id: str | None, options: Options) -> Run | Reply:
+        if self.plan.features.memory is not None:  # its store may block
+            opening = in_thread(lambda: self._open(self._given(question, session_id, options)))
+            try:
+                return await _awaitable(opening)
+            except BaseException:
+                opening.add_done_callback(_let_go)  # nobody waits any more: whenever it is open
+                raise
+        if options and may_block(options):
+            given = await _awaitable(in_thread(partial(self._given, question, session_id, options)))
+        else:
+            given = self._given(question, session_id, options)
+        return self._open(given)
 
     def _open(self, given: Input) -> Run | Reply:
         label = self._label(given.session_id)
@@ -441,6 +449,15 @@ def _awaitable(future: Future[T]) -> Awaitable[T]:
     import asyncio
 
     return asyncio.wrap_future(future)
+
+
+def _let_go(opening: Future[Run | Reply]) -> None:
+    run = opening.result() if opening.exception() is None else None
+    if isinstance(run, Run):
+        try:
+            run.cancel()
+        finally:
+            run.close()
 
 
 @cache

@@ -7,7 +7,7 @@ collaborator's turn is run again from its own records.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -110,6 +110,10 @@ class BranchRun(Run):
             and "prompt_attributes" in record
             and self.branch.has(record.get("branch", ""))
         ]
+
+    def memory_work(self, result: Result) -> Iterator[Callable[[], None]]:
+        """Nothing: the session that is remembered is the supervisor's."""
+        return iter(())
 
     def context(self) -> CallContext:
         """What the turn's executors may know; what others change meanwhile is kept."""

@@ -8,9 +8,10 @@ before anything is spent, the intent of calls before they are carried out, their
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -36,6 +37,7 @@ from orchestrator.effects import (
 from orchestrator.errors import LimitExceeded, OrchestratorError, SessionConflict
 from orchestrator.guardrails import Verdict
 from orchestrator.histories import STOPPED, restore_team, take_routed
+from orchestrator.memory import MemoryStore
 from orchestrator.memory.summaries import summary_of
 from orchestrator.message import Message
 from orchestrator.models.base import ModelReply, ModelRequest
@@ -44,7 +46,7 @@ from orchestrator.reading import refused
 from orchestrator.replay import Replay
 from orchestrator.sessions import Past, Record, Session, Sessions, TurnLog
 from orchestrator.sessions.journal import cancelled, closed
-from orchestrator.stages import MEMORY_SUMMARIZATION, Plan
+from orchestrator.stages import MEMORY_SUMMARIZATION, Memory, Plan
 
 __all__ = ["Run", "end_record", "replay_again", "restore_history", "told_of"]
 
@@ -256,8 +258,6 @@ class Run:
     def finish(self, result: Result) -> None:
         """Writes the turn's end, or its suspension, and takes the turn into the history."""
         self.result = result
-        if self.plan.memory_stage is not None:
-            self._touch_memory()
         if isinstance(result, ReturnControl):
             suspend: Record = {
                 "kind": "suspend",
@@ -273,8 +273,6 @@ class Run:
         question = self.replay.turn.question
         if question != self.log.start["question"]:
             end["question"] = question  # as the guardrail let it be read
-        if self.plan.memory_stage is not None:
-            self._keep_summary()
         turn = self.replay.turn
         kept_open = turn.unremembered or (turn.start.closing and isinstance(result, Failure))
         if self.log.ends_session and not kept_open:  # whoever asked for it has been written down
@@ -286,37 +284,46 @@ class Run:
         if not (isinstance(result, Failure) and self._failed_in_actions()):
             self.log.transcript = self.replay.turn.teller(result)
 
-    def _touch_memory(self) -> None:
-        # A session is idle from here on; that it is was noted when its turn began, at the latest.
-        memory, more = self.plan.features.memory, self.log.start.get("with", {})
-        if memory is not None and "memory_id" in more and "closing" not in more:
-            with suppress(OrchestratorError):
-                memory.store.touch(self.plan.owner, more["memory_id"], self.session_id, self.now())
+    def memory_work(self, result: Result) -> Iterator[Callable[[], None]]:
+        """What is to be done in the agent's memory before `finish`; each piece may block.
 
-    def _keep_summary(self) -> None:
-        # Before the turn's end is written: should this process stop between the two, the summary
-        # is kept again from the journal's record of it, in the place of the same one.
-        memory = self.plan.features.memory
+        Should this process stop between the two, a summary is kept again from the journal's
+        record of it, in the place of the same one.
+        """
+        memory, more = self.plan.features.memory, self.log.start.get("with", {})
+        if memory is None or "memory_id" not in more:
+            return
+        if "closing" not in more:
+            # A session is idle from here on; that it is was noted when its turn began, at least.
+            yield partial(self._touch, memory.store, more["memory_id"])
+        if not isinstance(result, ReturnControl):
+            yield from self._summary_work(memory, more["memory_id"])
+
+    def _touch(self, store: MemoryStore, memory_id: str) -> None:
+        with suppress(OrchestratorError):
+            store.touch(self.plan.owner, memory_id, self.session_id, self.now())
+
+    def _summary_work(self, memory: Memory, memory_id: str) -> Iterator[Callable[[], None]]:
         for effect, outcome in self.replay.steps[-1:]:
             if not isinstance(effect, CallModel) or effect.stage.stage != MEMORY_SUMMARIZATION:
                 continue
-            if memory is None or outcome is None:
+            if outcome is None:
                 continue
             self.flush()
             parsed = outcome["response"].get("memorySummarizationParsedResponse") or {}
             topics = parsed.get("topicwiseSummaries")
             if not topics or refused(outcome):
-                memory.store.settle(self.plan.owner, self.session_id)
+                yield partial(memory.store.settle, self.plan.owner, self.session_id)
                 continue
             summary = summary_of(
-                self.log.start["with"]["memory_id"],
+                memory_id,
                 self.session_id,
                 topics,
                 started=self.session.started,
                 now=self.now(),
                 storage_days=memory.storage_days,
             )
-            memory.store.add(self.plan.owner, summary)
+            yield partial(memory.store.add, self.plan.owner, summary)
 
     def _failed_in_actions(self) -> bool:
         # The turn knows less than its journal then, from which its transcript is made instead.

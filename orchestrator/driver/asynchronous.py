@@ -38,6 +38,7 @@ from orchestrator.effects import (
     Dispatch,
     Guard,
     Orchestrate,
+    Result,
     Retrieve,
 )
 from orchestrator.models.base import ModelReply
@@ -76,12 +77,19 @@ async def adrive(run: Run, *, listen: bool) -> AsyncGenerator[Told, None]:
                 if listen:
                     yield Progress(step, run, outcome)
                 step = run.advance(step, outcome)
-            run.finish(step)
+            await _finish(run, step)
         except BaseException:
             run.cancel()
             raise
     finally:
         run.close()
+
+
+async def _finish(run: Run, result: Result) -> None:
+    if run.plan.memory_stage is not None:
+        for work in run.memory_work(result):
+            await _blocking(work)
+    run.finish(result)
 
 
 def _atold(

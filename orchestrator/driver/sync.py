@@ -37,6 +37,7 @@ from orchestrator.effects import (
     Dispatch,
     Guard,
     Orchestrate,
+    Result,
     Retrieve,
 )
 from orchestrator.models.blocks import received
@@ -78,12 +79,19 @@ def drive(run: Run, *, listen: bool) -> Generator[Told, None, None]:
                 if listen:
                     yield Progress(step, run, outcome)
                 step = run.advance(step, outcome)
-            run.finish(step)
+            _finish(run, step)
         except BaseException:
             run.cancel()
             raise
     finally:
         run.close()
+
+
+def _finish(run: Run, result: Result) -> None:
+    if run.plan.memory_stage is not None:
+        for work in run.memory_work(result):
+            work()
+    run.finish(result)
 
 
 def _carry_out(
