@@ -144,7 +144,7 @@ def _dispatch(turn: Turn, slots: list[Slot], number: int) -> Generator[Effect, A
             failure = failure or failed
             # The error's own text is for the developer, not for the model.
             unknown = isinstance(failed, ActionOutcomeUnknown)
-            slot.text = _UNKNOWN if unknown else "The action failed."
+            slot.reject(_UNKNOWN if unknown else "The action failed.")
         turn.add_response(slot)
         if "prompt_attributes" in outcome:
             given = outcome["prompt_attributes"]

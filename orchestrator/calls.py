@@ -45,11 +45,13 @@ class Slot:
         search: The knowledge base and query of a search; its text is then made by a partial.
         branch: A collaborator's work.
         payloads: The text that has the payloads which it shares.
+        checked: Whether no guardrail has to read the text any more: it did, or the text is ours.
     """
 
     __slots__ = (
         "branch",
         "call",
+        "checked",
         "error",
         "id",
         "name",
@@ -71,11 +73,12 @@ class Slot:
         self.search: tuple[str, str] | None = None
         self.branch: Branch | None = None
         self.payloads = ""
+        self.checked = False
 
     def reject(self, text: str) -> None:
-        """Answers the call with a mistake that the model can mend."""
+        """Answers the call with a mistake that the model can mend, in words of our own."""
         self.text = text
-        self.error = True
+        self.error = self.checked = True
 
     def as_result(self) -> dict[str, Any]:
         """The result, as `Dialect.step_messages` takes it."""

@@ -187,7 +187,7 @@ def collaborate(
         ended = _as_result(outcome)
         if isinstance(ended, Failure):
             failed = failed or ended
-            slot.text = _UNFINISHED  # for the turns to come
+            slot.text, slot.checked = _UNFINISHED, True  # for the turns to come
             continue
         slot.text, slot.payloads = _told(turn, outcome), outcome["text"]
         turn.add_response(slot)

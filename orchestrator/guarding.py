@@ -15,13 +15,15 @@ from orchestrator.reading import REFUSAL
 if TYPE_CHECKING:
     from orchestrator.turn import Turn
 
-__all__ = ["ANSWER_GUARD", "INTERVENED", "guard_answer", "guard_input", "guard_results"]
+__all__ = ["ANSWER_GUARD", "INTERVENED", "guard_answer", "guard_input", "guard_results", "keep_back"]
 
 ANSWER_GUARD = "guardrail-post-0"
 """The id of the check that ends a turn."""
 
 INTERVENED = "guardrail_intervened"
 """The stop reason of a turn that a guardrail ended."""
+
+_UNCHECKED = "There was a result, which was not kept."
 
 
 def guard_input(turn: Turn) -> Generator[Effect, Any, Refusal | None]:
@@ -70,16 +72,27 @@ def guard_answer(turn: Turn, result: Result) -> Generator[Effect, Any, Result]:
 
 
 def guard_results(turn: Turn, slots: Sequence[Slot], number: int) -> Generator[Effect, Any, None]:
-    """Has what actions and searches returned checked, before the model reads it."""
+    """Has what actions and searches returned checked, before the model reads it.
+
+    That is what handlers and callers ask the model to mend (`REPROMPT`), too.
+    """
     for index, slot in enumerate(slots):
-        if not slot.text or slot.error:
+        if not slot.text or slot.checked:
             continue
         outcome = yield Guard(slot.text, "OUTPUT", number, f"guardrail-result-{number}-{index}")
+        slot.checked = True
         if outcome["action"] == "INTERVENED":
             _replace_response(turn, slot, outcome["text"])
             slot.text = outcome["text"]
-            slot.error = outcome["blocked"]
+            slot.error = slot.error or outcome["blocked"]
             slot.payloads = "" if outcome["blocked"] else outcome["text"]
+
+
+def keep_back(slots: Sequence[Slot]) -> None:
+    """Keeps results from later turns that this one ended too early to have checked."""
+    for slot in slots:
+        if slot.text and not slot.checked:
+            slot.text, slot.checked = _UNCHECKED, True
 
 
 def _replace_response(turn: Turn, slot: Slot, text: str) -> None:

@@ -33,7 +33,7 @@ from orchestrator.errors import (
     ModelOutputError,
     OrchestratorError,
 )
-from orchestrator.guarding import guard_answer, guard_input
+from orchestrator.guarding import guard_answer, guard_input, keep_back
 from orchestrator.limits import Limits
 from orchestrator.message import Block, Message
 from orchestrator.payloads import Payloads, readable, shared
@@ -459,6 +459,8 @@ class Turn:
         known = [slot for slot in self.begun if slot.text is not None]
         if not any(slot.call or slot.search or slot.branch for slot in known):
             return []
+        if self.plan.features.guard_results:
+            keep_back(known)
         results = [slot.as_result() for slot in known]
         return self.dialect.step_messages(self._last["content"], results)
 

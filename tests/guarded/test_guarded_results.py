@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from guarded_support import BLOCKED, MASK, SECRET, Watching, kinds, prompt_texts
 from whole_agents import BOTH, INSTRUCTION, XML, Calls, Family, answer, live_parts, streamed
 
 from orchestrator import ActionGroup, Agent, ReturnControl
+from orchestrator.actions import ActionResult
+from orchestrator.errors import DependencyFailed
 from orchestrator.stages import Features, Member
 from orchestrator.testing import FakeKnowledgeBase, ScriptedModel
 
@@ -147,3 +150,67 @@ def test_tasks_do_the_same(family: Family) -> None:
     subject = made(model, action_groups=Calls(SECRET).groups())
     assert asyncio.run(subject.ainvoke("q", "s-1")).text == "Done."
     assert SECRET not in prompt_texts(model)
+
+
+class Handler:
+    """Returns what it was made with, in order."""
+
+    def __init__(self, *results: ActionResult | Exception) -> None:
+        self._results = iter(results)
+
+    def call(self, call: Any, context: Any) -> ActionResult:
+        result = next(self._results)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+
+def eyes(*results: ActionResult | Exception) -> list[ActionGroup]:
+    return [ActionGroup("eyes", functions=LOOK, executor=Handler(*results))]
+
+
+@BOTH
+@pytest.mark.parametrize(("text", "told"), [(f"Ask {SECRET} first.", MASK), ("A bomb.", BLOCKED)])
+def test_what_a_handler_asks_to_be_mended_is_read(family: Family, text: str, told: str) -> None:
+    guardrail, result = Watching(), ActionResult(text, "REPROMPT")
+    options: dict[str, Any] = {"prompts": {"POST_PROCESSING": ON}}
+    model = family.model([family.calls(("eyes::look", {})), answer("Done."), "<final_response>So."])
+    reply = made(model, guardrail, action_groups=eyes(result), **options).invoke("q", "s-1")
+    assert guardrail.asked[1] == (text, "OUTPUT")
+    prompts = prompt_texts(model)
+    assert told in prompts and SECRET not in prompts and "bomb" not in prompts
+    # It still is a mistake to the model, however it was masked.
+    plain = family.model([family.calls(("eyes::look", {})), answer("Done."), "<final_response>So."])
+    mistake = ActionResult(told if told == BLOCKED else text.replace(SECRET, MASK), "REPROMPT")
+    made(plain, action_groups=eyes(mistake), **options).invoke("q", "s-1")
+    assert re.sub(r"t-\d+", "", prompts) == re.sub(r"t-\d+", "", prompt_texts(plain))
+    sound(reply)
+
+
+@BOTH
+def test_what_a_caller_asks_to_be_mended_is_read(family: Family) -> None:
+    model = family.model([family.calls(("eyes::look", {})), answer("Done.")])
+    groups = [ActionGroup("eyes", functions=LOOK, executor=ReturnControl())]
+    subject = made(model, action_groups=groups)
+    control = subject.invoke("q", "s-1").return_control
+    assert control is not None
+    results = control.answer(f"Ask {SECRET} and a bomb")
+    results["returnControlInvocationResults"][0]["functionResult"]["responseState"] = "REPROMPT"
+    assert subject.invoke(session_id="s-1", results=results).text == "Done."
+    prompts = prompt_texts(model)
+    assert BLOCKED in prompts and SECRET not in prompts and "bomb" not in prompts
+
+
+@BOTH
+def test_no_later_turn_reads_what_a_failed_one_left_unread(family: Family) -> None:
+    both = family.calls(("eyes::look", {}), ("eyes::look", {}))
+    model, guardrail = family.model([both, answer("Hello.")]), Watching()
+    groups = eyes(ActionResult(f"A bomb for {SECRET}"), RuntimeError("no"))
+    subject = made(model, guardrail, action_groups=groups)
+    with pytest.raises(DependencyFailed):
+        subject.invoke("q", "s-1")
+    assert subject.invoke("And now?", "s-1").text == "Hello."
+    prompts = prompt_texts(model)
+    assert "There was a result, which was not kept." in prompts
+    assert "The action failed." in prompts
+    assert SECRET not in prompts and "bomb" not in prompts
