@@ -61,7 +61,7 @@ def test_every_call_of_a_table_has_its_verdict(machine):
     for table, wanted in (
         (syscalls.ALLOWED, ALLOW),
         (syscalls.SILENT, 0),
-        (syscalls.NO_ATTRIBUTES, errno.ENOTSUP),
+        (syscalls.UNSUPPORTED, errno.ENOTSUP),
         (syscalls.DENIED, errno.EPERM),
     ):
         for name, number in syscalls.numbers(table, machine).items():
@@ -71,7 +71,7 @@ def test_every_call_of_a_table_has_its_verdict(machine):
 @MACHINE
 def test_no_call_is_in_two_tables(machine):
     found: list[int] = []
-    for table in ("ALLOWED", "CHECKED", "SILENT", "NO_ATTRIBUTES", "DENIED"):
+    for table in ("ALLOWED", "CHECKED", "SILENT", "UNSUPPORTED", "DENIED"):
         found += syscalls.numbers(getattr(syscalls, table), machine).values()
     assert len(found) == len(set(found))
 
@@ -121,7 +121,7 @@ def test_another_architecture_ends_the_process(machine):
 @settings(max_examples=200, deadline=None)
 @for_all(number=strategies.integers(-(2**31), 2**31 - 1))
 def test_what_is_in_no_table_does_not_exist(machine, number):
-    tables = ("ALLOWED", "CHECKED", "SILENT", "NO_ATTRIBUTES", "DENIED")
+    tables = ("ALLOWED", "CHECKED", "SILENT", "UNSUPPORTED", "DENIED")
     known = {v for t in tables for v in syscalls.numbers(getattr(syscalls, t), machine).values()}
     if number not in known:
         assert verdict(machine, number, 0x10000) == errno.ENOSYS
@@ -153,6 +153,6 @@ def test_numbers_are_the_kernels(machine, header):
     wide = {name: int(n) for name, n in re.findall(r"#define __NR3264_(\w+)\s+(\d+)\b", text)}
     kernels |= wide
     kernels |= {"newfstatat": wide.get("fstatat", kernels.get("newfstatat", 0))}
-    for table in ("ALLOWED", "CHECKED", "SILENT", "NO_ATTRIBUTES", "DENIED"):
+    for table in ("ALLOWED", "CHECKED", "SILENT", "UNSUPPORTED", "DENIED"):
         for name, number in syscalls.numbers(getattr(syscalls, table), machine).items():
             assert kernels.get(name, number) == number, name

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 from interpreter_support import children, given, needs_sandbox, run
 
+from orchestrator.actions.code_interpreter import process
+from orchestrator.errors import DependencyFailed
+
 pytestmark = needs_sandbox
 
 
@@ -137,25 +140,53 @@ def test_a_session_that_has_too_much_loses_its_files(make, code, reason):
     assert again.text == "['a.csv']"
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        # Files that no folder has any more, one after the other.
-        "import os, time\nkept = []\n"
-        "for n in range(100):\n"
-        "    kept.append(open('f', 'wb', 0))\n"
-        "    os.unlink('f')\n"
-        "    kept[-1].write(bytes(900_000))\n"
-        "time.sleep(1000)",
-        "import time\n"
-        "for n in range(5): open(f'{n}', 'wb').write(bytes(900_000))\n"
-        "time.sleep(1000)",
-    ],
-)
-def test_too_much_disk_ends_a_program_that_runs(make, code):
+def test_too_much_disk_ends_a_program_that_runs(make):
+    code = """
+import time
+for n in range(2): open(f"{n}", "wb").write(bytes(900_000))
+time.sleep(1000)"""
     result = run(make(scratch_bytes=1_000_000), code)
     assert "its files have more than 1000000 bytes" in result.details["executionError"]
     assert result.details["executionTimeout"] is False
+
+
+def test_with_a_file_system_of_its_own_no_more_is_ever_written(make, monkeypatch):
+    monkeypatch.setattr(process, "LAYERS", ("namespaces",))
+    interpreter = make(scratch_bytes=1_000_000)
+    try:
+        interpreter.check()
+    except DependencyFailed as error:
+        pytest.skip(error.message)
+    code = """
+import os
+kept = []
+try:
+    for n in range(100):
+        kept.append(open("f", "wb", 0))
+        os.unlink("f")
+        kept[-1].write(bytes(900_000))
+except OSError as error:
+    print(n, error.strerror)"""
+    assert "No space left on device" in run(interpreter, code).text
+    assert run(interpreter, "import os\nos.listdir()").text == "[]"
+
+
+def test_files_stay_from_one_program_to_the_next_as_they_were(interpreter):
+    code = """
+import os
+os.makedirs("a/b")
+open("a/b/c.txt", "w").write("hello")
+os.symlink("a/b", "short")"""
+    assert [it["name"] for it in run(interpreter, code).files] == ["a/b/c.txt"]
+    again = run(interpreter, "print(open('short/c.txt').read())\nopen('a/d', 'w').write('x')")
+    assert again.text == "hello\n1\nFiles for the user: a/d (application/octet-stream, 1 bytes)"
+    assert run(interpreter, "import os\nos.remove('a/d')").files == []
+    assert run(interpreter, "import os\nos.listdir('a')").text == "['b']"
+
+
+def test_an_empty_folder_stays_too(interpreter):
+    run(interpreter, "import os\nos.mkdir('d')")
+    assert run(interpreter, "import os\nos.listdir()").text == "['d']"
 
 
 def test_a_very_deep_folder_can_be_removed(make):

@@ -18,6 +18,7 @@ from orchestrator.actions.code_interpreter.operation import CODE_INTERPRETER_GRO
 from orchestrator.actions.code_interpreter.process import Outcome, Refusal, Run, unsupported
 from orchestrator.actions.code_interpreter.scratch import Scratch, Session, session_key
 from orchestrator.actions.code_interpreter.settings import CodeInterpreterSettings
+from orchestrator.actions.code_interpreter.storage import Storage
 from orchestrator.errors import (
     DefinitionError,
     DependencyFailed,
@@ -206,11 +207,17 @@ def _execute(
             if session.given.get(name) != digest:  # else the code may have changed it, and it stays
                 files.place(folder, name, content)
                 session.given[name] = digest
-        before = files.marks(folder)
-        outcome = run.run(session.base, session.folder)
-        why = files.size(folder, settings.scratch_bytes, settings.scratch_files)
+        limits = settings.scratch_bytes, settings.scratch_files
+        outcome, why = Outcome("", "", "", False, ()), files.size(folder, *limits)
         if not why:
-            return outcome, files.changed(folder, before, settings.files, settings.file_bytes)
+            with contextlib.closing(Storage(folder)) as storage:
+                outcome = run.run(session.base, session.folder, storage)
+                why = files.size(storage.used, *limits)
+                if not why:
+                    storage.keep()
+                    return outcome, files.changed(
+                        storage.used, storage.before, settings.files, settings.file_bytes
+                    )
         files.empty(folder)
         session.given.clear()
     stopped = f"{why}; all files in the working folder were removed"

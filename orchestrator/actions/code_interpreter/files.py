@@ -7,11 +7,13 @@ be read or removed through what the code has made.
 from __future__ import annotations
 
 import os
+import re
 import secrets
+import shutil
 import stat
 import unicodedata
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from mimetypes import MimeTypes
 from typing import Any
@@ -19,14 +21,28 @@ from typing import Any
 from orchestrator.actions.names import check_text
 from orchestrator.errors import DefinitionError, ValidationError
 
-__all__ = ["Marks", "Returned", "changed", "empty", "file_name", "marks", "opened", "place", "size"]
+__all__ = [
+    "Marks",
+    "Returned",
+    "changed",
+    "copy",
+    "empty",
+    "file_name",
+    "folders",
+    "marks",
+    "opened",
+    "place",
+    "size",
+]
 
 Marks = dict[str, tuple[int, ...]]
 """What tells whether a file was changed, by its path in the scratch folder."""
 
+_CHUNK = 1 << 20
 _DEEPEST = 16  # folders in one another; each is one open descriptor
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_DEVICE = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³]) *(?:\..*)?", re.I)
 _types = MimeTypes()  # the library's own table, the same on every machine
 
 
@@ -92,9 +108,7 @@ def place(scratch: int, name: str, content: bytes) -> None:
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
     descriptor = os.open(name, flags, 0o600, dir_fd=scratch)
     with open(descriptor, "wb") as file:
-        owner = os.fstat(scratch)
-        if owner.st_uid != os.geteuid():
-            os.fchown(descriptor, owner.st_uid, owner.st_gid)
+        _give(descriptor, scratch)
         file.write(content)
 
 
@@ -160,6 +174,11 @@ def marks(scratch: int) -> Marks:
     }
 
 
+def folders(scratch: int) -> set[str]:
+    """The paths of the folders that are in a scratch folder now."""
+    return {path for path, _, _ in _walk(scratch) if path.endswith("/")}
+
+
 def _mark(found: os.stat_result) -> tuple[int, ...]:
     # Programs cannot set the time of a change: the sandbox ignores that.
     return found.st_ino, found.st_size, found.st_mtime_ns
@@ -212,9 +231,17 @@ def changed(scratch: int, before: Marks, most_files: int, most_bytes: int) -> Re
     return returned
 
 
+def _risky(name: str) -> bool:
+    """Whether a name is an option to a program, or a device, drive or pattern to Windows."""
+    signs = any(sign in name for sign in '<>:"|?*')
+    return signs or name.startswith("-") or name.endswith(".") or bool(_DEVICE.fullmatch(name))
+
+
 def _unwanted(path: str, found: os.stat_result, most_bytes: int) -> str:
     if any(map(_wrong, path.split("/"))):
         return "its name has characters that are not possible"
+    if any(map(_risky, path.split("/"))):
+        return "its name means something else on other systems; give it a plain one"
     if not stat.S_ISREG(found.st_mode):
         return "it is a link, and no file" if stat.S_ISLNK(found.st_mode) else "it is no file"
     if found.st_nlink > 1:
@@ -232,6 +259,51 @@ def _content(folder: int, name: str, most_bytes: int) -> bytes | None:
 
 def _type(path: str) -> str:
     return _types.guess_type(path)[0] or "application/octet-stream"
+
+
+def copy(source: int, target: int) -> None:
+    """Copies all that is in a folder; nothing may be using either.
+
+    What cannot be read is left out, as are special files; links stay links, wherever they lead. All
+    that is made belongs to the target's owner.
+
+    Args:
+        source: The folder's descriptor; it was found not too large (see `size`).
+        target: The descriptor of an empty folder.
+
+    Raises:
+        OSError: There is no room.
+    """
+    for name in os.listdir(source):
+        found = os.stat(name, dir_fd=source, follow_symlinks=False)
+        if stat.S_ISDIR(found.st_mode):
+            os.mkdir(name, 0o700, dir_fd=target)
+            with opened(name, source) as inner, opened(name, target) as made:
+                copy(inner, made)
+                _give(made, target)
+        elif stat.S_ISLNK(found.st_mode):
+            os.symlink(os.readlink(name, dir_fd=source), name, dir_fd=target)
+        elif stat.S_ISREG(found.st_mode):
+            with suppress(PermissionError):
+                _copy_file(name, source, target, found)
+
+
+def _copy_file(name: str, source: int, target: int, found: os.stat_result) -> None:
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+    with open(os.open(name, _FILE, dir_fd=source), "rb") as file:
+        with open(os.open(name, flags, 0o600, dir_fd=target), "wb") as made:
+            shutil.copyfileobj(file, made, _CHUNK)
+            _give(made.fileno(), target)
+            made.flush()
+            # As old as it was: a change must show, however soon it comes.
+            os.utime(made.fileno(), ns=(found.st_atime_ns, found.st_mtime_ns))
+
+
+def _give(made: int, folder: int) -> None:
+    """Makes what was made in a folder its owner's."""
+    owner = os.fstat(folder)
+    if owner.st_uid != os.geteuid():
+        os.fchown(made, owner.st_uid, owner.st_gid)
 
 
 def empty(scratch: int) -> None:

@@ -6,7 +6,7 @@ import json
 import os
 import selectors
 import signal
-import stat
+import socket
 import subprocess
 import sys
 import sysconfig
@@ -19,9 +19,11 @@ from functools import cache, partial
 from pathlib import Path
 from typing import IO, Any
 
-from orchestrator.actions.code_interpreter.files import opened, size
+from orchestrator.actions.code_interpreter.files import size
+from orchestrator.actions.code_interpreter.held import unseen
 from orchestrator.actions.code_interpreter.output import Output
 from orchestrator.actions.code_interpreter.settings import CodeInterpreterSettings
+from orchestrator.actions.code_interpreter.storage import Storage, bounds
 
 __all__ = ["LAYERS", "Outcome", "Refusal", "Run", "unsupported"]
 
@@ -108,28 +110,27 @@ class Run:
     output_bytes: int
     stopping: Callable[[], bool]
 
-    def run(self, base: Path, folder: Path) -> Outcome:
+    def run(self, base: Path, folder: Path, storage: Storage) -> Outcome:
         """Runs the program to its end; then its process is gone.
 
         Args:
             base: The private folder, with `root` and `probe`.
             folder: The session's scratch folder.
+            storage: What is in it, and where the program uses it.
 
         Raises:
             Refusal: There is no sandbox, and the code did not run.
         """
-        reading, writing = os.pipe()
-        with open(reading, "rb", buffering=0) as status:
+        status, theirs = socket.socketpair()
+        with status:
+            with theirs:
+                process = self._start(base, folder, theirs.fileno())
+            watched = _Watched(process, status, self, storage)
             try:
-                process = self._start(base, folder, writing)
-            finally:
-                os.close(writing)
-            watched = _Watched(process, status, self)
-            try:
-                why = watched.watch(partial(self._too_large, folder))
+                why = watched.watch(partial(self._too_large, folder, storage))
             finally:
                 watched.end()
-        if why and not watched.text("status"):
+        if why and not watched.text("status").strip():
             return Outcome("", "", f"{why}, before it began", why == _TIME, ())
         isolation = _isolation(watched.text("status"))
         late = why == _TIME or process.returncode == -signal.SIGXCPU
@@ -162,6 +163,7 @@ class Run:
             "layers": list(LAYERS),
             "packages": _packages() if self.settings.packages else [],
             "scratch": str(folder),
+            "bounds": bounds(self.settings),
             "root": str(base / "root"),
             "outside": str(base),
             "user": _FIRST_USER + os.getpid() % _USERS,
@@ -181,13 +183,12 @@ class Run:
             **dict.fromkeys(("CORE", "MEMLOCK", "MSGQUEUE"), 0),
         }
 
-    def _too_large(self, folder: Path, process: int) -> str:
+    def _too_large(self, folder: Path, storage: Storage, process: int) -> str:
         """Why the program uses too much of the disk; empty when it does not."""
         most = self.settings.scratch_bytes
-        if _removed_but_open(process) > most:
-            return f"its files have more than {most} bytes"
-        with opened(folder) as scratch:
-            return size(scratch, most, self.settings.scratch_files)
+        if not storage.bounded and (why := unseen(process, folder, most)):
+            return why
+        return size(storage.used, most, self.settings.scratch_files)
 
 
 def _environment(folder: Path) -> dict[str, str]:
@@ -212,19 +213,25 @@ _TIME = "its time was up"
 class _Watched:
     """A process whose output is read while its limits are looked at."""
 
-    def __init__(self, process: subprocess.Popen[bytes], status: IO[bytes], run: Run) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], status: socket.socket, run: Run, storage: Storage
+    ) -> None:
         self._process = process
+        self._status = status
+        self._storage = storage
+        self._begun = False
         self._run = run
         self._until = run.until
         self._ready = time.monotonic()
         self._selector = selectors.DefaultSelector()
         self._outputs: dict[str, Output] = {}
-        for name, stream in (
-            ("status", status),
-            ("stdout", process.stdout),
-            ("stderr", process.stderr),
-        ):
-            assert stream is not None  # all are pipes
+        streams: dict[str, IO[bytes] | socket.socket | None] = {
+            "status": status,
+            "stdout": process.stdout,
+            "stderr": process.stderr,
+        }
+        for name, stream in streams.items():
+            assert stream is not None  # both are pipes
             self._outputs[name] = Output(_CHUNK if name == "status" else run.output_bytes)
             self._selector.register(stream, selectors.EVENT_READ, name)
 
@@ -246,7 +253,7 @@ class _Watched:
             if now >= look:
                 if self._run.stopping():
                     return "it was cancelled"
-                if why := too_large(self._process.pid):
+                if self._begun and (why := too_large(self._process.pid)):
                     return why
                 look = time.monotonic() + _TICK
         return ""
@@ -258,14 +265,28 @@ class _Watched:
                 self._process.wait(_TICK)
             return self._process.returncode is not None
         for key, _ in self._selector.select(_TICK):
-            data = os.read(key.fd, _CHUNK)
+            data = self._told() if key.data == "status" else os.read(key.fd, _CHUNK)
             self._outputs[key.data].take(data)
             if not data:
                 self._selector.unregister(key.fileobj)
                 if key.data == "status":  # the sandbox is ready, and the program begins
+                    self._begun = True
                     self._ready = time.monotonic()
                     self._until = min(self._until, self._ready + self._run.settings.seconds)
         return False
+
+    def _told(self) -> bytes:
+        """What the sandbox says; with a file system that it has made, it waits for the files."""
+        flags = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+        try:
+            data, given, _, _ = socket.recv_fds(self._status, _CHUNK, 1, flags)
+        except ConnectionResetError:  # it ended without reading an answer
+            return b""
+        for folder in given:
+            self._storage.move(folder)
+            with suppress(BrokenPipeError):
+                self._status.send(b"\n")
+        return data
 
     def end(self) -> None:
         """Ends the process, if it has not ended, and waits for it."""
@@ -285,7 +306,7 @@ def _isolation(status: str) -> tuple[str, ...]:
     Raises:
         Refusal: There was none.
     """
-    if not status:
+    if not status.strip():
         raise Refusal("the sandbox's process ended before it was ready")
     answer = json.loads(status)
     if "refused" in answer:
@@ -310,15 +331,3 @@ def _threads_of_all() -> int:
         return int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
     except (OSError, IndexError, ValueError):
         return 1024
-
-
-def _removed_but_open(process: int) -> int:
-    """Bytes of the files that a process has open and that no folder has any more."""
-    total = 0
-    with suppress(OSError):  # it has ended, or may not be looked at
-        for name in os.listdir(f"/proc/{process}/fd"):
-            with suppress(FileNotFoundError):
-                found = os.stat(f"/proc/{process}/fd/{name}")
-                if stat.S_ISREG(found.st_mode) and not found.st_nlink:
-                    total += found.st_size
-    return total

@@ -20,7 +20,7 @@ from .program import run
 
 __all__ = ["Job", "main"]
 
-_PDEATHSIG, _NO_NEW_PRIVILEGES = 1, 38
+_PDEATHSIG, _DUMPABLE, _NO_NEW_PRIVILEGES = 1, 4, 38
 _CAPABILITY_VERSION = 0x20080522
 _SIGKILL = 9
 _STATUS = 3
@@ -43,6 +43,7 @@ class Job(TypedDict):
         layers: Which of `namespaces` and `landlock` to try.
         packages: Folders of installed packages.
         scratch: The code's folder.
+        bounds: What the file system holds that is made in its place: `bytes` and `inodes`.
         root: An empty folder, to build a new root in.
         outside: A folder with a file `probe` that the code must not reach.
         user: The user to become when this process is root.
@@ -54,6 +55,7 @@ class Job(TypedDict):
     layers: list[str]
     packages: list[str]
     scratch: str
+    bounds: dict[str, int]
     root: str
     outside: str
     user: int
@@ -64,7 +66,7 @@ def main(status: int) -> None:
     """Runs the job on standard input.
 
     Args:
-        status: The descriptor that the outcome of locking up is written to.
+        status: The descriptor of a socket that the outcome of locking up is written to.
     """
     job: Job = json.loads(sys.stdin.buffer.read())
     os.dup2(status, _STATUS)
@@ -85,6 +87,7 @@ def _lock_up(job: Job) -> list[str]:
     readable = [*sys.path, *job["packages"], *_SYSTEM]
     held, why = _separate(job, readable)
     _leave_root(job)
+    prctl(_DUMPABLE, 1)  # its own user may look at what it holds
     prctl(_NO_NEW_PRIVILEGES, 1)
     if "landlock" in job["layers"]:
         try:
@@ -114,10 +117,21 @@ def _separate(job: Job, readable: list[str]) -> tuple[list[str], list[str]]:
     if "namespaces" not in job["layers"]:
         return [], []
     try:
-        namespaces.enter(readable, _DEVICES, job["scratch"], job["root"])
+        namespaces.enter(readable, _DEVICES, job["scratch"], job["root"], job["bounds"])
     except OSError as error:
         return [], [f"namespaces are not permitted ({error.strerror})"]
+    _have_filled(job["scratch"])
     return ["namespaces"], []
+
+
+def _have_filled(scratch: str) -> None:
+    """Hands the new scratch folder over, and waits until the session's files are in it."""
+    folder = os.open(scratch, os.O_RDONLY | os.O_DIRECTORY)
+    with socket.socket(fileno=os.dup(_STATUS)) as channel:
+        socket.send_fds(channel, [b"\n"], [folder])
+        os.close(folder)
+        if not channel.recv(1):
+            raise Refused("the process that started the sandbox has ended")
 
 
 def _leave_root(job: Job) -> None:
@@ -150,8 +164,9 @@ def _leave_root(job: Job) -> None:
 def _own(scratch: str, user: int) -> None:
     """Makes the scratch folder, and what was put into it, the user's."""
     os.chown(scratch, user, user)
-    for name in os.listdir(scratch):
-        os.chown(os.path.join(scratch, name), user, user, follow_symlinks=False)
+    for folder, inner, names in os.walk(scratch):
+        for name in (*inner, *names):
+            os.chown(os.path.join(folder, name), user, user, follow_symlinks=False)
 
 
 def _drop_capabilities() -> None:

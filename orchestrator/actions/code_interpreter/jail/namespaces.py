@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from .kernel import checked, libc
 
@@ -20,14 +20,21 @@ _ST_RELATIVE_TIME = 4096
 _DETACH = 2
 
 
-def enter(readable: Iterable[str], devices: Iterable[str], scratch: str, root: str) -> None:
+def enter(
+    readable: Iterable[str],
+    devices: Iterable[str],
+    scratch: str,
+    root: str,
+    bounds: Mapping[str, int],
+) -> None:
     """Gives this process namespaces of its own, where only some files exist.
 
     Args:
         readable: Files and folders that exist, read-only.
         devices: Device files that exist.
-        scratch: The folder that exists and can be written.
+        scratch: The folder that exists and can be written: a file system of its own, empty.
         root: An empty folder, to build the new root in.
+        bounds: How many `bytes` and `inodes` that file system can hold.
 
     Raises:
         OSError: This is not permitted here, or not possible; some of it may have happened, which
@@ -41,7 +48,8 @@ def enter(readable: Iterable[str], devices: Iterable[str], scratch: str, root: s
     for path in devices:
         _show(root, path, _NO_SUID)
     os.makedirs(root + scratch, exist_ok=True)
-    _bind(scratch, root + scratch, _NO_SUID | _NO_DEVICES)
+    holds = f"size={bounds['bytes']},nr_inodes={bounds['inodes']},mode=700"
+    _mount("tmpfs", root + scratch, "tmpfs", _NO_SUID | _NO_DEVICES, holds)
     os.chdir(root)
     checked(libc.pivot_root(b".", b"."), "pivot_root")
     checked(libc.umount2(b".", _DETACH), "umount")

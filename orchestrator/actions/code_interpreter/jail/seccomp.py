@@ -99,7 +99,7 @@ def program(machine: str, own: int) -> bytes:
         *each(syscalls.ALLOWED, _LET),
         *(step for name, rule in _rules(own).items() for step in _when(checked[name], rule)),
         *each(syscalls.SILENT, _refuse(0)),
-        *each(syscalls.NO_ATTRIBUTES, _refuse(errno.ENOTSUP)),
+        *each(syscalls.UNSUPPORTED, _refuse(errno.ENOTSUP)),
         *each(syscalls.DENIED, _refuse(errno.EPERM)),
         *_refuse(errno.ENOSYS),
     ]

@@ -7,7 +7,7 @@ a filter cannot see its arguments.
 
 from __future__ import annotations
 
-__all__ = ["ALLOWED", "CHECKED", "DENIED", "NO_ATTRIBUTES", "SILENT", "numbers"]
+__all__ = ["ALLOWED", "CHECKED", "DENIED", "SILENT", "UNSUPPORTED", "numbers"]
 
 ALLOWED = """
 read=0:63 write=1:64 open=2:- openat=257:56 close=3:57 lseek=8:62 pread64=17:67 pwrite64=18:68
@@ -17,7 +17,7 @@ readlinkat=267:78 getcwd=79:17 chdir=80:49 fchdir=81:50 getdents=78:- getdents64
 mkdir=83:- mkdirat=258:34 rmdir=84:- unlink=87:- unlinkat=263:35 rename=82:- renameat=264:38
 renameat2=316:276 link=86:- linkat=265:37 symlink=88:- symlinkat=266:36 umask=95:166 dup=32:23
 dup2=33:- dup3=292:24 pipe=22:- pipe2=293:59 flock=73:32 fsync=74:82 fdatasync=75:83
-truncate=76:45 ftruncate=77:46 fallocate=285:47 fadvise64=221:223 statfs=137:43 fstatfs=138:44
+truncate=76:45 ftruncate=77:46 fadvise64=221:223 statfs=137:43 fstatfs=138:44
 sendfile=40:71 copy_file_range=326:285 poll=7:- ppoll=271:73 select=23:- pselect6=270:72
 epoll_create=213:- epoll_create1=291:20 epoll_ctl=233:21 epoll_wait=232:- epoll_pwait=281:22
 eventfd2=290:19 timerfd_create=283:85 timerfd_settime=286:86 timerfd_gettime=287:87 mmap=9:222
@@ -52,12 +52,14 @@ fchownat=260:54 utime=132:- utimes=235:- futimesat=261:- utimensat=280:88
 """
 """Answered with success, and nothing happens: modes, owners and times stay as they are."""
 
-NO_ATTRIBUTES = """
+UNSUPPORTED = """
+fallocate=285:47
 getxattr=191:8 lgetxattr=192:9 fgetxattr=193:10 setxattr=188:5 lsetxattr=189:6 fsetxattr=190:7
 listxattr=194:11 llistxattr=195:12 flistxattr=196:13 removexattr=197:14 lremovexattr=198:15
 fremovexattr=199:16
 """
-"""Answered as by a file system without extended attributes, which `shutil` understands."""
+"""Answered as by a file system without extended attributes, which `shutil` understands, and without
+space set aside, which the C library writes instead: nobody must take a disk in one moment."""
 
 DENIED = """
 socket=41:198 connect=42:203 bind=49:200 listen=50:201 accept=43:202 accept4=288:242
