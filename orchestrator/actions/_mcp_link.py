@@ -11,7 +11,7 @@ import concurrent.futures
 import logging
 import os
 import threading
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -50,6 +50,7 @@ class Start(NamedTuple):
     environment: Mapping[str, str]
     headers: Mapping[str, str]
     folder: str | Path | None
+    private: Collection[str] = ()
 
 
 class Link:
@@ -185,11 +186,11 @@ class Link:
 @asynccontextmanager
 async def _transport(start: Start) -> AsyncIterator[Any]:
     if start.url is not None:
-        import httpx2
         from mcp.client.streamable_http import streamable_http_client
 
-        timeout = httpx2.Timeout(30.0, read=300.0)
-        async with httpx2.AsyncClient(headers=dict(start.headers), timeout=timeout) as client:
+        from orchestrator.actions._mcp_http import client_of
+
+        async with client_of(start.headers, start.private) as client:
             yield streamable_http_client(start.url, http_client=client)
         return
     from mcp.client.stdio import StdioServerParameters, stdio_client

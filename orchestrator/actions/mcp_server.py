@@ -16,8 +16,10 @@ import weakref
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
+from orchestrator.actions._addresses import RefusedAddress, addresses_of
+from orchestrator.actions._exchange import port_of
 from orchestrator.actions._mcp_link import Link, NoAnswer, Refusal, Start
 from orchestrator.actions._mcp_tools import definitions_of, operation_of, result_of
 from orchestrator.actions.base import ActionResult, Call, CallContext, Operation
@@ -56,6 +58,7 @@ class MCPServer:
         require_confirmation: Collection[str] = (),
         lock_file: str | Path | None = None,
         timeout: float = 30.0,
+        allow_private: Sequence[str] = (),
     ) -> None:
         """Makes the executor; nothing is imported or started yet.
 
@@ -66,7 +69,8 @@ class MCPServer:
             environment: Environment variables of the command, besides `PATH`, `HOME` and the like:
                 the process's other variables are not handed on. In a value, `${env:NAME}` stands
                 for one of the process's.
-            headers: Headers of every request to `url`; `${env:NAME}` as in `environment`.
+            headers: Headers of every request to `url`; `${env:NAME}` as in `environment`, and
+                then only over https, or to a host of `allow_private`.
             folder: The folder that the command runs in.
             tools: The only tools that the agent has; all when `None`.
             require_confirmation: Tools that the user must confirm.
@@ -74,6 +78,8 @@ class MCPServer:
                 made of them, without starting the server, and the server must have the same.
             timeout: Seconds to wait for the server's start, its tools and each answer; the agent's
                 `action_seconds` holds besides.
+            allow_private: Names of hosts that may have private addresses, as they are in the url:
+                `localhost`, `tools.internal`.
 
         Raises:
             DefinitionError: Something of this is wrong; the message names it.
@@ -99,6 +105,9 @@ class MCPServer:
         self._command, self._url, self._folder = command, url, folder
         self._variables = _values("the environment variable", environment)
         self._headers = _values("the header", headers)
+        self._private = frozenset(one.lower().strip("[]") for one in allow_private)
+        if url is not None:
+            self._check_url(urlsplit(url))
         self._only = tools
         self._confirmed = require_confirmation
         self._lock_file = Path(lock_file) if lock_file is not None else None
@@ -239,10 +248,36 @@ class MCPServer:
             resource=operation.xml_name,
         )
 
+    def _check_url(self, url: SplitResult) -> None:
+        secret = any(one.is_secret for one in self._headers.values())
+        if secret and url.scheme == "http" and url.hostname not in self._private:
+            raise DefinitionError(
+                f"the MCP server's url {url.scheme}://{self.name} would send credentials that "
+                "everyone on the way can read; use https"
+            )
+
+    def _check_address(self) -> None:
+        # Every request is checked again; here the way out can be told.
+        if self._url is None:
+            return
+        url = urlsplit(self._url)
+        host = url.hostname or ""
+        try:
+            addresses_of(host, port_of(url), private=host in self._private)
+        except RefusedAddress:
+            raise self._dead(
+                f"{host!r} has an address that is not of the public internet. If this is meant, "
+                f"name the host in allowPrivate: [{host}]"
+            ) from None
+        except OSError:
+            raise self._dead(f"the name {host!r} is unknown") from None
+
     def _start(self) -> Link:
+        self._check_address()
         variables = {key: value.filled(None, self.name) for key, value in self._variables.items()}
         headers = {key: value.filled(None, self.name) for key, value in self._headers.items()}
-        start = Start(self._command, self._url, variables, headers, self._folder)
+        private = self._private
+        start = Start(self._command, self._url, variables, headers, self._folder, private)
         try:
             return Link(start, self._seconds)
         except NoAnswer as error:

@@ -162,6 +162,7 @@ class McpServer(Part):
         url: The address of a server that speaks streamable HTTP, instead.
         headers: Headers of every request to `url`; `${env:NAME}` in a value stands for an
             environment variable.
+        allow_private: Hosts of a `url` that may have private addresses, such as `localhost`.
         tools: The only tools that the agent has; all of them when left out.
         require_confirmation: Tools that the user must confirm.
         lock_file: A file of the agent's folder with the tools as they were reviewed.
@@ -171,6 +172,7 @@ class McpServer(Part):
     command: Annotated[Many[str], Field(min_length=1)] | None = None
     url: Annotated[str, Field(pattern="^https?://")] | None = None
     headers: dict[str, str] | None = None
+    allow_private: Many[str] = ()
     tools: Many[str] | None = None
     require_confirmation: Many[str] = ()
     lock_file: str | None = None

@@ -211,6 +211,7 @@ class _Builder:
             url=server.url,
             environment=self.group.environment if server.command else None,
             headers=server.headers,
+            allow_private=server.allow_private,
             folder=self.folder or self.definition.source.folder,
             tools=server.tools,
             require_confirmation=server.require_confirmation,

@@ -187,6 +187,7 @@ def test_what_a_server_writes_to_its_standard_error_is_logged(
         ({"command": "python server.py"}, r"is a list, such as \['python', 'server.py'\]"),
         ({"command": []}, "is a list"),
         ({"url": "file:///etc/passwd"}, "https://"),
+        ({"url": "http://a.example", "headers": {"A": "${env:T}"}}, "http://a.example would send"),
         ({"url": "https://a.example", "headers": {"A": "${session:t}"}}, "known: \\$\\{env:NAME"),
         ({"command": ["a"], "timeout": 0}, "above 0"),
     ],
@@ -210,7 +211,9 @@ def test_streamable_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("TOKEN", SECRET)
     with http_server(tmp_path, monkeypatch) as (url, came):
         headers = {"Authorization": "Bearer ${env:TOKEN}"}
-        with MCPServer(url=url, headers=headers, tools=["add", "fails"]) as server:
+        private = ["127.0.0.1"]
+        tools_of = ["add", "fails"]
+        with MCPServer(url=url, headers=headers, tools=tools_of, allow_private=private) as server:
             tools = Catalog([ActionGroup("demo", executor=server)])
             assert run(tools, "add", a=1, b=2).text == "3"
             assert run(tools, "fails", why="no").state == "REPROMPT"
@@ -223,7 +226,9 @@ def test_streamable_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_url_where_nothing_is() -> None:
     with (
-        MCPServer(url="http://127.0.0.1:1/mcp?key=canary", timeout=10) as server,
+        MCPServer(
+            url="http://127.0.0.1:1/mcp?key=canary", timeout=10, allow_private=["127.0.0.1"]
+        ) as server,
         pytest.raises(DependencyFailed, match=r"'127\.0\.0\.1:1' could not be started") as caught,
     ):
         ActionGroup("demo", executor=server)

@@ -1,0 +1,61 @@
+"""The HTTP client of an MCP server's url: connections to checked addresses, and no proxies."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+
+import httpx2
+
+from orchestrator.actions._addresses import RefusedAddress, addresses_of
+
+__all__ = ["client_of"]
+
+
+def client_of(headers: Mapping[str, str], private: Collection[str]) -> httpx2.AsyncClient:
+    """A client that sends `headers` with every request.
+
+    Args:
+        headers: The headers.
+        private: Hosts that may have private addresses, in lower case.
+    """
+    return httpx2.AsyncClient(
+        headers=dict(headers),
+        timeout=httpx2.Timeout(30.0, read=300.0),
+        transport=_Checked(private),
+        trust_env=False,
+    )
+
+
+class _Checked(httpx2.AsyncHTTPTransport):
+    """Connects to an address that was looked at; TLS and `Host` keep the name."""
+
+    def __init__(self, private: Collection[str]) -> None:
+        super().__init__(trust_env=False)
+        self._private = private
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        host = request.url.host
+        port = request.url.port or (443 if request.url.scheme == "https" else 80)
+        private = host.lower() in self._private
+        try:
+            addresses = await asyncio.to_thread(addresses_of, host, port, private=private)
+        except (RefusedAddress, OSError) as error:
+            raise httpx2.ConnectError(type(error).__name__, request=request) from None
+        for last, address in enumerate(addresses, 1 - len(addresses)):
+            try:
+                return await super().handle_async_request(_to(request, address))
+            except httpx2.ConnectError:
+                if not last:
+                    raise
+        raise httpx2.ConnectError("no address", request=request)
+
+
+def _to(request: httpx2.Request, address: str) -> httpx2.Request:
+    return httpx2.Request(
+        request.method,
+        request.url.copy_with(host=address),
+        headers=request.headers,
+        stream=request.stream,
+        extensions={**request.extensions, "sni_hostname": request.url.host},
+    )
