@@ -24,15 +24,14 @@ from orchestrator.knowledge import KnowledgeBase
 from orchestrator.limits import Limits
 from orchestrator.memory import MemoryStore
 from orchestrator.memory.summaries import memory_contents
-from orchestrator.message import Message
 from orchestrator.models import Model, resolve_model
 from orchestrator.opening import Input, check_memory_id, check_session_id
 from orchestrator.options import Options, may_block, read_options
-from orchestrator.rendered import Prompt
+from orchestrator.rendered import Prompt, prompt_of, values_told
 from orchestrator.replies import RunEvents, last_events
 from orchestrator.reply import Event, Reply
 from orchestrator.run import Run, restore_history
-from orchestrator.sessions import Sessions, SessionStore
+from orchestrator.sessions import Session, Sessions, SessionStore
 from orchestrator.stages import Features, Memory, Override, Plan
 from orchestrator.threads import in_thread
 
@@ -331,21 +330,16 @@ class Agent:
             raise ValidationError(
                 f"there is no stage {stage!r}; there are {', '.join(self.plan.stages)}"
             )
-        history: Sequence[Message] = ()
+        session = Session("", "")
         if session_id is not None:
             session = self.sessions.peek(self._label(session_id))
             restore_history(self.plan, session)
-            history = session.history
-        filled = {**found.values(question, prompt_session_attributes or {}), **(values or {})}
-        bound = found.template.bind(filled, history)
-        return Prompt(
-            stage,
-            found.model.model_id,
-            bound.system,
-            bound.messages(),
-            found.tools,
-            found.inference,
-        )
+        filled = {
+            **found.values(question, prompt_session_attributes or {}),
+            **values_told(found, question, session),
+            **(values or {}),
+        }
+        return prompt_of(found, filled, session.history)
 
     def end_session(self, session_id: str) -> None:
         """Ends a session: its next turn begins with no attributes and no conversation.

@@ -27,6 +27,7 @@ from orchestrator.guarding import INTERVENED, guard_results
 from orchestrator.limits import Limits
 from orchestrator.message import Message
 from orchestrator.payloads import readable, shared
+from orchestrator.prompts import Dialect
 from orchestrator.prompts.steps import EMPTY, text_blocks
 from orchestrator.reading import refused
 from orchestrator.sessions.journal import Record
@@ -40,7 +41,7 @@ _BOUNDLESS = Limits(model_calls=maxsize, tokens=maxsize, actions=maxsize)
 
 _UNFINISHED = "This agent did not finish its work. What it had done before is not undone."
 
-__all__ = ["branch_of", "collaborate", "prepare_message", "route"]
+__all__ = ["branch_of", "collaborate", "prepare_message", "route", "routing_values"]
 
 
 def route(turn: Turn) -> Generator[Effect, Any, Result | None]:
@@ -107,14 +108,26 @@ def _account(turn: Turn, outcome: Record) -> None:
 
 
 def _routing_values(turn: Turn, talk: Talk) -> dict[str, str]:
-    dialect = turn.dialect
+    stage = turn.plan.routing or turn.plan.orchestration
+    return routing_values(stage.dialect, turn.question, turn.start.last_agent, talk)
+
+
+def routing_values(dialect: Dialect, question: str, last_agent: str, talk: Talk) -> dict[str, str]:
+    """What the routing classifier is told of a turn.
+
+    Args:
+        dialect: Who renders it.
+        question: The user's input.
+        last_agent: The collaborator that answered last; empty for none.
+        talk: What was said before.
+    """
     values = {
-        "conversation": talk.conversation(dialect, [("user", turn.question)], talk.turns),
-        "last_user_request": dialect.partial("last_user_request", question=turn.question),
+        "conversation": talk.conversation(dialect, [("user", question)], talk.turns),
+        "last_user_request": dialect.partial("last_user_request", question=question),
     }
-    if turn.start.last_agent:
+    if last_agent:
         name = "last_most_specialized_agent_guideline"
-        values[name] = dialect.partial(name, agent=turn.start.last_agent)
+        values[name] = dialect.partial(name, agent=last_agent)
     return values
 
 

@@ -6,9 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
+from orchestrator.collaboration import routing_values
+from orchestrator.earlier import Talk
 from orchestrator.message import Message, Text
+from orchestrator.sessions import Session
+from orchestrator.stages import (
+    KNOWLEDGE_BASE_RESPONSE_GENERATION,
+    MEMORY_SUMMARIZATION,
+    ROUTING_CLASSIFIER,
+    StagePlan,
+)
 
-__all__ = ["Prompt"]
+__all__ = ["Prompt", "prompt_of", "values_told"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +51,34 @@ class Prompt(Sequence[Message]):
     def __len__(self) -> int:
         """How many messages there are."""
         return len(self.messages)
+
+
+def values_told(stage: StagePlan, question: str, session: Session) -> dict[str, str]:
+    """What a stage outside the loop is told of a question, as far as it can be known beforehand.
+
+    Args:
+        stage: The stage.
+        question: The user's input.
+        session: What was said before.
+    """
+    talk = Talk(session, len(session.talk), None)
+    if stage.stage == ROUTING_CLASSIFIER:
+        return routing_values(stage.dialect, question, session.last_agent, talk)
+    if stage.stage == MEMORY_SUMMARIZATION:
+        return {"conversation": talk.conversation(stage.dialect, [("user", question)])}
+    if stage.stage == KNOWLEDGE_BASE_RESPONSE_GENERATION:
+        return {"query": question}
+    return {}
+
+
+def prompt_of(stage: StagePlan, values: Mapping[str, str], history: Sequence[Message]) -> Prompt:
+    """A stage's prompt with these values."""
+    bound = stage.template.bind(values, history)
+    return Prompt(
+        stage.stage,
+        stage.model.model_id,
+        bound.system,
+        bound.messages(),
+        stage.tools,
+        stage.inference,
+    )

@@ -27,8 +27,8 @@ with a `kind`:
 | `returned` | the caller's results: `invocation_id`, `results`, `digest`, `owner`, `until`,
   `end_session` |
 | `claim` | another process goes on with the turn: `owner`, `until`, `end_session` |
-| `end` | the turn ended: `result`, `text`, `stop_reason`, `citations`, `error`, `at`, and `cut` when
-  its time was over while it waited |
+| `end` | the turn ended: `result`, `text`, `stop_reason`, `citations`, `error`, `at`, and `cut`
+  when its time was over while it waited |
 | `closed` | the session was ended, by its user or by its idle time-out: `reason`, `at` |
 
 A record of a collaborator's turn names its `branch`; the others have none, or an empty one. `at` is
