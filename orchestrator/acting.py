@@ -34,7 +34,7 @@ from orchestrator.errors import (
     OrchestratorError,
     error_class,
 )
-from orchestrator.guarding import guard_results
+from orchestrator.guarding import guard_attributes, guard_results
 from orchestrator.reading import Act
 from orchestrator.searching import search
 from orchestrator.sessions.journal import Record
@@ -83,6 +83,10 @@ def act(turn: Turn, decided: Act, number: int) -> Generator[Effect, Any, Result 
     if slots:
         turn.add_step([slot.as_result() for slot in slots])
     turn.begun = []
+    if turn.plan.guardrail is not None and turn.prompt_attributes is not turn.guarded:
+        refusal = yield from guard_attributes(turn, number)
+        if refusal is not None:
+            return refusal
     return Answer(decided.question, "ask_user") if decided.question else None
 
 

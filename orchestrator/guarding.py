@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,15 +10,31 @@ from orchestrator.attachments import text_to_check, with_text
 from orchestrator.calls import Slot
 from orchestrator.citations import still_cited
 from orchestrator.effects import Answer, Effect, Guard, Refusal, Result
+from orchestrator.memory.summaries import summary_text
+from orchestrator.message import text_of
 from orchestrator.reading import REFUSAL
+from orchestrator.sessions import HISTORY_GUARD
 
 if TYPE_CHECKING:
     from orchestrator.turn import Turn
 
-__all__ = ["ANSWER_GUARD", "INTERVENED", "guard_answer", "guard_input", "guard_results", "keep_back"]
+__all__ = [
+    "ANSWER_GUARD",
+    "INTERVENED",
+    "MEMORY_GUARD",
+    "guard_answer",
+    "guard_attributes",
+    "guard_input",
+    "guard_results",
+    "guard_summary",
+    "keep_back",
+]
 
 ANSWER_GUARD = "guardrail-post-0"
 """The id of the check that ends a turn."""
+
+MEMORY_GUARD = "guardrail-memory-"
+"""How the ids of the checks of a session's summary begin; traces tell nothing of summaries."""
 
 INTERVENED = "guardrail_intervened"
 """The stop reason of a turn that a guardrail ended."""
@@ -29,15 +45,77 @@ _UNCHECKED = "There was a result, which was not kept."
 def guard_input(turn: Turn) -> Generator[Effect, Any, Refusal | None]:
     """Has the user's input checked; what was masked stays masked for the whole turn.
 
-    The input is the question, and the text of each file that the model reads. Images and
-    documents go through as they are.
+    The input is the question, the prompt session attributes, the conversation history that the
+    caller gave, and the text of each file that the model reads. Images and documents go through as
+    they are.
     """
     outcome = yield Guard(turn.question, "INPUT", 0, "guardrail-pre-0")
     if outcome["blocked"]:
         return Refusal(outcome["text"], INTERVENED)
     if outcome["action"] == "INTERVENED":
         turn.question = outcome["text"]
-    return (yield from _guard_files(turn)) if turn.attachments else None
+    refusal = yield from guard_attributes(turn, 0)
+    if refusal is None and turn.start.history:
+        refusal = yield from _guard_history(turn.start.history)
+    if refusal is None and turn.attachments:
+        refusal = yield from _guard_files(turn)
+    return refusal
+
+
+def guard_attributes(turn: Turn, number: int) -> Generator[Effect, Any, Refusal | None]:
+    """Has the prompt session attributes checked that were not, and keeps them masked.
+
+    Whoever gave them: prompts are made of them. Actions get the same values as prompts, because
+    they give them back, and so into the next prompt.
+    """
+    known, now = turn.guarded, turn.prompt_attributes
+    for index, (name, text) in enumerate(list(now.items())):
+        if not text.strip() or known.get(name) == text:
+            continue
+        outcome = yield Guard(text, "INPUT", number, f"guardrail-attribute-{number}-{index}")
+        if outcome["blocked"]:
+            return Refusal(outcome["text"], INTERVENED)
+        if outcome["action"] == "INTERVENED":
+            now = {**now, name: outcome["text"]}
+    turn.prompt_attributes = turn.guarded = now
+    return None
+
+
+def _guard_history(
+    history: Sequence[Mapping[str, Any]],
+) -> Generator[Effect, Any, Refusal | None]:
+    # What is masked of it, the session keeps masked (`Session.retell`).
+    for index, message in enumerate(history):
+        text = text_of(message["content"])
+        outcome = yield Guard(text, "INPUT", 0, f"{HISTORY_GUARD}{index}")
+        if outcome["blocked"]:
+            return Refusal(outcome["text"], INTERVENED)
+    return None
+
+
+def guard_summary(
+    topics: Sequence[Mapping[str, Any]],
+) -> Generator[Effect, Any, list[Mapping[str, Any]]]:
+    """Has a session's summary checked, before it is kept for later sessions to read.
+
+    Returns:
+        Its topics, masked; none when anything in them is blocked.
+    """
+    kept: list[Mapping[str, Any]] = []
+    for index, topic in enumerate(topics):
+        name, said = str(topic.get("topic") or ""), str(topic.get("summary") or "")
+        told = summary_text([{"topic": name, "summary": said}])
+        outcome = yield Guard(told, "OUTPUT", 0, f"{MEMORY_GUARD}{index}")
+        if outcome["blocked"]:
+            return []
+        if outcome["action"] == "INTERVENED":
+            masked, head = outcome["text"], f"{name}: " if name else ""
+            if masked.startswith(head):
+                topic = {"topic": name, "summary": masked[len(head) :]}
+            else:
+                topic = {"topic": "", "summary": masked}
+        kept.append(topic)
+    return kept
 
 
 def _guard_files(turn: Turn) -> Generator[Effect, Any, Refusal | None]:

@@ -240,6 +240,8 @@ def _turn_record(plan: Plan, sessions: Sessions, session: Session, given: Input)
     }
     if given.conversation_history and not session.history:
         record["history"] = _alternating(clean(list(given.conversation_history)))
+        if plan.guardrail is not None:
+            record["guards_history"] = True
     if given.end_session:
         record["end_session"] = True
     if given.special or session.last_agent or session.memory_id:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.earlier import Talk
 from orchestrator.effects import Answer, Effect, Refusal, Result
 from orchestrator.errors import OrchestratorError
+from orchestrator.guarding import guard_summary
 from orchestrator.prompts import Dialect
-from orchestrator.sessions.journal import Said
+from orchestrator.reading import refused
+from orchestrator.sessions.journal import Record, Said
 
 if TYPE_CHECKING:
     from orchestrator.turn import Turn
@@ -32,11 +34,20 @@ def remember(turn: Turn, result: Result) -> Generator[Effect, Any, None]:
         said = [("user", turn.question), ("assistant", result.text)]
     values = partial(_values, turn, stage.dialect, said)
     try:
-        yield from turn.ask(stage, of_past=values)
+        outcome = yield from turn.ask(stage, of_past=values)
+        topics = [] if refused(outcome) else _topics(outcome)
+        if topics and turn.plan.guardrail is not None:
+            topics = yield from guard_summary(topics)
+        turn.topics = topics
     except OrchestratorError as error:
         if turn.start.closing:
             raise
         turn.unremembered = error
+
+
+def _topics(outcome: Record) -> list[Mapping[str, Any]]:
+    parsed = outcome["response"].get("memorySummarizationParsedResponse") or {}
+    return list(parsed.get("topicwiseSummaries") or ())
 
 
 def _values(turn: Turn, dialect: Dialect, last: Sequence[Said], talk: Talk) -> dict[str, str]:

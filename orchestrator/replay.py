@@ -387,6 +387,8 @@ class Replay:
 def _start(log: TurnLog) -> Start:
     first = log.start
     start = Start(first["id"], first["question"], first["prompt_attributes"])
+    if "guards_history" in first:
+        start.history = first.get("history", ())
     if "with" in first:
         more = first["with"]
         start.last_agent = more.get("last_agent", "")

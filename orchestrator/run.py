@@ -42,11 +42,10 @@ from orchestrator.memory.summaries import summary_of
 from orchestrator.message import Message
 from orchestrator.models.base import ModelReply, ModelRequest
 from orchestrator.parsers.base import Parsed
-from orchestrator.reading import refused
 from orchestrator.replay import Replay
 from orchestrator.sessions import Past, Record, Session, Sessions, TurnLog
 from orchestrator.sessions.journal import cancelled, closed
-from orchestrator.stages import MEMORY_SUMMARIZATION, Memory, Plan
+from orchestrator.stages import Memory, Plan
 
 __all__ = ["Run", "end_record", "replay_again", "restore_history", "told_of"]
 
@@ -304,26 +303,22 @@ class Run:
             store.touch(self.plan.owner, memory_id, self.session_id, self.now())
 
     def _summary_work(self, memory: Memory, memory_id: str) -> Iterator[Callable[[], None]]:
-        for effect, outcome in self.replay.steps[-1:]:
-            if not isinstance(effect, CallModel) or effect.stage.stage != MEMORY_SUMMARIZATION:
-                continue
-            if outcome is None:
-                continue
-            self.flush()
-            parsed = outcome["response"].get("memorySummarizationParsedResponse") or {}
-            topics = parsed.get("topicwiseSummaries")
-            if not topics or refused(outcome):
-                yield partial(memory.store.settle, self.plan.owner, self.session_id)
-                continue
-            summary = summary_of(
-                memory_id,
-                self.session_id,
-                topics,
-                started=self.session.started,
-                now=self.now(),
-                storage_days=memory.storage_days,
-            )
-            yield partial(memory.store.add, self.plan.owner, summary)
+        topics = self.replay.turn.topics
+        if topics is None:
+            return
+        self.flush()
+        if not topics:
+            yield partial(memory.store.settle, self.plan.owner, self.session_id)
+            return
+        summary = summary_of(
+            memory_id,
+            self.session_id,
+            topics,
+            started=self.session.started,
+            now=self.now(),
+            storage_days=memory.storage_days,
+        )
+        yield partial(memory.store.add, self.plan.owner, summary)
 
     def _failed_in_actions(self) -> bool:
         # The turn knows less than its journal then, from which its transcript is made instead.

@@ -28,7 +28,7 @@ from orchestrator.effects import (
     Retrieve,
     ReturnControl,
 )
-from orchestrator.guarding import ANSWER_GUARD
+from orchestrator.guarding import ANSWER_GUARD, MEMORY_GUARD
 from orchestrator.message import text_of, to_json
 from orchestrator.reading import NO_ANSWER
 from orchestrator.replay import Replay
@@ -350,6 +350,8 @@ class TraceParts:
         return [self._part(record["times"][1], "customOrchestrationTrace", told)]
 
     def _guard_parts(self, effect: Guard, record: Record) -> list[dict[str, Any]]:
+        if effect.id.startswith(MEMORY_GUARD):
+            return []
         side = "inputAssessments" if effect.source == "INPUT" else "outputAssessments"
         told = {
             "action": record["action"],

@@ -69,6 +69,7 @@ class Start:
         files: Files of this invocation for programs (Bedrock: `InputFile`), their bytes in Base64.
         attachments: Files of this invocation for the model, likewise.
         closing: Whether there is no question: the session only ends.
+        history: What the caller told of an earlier conversation, for the guardrail to read.
         remembers: Tells at the turn's end whether the session ends with it and is remembered.
     """
 
@@ -84,6 +85,7 @@ class Start:
     files: Sequence[Mapping[str, Any]] = ()
     attachments: Sequence[Mapping[str, str]] = ()
     closing: bool = False
+    history: Sequence[Mapping[str, Any]] = ()
     remembers: Callable[[], bool] = bool
 
 
@@ -104,6 +106,8 @@ class Turn:
         number: The step that the loop is at.
         results: The results of the last step, as `Slot.as_result` makes them.
         payloads: What collaborators shared.
+        guarded: The prompt session attributes that the guardrail has read.
+        topics: The session's summary that is to be kept, once it was made; may be empty.
         unremembered: Why the session could not be summarised, if that failed.
         limits: The budgets.
         begun: The calls of the step that is being carried out.
@@ -123,6 +127,7 @@ class Turn:
         "dialect",
         "done",
         "excluded",
+        "guarded",
         "limits",
         "number",
         "payloads",
@@ -135,6 +140,7 @@ class Turn:
         "scratchpad",
         "sources",
         "start",
+        "topics",
         "unremembered",
     )
 
@@ -147,6 +153,8 @@ class Turn:
         self.reprompts: list[tuple[int, str]] = []
         self.sources: dict[str, dict[str, Any]] = {}
         self.payloads = Payloads(plan.limits.result_bytes)
+        self.guarded = _NONE
+        self.topics: Sequence[Mapping[str, Any]] | None = None
         self.unremembered: OrchestratorError | None = None
         self.question = start.question
         self.attachments = start.attachments

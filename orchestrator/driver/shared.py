@@ -29,7 +29,7 @@ from orchestrator.models.base import ModelReply
 from orchestrator.models.blocks import received
 from orchestrator.parsers.base import ANSWER
 from orchestrator.run import Run, end_record
-from orchestrator.sessions import Record
+from orchestrator.sessions import HISTORY_GUARD, Record
 
 if TYPE_CHECKING:
     from orchestrator.guardrails import Guardrail, Source, Verdict
@@ -289,7 +289,7 @@ def guard(run: Run, effect: Guard) -> Record:
         verdict = run.checked[1]
     else:
         verdict = _verdict(guardrail, effect.text, effect.source)
-    return {
+    record = {
         "kind": "guarded",
         "id": effect.id,
         "action": verdict.action,
@@ -298,6 +298,9 @@ def guard(run: Run, effect: Guard) -> Record:
         "assessments": [dict(one) for one in verdict.assessments],
         "times": (began, run.now()),
     }
+    if effect.id.startswith(HISTORY_GUARD):
+        run.session.retell(record)  # the next prompt may be made before it is written
+    return record
 
 
 def _verdict(guardrail: Guardrail, text: str, source: Source) -> Verdict:

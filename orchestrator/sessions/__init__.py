@@ -2,9 +2,18 @@
 
 from orchestrator.sessions.journal import Record, Said, SessionInfo, SessionStore
 from orchestrator.sessions.memory import MemoryStore
-from orchestrator.sessions.session import NEVER, Clock, Past, Session, Sessions, TurnLog
+from orchestrator.sessions.session import (
+    HISTORY_GUARD,
+    NEVER,
+    Clock,
+    Past,
+    Session,
+    Sessions,
+    TurnLog,
+)
 
 __all__ = [
+    "HISTORY_GUARD",
     "NEVER",
     "Clock",
     "MemoryStore",

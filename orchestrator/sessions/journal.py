@@ -72,6 +72,7 @@ _SHAPES: dict[str, dict[Any, Any]] = {
         "attributes": _TEXTS,
         "prompt_attributes": _TEXTS,
         "history?": [_MESSAGE],
+        "guards_history?": bool,
         "with?": {
             "memory_id?": str,
             "summaries?": [dict],

@@ -23,6 +23,7 @@ from orchestrator.sessions.journal import Record, Said, SessionStore, closed, co
 from orchestrator.sessions.memory import MemoryStore
 
 __all__ = [
+    "HISTORY_GUARD",
     "NEVER",
     "Clock",
     "Past",
@@ -32,6 +33,9 @@ __all__ = [
     "owner_is_alive",
     "process_owner",
 ]
+
+HISTORY_GUARD = "guardrail-history-"
+"""How the ids of the checks of what a caller told as history begin; its place ends them."""
 
 Clock = Callable[[], int]
 """Tells the time in nanoseconds since 1970; tests inject their own."""
@@ -218,10 +222,37 @@ class Session(Past):
             self.memory_id = record["with"].get("memory_id", self.memory_id)
         self._change(record)
 
+    def retell(self, record: Record) -> None:
+        """Takes what the guardrail made of a message that the caller told as history.
+
+        May be told the same again.
+        """
+        log = self.open
+        if log is None or "branch" in record or not record["id"].startswith(HISTORY_GUARD):
+            return
+        if record["blocked"]:
+            self._untell(log)
+            return
+        place = record["id"][len(HISTORY_GUARD) :]
+        index = int(place) if place.isdecimal() else len(self.history)
+        if record["action"] == "INTERVENED" and index < len(self.history):
+            role = self.history[index]["role"]
+            self.history[index] = Message(role, [{"text": record["text"]}])
+            self.talk[log.spoken - len(self.history) + index] = (role, record["text"])
+
+    def _untell(self, log: TurnLog) -> None:
+        # Until its turn has ended, what the caller told is all of the history.
+        first = log.spoken - len(self.history)
+        del self.talk[first : log.spoken]
+        log.spoken = first
+        self.history.clear()
+
     def _end(self, record: Record) -> None:
         log = self.open
         if log is None:
             return
+        if "guards_history" in log.start and not _was_read(log):
+            self._untell(log)  # the turn was stopped before the guardrail had read all of it
         self.open = None
         self.unread.append(log)
         if record["result"] == "answer":
@@ -250,12 +281,19 @@ class Session(Past):
             self.attributes = record["attributes"]
 
 
+def _was_read(log: TurnLog) -> bool:
+    ids = {one["id"] for one in log.records if one["kind"] == "guarded" and "branch" not in one}
+    given = range(len(log.start.get("history", ())))
+    return all(f"{HISTORY_GUARD}{index}" in ids for index in given)
+
+
 _TAKES: dict[str, Callable[[Session, Record], None]] = {
     "turn": Session._begin,
     "end": Session._end,
     "returned": Session._return,
     "branch": Session._branch,
     "closed": Session._close,
+    "guarded": Session.retell,
     "suspend": Session._change,
     "action": Session._change,
     "claim": Session._change,
