@@ -116,7 +116,7 @@ def test_the_other_stages() -> None:
         assert read({f"{member}ParsedResponse": value}, stage) == value
 
 
-def test_an_unclear_route_leaves_the_supervisor_to_decide() -> None:
+def test_an_unclear_route_asks_for_another_choice() -> None:
     stage = "ROUTING_CLASSIFIER"
     member = {"parsingErrorDetails": {"repromptResponse": "Name an agent."}}
     found = read_response({"routingClassifierParsedResponse": member}, stage)
@@ -125,7 +125,10 @@ def test_an_unclear_route_leaves_the_supervisor_to_decide() -> None:
         **member,
         "responseDetails": {"type": "UNDECIDED"},
     }
-    assert found.notes == ("the parser's object has no messageVersion",)
+    assert found.notes == (
+        "the parser's object has no messageVersion",
+        "the parser understood no choice: the model is to choose again",
+    )
 
 
 def test_nothing_generated_has_a_code() -> None:
