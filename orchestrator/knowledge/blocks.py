@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Block", "Kind", "Outline"]
+__all__ = ["Block", "Kind", "Outline", "Unreadable"]
 
 Kind = Literal["text", "code", "table"]
+
+
+class Unreadable(Exception):
+    """A document that cannot be read; its text says why, for people."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from orchestrator.knowledge.blocks import Block, Kind, Outline
+from orchestrator.knowledge.blocks import Block, Kind, Outline, Unreadable
+from orchestrator.knowledge.nesting import is_too_nested
 
 __all__ = ["html_blocks"]
 
@@ -33,9 +34,12 @@ def html_blocks(text: str) -> list[Block]:
 
     Raises:
         ModuleNotFoundError: `selectolax` is not installed.
+        Unreadable: Its elements are nested too deeply.
     """
     from selectolax.lexbor import LexborHTMLParser
 
+    if is_too_nested(text):
+        raise Unreadable("its elements are nested too deeply, or never ended")
     page = _Page()
     root = LexborHTMLParser(text).root
     for node, entering in _walk(root) if root is not None else ():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.knowledge.blocks import Block, Kind, Outline
+from orchestrator.knowledge.blocks import Block, Kind, Outline, Unreadable
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -14,6 +14,8 @@ __all__ = ["markdown_blocks"]
 
 _KINDS: dict[str, Kind] = {"fence": "code", "code_block": "code", "table_open": "table"}
 _FRONT_MATTER = "---"
+_MOST_LINES = 100_000
+"""Some 5 seconds, if each begins an item of a list."""
 
 
 @cache
@@ -25,9 +27,15 @@ def _parser() -> MarkdownIt:
 
 
 def markdown_blocks(text: str) -> list[Block]:
-    """The blocks of a Markdown text; comments and front matter are left out."""
+    """The blocks of a Markdown text; comments and front matter are left out.
+
+    Raises:
+        Unreadable: It has too many lines.
+    """
     text = _without_front_matter(text.replace("\r\n", "\n"))
     lines = text.split("\n")
+    if len(lines) > _MOST_LINES:
+        raise Unreadable(f"it has more than {_MOST_LINES:,} lines; split it into several files")
     outline = Outline()
     blocks = []
     tokens = _parser().parse(text)

@@ -7,7 +7,7 @@ import re
 import time
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.knowledge.blocks import Block
+from orchestrator.knowledge.blocks import Block, Unreadable
 
 if TYPE_CHECKING:
     from pypdf import PdfReader
@@ -41,10 +41,6 @@ _now = time.monotonic
 class _TooMuch(BaseException):
     # Not an `Exception`: the library goes on after those, as it does after broken parts.
     pass
-
-
-class Unreadable(Exception):
-    """A document that cannot be read; its text says why, for people."""
 
 
 def pdf_blocks(data: bytes) -> list[Block]:

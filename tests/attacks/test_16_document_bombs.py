@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from orchestrator.knowledge import LocalKnowledgeBase, pdf
+from orchestrator.knowledge.nesting import is_too_nested
 
 
 def drawn(operators: bytes, pages: int, *, forms: int = 0) -> bytes:
@@ -79,3 +80,42 @@ def test_a_pdf_has_only_so_much_time(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_a_stream_that_is_too_much_at_once(tmp_path: Path) -> None:
     assert "LimitReached" in skipped(tmp_path, "large.pdf", drawn(b"q " * 1_100_000, 1))
+
+
+BOLD = "".join(f"<b id={n}>" for n in range(1500))
+PAGES = {
+    "divs": "<div>" * 200_000,
+    "hidden behind closed ones": "<div></x>" * 100_000,
+    "crossed": "<x><div></x></div>" * 10_000,
+    "closed by nobody": "<div><table><tr><td></div></table" * 7_000,
+    "no drawing": "<path/>" * 100_000,
+    "drawings left": "<svg><div><path/></div>" * 10_000 + "<path/>" * 7_000,
+    "quoted": "<svg>" + """<g a='"' b="/>">""" * 10_000,
+    "begun again": f"<p>{BOLD}" + "<p>x" * 1_000,
+    "wide and deep": "<div>" * 5_000 + "<p>x</p>" * 11_000,
+    "inline": "<span>" * 7_000,
+}
+
+
+@pytest.mark.parametrize("page", PAGES.values(), ids=list(PAGES))
+def test_a_page_that_is_nested_without_end(page: str, tmp_path: Path) -> None:
+    assert "nested too deeply" in skipped(tmp_path, "bomb.html", page.encode())
+
+
+SOUND = {
+    "never ended": "<p>x<li>y<tr><td>z<br><img src=x>" * 20_000,
+    "a drawing": "<svg>" + """<path class=a d="M 1 2" id='b'/>""" * 20_000 + "</svg>",
+    "sloppy": "<div><b><i>x</b></i></div><a href='>'>y</a></span>" * 20_000,
+    "tables": "<table><tr><td><b>x</b><td><ul><li>y</ul></table>" * 10_000,
+    "scripts": "<script>a('<div>' + '</div>')</script><!-- <div> -->" * 1_000,
+    "headings": "<section><h2>x</h2><p>y<em>z</em></section>" * 20_000,
+}
+
+
+@pytest.mark.parametrize("page", SOUND.values(), ids=list(SOUND))
+def test_a_long_page_is_not_taken_for_one(page: str) -> None:
+    assert not is_too_nested(page)
+
+
+def test_a_markdown_file_has_so_many_lines(tmp_path: Path) -> None:
+    assert "100,000 lines" in skipped(tmp_path, "bomb.md", b"- a\n" * 100_001)
