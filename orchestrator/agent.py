@@ -171,8 +171,8 @@ class Agent:
         """
         from orchestrator.loading import folder_agent
 
-        def compiled(folder: Path) -> Plan:
-            return cls.load(folder, model=model).plan
+        def compiled(**arguments: Any) -> Plan:
+            return cls(**arguments).plan
 
         made = folder_agent(Path(folder), model, memory, sessions, compiled)
         return cls(**{**made, "limits": limits or made["limits"], "sessions": sessions})
@@ -185,6 +185,7 @@ class Agent:
         sessions: Sessions | SessionStore | str | Path | None = None,
         limits: Limits | None = None,
         folder: str | Path | None = None,
+        trusted: bool = False,
         **definition: Any,
     ) -> Agent:
         """Makes an agent whose whole definition is in this call (Bedrock: InvokeInlineAgent).
@@ -195,6 +196,10 @@ class Agent:
                 goes on under the same id, also when the definition has changed meanwhile.
             limits: Budgets of a turn.
             folder: Where the files are that the definition names; without one it may name none.
+            trusted: Whether the definition may start programs (`mcp.command`), send variables of
+                this process and session attributes in headers, name addresses of models and hosts
+                of private networks, and without `folder` files of models. Never pass it for a
+                definition that others send, as a server's callers do.
             **definition: The members of InvokeInlineAgent, such as `foundationModel`,
                 `instruction` and `actionGroups`, in Bedrock's spelling or Python's. Models,
                 `ActionGroup`s, executors, functions in a Lambda's place, knowledge bases and
@@ -209,7 +214,7 @@ class Agent:
             return cls(**arguments).plan
 
         where = Path(folder).resolve() if folder is not None else None
-        made = inline_agent(definition, model, where, compiled)
+        made = inline_agent(definition, model, where, compiled, trusted=trusted)
         return cls(**{**made, "limits": limits or made["limits"], "sessions": sessions})
 
     def invoke(

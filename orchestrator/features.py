@@ -25,6 +25,7 @@ def features_of(
     root: Path | None,
     load: Callable[[Path], Plan],
     memory: MemoryStore | None,
+    level: int = 1,
 ) -> Features:
     """What a definition gives its agent besides.
 
@@ -33,6 +34,7 @@ def features_of(
         root: The agent's folder, if it has one.
         load: Compiles the agent in another folder.
         memory: Keeps what is remembered; in memory when `None`.
+        level: How many agents lead to this one, itself included.
 
     Raises:
         DefinitionError: Something in it is wrong.
@@ -43,7 +45,7 @@ def features_of(
     return Features(
         guardrail=build_guardrail(definition, root, embedder=_embedder),
         guard_results=part is not None and part.check_results,
-        collaborators=_members(definition, root, load),
+        collaborators=_members(definition, root, load, level),
         routes=definition.agent_collaboration == "SUPERVISOR_ROUTER",
         memory=_memory(definition, memory),
         orchestration=_orchestration(definition, root),
@@ -87,12 +89,12 @@ def _memory(definition: AgentDefinition, store: MemoryStore | None) -> Memory | 
 
 
 def _members(
-    definition: AgentDefinition, root: Path | None, load: Callable[[Path], Plan]
+    definition: AgentDefinition, root: Path | None, load: Callable[[Path], Plan], level: int
 ) -> list[Member]:
     from orchestrator.definition import collaborators_of
 
     return [
-        _member(definition, one, index, root, load)
+        _member(definition, one, index, root, load, level)
         for index, one in enumerate(collaborators_of(definition))
     ]
 
@@ -103,6 +105,7 @@ def _member(
     index: int,
     root: Path | None,
     load: Callable[[Path], Plan],
+    level: int,
 ) -> Member:
     at = ("agentCollaborators", index, "agentDescriptor", "folder")
     where = one.agent_descriptor
@@ -113,13 +116,14 @@ def _member(
     if folder is not None:
         from orchestrator.definition.files import locate_folder
 
-        plan = load(locate_folder(definition, folder, at, root))
-        if plan.depth >= MOST_LEVELS:
+        path = locate_folder(definition, folder, at, root)
+        if level >= MOST_LEVELS:  # before it is read, which would go down as far as folders do
             raise definition.source.error(
-                f"with {one.collaborator_name!r} there are {plan.depth + 1} levels of agents that "
+                f"with {one.collaborator_name!r} there are {level + 1} levels of agents that "
                 f"lead agents; the most are {MOST_LEVELS}",
                 *at,
             )
+        plan = load(path)
     else:
         from orchestrator.bedrock_agent import BedrockAgent
 

@@ -17,8 +17,8 @@ from orchestrator.actions import ActionGroup, Executor, ReturnControl
 from orchestrator.errors import DefinitionError, ValidationError
 from orchestrator.features import features_of
 from orchestrator.models import Model, resolve_model
-from orchestrator.overrides import override_of, overrides_of
-from orchestrator.stages import INLINE_AGENT, Features, Member, Override, Plan
+from orchestrator.overrides import named_model, override_of, overrides_of
+from orchestrator.stages import INLINE_AGENT, MOST_LEVELS, Features, Member, Override, Plan
 
 if TYPE_CHECKING:
     from orchestrator.custom import Orchestration
@@ -43,6 +43,8 @@ def inline_agent(
     model: str | Model | None,
     folder: Path | None,
     compiled: Callable[..., Plan],
+    *,
+    trusted: bool = False,
 ) -> dict[str, Any]:
     """What `Agent` is made of, from the members of an InvokeInlineAgent request.
 
@@ -51,6 +53,7 @@ def inline_agent(
         model: Used instead of every model that is named.
         folder: Where the files are that the definition names; without one it may name none.
         compiled: Makes an `Agent` of such arguments, and gives its plan.
+        trusted: Whether it may reach out of itself; see `Agent.inline`.
 
     Raises:
         DefinitionError: Something in it is wrong.
@@ -62,7 +65,7 @@ def inline_agent(
         if isinstance(one, Mapping)
     }
     latency = _latency(members)
-    return _Inline(members, model, folder, compiled, team, (), latency).arguments()
+    return _Inline(members, model, folder, compiled, trusted, team, (), latency).arguments()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,7 @@ class _Inline:
         model: Used instead of every model that is named.
         folder: Where files are, if anywhere.
         compiled: Makes an agent's plan.
+        trusted: Whether the definitions may reach out of themselves.
         team: The definitions of all collaborators, by name.
         above: The names of the agents that lead this one.
         latency: `optimized` when models of Bedrock that are named are to answer faster.
@@ -83,6 +87,7 @@ class _Inline:
     model: str | Model | None
     folder: Path | None
     compiled: Callable[..., Plan]
+    trusted: bool
     team: Mapping[str, Any]
     above: tuple[str, ...]
     latency: str
@@ -91,10 +96,14 @@ class _Inline:
         """What `Agent` is made of."""
         from orchestrator.definition import build_action_groups, definition_of
         from orchestrator.definition.knowledge_base import build_knowledge_bases
+        from orchestrator.definition.trust import refuse_untrusted
 
         self._refuse_misplaced()
         data, objects = _apart(self.members)
         definition = definition_of({**data, "agentCollaborators": self._collaborators()})
+        if not self.trusted:
+            named = self.model is None
+            refuse_untrusted(definition, folder=self.folder is not None, models=named)
         groups = _with_executors(build_action_groups(definition, self.folder), objects.executors)
         bases = build_knowledge_bases(definition, self.folder)
         limits = definition.limits
@@ -183,6 +192,11 @@ class _Inline:
             raise DefinitionError(
                 f"the agents lead each other in a circle: {' → '.join((*above, name))}"
             )
+        if len(above) >= MOST_LEVELS:
+            raise DefinitionError(
+                f"with {name!r} there are {len(above) + 1} levels of agents that lead agents; the "
+                f"most are {MOST_LEVELS}"
+            )
         members = _spelled(self.team[name])
         latency = _latency(members) or self.latency
         below = replace(self, members=members, above=above, latency=latency)
@@ -195,8 +209,11 @@ class _Inline:
                 f"the agent {definition.agent_name!r} has no foundationModel; name one"
             )
         try:
-            found = resolve_model(spec, folder=self.folder or ".")
-        except ValidationError as error:
+            if isinstance(spec, str) and spec is definition.foundation_model:
+                found = named_model(definition, spec, self.folder or Path())
+            else:
+                found = resolve_model(spec)
+        except (DefinitionError, ValidationError) as error:
             raise DefinitionError(f"foundationModel: {error.message}") from error
         return self._fast(found) if isinstance(spec, str) else found
 

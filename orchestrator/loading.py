@@ -23,7 +23,8 @@ def folder_agent(
     model: str | Model | None,
     memory: MemoryStore | str | Path | None,
     sessions: Sessions | SessionStore | str | Path | None,
-    compiled: Callable[[Path], Plan],
+    compiled: Callable[..., Plan],
+    level: int = 1,
 ) -> dict[str, Any]:
     """What `Agent` is made of, from a folder.
 
@@ -32,12 +33,17 @@ def folder_agent(
         model: Used instead of every model that the definition names.
         memory: Keeps what is remembered, if the agent has a memory.
         sessions: Where sessions live; a memory that is not given is kept beside them.
-        compiled: Compiles the agent in another folder, which this one leads.
+        compiled: Makes an `Agent` of such arguments, and gives its plan.
+        level: How many agents lead to this one, itself included.
 
     Raises:
         DefinitionError: The definition is wrong, with file, line and column.
         ResourceNotFound: There is no such folder or file.
     """
+
+    def led(folder: Path) -> Plan:
+        return compiled(**folder_agent(folder, model, None, None, compiled, level + 1))
+
     definition = load_definition(path)
     root = path if path.is_dir() else path.parent
     own = [root / name for name in ("templates", "memory")]
@@ -60,5 +66,5 @@ def folder_agent(
         "limits": definition.limits.as_limits() if definition.limits else None,
         "idle_session_ttl": definition.idle_session_ttl_in_seconds,
         "agent_id": definition.agent_id or "",
-        "features": features_of(definition, root, compiled, kept),
+        "features": features_of(definition, root, led, kept, level),
     }

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import DefinitionError, ValidationError
-from orchestrator.models import Model, resolve_model
+from orchestrator.models import Model, file_of_model, resolve_model
 from orchestrator.parser_lambda import ParserFunction, lambda_parser, parser_function
 from orchestrator.parsers import Parser
 from orchestrator.stages import Override
@@ -121,7 +121,7 @@ def _with_parser(made: Override, function: ParserFunction, spec: object) -> Over
 
 
 def named_model(definition: AgentDefinition, spec: str, root: Path, *keys: str | int) -> Model:
-    """The model that a definition names; paths of files are relative to its folder.
+    """The model that a definition names; its files are those of its folder.
 
     Args:
         definition: The definition.
@@ -130,8 +130,13 @@ def named_model(definition: AgentDefinition, spec: str, root: Path, *keys: str |
         *keys: Where in the definition it does so.
 
     Raises:
-        DefinitionError: There is no such model, with file, line and column.
+        DefinitionError: There is no such model, or its file is outside of the folder, with file,
+            line and column.
     """
+    from orchestrator.definition.files import locate
+
+    if file := file_of_model(spec, folder=root):
+        locate(definition, file, keys, root)
     try:
         return resolve_model(spec, folder=root)
     except ValidationError as error:

@@ -110,11 +110,13 @@ def _in_own_dialect(spec: str | None, folder: Path) -> str | Model | None:
         return spec
     from orchestrator.definition import load_definition
     from orchestrator.models import resolve_model
+    from orchestrator.overrides import named_model
 
     script = resolve_model(spec)
-    own = load_definition(folder).foundation_model
+    definition = load_definition(folder)
+    own = definition.foundation_model
     if script.model_id == "scripted" and own is not None:
-        script.model_id = resolve_model(own, folder=root_of(folder)).model_id
+        script.model_id = named_model(definition, own, root_of(folder)).model_id
     return script
 
 

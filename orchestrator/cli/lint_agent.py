@@ -160,13 +160,16 @@ class _Templates:
     def model_id(self, stage: str) -> str:
         """The id of the model that answers a stage; empty when none is named."""
         from orchestrator.models import resolve_model
+        from orchestrator.overrides import named_model
 
         prompt = self.definition.prompt(stage) if self.definition else None
         if self.model is not None:
             return resolve_model(self.model).model_id
         spec = prompt and prompt.foundation_model
         spec = spec or (self.definition.foundation_model if self.definition else None)
-        return resolve_model(spec, folder=self.root).model_id if spec else ""
+        if self.definition is None or not spec:
+            return ""
+        return named_model(self.definition, spec, self.root).model_id
 
     def stage(self, stage: str, dialect: Dialect) -> Iterator[Diagnostic]:
         """The template that a turn would use in a stage."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from orchestrator.models.local import LocalModel
     from orchestrator.models.openai import OpenAIModel
     from orchestrator.models.recorded import RecordingModel, ReplayModel
-    from orchestrator.models.resolve import resolve_model
+    from orchestrator.models.resolve import file_of_model, resolve_model
     from orchestrator.models.scripted import ScriptedModel
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "RecordingModel",
     "ReplayModel",
     "ScriptedModel",
+    "file_of_model",
     "resolve_model",
 ]
 
@@ -47,6 +48,7 @@ _HOMES = {
     "RecordingModel": "recorded",
     "ReplayModel": "recorded",
     "ScriptedModel": "scripted",
+    "file_of_model": "resolve",
     "resolve_model": "resolve",
 }
 

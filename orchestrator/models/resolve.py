@@ -9,7 +9,7 @@ from pathlib import Path
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.models.base import Model
 
-__all__ = ["resolve_model"]
+__all__ = ["file_of_model", "resolve_model"]
 
 _SPECS = (
     "a Bedrock model id, inference profile or ARN; 'openai:<model>@<base url>'; 'local' or "
@@ -71,6 +71,21 @@ def resolve_model(spec: str | Model, *, folder: str | Path = ".") -> Model:
     return _of_bedrock(spec)
 
 
+def file_of_model(spec: str, *, folder: str | Path = ".") -> str:
+    """The file that a model's text names; empty when it names none.
+
+    Args:
+        spec: As for `resolve_model`.
+        folder: What relative paths of files are relative to.
+    """
+    scheme, _, rest = spec.strip().partition(":")
+    if scheme == "local":
+        return rest if _is_weights(rest) else ""
+    if scheme == "replay":
+        return rest
+    return _script(rest, Path(folder))[0] if scheme == "scripted" else ""
+
+
 def _of_scheme(scheme: str, rest: str, folder: Path) -> Model:
     if scheme == "local":
         return _local(rest, folder)
@@ -88,20 +103,33 @@ def _of_scheme(scheme: str, rest: str, folder: Path) -> Model:
 def _scripted(rest: str, folder: Path) -> Model:
     from orchestrator.models.scripted import ScriptedModel
 
-    file, at, model_id = rest.rpartition("@")
-    if not at or (folder / rest).exists():  # a path may have an @, too
-        return ScriptedModel.from_file(folder / rest)
+    file, model_id = _script(rest, folder)
+    if model_id is None:
+        return ScriptedModel.from_file(folder / file)
     if not model_id:
         raise ValidationError(f"'scripted:{rest}' names no model after the @: {_SPECS}")
     return ScriptedModel.from_file(folder / file, model_id)
 
 
+def _script(rest: str, folder: Path) -> tuple[str, str | None]:
+    """The file of a script, and the model after it."""
+    file, at, model_id = rest.rpartition("@")
+    if not at or (folder / rest).exists():  # a path may have an @, too
+        return rest, None
+    return file, model_id
+
+
 def _local(name: str, folder: Path) -> Model:
     from orchestrator.models.local import LocalModel
 
-    if name.endswith(".gguf") and (folder / name).exists():
+    if _is_weights(name) and (folder / name).exists():
         name = str(folder / name)
     return LocalModel(name) if name else LocalModel()
+
+
+def _is_weights(name: str) -> bool:
+    """Whether a local model is named by its file."""
+    return name.lower().endswith(".gguf")
 
 
 def _openai(rest: str) -> Model:

@@ -107,11 +107,24 @@ def test_a_fourth_level_is_refused_with_its_place(tmp_path: Path) -> None:
     folder = tmp_path
     for level in range(3):
         write(folder, LEADS, name=f"level{level}")
-        folder = folder / "helper"
+        last, folder = folder, folder / "helper"
     write(folder, ALONE)
     with pytest.raises(DefinitionError, match="there are 4 levels") as caught:
         Agent.load(tmp_path)
-    assert (caught.value.file, caught.value.line) == (str(tmp_path / "agent.yaml"), 7)
+    assert (caught.value.file, caught.value.line) == (str(last / "agent.yaml"), 7)
+
+
+def test_hundreds_of_levels_are_refused_before_they_are_read(tmp_path: Path) -> None:
+    folder = tmp_path
+    for level in range(3):
+        write(folder, LEADS, name=f"level{level}")
+        folder = folder / "helper"
+    for _ in range(200):  # none of these is looked at
+        folder.mkdir()
+        (folder / "agent.yaml").write_text("agentName: [")
+        folder = folder / "h"
+    with pytest.raises(DefinitionError, match="there are 4 levels"):
+        Agent.load(tmp_path)
 
 
 @pytest.mark.parametrize("link", [".", "..", "../.."])
