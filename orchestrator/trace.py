@@ -7,10 +7,7 @@ somebody reads them, in the order in which the service sends them, with ids of i
 
 from __future__ import annotations
 
-import time
-import zlib
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Any
 
 from orchestrator.actions.base import Call
@@ -29,34 +26,32 @@ from orchestrator.effects import (
     ReturnControl,
 )
 from orchestrator.guarding import ANSWER_GUARD, MEMORY_GUARD
-from orchestrator.message import text_of, to_json
+from orchestrator.message import text_of
 from orchestrator.reading import NO_ANSWER
 from orchestrator.replay import Replay
 from orchestrator.sessions import Record
 from orchestrator.stages import (
-    INLINE_AGENT,
-    KNOWLEDGE_BASE_RESPONSE_GENERATION,
     MEMORY_SUMMARIZATION,
     ORCHESTRATION,
     POST_PROCESSING,
     PRE_PROCESSING,
-    ROUTING_CLASSIFIER,
     Plan,
+)
+from orchestrator.trace_parts import (
+    ROUTING_TRACE,
+    STEPS_TRACE,
+    PartWriter,
+    action_input,
+    raw_response,
+    reasoning_of,
 )
 
 __all__ = ["TraceParts", "handed_over"]
 
-_TRACES = {
-    PRE_PROCESSING: ("preProcessingTrace", "pre-0"),
-    POST_PROCESSING: ("postProcessingTrace", "post-0"),
-    ROUTING_CLASSIFIER: ("routingClassifierTrace", "routing-0"),
-    KNOWLEDGE_BASE_RESPONSE_GENERATION: ("orchestrationTrace", "KB-null-0"),
-}
 CODE_INTERPRETER_GROUP = "codeinterpreteraction"
-_ORCHESTRATION, _ROUTING = "orchestrationTrace", "routingClassifierTrace"
 
 
-class TraceParts:
+class TraceParts(PartWriter):
     """Makes the trace parts of one turn.
 
     Each method returns parts in order; a part is a JSON object equal in shape to the `trace`
@@ -85,31 +80,11 @@ class TraceParts:
             chain: ARNs of the aliases above the agent.
             name: The agent's name in the team of the one above.
         """
-        self._plan = plan
+        super().__init__(plan, session_id, started, replay.turn.start.request_id, chain, name)
         self._replay = replay
-        self._request = id = replay.turn.start.request_id
-        self._around_call = id[:24], id[32:]
-        self._started = started
         self._reprompted = 0
         self._told = told
-        self._number = 0
         self._held: list[dict[str, Any]] = []
-        self._session_id = session_id
-        self._chain = (*chain, plan.alias_arn)
-        self._blank: dict[str, Any] = {
-            "agentId": plan.agent_id,
-            "agentAliasId": plan.alias_id,
-            "agentVersion": plan.version,
-            "sessionId": session_id,
-            "callerChain": [{"agentAliasArn": arn} for arn in self._chain],
-            "eventTime": "",
-            "trace": {},
-        }
-        if name:
-            self._blank["collaboratorName"] = name
-        if plan.agent_id == INLINE_AGENT:  # as recorded
-            for member in ("agentId", "agentAliasId", "agentVersion"):
-                del self._blank[member]
 
     def of_branch(self, branch: Branch, started: int) -> TraceParts:
         """The trace of a collaborator's turn within this one."""
@@ -292,7 +267,7 @@ class TraceParts:
         if not effect.routed:
             return self._step(at, member, told)
         told["traceId"] = f"{self._request}-routing-0"
-        return self._part(at, _ROUTING, {member: told})
+        return self._part(at, ROUTING_TRACE, {member: told})
 
     def after(self, effect: Effect, outcome: Any) -> list[dict[str, Any]]:
         """The parts that tell an effect's outcome."""
@@ -368,9 +343,7 @@ class TraceParts:
             return parts
         if record["action"] == "INTERVENED":
             for part in held:
-                part["trace"][_ORCHESTRATION]["observation"]["finalResponse"]["text"] = record[
-                    "text"
-                ]
+                part["trace"][STEPS_TRACE]["observation"]["finalResponse"]["text"] = record["text"]
         return parts + held
 
     def ending(self, end: Record | None) -> list[dict[str, Any]]:
@@ -427,10 +400,10 @@ class TraceParts:
         metadata["usage"] = {"inputTokens": read, "outputTokens": written}
         told: dict[str, Any] = {
             "traceId": self._trace_id(effect),
-            "rawResponse": {"content": _raw(_protocol(effect), record)},
+            "rawResponse": {"content": raw_response(effect, record)},
             "metadata": metadata,
         }
-        reasoning = _reasoning(record["content"])
+        reasoning = reasoning_of(record["content"])
         if reasoning:
             told["reasoningContent"] = reasoning
         parsed = record["response"]
@@ -477,24 +450,9 @@ class TraceParts:
     def _call_part(
         self, call: Call, now: int, execution: str, invocation_id: str = ""
     ) -> dict[str, Any]:
-        operation = call.operation
-        if operation.group == CODE_INTERPRETER_GROUP:
+        if call.operation.group == CODE_INTERPRETER_GROUP:
             return self._code_part(call, now)
-        parameters, body = self._plan.catalog.parameters(call)
-        told: dict[str, Any] = {
-            "actionGroupName": operation.group,
-            "executionType": execution,
-        }
-        if operation.verb:
-            told["apiPath"], told["verb"] = operation.path, operation.verb.lower()
-        else:
-            told["function"] = operation.name
-        if parameters:
-            told["parameters"] = parameters
-        if body:
-            told["requestBody"] = {
-                "content": {kind: item["properties"] for kind, item in body["content"].items()}
-            }
+        told = action_input(self._plan, call, execution)
         if invocation_id:
             told["invocationId"] = invocation_id
         asked = {"invocationType": "ACTION_GROUP", "actionGroupInvocationInput": told}
@@ -510,56 +468,6 @@ class TraceParts:
             "codeInterpreterInvocationInput": told,
         }
         return self._step(now, "invocationInput", asked)
-
-    def _observation(
-        self, at: int, kind: str, told: dict[str, Any], number: int | None = None
-    ) -> dict[str, Any]:
-        told["type"] = kind
-        return self._step(at, "observation", told, number)
-
-    def _step(
-        self, at: int, member: str, told: dict[str, Any], number: int | None = None
-    ) -> dict[str, Any]:
-        number = self._number if number is None else number
-        told["traceId"] = f"{self._request}-{number}"
-        return self._part(at, "orchestrationTrace", {member: told})
-
-    def _stage_part(self, stage: str, at: int, member: str, told: dict[str, Any]) -> dict[str, Any]:
-        trace = _TRACES[stage][0] if stage in _TRACES else "orchestrationTrace"
-        return self._part(at, trace, {member: told})
-
-    def _trace_id(self, effect: CallModel) -> str:
-        stage = effect.stage.stage
-        suffix = _TRACES[stage][1] if stage in _TRACES else effect.number
-        return f"{self._request}-{suffix}"
-
-    def _part(self, at: int, kind: str, trace: dict[str, Any]) -> dict[str, Any]:
-        part = self._blank.copy()
-        part["eventTime"] = _time(at)
-        part["trace"] = {kind: trace}
-        return part
-
-    def _metadata(self, times: Sequence[int], call: str) -> dict[str, Any]:
-        began, ended = times
-        return {
-            "clientRequestId": self._client_request_id(call),
-            "startTime": _time(began),
-            "endTime": _time(ended),
-            "totalTimeMs": (ended - began) // 1_000_000,
-        }
-
-    def _client_request_id(self, call: str) -> str:
-        # The service has a random id for every request of its own; ours is made from the turn's
-        # random one, so that it is the same whenever the trace is read.
-        before, after = self._around_call
-        return f"{before}{zlib.crc32(call.encode()):08x}{after}"
-
-    def _operation_metadata(self, ended: int) -> dict[str, Any]:
-        return {
-            "startTime": _time(self._started),
-            "endTime": _time(ended),
-            "operationTotalTimeMs": (ended - self._started) // 1_000_000,
-        }
 
 
 def handed_over(records: Sequence[Record | None]) -> Record | None:
@@ -578,37 +486,3 @@ def _began(outcome: Any, end: Record | None, started: int) -> int:
 
 def _body(result: Record) -> str:
     return "DENY" if result.get("confirmationState") == "DENY" else result_text(result)
-
-
-def _protocol(effect: CallModel) -> str:
-    # The orchestration of one's own reads whole messages, whatever the dialect.
-    return "tool_use" if isinstance(effect, Converse) else effect.stage.dialect.protocol
-
-
-def _raw(protocol: str, record: Record) -> str:
-    # As the service: text for text protocols, the whole message where blocks matter.
-    if protocol != "tool_use":
-        return text_of(record["content"])
-    content, stop = to_json(record["content"]), to_json(record["stop"])
-    read, written, *_ = record["usage"]
-    usage = f'{{"input_tokens": {read}, "output_tokens": {written}}}'
-    return f'{{"role": "assistant", "content": {content}, "stop_reason": {stop}, "usage": {usage}}}'
-
-
-def _reasoning(content: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    for block in content:
-        if "reasoningContent" in block:
-            text = block["reasoningContent"].get("reasoningText")
-            if text:
-                return {"reasoningText": text}
-    return None
-
-
-@lru_cache(maxsize=64)
-def _second(seconds: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
-
-
-@lru_cache(maxsize=64)
-def _time(at: int) -> str:
-    return f"{_second(at // 1_000_000_000)}.{at % 1_000_000_000:09}Z"

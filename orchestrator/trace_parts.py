@@ -1,0 +1,196 @@
+"""How Bedrock writes a trace part: its members, ids and times (AWS: `TracePart`)."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from orchestrator.actions.base import Call
+from orchestrator.effects import CallModel, Converse
+from orchestrator.message import text_of, to_json
+from orchestrator.sessions import Record
+from orchestrator.stages import (
+    INLINE_AGENT,
+    KNOWLEDGE_BASE_RESPONSE_GENERATION,
+    POST_PROCESSING,
+    PRE_PROCESSING,
+    ROUTING_CLASSIFIER,
+    Plan,
+)
+
+__all__ = [
+    "ROUTING_TRACE",
+    "STEPS_TRACE",
+    "PartWriter",
+    "action_input",
+    "raw_response",
+    "reasoning_of",
+]
+
+STEPS_TRACE, ROUTING_TRACE = "orchestrationTrace", "routingClassifierTrace"
+_TRACES = {
+    PRE_PROCESSING: ("preProcessingTrace", "pre-0"),
+    POST_PROCESSING: ("postProcessingTrace", "post-0"),
+    ROUTING_CLASSIFIER: (ROUTING_TRACE, "routing-0"),
+    KNOWLEDGE_BASE_RESPONSE_GENERATION: (STEPS_TRACE, "KB-null-0"),
+}
+
+
+class PartWriter:
+    """Writes the parts of one turn's trace, each of which names the agent, the session and a time.
+
+    The ids are of the service's grammar: `{requestId}-{n}`, `-pre-0`, `-post-0`.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        session_id: str,
+        started: int,
+        request_id: str,
+        chain: Sequence[str] = (),
+        name: str = "",
+    ) -> None:
+        """Begins to write the parts of a turn.
+
+        Args:
+            plan: The agent.
+            session_id: Its session.
+            started: When the turn began, in nanoseconds since 1970.
+            request_id: The turn's id.
+            chain: ARNs of the aliases above the agent.
+            name: The agent's name in the team of the one above.
+        """
+        self._plan = plan
+        self._request = request_id
+        self._around_call = request_id[:24], request_id[32:]
+        self._started = started
+        self._number = 0
+        self._session_id = session_id
+        self._chain = (*chain, plan.alias_arn)
+        self._blank: dict[str, Any] = {
+            "agentId": plan.agent_id,
+            "agentAliasId": plan.alias_id,
+            "agentVersion": plan.version,
+            "sessionId": session_id,
+            "callerChain": [{"agentAliasArn": arn} for arn in self._chain],
+            "eventTime": "",
+            "trace": {},
+        }
+        if name:
+            self._blank["collaboratorName"] = name
+        if plan.agent_id == INLINE_AGENT:  # as recorded
+            for member in ("agentId", "agentAliasId", "agentVersion"):
+                del self._blank[member]
+
+    def _observation(
+        self, at: int, kind: str, told: dict[str, Any], number: int | None = None
+    ) -> dict[str, Any]:
+        told["type"] = kind
+        return self._step(at, "observation", told, number)
+
+    def _step(
+        self, at: int, member: str, told: dict[str, Any], number: int | None = None
+    ) -> dict[str, Any]:
+        number = self._number if number is None else number
+        told["traceId"] = f"{self._request}-{number}"
+        return self._part(at, STEPS_TRACE, {member: told})
+
+    def _stage_part(self, stage: str, at: int, member: str, told: dict[str, Any]) -> dict[str, Any]:
+        trace = _TRACES[stage][0] if stage in _TRACES else STEPS_TRACE
+        return self._part(at, trace, {member: told})
+
+    def _trace_id(self, effect: CallModel) -> str:
+        stage = effect.stage.stage
+        suffix = _TRACES[stage][1] if stage in _TRACES else effect.number
+        return f"{self._request}-{suffix}"
+
+    def _part(self, at: int, kind: str, trace: dict[str, Any]) -> dict[str, Any]:
+        part = self._blank.copy()
+        part["eventTime"] = _time(at)
+        part["trace"] = {kind: trace}
+        return part
+
+    def _metadata(self, times: Sequence[int], call: str) -> dict[str, Any]:
+        began, ended = times
+        return {
+            "clientRequestId": self._client_request_id(call),
+            "startTime": _time(began),
+            "endTime": _time(ended),
+            "totalTimeMs": (ended - began) // 1_000_000,
+        }
+
+    def _client_request_id(self, call: str) -> str:
+        # The service has a random id for every request of its own; ours is made from the turn's
+        # random one, so that it is the same whenever the trace is read.
+        before, after = self._around_call
+        return f"{before}{zlib.crc32(call.encode()):08x}{after}"
+
+    def _operation_metadata(self, ended: int) -> dict[str, Any]:
+        return {
+            "startTime": _time(self._started),
+            "endTime": _time(ended),
+            "operationTotalTimeMs": (ended - self._started) // 1_000_000,
+        }
+
+
+def action_input(plan: Plan, call: Call, execution: str) -> dict[str, Any]:
+    """An action's call, as `actionGroupInvocationInput`.
+
+    Args:
+        plan: The agent.
+        call: The call.
+        execution: `LAMBDA`, or `RETURN_CONTROL`.
+    """
+    operation = call.operation
+    parameters, body = plan.catalog.parameters(call)
+    told: dict[str, Any] = {"actionGroupName": operation.group, "executionType": execution}
+    if operation.verb:
+        told["apiPath"], told["verb"] = operation.path, operation.verb.lower()
+    else:
+        told["function"] = operation.name
+    if parameters:
+        told["parameters"] = parameters
+    if body:
+        told["requestBody"] = {
+            "content": {kind: item["properties"] for kind, item in body["content"].items()}
+        }
+    return told
+
+
+def raw_response(effect: CallModel, record: Record) -> str:
+    """A model's reply as the service tells it.
+
+    That is text for text protocols, and the whole message where blocks matter: to an orchestration
+    of one's own, whatever the dialect.
+    """
+    protocol = "tool_use" if isinstance(effect, Converse) else effect.stage.dialect.protocol
+    if protocol != "tool_use":
+        return text_of(record["content"])
+    content, stop = to_json(record["content"]), to_json(record["stop"])
+    read, written, *_ = record["usage"]
+    usage = f'{{"input_tokens": {read}, "output_tokens": {written}}}'
+    return f'{{"role": "assistant", "content": {content}, "stop_reason": {stop}, "usage": {usage}}}'
+
+
+def reasoning_of(content: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """What a reasoning model thought, as `reasoningContent`, if it did."""
+    for block in content:
+        if "reasoningContent" in block:
+            text = block["reasoningContent"].get("reasoningText")
+            if text:
+                return {"reasoningText": text}
+    return None
+
+
+@lru_cache(maxsize=64)
+def _second(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+
+
+@lru_cache(maxsize=64)
+def _time(at: int) -> str:
+    return f"{_second(at // 1_000_000_000)}.{at % 1_000_000_000:09}Z"
