@@ -3,7 +3,7 @@
 Parsers are bound to repair everything, and pages can be made of which a few bytes cost very much:
 each tag within very many open ones is compared with them, and bold type that is never ended is
 begun again in each paragraph. Here the tags are counted in one pass. Where it is not sure that an
-element ends, it counts as open; what is said to be too much may be less, never the reverse.
+element ends, it counts as open.
 """
 
 from __future__ import annotations
@@ -16,8 +16,18 @@ _MOST_OPEN = 6_000
 _MOST_COMPARED = 50_000_000
 _MOST_BEGUN_AGAIN = 1_000_000
 
-_TAG = re.compile(r"<(/?)([a-zA-Z][^\s/>]{0,40})[^\s/>]*([^>]*)")
-_ENDS_ITSELF = re.compile(r"[^\"'<>]*(?:(?<==)(?:\"[^\"]*\"|'[^']*')[^\"'<>]*)*/")
+# As the tokenizer of HTML reads them: what is in a comment or between quotes ends nothing.
+_TAG = re.compile(
+    r"""<!--(?:-?>|.*?(?:--!?>|\Z))
+    |<(/?)([a-zA-Z][^ \t\n\f\r/>]*+)
+     (?:[ \t\n\f\r]++|(/(?=>))|/
+       |[^ \t\n\f\r/>][^ \t\n\f\r/>=]*+
+        (?:[ \t\n\f\r]*+=[ \t\n\f\r]*+
+         (?:"[^"]*+(?:"|\Z)|'[^']*+(?:'|\Z)|[^ \t\n\f\r>"'][^ \t\n\f\r>]*+|))?+
+     )*+""",
+    re.DOTALL | re.VERBOSE,
+)
+_TEXTS = frozenset(("script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes"))
 # Without a content, or ended by what comes next.
 _NEVER_OPEN = frozenset(
     (
@@ -53,10 +63,13 @@ _OF_DRAWINGS = frozenset(
 def is_too_nested(text: str) -> bool:
     """Whether a page is not to be parsed: it would take very long, or very much memory."""
     page = _Open()
-    for end, name, rest in _TAG.findall(text):
-        if end:
-            page.end(name.lower())
-        elif not page.begin(name.lower(), rest):
+    for found in _TAG.finditer(text):
+        name = (found[2] or "").lower()
+        if found[1]:
+            page.end(name)
+        elif name:
+            page.begin(name, found[3] is not None)
+        if page.too_much:
             return True
     return False
 
@@ -69,34 +82,44 @@ class _Open:
         self._counts: dict[str, int] = {}
         self._formats = self._compared = self._again = 0
         self._drawing = False
+        self._text = ""
 
-    def begin(self, name: str, rest: str) -> bool:
-        """Takes a start tag; false when that is too much."""
+    @property
+    def too_much(self) -> bool:
+        """Whether a bound is reached."""
+        return (
+            len(self._stack) > _MOST_OPEN
+            or self._compared > _MOST_COMPARED
+            or self._again > _MOST_BEGUN_AGAIN
+        )
+
+    def begin(self, name: str, ends: bool) -> None:
+        """Takes a start tag."""
+        if not self._text and name in _TEXTS:
+            self._text = name
         self._compared += len(self._stack)
         if name not in _FORMATS:
             self._again += self._formats
-        if self._stays_open(name, rest):
+        if self._stays_open(name, ends):
             self._stack.append(name)
             self._counts[name] = self._counts.get(name, 0) + 1
             self._formats += name in _FORMATS
-        return (
-            len(self._stack) <= _MOST_OPEN
-            and self._compared <= _MOST_COMPARED
-            and self._again <= _MOST_BEGUN_AGAIN
-        )
 
-    def _stays_open(self, name: str, rest: str) -> bool:
+    def _stays_open(self, name: str, ends: bool) -> bool:
         # Only within a drawing `/>` ends an element, and only there for sure.
         if name in _DRAWINGS:
             self._drawing = True
         elif name not in _OF_DRAWINGS:
             self._drawing = False
-        elif self._drawing and _ENDS_ITSELF.fullmatch(rest):
+        elif self._drawing and ends:
             return False
         return name not in _NEVER_OPEN
 
     def end(self, name: str) -> None:
         """Takes an end tag, and closes what it closes for sure."""
+        if self._text and name != self._text:
+            return  # it is text, if this is a script and the like
+        self._text = ""
         if name in _DRAWINGS:
             self._drawing = False
         if not self._counts.get(name):

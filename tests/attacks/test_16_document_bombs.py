@@ -91,8 +91,15 @@ PAGES = {
     "no drawing": "<path/>" * 100_000,
     "drawings left": "<svg><div><path/></div>" * 10_000 + "<path/>" * 7_000,
     "quoted": "<svg>" + """<g a='"' b="/>">""" * 10_000,
+    "a slash of a value": "<svg>" + "<g a=b/>" * 10_000,
     "begun again": f"<p>{BOLD}" + "<p>x" * 1_000,
     "wide and deep": "<div>" * 5_000 + "<p>x</p>" * 11_000,
+    "ended in quotes": """<div><i a="</div>">""" * 10_000,
+    "ended in no quotes": """<i ="><div>""" * 10_000,
+    "ended in a comment": "<div><!--</div>-->" * 10_000,
+    "ended after a comment": "<!--><div>-->" * 10_000,
+    "ended in a script": "<div><script></div></script>" * 10_000,
+    "ends that reach nothing": "<x><div>" + "<span>" * 5_900 + "</x>" * 20_000,
     "inline": "<span>" * 7_000,
 }
 
