@@ -50,8 +50,12 @@ def settings(**changes: Any) -> CodeInterpreterSettings:
 
 def children() -> set[str]:
     """The processes that this one has started and that still are there."""
-    tasks = Path("/proc/self/task").iterdir()
-    return {pid for task in tasks for pid in (task / "children").read_text().split()}
+    while True:
+        tasks = Path("/proc/self/task").iterdir()
+        try:
+            return {pid for task in tasks for pid in (task / "children").read_text().split()}
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # a thread ended meanwhile, and another has its children now
 
 
 def sandbox_is_missing() -> str:
