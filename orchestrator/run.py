@@ -138,7 +138,7 @@ class Run:
         if self.causes and isinstance(following, Failure):
             self._name_cause(following.error, outcome)
         if self._unwritten and (
-            isinstance(following, Collaborate)  # whose records are written after these
+            isinstance(following, Collaborate)  # what collaborators write comes after these
             or (self._durable and isinstance(following, (CallModel, Retrieve, Guard, Orchestrate)))
         ):
             self.flush()  # what was paid for is not paid for again after a crash

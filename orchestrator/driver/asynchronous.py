@@ -160,7 +160,6 @@ async def _acollaborate(
     run: Run, effect: Collaborate, listen: bool
 ) -> AsyncGenerator[Told | Record | list[Record], None]:
     """Yields what collaborators do, and at last the list of their outcomes."""
-    run.flush()  # what collaborators write comes after it
     known, lock = run.replay.known_branches(effect), RLock()
     items: asyncio.Queue[Told | asyncio.Task[None]] = asyncio.Queue()
     gate = asyncio.Semaphore(run.plan.limits.parallel)

@@ -124,7 +124,6 @@ def _stream_model(run: Run, effect: CallModel) -> Generator[str, None, Record]:
 def _collaborate(
     run: Run, effect: Collaborate, *, listen: bool
 ) -> Generator[Told, None, list[Record]]:
-    run.flush()  # what collaborators write comes after it
     known, lock = run.replay.known_branches(effect), RLock()
     left = [branch for branch in effect.branches if branch.id not in known]
     works = [_work(run, branch, lock, effect, listen=listen) for branch in left]
