@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -24,7 +25,7 @@ _VALID = frozenset("DE")
 _DOCUMENTED = frozenset("ABCDE")
 
 
-class _Whole:
+class _Whole(ABC):
     """Collects a reply and reads it when it ends."""
 
     __slots__ = ("_fed", "pieces")
@@ -44,8 +45,9 @@ class _Whole:
         """Ends the reply; see `orchestrator.parsers.base.Parser.finish`."""
         return self._read("".join(self._fed or tool_uses(blocks)[0]))
 
+    @abstractmethod
     def _read(self, text: str) -> Parsed:
-        raise NotImplementedError
+        """What the whole reply means."""
 
     def _mark(self, text: str, thought: tuple[int, int] | None, found: list[Piece]) -> None:
         # What each piece of the text was taken for; thinking and `found` come in order.
