@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
-from typing import Any
+from typing import Any, Self
 
 
 @dataclass
@@ -45,7 +45,24 @@ class _Server(ThreadingHTTPServer):
         """Clients that hang up are part of the tests."""
 
 
-class Site:
+class Served:
+    """What serves in a thread of its own while a `with` block runs."""
+
+    _server: ThreadingHTTPServer
+
+    @contextmanager
+    def running(self) -> Iterator[Self]:
+        thread = Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._server.shutdown()
+            self._server.server_close()
+            thread.join()
+
+
+class Site(Served):
     """A server; `answers` are sent in order, the last one again and again."""
 
     def __init__(self, *answers: Sent, tls: ssl.SSLContext | None = None) -> None:
@@ -87,14 +104,3 @@ class Site:
             do_GET = do_PUT = do_POST = do_DELETE = do_PATCH = do_OPTIONS = answer
 
         return Handler
-
-    @contextmanager
-    def running(self) -> Iterator[Site]:
-        thread = Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        try:
-            yield self
-        finally:
-            self._server.shutdown()
-            self._server.server_close()
-            thread.join()

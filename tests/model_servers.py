@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Event, Thread
+from threading import Event
 from typing import Any
+
+from loopback import Served
 
 
 @dataclass
@@ -43,7 +44,7 @@ class _Server(ThreadingHTTPServer):
         """Clients that hang up are part of the tests."""
 
 
-class Loopback:
+class Loopback(Served):
     """Serves `answers` in order, the last one again and again."""
 
     def __init__(self, answers: list[Answer]) -> None:
@@ -93,17 +94,6 @@ class Loopback:
                     self.wfile.write(b"0\r\n\r\n")
 
         return Handler
-
-    @contextmanager
-    def running(self) -> Iterator[Loopback]:
-        thread = Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        try:
-            yield self
-        finally:
-            self._server.shutdown()
-            self._server.server_close()
-            thread.join()
 
 
 def frame(headers: dict[str, str], payload: bytes) -> bytes:
