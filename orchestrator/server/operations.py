@@ -1,0 +1,95 @@
+"""What an operation is to who carries it out: a request of plain data, answered with plain data.
+
+A handler is a function of a `Request`. What it gives back has the members of the operation's output
+in botocore's service model, as boto3 would hand them to its caller: `bytes` for blobs, `datetime`s
+with a zone for timestamps. `wire` checks and writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+__all__ = ["Caller", "EventStream", "Fault", "Handler", "Operations", "Request"]
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who is calling.
+
+    Attributes:
+        tenant: Whose agents, sessions and memories the call may see; empty without access keys.
+        allow: Patterns (`*`, `?`) of what its agents may use in the server's name: ARNs of Lambdas,
+            `s3://` addresses, ids of models, knowledge bases and guardrails of AWS.
+    """
+
+    tenant: str = ""
+    allow: tuple[str, ...] = ("*",)
+
+    def may_use(self, resource: str) -> bool:
+        """Whether the caller's agents may use something in the server's name."""
+        return any(fnmatchcase(resource, pattern) for pattern in self.allow)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One call of an operation, checked against the service's model.
+
+    Attributes:
+        service: boto3's name of the service, such as `bedrock-agent-runtime`.
+        operation: The operation's name, such as `InvokeAgent`.
+        params: Its parameters, as a boto3 caller would give them; those left out are absent.
+        caller: Who is calling.
+        id: The request's id, a UUID, which the answer's headers tell.
+    """
+
+    service: str
+    operation: str
+    params: dict[str, Any]
+    caller: Caller = Caller()
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EventStream:
+    """An answer that is told event by event.
+
+    Attributes:
+        events: Pairs of an event's name and its members, such as `("chunk", {"bytes": b"Hello"})`.
+            What it raises becomes the stream's last frame, an exception. It is closed when the
+            client has gone.
+        members: The answer's other members, such as `sessionId`.
+    """
+
+    events: AsyncGenerator[tuple[str, Mapping[str, Any]], None]
+    members: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Fault(Exception):
+    """A modelled exception of a service.
+
+    Attributes:
+        name: Its name in the service's model, such as `ConflictException`.
+        message: What is wrong and what to do about it.
+        members: Its other members, such as `resourceName`.
+    """
+
+    def __init__(self, name: str, message: str, **members: Any) -> None:
+        super().__init__(f"{name}: {message}")
+        self.name = name
+        self.message = message
+        self.members = members
+
+
+Handler = (
+    Callable[[Request], Mapping[str, Any]]
+    | Callable[[Request], Awaitable[Mapping[str, Any] | EventStream]]
+)
+"""Carries an operation out. One that is no coroutine function may block: it runs in a thread.
+
+It raises a `Fault`, or an `OrchestratorError`, which names a Bedrock exception itself."""
+
+Operations = Mapping[str, Mapping[str, Handler]]
+"""Handlers by service and operation."""

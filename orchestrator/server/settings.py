@@ -1,0 +1,53 @@
+"""What a server is told when it starts: plain data, so that every worker process gets the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+__all__ = ["Settings"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a server runs.
+
+    Attributes:
+        host: The address to listen on.
+        port: The port; 0 for any that is free.
+        agents: A folder of agents' folders, or one agent's folder; none when `None`.
+        state: The SQLite file of sessions; what else is kept lies beside it. `None` keeps
+            everything in memory, for one process.
+        model: A model spec that answers instead of every other.
+        models: Model specs by patterns of the model ids that they answer for.
+        lambdas: Handler files (`file.py:function`), by names or ARNs of Lambda functions.
+        buckets: Local folders, by names of S3 buckets.
+        keys: The file of access keys; without one nobody has to sign.
+        open: Whether to serve without keys on an address that others can reach.
+        workers: Worker processes.
+        body_bytes: The largest body of a request, in bytes.
+        concurrency: Requests that one worker process serves at once.
+        turn_seconds: Wall-clock time of one invocation.
+        shutdown_seconds: How long running turns may go on after the server was told to stop.
+        region: The region in ARNs.
+        account: The account in ARNs.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+    agents: Path | None = None
+    state: Path | None = None
+    model: str | None = None
+    models: Mapping[str, str] = field(default_factory=dict)
+    lambdas: Mapping[str, str] = field(default_factory=dict)
+    buckets: Mapping[str, Path] = field(default_factory=dict)
+    keys: Path | None = None
+    open: bool = False
+    workers: int = 1
+    body_bytes: int = 32_000_000
+    concurrency: int = 256
+    turn_seconds: float = 600.0
+    shutdown_seconds: float = 20.0
+    region: str = "us-east-1"
+    account: str = "000000000000"
