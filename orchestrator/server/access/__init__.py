@@ -1,0 +1,1 @@
+"""Who is calling: signatures, keys and tenants, and what no caller may do."""
