@@ -109,7 +109,7 @@ class World:
         if state is not None and not state.parent.is_dir():
             raise ResourceNotFound(f"there is no folder {str(state.parent)!r} for the state")
         self.documents = Documents(self.beside("documents.sqlite"))
-        opened.callback(self.documents.close)
+        opened.callback(_close, self.documents)
         self.sessions = Sessions.of(state)
         opened.callback(_close, self.sessions.store)
         self.memory = memory_store(None, state) or InMemoryMemory()
