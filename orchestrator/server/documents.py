@@ -1,0 +1,366 @@
+"""What the server is told to keep, besides sessions and memories: documents in one SQLite file."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, TypeVar
+
+from orchestrator.server.operations import Fault
+from orchestrator.sqlite_file import Layout, SqliteFile
+
+__all__ = ["Documents", "Page", "decoded", "digest", "encoded", "paged"]
+
+T = TypeVar("T")
+
+Page = tuple[list[T], str | None]
+"""Some of a list, in its order, and the token that the next page is asked for with, if any."""
+
+DAY = 86_400
+"""For how many seconds a client token is known."""
+
+MOST_RESULTS = 1000
+"""Results of one page, also when more are asked for (Bedrock: MaxResults)."""
+
+# `place` counts up and is never used again: lists are in the order in which things were made.
+_LAYOUT = Layout(
+    0x42444F43,  # "BDOC"
+    1,
+    """
+CREATE TABLE document (
+    place INTEGER PRIMARY KEY AUTOINCREMENT,
+    tenant TEXT NOT NULL, kind TEXT NOT NULL, parent TEXT NOT NULL, id TEXT NOT NULL,
+    name TEXT, body TEXT NOT NULL
+);
+CREATE UNIQUE INDEX document_id ON document (tenant, kind, parent, id);
+CREATE UNIQUE INDEX document_name ON document (tenant, kind, parent, name)
+    WHERE name IS NOT NULL;
+CREATE TABLE token (
+    tenant TEXT NOT NULL, operation TEXT NOT NULL, token TEXT NOT NULL,
+    request TEXT NOT NULL, answer TEXT NOT NULL, made REAL NOT NULL,
+    PRIMARY KEY (tenant, operation, token)
+) WITHOUT ROWID;
+CREATE INDEX token_made ON token (made);
+""",
+)
+_ONE = "tenant = ? AND kind = ? AND parent = ? AND id = ?"
+_LIST = "tenant = ? AND kind = ? AND parent = ?"
+
+
+class Documents:
+    """A store of documents: JSON values, and `datetime`s and `bytes`, which come back exactly.
+
+    A document has a tenant, a kind, a parent (empty for none) and an id, which together tell it
+    from all others; it may have a name, which no two of one list share. Safe for many threads, and
+    for many processes on one file. What is read is the reader's own, to change as it likes.
+    """
+
+    def __init__(
+        self, path: str | Path | None = None, clock: Callable[[], float] = time.time
+    ) -> None:
+        """Opens the file, and makes it when it is not there.
+
+        Args:
+            path: The file; its folder must exist. `None` keeps everything in memory.
+            clock: The time in seconds, by which client tokens are forgotten.
+
+        Raises:
+            DependencyFailed: The file cannot be used.
+        """
+        where = ":memory:" if path is None else path
+        self._file = SqliteFile(where, "the document store", _LAYOUT)
+        self._clock = clock
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """What this thread does meanwhile is one change, which any error undoes.
+
+        Nobody else changes anything meanwhile: it is to be short. One inside of another is part of
+        it.
+
+        Raises:
+            DependencyFailed: SQLite failed; nothing was written.
+        """
+        with self._file.used() as db:
+            if db.in_transaction:
+                yield
+                return
+            with self._file.transaction():
+                yield
+
+    def get(self, tenant: str, kind: str, id: str, parent: str = "") -> dict[str, Any] | None:
+        """A document, if there is one."""
+        found = self._file.rows(
+            f"SELECT body FROM document WHERE {_ONE}", (tenant, kind, parent, id)
+        )
+        return _read(found[0][0]) if found else None
+
+    def put(
+        self,
+        tenant: str,
+        kind: str,
+        id: str,
+        body: Mapping[str, Any],
+        parent: str = "",
+        *,
+        name: str | None = None,
+    ) -> None:
+        """Keeps a document, instead of the one with its id, whose place in the list it takes.
+
+        Raises:
+            Fault: ConflictException, when another of the list has the name.
+        """
+        with self.transaction():
+            if name is not None and self.named(tenant, kind, name, parent) not in (None, id):
+                raise Fault("ConflictException", f"there is already one with the name {name!r}")
+            self._file.rows(
+                "INSERT INTO document (tenant, kind, parent, id, name, body) "
+                "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (tenant, kind, parent, id) "
+                "DO UPDATE SET name = excluded.name, body = excluded.body",
+                (tenant, kind, parent, id, name, encoded(body)),
+            )
+
+    def delete(self, tenant: str, kind: str, id: str, parent: str = "") -> bool:
+        """Forgets a document; whether there was one."""
+        with self.transaction():
+            gone = self._file.rows(
+                f"DELETE FROM document WHERE {_ONE} RETURNING 1", (tenant, kind, parent, id)
+            )
+        return bool(gone)
+
+    def clear(self, tenant: str, kind: str, parent: str) -> None:
+        """Forgets all documents of a list."""
+        with self.transaction():
+            self._file.rows(f"DELETE FROM document WHERE {_LIST}", (tenant, kind, parent))
+
+    def named(self, tenant: str, kind: str, name: str, parent: str = "") -> str | None:
+        """The id of the document with a name."""
+        found = self._file.rows(
+            f"SELECT id FROM document WHERE {_LIST} AND name = ?", (tenant, kind, parent, name)
+        )
+        return found[0][0] if found else None
+
+    def count(self, tenant: str, kind: str, parent: str = "") -> int:
+        """How many documents a list has."""
+        ((found,),) = self._file.rows(
+            f"SELECT count(*) FROM document WHERE {_LIST}", (tenant, kind, parent)
+        )
+        return int(found)
+
+    def all(self, tenant: str, kind: str, parent: str = "") -> list[dict[str, Any]]:
+        """All documents of a list, in the order in which they were made."""
+        found = self._file.rows(
+            f"SELECT body FROM document WHERE {_LIST} ORDER BY place", (tenant, kind, parent)
+        )
+        return [_read(body) for (body,) in found]
+
+    def page(
+        self,
+        tenant: str,
+        kind: str,
+        parent: str = "",
+        max_results: int | None = None,
+        next_token: str | None = None,
+    ) -> Page[dict[str, Any]]:
+        """Some documents of a list, in the order in which they were made.
+
+        What is added or deleted between two pages neither repeats nor hides another.
+
+        Args:
+            tenant: Whose.
+            kind: Of which kind.
+            parent: Of which list.
+            max_results: How many; as many as a page may have when left out.
+            next_token: Goes on after an earlier page of the same list.
+
+        Raises:
+            Fault: ValidationException, when the token is not one of this list's.
+        """
+        scope = f"{tenant}\0{kind}\0{parent}"
+        after = _after(next_token, scope)
+        most = _most(max_results)
+        found = self._file.rows(
+            f"SELECT place, body FROM document WHERE {_LIST} AND place > ? ORDER BY place LIMIT ?",
+            (tenant, kind, parent, _place(after), most + 1),
+        )
+        more = _token([found[most - 1][0]], scope) if len(found) > most else None
+        return [_read(body) for _, body in found[:most]], more
+
+    def once(
+        self,
+        tenant: str,
+        operation: str,
+        token: str | None,
+        request: Mapping[str, Any],
+        make: Callable[[], Mapping[str, Any]],
+    ) -> dict[str, Any]:
+        """Carries a request out once, however often it is sent (Bedrock: clientToken).
+
+        Args:
+            tenant: Who sends it.
+            operation: What it asks for.
+            token: Its client token; without one it is carried out each time.
+            request: Its parameters; `clientToken` among them does not count.
+            make: Carries it out, in one transaction with what is remembered of it. It is short.
+
+        Returns:
+            What `make` gave, or what it gave when the request came first.
+
+        Raises:
+            Fault: ConflictException, when the token came with another request within a day.
+        """
+        with self.transaction():
+            if token is None:
+                return dict(make())
+            asked = digest({key: it for key, it in request.items() if key != "clientToken"})
+            now = self._clock()
+            self._file.rows("DELETE FROM token WHERE made < ?", (now - DAY,))
+            found = self._file.rows(
+                "SELECT request, answer FROM token WHERE tenant = ? AND operation = ? "
+                "AND token = ?",
+                (tenant, operation, token),
+            )
+            if not found:
+                answer = dict(make())
+                self._file.rows(
+                    "INSERT INTO token VALUES (?, ?, ?, ?, ?, ?)",
+                    (tenant, operation, token, asked, encoded(answer), now),
+                )
+                return answer
+            if found[0][0] != asked:
+                raise Fault(
+                    "ConflictException",
+                    f"the clientToken {token!r} was sent with another request; use a new one",
+                )
+            return _read(found[0][1])
+
+
+def paged(
+    items: Iterable[tuple[Sequence[Any], T]],
+    max_results: int | None = None,
+    next_token: str | None = None,
+    scope: str = "",
+) -> Page[T]:
+    """Some of a list that is made as it is asked for; see `Documents.page`.
+
+    Args:
+        items: All of them, each with a key of texts and numbers; they are given by their keys'
+            order, and no two keys are the same.
+        max_results: How many; as many as a page may have when left out.
+        next_token: Goes on after an earlier page of the same list.
+        scope: Tells the list from others, to which its tokens do not belong.
+
+    Raises:
+        Fault: ValidationException, when the token is not one of this list's.
+    """
+    after = _after(next_token, scope)
+    most = _most(max_results)
+    ordered = sorted(((list(key), it) for key, it in items), key=lambda pair: pair[0])
+    try:
+        found = [pair for pair in ordered if after is None or pair[0] > after]
+    except TypeError as error:
+        raise _foreign() from error
+    more = _token(found[most - 1][0], scope) if len(found) > most else None
+    return [it for _, it in found[:most]], more
+
+
+def digest(value: Any) -> str:
+    """A text that is the same for the same content, whatever the order of its members."""
+    text = json.dumps(_plain(value), sort_keys=True, separators=(",", ":"))
+    return sha256(text.encode()).hexdigest()
+
+
+def encoded(value: Any) -> str:
+    """A document as the text that is kept."""
+    return json.dumps(_plain(value), separators=(",", ":"))
+
+
+def decoded(text: str) -> Any:
+    """The document that `encoded` wrote."""
+    return json.loads(text, object_hook=_rich)
+
+
+def _read(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = decoded(text)
+    return found
+
+
+# What JSON has no value for is a mapping with one member of these, and so is every mapping of the
+# callers that would look like that.
+_TIME, _BYTES, _MAP = "$time", "$bytes", "$map"
+_MARKS = frozenset((_TIME, _BYTES, _MAP))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        members = {str(key): _plain(it) for key, it in value.items()}
+        return members if _MARKS.isdisjoint(members) else {_MAP: [*map(list, members.items())]}
+    if isinstance(value, list | tuple):
+        return [_plain(it) for it in value]
+    if isinstance(value, datetime):
+        return {_TIME: value.isoformat()}
+    if isinstance(value, bytes | bytearray):
+        return {_BYTES: base64.b64encode(value).decode()}
+    return value
+
+
+def _rich(members: dict[str, Any]) -> Any:
+    if _MARKS.isdisjoint(members):
+        return members
+    ((mark, value),) = members.items()
+    if mark == _TIME:
+        return datetime.fromisoformat(value)
+    return base64.b64decode(value) if mark == _BYTES else dict(value)
+
+
+def _most(asked: int | None) -> int:
+    return MOST_RESULTS if asked is None else max(1, min(asked, MOST_RESULTS))
+
+
+def _token(key: Sequence[Any], scope: str) -> str:
+    text = json.dumps([_scope(scope), list(key)], separators=(",", ":"))
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def _after(token: str | None, scope: str) -> list[Any] | None:
+    if token is None:
+        return None
+    try:
+        told = json.loads(base64.urlsafe_b64decode(token.encode() + b"=="))
+    except (binascii.Error, ValueError, RecursionError) as error:
+        raise _foreign() from error
+    if not isinstance(told, list) or len(told) != 2 or told[0] != _scope(scope):
+        raise _foreign()
+    if not isinstance(told[1], list):
+        raise _foreign()
+    return told[1]
+
+
+def _place(after: list[Any] | None) -> int:
+    if after is None:
+        return 0
+    if len(after) != 1 or type(after[0]) is not int or not 0 <= after[0] < 2**63:
+        raise _foreign()
+    return after[0]
+
+
+def _scope(scope: str) -> str:
+    return sha256(scope.encode("utf-8", "backslashreplace")).hexdigest()[:12]
+
+
+def _foreign() -> Fault:
+    return Fault(
+        "ValidationException",
+        "the nextToken is not one that this list gave; ask for the first page without one",
+    )

@@ -1,0 +1,252 @@
+"""The server's documents: kept exactly, tenant by tenant, changed as one, paged, and made once."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orchestrator.server.documents import Documents, decoded, digest, encoded, paged
+from orchestrator.server.operations import Fault
+
+NOW = datetime(2026, 11, 22, 1, 2, 3, 456789, tzinfo=UTC)
+
+
+@pytest.fixture
+def documents() -> Iterator[Documents]:
+    store = Documents()
+    yield store
+    store.close()
+
+
+def refusal(name: str) -> Any:
+    return pytest.raises(Fault, match=name)
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**60), 2**60)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters())
+    | st.binary(max_size=20)
+    | st.datetimes(timezones=st.just(UTC) | st.just(timezone(timedelta(hours=5, minutes=30)))),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.text(max_size=6) | st.sampled_from(["$time", "$bytes", "$map"]), inner, max_size=4
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(VALUES)
+@settings(max_examples=200, deadline=None)
+def test_what_is_kept_comes_back_exactly(value: Any) -> None:
+    assert decoded(encoded({"it": value})) == {"it": value}
+    assert digest(value) == digest(decoded(encoded(value)))
+
+
+def test_a_digest_does_not_heed_the_order_of_members_and_heeds_that_of_lists() -> None:
+    assert digest({"a": 1, "b": [1, 2]}) == digest({"b": [1, 2], "a": 1})
+    assert digest([1, 2]) != digest([2, 1])
+
+
+def test_a_document_belongs_to_its_tenant_kind_and_parent(documents: Documents) -> None:
+    documents.put("one", "agent", "A", {"made": NOW}, name="claims")
+    assert documents.get("one", "agent", "A") == {"made": NOW}
+    assert documents.named("one", "agent", "claims") == "A"
+    assert documents.get("two", "agent", "A") is None
+    assert documents.named("two", "agent", "claims") is None
+    assert documents.get("one", "alias", "A") is None
+    assert documents.get("one", "agent", "A", "P") is None
+    assert not documents.delete("two", "agent", "A")
+    documents.clear("two", "agent", "")
+    assert documents.count("one", "agent") == 1
+    assert documents.delete("one", "agent", "A")
+    assert not documents.delete("one", "agent", "A")
+
+
+def test_what_is_read_is_the_readers_own(documents: Documents) -> None:
+    documents.put("", "agent", "A", {"tags": ["x"]})
+    documents.get("", "agent", "A")["tags"].append("y")  # type: ignore[index]
+    assert documents.get("", "agent", "A") == {"tags": ["x"]}
+
+
+def test_a_name_is_one_documents_of_a_list(documents: Documents) -> None:
+    documents.put("", "agent", "A", {"n": 1}, name="claims")
+    documents.put("", "agent", "B", {"n": 2}, name="other")
+    with refusal("ConflictException: there is already one with the name 'claims'"):
+        documents.put("", "agent", "B", {"n": 3}, name="claims")
+    assert documents.get("", "agent", "B") == {"n": 2}
+    documents.put("", "agent", "A", {"n": 4}, name="claims")
+    documents.put("", "agent", "B", {"n": 5}, "elsewhere", name="claims")
+    documents.put("two", "agent", "B", {"n": 6}, name="claims")
+    documents.put("", "agent", "A", {"n": 7}, name="renamed")
+    documents.put("", "agent", "B", {"n": 8}, name="claims")
+
+
+def test_a_transaction_is_undone_as_a_whole(documents: Documents) -> None:
+    def both() -> None:
+        with documents.transaction():
+            documents.put("", "agent", "A", {})
+            with documents.transaction():
+                documents.put("", "agent", "B", {})
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        both()
+    assert documents.all("", "agent") == []
+    documents.put("", "agent", "C", {})
+    assert documents.count("", "agent") == 1
+
+
+def test_conditional_changes_of_many_processes_are_one_after_another(tmp_path: Path) -> None:
+    stores = [Documents(tmp_path / "documents.sqlite") for _ in range(4)]
+    stores[0].put("", "counter", "n", {"n": 0})
+
+    def count(store: Documents) -> None:
+        for _ in range(25):
+            with store.transaction():
+                found = store.get("", "counter", "n") or {}
+                store.put("", "counter", "n", {"n": found["n"] + 1})
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(count, stores))
+    assert stores[3].get("", "counter", "n") == {"n": 100}
+    for store in stores:
+        store.close()
+
+
+def test_documents_outlive_the_process(tmp_path: Path) -> None:
+    first = Documents(tmp_path / "documents.sqlite")
+    first.put("t", "agent", "A", {"made": NOW})
+    first.close()
+    second = Documents(tmp_path / "documents.sqlite")
+    assert second.all("t", "agent") == [{"made": NOW}]
+    second.close()
+
+
+def pages(documents: Documents, size: int | None) -> list[list[int]]:
+    found, token = [], None
+    while True:
+        page, token = documents.page("", "agent", "", size, token)
+        found.append([it["n"] for it in page])
+        if token is None:
+            return found
+
+
+def test_pages_are_in_the_order_of_making(documents: Documents) -> None:
+    for n in (3, 1, 2, 5, 4):
+        documents.put("", "agent", f"{n}", {"n": n})
+    documents.put("", "agent", "3", {"n": 30})
+    assert pages(documents, 2) == [[30, 1], [2, 5], [4]]
+    assert pages(documents, 5) == [[30, 1, 2, 5, 4]]
+    assert pages(documents, None) == [[30, 1, 2, 5, 4]]
+    assert documents.page("", "nothing") == ([], None)
+
+
+def test_a_change_between_pages_neither_repeats_nor_hides(documents: Documents) -> None:
+    for n in range(6):
+        documents.put("", "agent", f"{n}", {"n": n})
+    first, token = documents.page("", "agent", "", 3)
+    documents.delete("", "agent", "2")
+    documents.put("", "agent", "6", {"n": 6})
+    second, last = documents.page("", "agent", "", 9, token)
+    assert [it["n"] for it in first + second] == [0, 1, 2, 3, 4, 5, 6]
+    assert last is None
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "",
+        "?",
+        "é",
+        "bm9wZQ",
+        base64.urlsafe_b64encode(b"[" * 100_000).decode(),
+        base64.urlsafe_b64encode(json.dumps(["000000000000", [1]]).encode()).decode(),
+    ],
+)
+def test_a_token_of_nobodys_is_refused(documents: Documents, token: str) -> None:
+    with refusal("ValidationException: the nextToken"):
+        documents.page("", "agent", "", 3, token)
+
+
+def test_a_token_is_one_lists_and_one_tenants(documents: Documents) -> None:
+    for n in range(3):
+        documents.put("one", "agent", f"{n}", {"n": n})
+        documents.put("two", "agent", f"{n}", {"n": n})
+    _, token = documents.page("one", "agent", "", 1)
+    for other in (("two", "agent", ""), ("one", "alias", ""), ("one", "agent", "P")):
+        with refusal("ValidationException"):
+            documents.page(*other, 1, token)
+
+
+@pytest.mark.parametrize("key", [["x"], [], [1, 2], [None], [2**70], [-1], [True], {"a": 1}])
+def test_a_token_whose_inside_was_changed_is_refused(documents: Documents, key: Any) -> None:
+    for n in range(3):
+        documents.put("", "agent", f"{n}", {"n": n})
+    _, token = documents.page("", "agent", "", 1)
+    scope = json.loads(base64.urlsafe_b64decode(f"{token}=="))[0]
+    forged = base64.urlsafe_b64encode(json.dumps([scope, key]).encode()).decode()
+    with refusal("ValidationException"):
+        documents.page("", "agent", "", 1, forged)
+
+
+def test_a_list_made_on_the_way_is_paged_by_its_keys() -> None:
+    items = [((1, 7), "c"), ((0, "ZED"), "b"), ((0, "ACE"), "a")]
+    first, token = paged(items, 2, None, "agents")
+    assert first == ["a", "b"]
+    assert paged(items[:1], 2, token, "agents") == (["c"], None)
+    with refusal("ValidationException"):
+        paged(items, 2, token, "other")
+
+
+def test_a_request_with_one_token_is_carried_out_once(documents: Documents) -> None:
+    made: list[int] = []
+
+    def make() -> dict[str, Any]:
+        made.append(1)
+        return {"at": NOW, "n": len(made)}
+
+    request = {"clientToken": "t", "agentName": "claims"}
+    for _ in range(3):
+        assert documents.once("", "CreateAgent", "t", request, make) == {"at": NOW, "n": 1}
+    with refusal("ConflictException: the clientToken 't' was sent with another request"):
+        documents.once("", "CreateAgent", "t", {"agentName": "other"}, make)
+    assert documents.once("two", "CreateAgent", "t", {"agentName": "other"}, make)["n"] == 2
+    assert documents.once("", "CreateAgentAlias", "t", request, make)["n"] == 3
+    assert documents.once("", "CreateAgent", None, request, make)["n"] == 4
+    assert documents.once("", "CreateAgent", None, request, make)["n"] == 5
+
+
+def test_a_request_that_failed_leaves_nothing_and_may_be_sent_again(documents: Documents) -> None:
+    def fails() -> dict[str, Any]:
+        documents.put("", "agent", "A", {})
+        raise Fault("ValidationException", "no")
+
+    with refusal("ValidationException"):
+        documents.once("", "CreateAgent", "t", {}, fails)
+    assert documents.get("", "agent", "A") is None
+    assert documents.once("", "CreateAgent", "t", {}, lambda: {"n": 1}) == {"n": 1}
+
+
+def test_a_token_is_forgotten_after_a_day() -> None:
+    now = [0.0]
+    documents = Documents(clock=lambda: now[0])
+    documents.once("", "CreateAgent", "t", {"a": 1}, lambda: {"n": 1})
+    now[0] = 86_399
+    assert documents.once("", "CreateAgent", "t", {"a": 1}, lambda: {"n": 2}) == {"n": 1}
+    now[0] = 86_401
+    assert documents.once("", "CreateAgent", "t", {"a": 2}, lambda: {"n": 3}) == {"n": 3}
+    documents.close()
