@@ -14,12 +14,12 @@ from orchestrator.knowledge.pdf import Unreadable
 from orchestrator.knowledge.reading import Raw, find_documents, read_blocks, read_raw
 from orchestrator.knowledge.store import Store
 
-__all__ = ["IndexReport", "Progress", "bring_up_to_date"]
+__all__ = ["READING", "IndexReport", "Progress", "bring_up_to_date", "embed_missing"]
 
 Progress = Callable[[int, int, str], None]
 """Called with what is done, what there is in all, and a word for what is being done."""
 
-_LAYOUT = 1
+READING = 1
 """To be raised when documents are read in another way: then all are read again."""
 
 _BATCH = 64
@@ -68,7 +68,7 @@ def bring_up_to_date(
     """
     report = _Reading(store, folder, chunking, max_file_bytes).run(progress)
     if embedder is not None:
-        report.embedded = _embed(store, embedder, progress)
+        report.embedded = embed_missing(store, embedder, progress)
     report.passages = store.count()[0]
     return report
 
@@ -113,11 +113,25 @@ class _Reading:
         (self.report.changed if name in self.before else self.report.added).append(name)
 
     def _digest(self, raw: Raw) -> str:
-        made = f"{_LAYOUT}:{self.chunking}:{raw.digest}"
+        made = f"{READING}:{self.chunking}:{raw.digest}"
         return hashlib.sha256(made.encode()).hexdigest()
 
 
-def _embed(store: Store, embedder: Embedder, progress: Progress | None) -> int:
+def embed_missing(store: Store, embedder: Embedder, progress: Progress | None = None) -> int:
+    """Embeds the passages of an index that have no vector of this embedder yet.
+
+    Args:
+        store: The index.
+        embedder: What embeds them; vectors of another one are forgotten.
+        progress: Called with what is done, what there is, and `embedding`. What it raises ends the
+            work; what was done stays.
+
+    Returns:
+        How many were embedded.
+
+    Raises:
+        DependencyFailed: The index or the embedder failed.
+    """
     import numpy as np
 
     store.use_embedder(embedder.id)

@@ -42,7 +42,7 @@ class LocalKnowledgeBase:
         *,
         id: str,
         description: str = "",
-        index: str | Path | None = None,
+        index: str | Path | Store | None = None,
         embedder: Embedder | str | None = "local",
         chunking: Chunking | None = None,
         retrieval_configuration: Mapping[str, Any] | None = None,
@@ -56,8 +56,8 @@ class LocalKnowledgeBase:
             folder: The documents, in any depth. `NAME.metadata.json` holds a file's metadata.
             id: The knowledge base id.
             description: For the model.
-            index: The SQLite file that keeps the index, made when needed; `None` keeps it in
-                memory, and reads all documents again in the next process.
+            index: The SQLite file that keeps the index, made when needed, or an open one; `None`
+                keeps it in memory, and reads all documents again in the next process.
             embedder: What understands meaning: an embedder or a name for `resolve_embedder`
                 (`"local"`: the embedded MiniLM). `None` searches by keywords only, which needs no
                 model and finds only what has the question's words.
@@ -120,7 +120,8 @@ class LocalKnowledgeBase:
         """The index, opened at the first use."""
         with self._opening:
             if self._store is None:
-                self._store = Store(self._index)
+                given = self._index
+                self._store = given if isinstance(given, Store) else Store(given)
             return self._store
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ from orchestrator.knowledge.metadata import SUFFIX, Attributes, read_attributes
 from orchestrator.knowledge.pdf import Unreadable, pdf_blocks
 from orchestrator.message import clean
 
-__all__ = ["Raw", "find_documents", "read_blocks", "read_raw"]
+__all__ = ["Raw", "find_documents", "is_document", "read_blocks", "read_raw"]
 
 _MOST_METADATA = 64 * 1024
 _EXTRA = "pip install 'bedrock-orchestrator[knowledge]'"
@@ -74,11 +74,12 @@ def _found(folder: Path, prefix: str) -> Iterator[str]:
                 continue
             if entry.is_dir():
                 yield from _found(folder, name + "/")
-            elif _is_document(name) and entry.is_file(follow_symlinks=False):
+            elif is_document(name) and entry.is_file(follow_symlinks=False):
                 yield name
 
 
-def _is_document(name: str) -> bool:
+def is_document(name: str) -> bool:
+    """Whether a file of this name is a document that can be read, and no metadata of one."""
     return _suffix(name) in _READERS and not name.endswith(SUFFIX)
 
 
