@@ -2,15 +2,8 @@
 
 from orchestrator.sessions.journal import Record, Said, SessionInfo, SessionStore
 from orchestrator.sessions.memory import MemoryStore
-from orchestrator.sessions.session import (
-    HISTORY_GUARD,
-    NEVER,
-    Clock,
-    Past,
-    Session,
-    Sessions,
-    TurnLog,
-)
+from orchestrator.sessions.session import HISTORY_GUARD, Past, Session, TurnLog
+from orchestrator.sessions.sessions import NEVER, Clock, Sessions
 
 __all__ = [
     "HISTORY_GUARD",

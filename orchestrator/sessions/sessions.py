@@ -1,0 +1,287 @@
+"""Who may go on with a session: each is handed to a single invocation at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any
+from weakref import WeakValueDictionary
+
+from orchestrator.errors import DependencyFailed, SessionConflict
+from orchestrator.sessions.journal import Record, SessionStore, closed, complaint
+from orchestrator.sessions.memory import MemoryStore
+from orchestrator.sessions.owners import owner_is_alive, process_owner
+from orchestrator.sessions.session import Session, TurnLog
+
+__all__ = ["NEVER", "Clock", "Sessions"]
+
+Clock = Callable[[], int]
+"""Tells the time in nanoseconds since 1970; tests inject their own."""
+
+NEVER = 1 << 62
+"""An idle time-out that no session reaches, in nanoseconds."""
+
+_GRACE = 60_000_000_000  # after a turn's own time limit, before another host may take it over
+
+
+class Sessions:
+    """The sessions of a store. Safe for many threads and tasks.
+
+    Attributes:
+        store: Keeps the journals.
+        durable: Whether they outlive the process.
+        clock: Tells the time.
+    """
+
+    def __init__(
+        self,
+        store: SessionStore | None = None,
+        *,
+        clock: Clock = time.time_ns,
+        cached: int = 10_000,
+    ) -> None:
+        """Makes the sessions.
+
+        Args:
+            store: Keeps the journals; in memory when `None`.
+            clock: Tells the time in nanoseconds since 1970.
+            cached: How many sessions stay decoded between their turns.
+        """
+        self.store: SessionStore = store if store is not None else MemoryStore()
+        self.durable = self.store.durable
+        self.clock = clock
+        self._cached = cached
+        self._sessions: dict[str, Session] = {}
+        self._used = _in_use(self.store)
+
+    @classmethod
+    def of(cls, value: Any) -> Sessions:
+        """The sessions that `Agent(sessions=value)` means.
+
+        Args:
+            value: `None` (in memory), a path of a SQLite file, a `SessionStore` or `Sessions`.
+        """
+        if isinstance(value, cls):
+            return value
+        if isinstance(value, (str, Path)):
+            from orchestrator.sessions.sqlite import SQLiteStore
+
+            return cls(SQLiteStore(value))
+        return cls(value)
+
+    def acquire(self, label: str, ttl: int) -> Session:
+        """Takes a session for one invocation, up to date with the store.
+
+        Args:
+            label: Names the session: `agent/alias/session id`.
+            ttl: Idle time-out in nanoseconds; an older session is closed and begins anew.
+
+        Raises:
+            SessionConflict: Another invocation of this process has it.
+            DependencyFailed: The store, or the session's journal in it, cannot be read.
+        """
+        used = self._used
+        with used.lock:
+            session = self._sessions.get(label)
+            if session is None:
+                if len(self._sessions) >= self._cached:
+                    self._evict()
+                session = self._sessions[label] = Session(self._key(label), label)
+            if session.key in used.keys:
+                raise SessionConflict(
+                    f"session {label.rsplit('/', 1)[-1]!r} is busy with another invocation; "
+                    "wait for its end, or use another session id"
+                )
+            used.keys.add(session.key)
+        try:
+            self._read(session)
+            if session.count:
+                self._expire(session, ttl)
+        except BaseException:
+            self._forget(session)
+            self.release(session)
+            raise
+        return session
+
+    def _read(self, session: Session) -> None:
+        if news := self._news(session):
+            for record in _checked(news, session.label, session.count):
+                session.apply(record)
+
+    def _news(self, session: Session) -> Sequence[Record]:
+        # What was added to the journal, if it is still the one whose last record is known. It is
+        # not when another process has deleted the session, and perhaps begun it again.
+        last = session.last
+        if last is None:
+            return self.store.load(session.key)
+        found = self.store.load(session.key, session.count - 1)
+        if found and (found[0] is last or found[0] == json.loads(json.dumps(last))):
+            return found[1:]
+        session.forget()
+        return self.store.load(session.key)
+
+    def _forget(self, session: Session) -> None:
+        # What is kept of it may not be what its journal says; the next turn reads it again.
+        self._sessions.pop(session.label, None)
+
+    def release(self, session: Session) -> None:
+        """Gives a session back."""
+        self._used.keys.discard(session.key)
+
+    def peek(self, label: str) -> Session:
+        """Reads a session from the store, for display; takes nothing.
+
+        Raises:
+            DependencyFailed: The store, or the session's journal in it, cannot be read.
+        """
+        session = Session(self._key(label), label)
+        self._read(session)
+        return session
+
+    def records(self, label: str) -> Iterator[Record]:
+        """The whole journal of a session, for display; takes nothing.
+
+        Raises:
+            DependencyFailed: The store, or the session's journal in it, cannot be read.
+        """
+        return _checked(self.store.load(self._key(label)), label, 0)
+
+    def end(self, label: str) -> None:
+        """Ends a session: its next turn begins with no attributes and no conversation.
+
+        Raises:
+            SessionConflict: A turn of it is running.
+            DependencyFailed: The store, or the session's journal in it, cannot be read.
+        """
+        session = self.acquire(label, NEVER)
+        try:
+            self.refuse_running(session)
+            if session.count:
+                self.write(session, [closed("ended", self.clock())])
+        finally:
+            self.release(session)
+
+    def refuse_running(self, session: Session) -> None:
+        """Refuses a session whose turn another process runs.
+
+        Raises:
+            SessionConflict: It does.
+        """
+        if session.open is not None and self.is_running(session.open):
+            raise SessionConflict(
+                f"session {session.label.rsplit('/', 1)[-1]!r} is busy in another process; wait "
+                "for its end, or use another session id"
+            )
+
+    def _key(self, label: str) -> str:
+        # Where names meet a file system or a database, they do so as hashes.
+        return _hashed(label) if self.durable else label
+
+    def begin(self, session: Session, record: Record) -> None:
+        """Opens a turn: durably, before anything is spent.
+
+        In memory nobody else can see the session while it is in use, so that its `turn` record
+        goes to the store with the next ones.
+
+        Raises:
+            SessionConflict: Another process wrote to the session; nothing was written.
+            DependencyFailed: The store failed; nothing was written.
+        """
+        if self.durable:
+            self.write(session, [record])
+            return
+        session.unwritten = record
+        session.apply(record)
+
+    def write(self, session: Session, records: Sequence[Record]) -> None:
+        """Appends records durably, then takes them into the session.
+
+        Raises:
+            SessionConflict: Another process wrote to the session; nothing was written.
+            DependencyFailed: The store failed; nothing was written.
+        """
+        count, news = session.count, records
+        if session.unwritten is not None:
+            count, news = count - 1, [session.unwritten, *records]
+            session.unwritten = None
+        try:
+            self.store.append(session.key, count, news, label=session.label, at=self.clock())
+        except BaseException:
+            self._forget(session)
+            raise
+        for record in records:
+            session.apply(record)
+
+    def lease(self, seconds: float | None) -> dict[str, Any]:
+        """The members of a record that say which process runs a turn, and until when.
+
+        None for a store that ends with the process.
+        """
+        if not self.durable:
+            return {}
+        span = 3_600_000_000_000 if seconds is None else int(seconds * 1e9)
+        return {"owner": process_owner(), "until": self.clock() + span + _GRACE}
+
+    def is_running(self, log: TurnLog) -> bool:
+        """Whether another process still runs this turn."""
+        if not self.durable or log.end or log.suspended:
+            return False
+        holder = log.holder
+        owner, until = str(holder.get("owner")), holder.get("until", 0)
+        if owner == process_owner():
+            return False  # ours, and `acquire` says that no invocation of this process has it
+        alive = owner_is_alive(owner)
+        return self.clock() < int(until) if alive is None else alive
+
+    def _expire(self, session: Session, ttl: int) -> None:
+        now = self.clock()
+        if now - session.active <= ttl or not session.active:
+            return
+        if session.open is not None and self.is_running(session.open):
+            return
+        self.write(session, [closed("idle", now)])
+
+    def _evict(self) -> None:
+        idle = [
+            key for key, session in self._sessions.items() if session.key not in self._used.keys
+        ]
+        for key in idle[: max(len(idle) // 10, 1)]:
+            del self._sessions[key]
+
+
+class _InUse:
+    """The sessions of one store that are in use in this process, whoever opened the store."""
+
+    __slots__ = ("__weakref__", "keys", "lock")
+
+    def __init__(self) -> None:
+        self.keys: set[str] = set()
+        self.lock = Lock()
+
+
+_IN_USE: WeakValueDictionary[Hashable, _InUse] = WeakValueDictionary()
+_IN_USE_LOCK = Lock()
+
+
+def _in_use(store: SessionStore) -> _InUse:
+    with _IN_USE_LOCK:
+        return _IN_USE.setdefault(getattr(store, "identity", id(store)), _InUse())
+
+
+def _checked(records: Sequence[Record], label: str, first: int) -> Iterator[Record]:
+    for place, record in enumerate(records, first):
+        if wrong := complaint(record):
+            raise DependencyFailed(
+                f"the journal of session {label!r} cannot be read: record {place} {wrong}; delete "
+                "the session, or use another session id",
+                resource=label,
+            )
+        yield record
+
+
+def _hashed(label: str) -> str:
+    return hashlib.sha256(label.encode("utf-8", "surrogatepass")).hexdigest()
