@@ -1,0 +1,1 @@
+"""The operations of `bedrock-runtime`: models, for tools that speak to Bedrock's."""

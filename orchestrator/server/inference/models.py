@@ -1,0 +1,93 @@
+"""Which model answers for the model id that a caller names."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from threading import Lock
+
+from orchestrator.errors import AccessDenied, ValidationError
+from orchestrator.models import Model, file_of_model, resolve_model
+from orchestrator.server.operations import Caller
+from orchestrator.server.settings import Settings
+
+__all__ = ["Models"]
+
+_MOST = 256  # of what callers name; each is made anew when it is named again
+
+
+class Models:
+    """The models of one process, by the ids that callers name; safe for many threads.
+
+    One model answers for all ids that lead to it, so that clients, connections and weights are
+    shared. What the server's operator has set is used for every caller. Other ids have to be of
+    Bedrock, of an embedded model that is shipped, or a name at OpenAI; whether a caller may use
+    them in the server's name is for his key to say.
+    """
+
+    def __init__(self, settings: Settings, given: Mapping[str, Model] | None = None) -> None:
+        """Reads the specs of the settings; connects to nothing, loads nothing.
+
+        Args:
+            settings: `model` answers for every id, `models` for those that fit its patterns.
+            given: Models of this process, by ids or patterns; they win over `settings.models`.
+
+        Raises:
+            ValidationError: A spec of the settings is none.
+            ResourceNotFound: It names a model or file that does not exist.
+        """
+        specs = {spec: resolve_model(spec) for spec in settings.models.values()}
+        self._patterns = [
+            *(given or {}).items(),
+            *((pattern, specs[spec]) for pattern, spec in settings.models.items()),
+        ]
+        self._every = resolve_model(settings.model) if settings.model else None
+        self._named: OrderedDict[str, Model] = OrderedDict()
+        self._lock = Lock()
+
+    def model(self, caller: Caller, model_id: str) -> Model:
+        """The model that answers for `model_id`.
+
+        Args:
+            caller: Who names it.
+            model_id: A model id, an inference profile, an ARN, or another id that the server's
+                operator maps to a model.
+
+        Raises:
+            AccessDenied: The caller may not use it in the server's name.
+            ValidationError: It is a file or an address.
+            ResourceNotFound: There is no such model.
+        """
+        found = self._every or next(
+            (model for pattern, model in self._patterns if fnmatchcase(model_id, pattern)), None
+        )
+        return found if found is not None else self._of_caller(caller, model_id.strip())
+
+    def _of_caller(self, caller: Caller, spec: str) -> Model:
+        _check(caller, spec)
+        with self._lock:
+            model = self._named.get(spec)
+            if model is None:
+                model = self._named[spec] = resolve_model(spec)
+                if len(self._named) > _MOST:
+                    self._named.popitem(last=False)
+            self._named.move_to_end(spec)
+            return model
+
+
+def _check(caller: Caller, spec: str) -> None:
+    scheme = spec.partition(":")[0]
+    elsewhere = scheme == "openai" and "@" in spec
+    if elsewhere or scheme in ("scripted", "replay") or file_of_model(spec):
+        what = "an address" if elsewhere else "a file"
+        raise ValidationError(
+            f"the model {spec!r} is {what}, which callers cannot choose; the server's operator "
+            "can map a model id to it"
+        )
+    if scheme != "local" and not caller.may_use(spec):
+        raise AccessDenied(
+            f"the model {spec!r} may not be used with this access key: allow it for the key, or "
+            "have the server's operator map it to another model",
+            resource=spec,
+        )
