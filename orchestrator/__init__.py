@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from orchestrator.errors import (
     DefinitionError,
     DependencyFailed,
+    FlowError,
     LimitExceeded,
     ModelOutputError,
     OrchestratorError,
@@ -42,6 +43,7 @@ __all__ = [
     "DependencyFailed",
     "Event",
     "Files",
+    "FlowError",
     "KeptTurn",
     "KnowledgeBase",
     "LambdaHandler",

@@ -3,7 +3,8 @@
 ```
 OrchestratorError
 ├── DefinitionError            the developer: an agent's definition is wrong (file, line, column)
-│   └── TemplateError          the developer: a prompt template is wrong
+│   ├── TemplateError          the developer: a prompt template is wrong
+│   └── FlowError              the developer: a script is wrong, or failed while it ran
 ├── ValidationError            the caller: an argument of a call is wrong
 │   └── ResourceNotFound       the caller: the thing that was named does not exist
 ├── SessionConflict            the caller: the session is busy, or results were answered twice
@@ -37,6 +38,7 @@ __all__ = [
     "ActionOutcomeUnknown",
     "DefinitionError",
     "DependencyFailed",
+    "FlowError",
     "LimitExceeded",
     "ModelNotReady",
     "ModelOutputError",
@@ -105,6 +107,29 @@ class DefinitionError(OrchestratorError):
 
 class TemplateError(DefinitionError):
     """A prompt template is wrong: broken JSON, an impossible structure, too large."""
+
+
+class FlowError(DefinitionError):
+    """A script is wrong, or what it asked for failed while it ran.
+
+    Attributes:
+        statement: The first line of the statement that is wrong or failed, as it is written.
+        message_zh: The same in Chinese, where the script's language has Chinese users.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str | Path | None = None,
+        line: int | None = None,
+        column: int | None = None,
+        statement: str = "",
+        message_zh: str = "",
+    ) -> None:
+        super().__init__(message, file=file, line=line, column=column)
+        self.statement = statement
+        self.message_zh = message_zh
 
 
 class ValidationError(OrchestratorError):
