@@ -67,6 +67,8 @@ def encode_body(
     parts = [encode({name: value for name, value in body.items() if name not in refused})[1:-1]]
     if tools:
         parts.append(f'"tools":{tools}')
+        if request.tool_choice:
+            parts.append(f'"tool_choice":{encode(_choice(request.tool_choice))}')
     said = [encode({"role": "system", "content": request.system})] if request.system else []
     said += [text for message in messages if (text := encoded(message, _encode_message))]
     parts.append(f'"messages":[{",".join(said)}]')
@@ -80,6 +82,12 @@ def _parameters(given: Mapping[str, Any], length: str) -> dict[str, Any]:
     if given.get("stopSequences"):
         found["stop"] = list(given["stopSequences"])[:MAX_STOPS]
     return found
+
+
+def _choice(choice: Mapping[str, Any]) -> str | dict[str, Any]:
+    if "tool" in choice:
+        return {"type": "function", "function": {"name": choice["tool"]["name"]}}
+    return "required" if "any" in choice else "auto"
 
 
 def encode_tools(tools: Sequence[Mapping[str, Any]]) -> str:

@@ -52,6 +52,8 @@ class CallFormat:
         unknown_value: A text that may stand for a parameter's value that the user did not give;
             empty when the dialect has none.
         excluded: Tool names that may not be called in this reply.
+        forced: The one tool that the reply must call; empty for none.
+        choices: The only texts that the reply may be; none for any.
     """
 
     protocol: str
@@ -59,6 +61,8 @@ class CallFormat:
     ask_user: bool = False
     unknown_value: str = ""
     excluded: frozenset[str] = frozenset()
+    forced: str = ""
+    choices: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -80,6 +84,7 @@ class ModelRequest:
             then holds the whole prompt.
         call_format: For constrained decoding; `None` when the stage makes no calls.
         question: The user's input of this turn, for backends that do not generate but classify.
+        tool_choice: Converse's `toolChoice`; `None` leaves the choice to the model.
     """
 
     stage: str
@@ -91,6 +96,7 @@ class ModelRequest:
     raw_text: bool = False
     call_format: CallFormat | None = None
     question: str = ""
+    tool_choice: Mapping[str, Any] | None = None
 
 
 _ONE_CALL = Usage(calls=1)

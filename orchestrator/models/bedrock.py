@@ -204,7 +204,11 @@ class BedrockModel(Model):
         body = [encode(members)[1:-1]] if members else []
         if request.tools:
             members["toolConfig"] = {"tools": request.tools}
-            body.append(f'"toolConfig":{self._encoded_tools(request.tools)}')
+            tools = self._encoded_tools(request.tools)
+            if request.tool_choice:
+                members["toolConfig"]["toolChoice"] = request.tool_choice
+                tools = f'{tools[:-1]},"toolChoice":{encode(request.tool_choice)}}}'
+            body.append(f'"toolConfig":{tools}')
         body.append(f'"messages":{converse.encode_messages(request.messages)}')
         members["messages"] = Encoded(request.messages, f"{{{','.join(body)}}}")
         return members

@@ -185,7 +185,9 @@ class LocalModel(Model):
         if "topK" in inference:
             body["top_k"] = inference["topK"]
         if request.call_format is not None:
-            body["grammar"] = grammar_of(request.call_format, grounds(request))
+            must_call = not {"any", "tool"}.isdisjoint(request.tool_choice or ())
+            form = request.call_format
+            body["grammar"] = grammar_of(form, grounds(request), must_call=must_call)
             if self._call_bias and not _has_results(request):
                 body["logit_bias"] = [[CALL_OPEN[0], self._call_bias]]
         return body

@@ -45,6 +45,7 @@ def _canonical(request: ModelRequest) -> dict[str, Any]:
         "tools": list(request.tools),
         "inference": dict(request.inference),
         "additional": dict(request.additional),
+        **({"tool_choice": dict(request.tool_choice)} if request.tool_choice else {}),
     }
 
 
