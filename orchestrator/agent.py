@@ -6,6 +6,7 @@ import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import aclosing, closing
+from copy import copy
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack
@@ -293,10 +294,26 @@ class Agent:
         for event in events.rest(partial(ended, run)):
             yield event
 
+    def for_tenant(self, tenant: str) -> Self:
+        """The same agent for one tenant: what it keeps of sessions is the tenant's own.
+
+        Everything compiled is shared. Sessions, memories and the code interpreter's folders are
+        not, also those of collaborators: the same session id is another session for each tenant.
+        What an action's own Lambda function or an MCP server keeps by session ids cannot be told
+        apart for it.
+
+        Args:
+            tenant: Any text that names the tenant; empty for the agent as it was without tenants.
+        """
+        made = copy(self)
+        made.plan = self.plan.for_tenant(tenant)
+        return made
+
     def close(self) -> None:
         """Ends what the agent has begun: MCP servers, the code interpreter's folders, open indexes.
 
-        Otherwise they end with the process. An agent is also a context manager that does this.
+        Otherwise they end with the process. They are shared with the agents that `for_tenant` has
+        made of it, or that it was made of. An agent is also a context manager that does this.
         """
         self.plan.close()
 

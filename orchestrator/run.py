@@ -252,6 +252,7 @@ class Run:
             plan.limits.result_bytes,
             plan.limits.action_seconds,
             [_decoded(file) for file in turn.start.files] if turn.start.files else (),
+            plan.tenant_key,
         )
 
     def finish(self, result: Result) -> None:

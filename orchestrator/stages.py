@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.actions import Catalog
@@ -242,6 +243,9 @@ class Plan:
         features: What the agent has besides.
         instruction: What the agent is for.
         held: What may have to be closed: executors and knowledge bases.
+        tenant: Whose sessions and memories it has, among those that share it.
+        tenant_key: Stands for the tenant in keys: 32 hexadecimal digits; empty without one.
+        owner: Whose sessions and memories they are: the agent's id, its alias and its tenant.
         collaborators: The agents that it leads, by name.
         pre_processing: That stage, if a turn runs it.
         orchestration: The stage of the loop.
@@ -269,7 +273,10 @@ class Plan:
     features: Features = Features()
     instruction: str = ""
     held: Sequence[Any] = ()
+    tenant: str = ""
 
+    tenant_key: str = field(init=False)
+    owner: str = field(init=False)
     collaborators: Mapping[str, Member] = field(init=False)
     pre_processing: StagePlan | None = field(init=False)
     orchestration: StagePlan = field(init=False)
@@ -291,16 +298,27 @@ class Plan:
             if member.agent is not None:
                 member.agent.close()
 
-    @property
-    def owner(self) -> str:
-        """Whose sessions and memories they are: the agent's id and its alias."""
-        return f"{self.agent_id}/{self.alias_id}"
+    def for_tenant(self, tenant: str) -> Plan:
+        """The same agent and team, with sessions and memories that are the tenant's own."""
+        team = [
+            replace(one, agent=one.agent.for_tenant(tenant)) if one.agent is not None else one
+            for one in self.features.collaborators
+        ]
+        features = replace(self.features, collaborators=team) if team else self.features
+        return replace(self, features=features, tenant=tenant)
 
     def __post_init__(self) -> None:
         """Finds what a turn runs."""
         features = self.features
         members = {one.name: one for one in features.collaborators}
+        owner, tenant_key = f"{self.agent_id}/{self.alias_id}", ""
+        if self.tenant:
+            # Of a fixed length, and last: no tenant's name makes another's owner.
+            tenant_key = _tenant_key(self.tenant)
+            owner = f"{owner}/{tenant_key}"
         derived = {
+            "tenant_key": tenant_key,
+            "owner": owner,
             "collaborators": members,
             "pre_processing": self._enabled(PRE_PROCESSING),
             "orchestration": self.stages[ORCHESTRATION],
@@ -337,3 +355,7 @@ class Plan:
             and not (self.catalog.operations or self.catalog.ask_user)
             and not self.features.collaborators
         )
+
+
+def _tenant_key(tenant: str) -> str:
+    return hashlib.sha256(tenant.encode("utf-8", "surrogatepass")).hexdigest()[:32]

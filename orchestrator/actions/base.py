@@ -136,6 +136,8 @@ class CallContext:
         seconds: Time that the action has, or `None` for no limit.
         files: Files that the user gave for the code interpreter (Bedrock: `InputFile`, with
             `name`, `type` and `bytes`).
+        tenant: Stands for whose session it is, where an agent serves several tenants: their
+            session ids may be the same. Empty without one.
     """
 
     agent: Mapping[str, str]
@@ -146,6 +148,7 @@ class CallContext:
     max_bytes: int
     seconds: float | None = None
     files: Sequence[Mapping[str, Any]] = ()
+    tenant: str = ""
 
 
 @dataclass(slots=True)

@@ -343,7 +343,10 @@ def work_elsewhere(run: Run, branch: Branch) -> Record:
         "before": 0,
         "usage": (0, 0, 0),
     }
-    session_id = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{run.session_id}/{branch.team}"))
+    path = f"{run.session_id}/{branch.team}"
+    if run.plan.tenant_key:  # elsewhere nobody can tell the tenants of this agent apart
+        path = f"{run.plan.tenant_key}/{path}"
+    session_id = str(uuid.uuid5(uuid.NAMESPACE_URL, path))
     attributes = dict(run.session.attributes)
     try:
         reply = remote.invoke(branch.message, session_id, attributes, dict(branch.attributes))

@@ -31,7 +31,9 @@ _CLOSING = 5.0  # seconds that programs have to be ended in
 def session_key(context: CallContext) -> str:
     """The name of a session's folder; a session id such as `..` is a valid one."""
     agent = context.agent
-    parts = (agent.get("id", ""), agent.get("alias", ""), agent.get("name", ""), context.session_id)
+    parts = [agent.get("id", ""), agent.get("alias", ""), agent.get("name", ""), context.session_id]
+    if context.tenant:
+        parts.append(context.tenant)
     return hashlib.sha256("\0".join(parts).encode(errors="surrogatepass")).hexdigest()[:32]
 
 
