@@ -1,0 +1,94 @@
+"""From a request to who is calling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+from orchestrator.server.access.keys import Keys
+from orchestrator.server.access.presented import Presented
+from orchestrator.server.access.refusal import Refusal
+from orchestrator.server.access.signature import ALGORITHM, signature_of, verify
+from orchestrator.server.operations import Caller
+
+__all__ = ["Callers", "Clock"]
+
+Clock = Callable[[], datetime]
+"""Tells the time, with its zone; tests inject their own."""
+
+Verdict = Callable[[Sequence[bytes]], Caller]
+"""Who is calling, once the body is there; it raises a `Refusal`."""
+
+_ANYBODY = Caller()
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Callers:
+    """Tells who is calling; the tenant is that of the key, whatever else the request says."""
+
+    def __init__(self, keys: Keys | None = None, clock: Clock = _now) -> None:
+        """Makes it.
+
+        Args:
+            keys: The keys; without them nobody has to sign, and there is one tenant.
+            clock: Tells the time.
+        """
+        self._keys = keys
+        self._clock = clock
+
+    def begin(self, request: Presented) -> Verdict:
+        """Refuses what is wrong before the body is read, and says how to tell the rest.
+
+        Args:
+            request: The request, without its body.
+
+        Raises:
+            Refusal: It carries no credentials, or none that can be right.
+        """
+        if self._keys is None:
+            return lambda body: _ANYBODY
+        keys = self._keys
+        given = request.all("authorization")
+        if not given:
+            raise _without(request)
+        if len(given) > 1:
+            raise Refusal(
+                "IncompleteSignatureException", 403, "There is more than one Authorization header."
+            )
+        header = request.one("authorization")
+        scheme, _, rest = header.partition(" ")
+        if scheme.lower() == "bearer":
+            caller = _of_bearer(keys, rest.strip())
+            return lambda body: caller
+        if scheme != ALGORITHM:
+            raise Refusal(
+                "IncompleteSignatureException",
+                403,
+                f"Authorization is neither {ALGORITHM} nor Bearer.",
+            )
+        signed = signature_of(request, self._clock())
+        return lambda body: verify(request, body, signed, keys.pair).caller
+
+
+def _of_bearer(keys: Keys, token: str) -> Caller:
+    key = keys.bearer(token)
+    if key is None:
+        raise Refusal(
+            "AccessDeniedException",
+            403,
+            "Authentication failed: Please make sure your API Key is valid.",
+        )
+    return key.caller
+
+
+def _without(request: Presented) -> Refusal:
+    if b"x-amz-signature" in request.query.lower():
+        return Refusal(
+            "IncompleteSignatureException",
+            403,
+            "Signatures in the query string are not taken; sign with the Authorization header.",
+        )
+    return Refusal("MissingAuthenticationTokenException", 403, "Missing Authentication Token")

@@ -1,0 +1,107 @@
+"""What keeps browsers and strangers away from a server, before any key is looked at.
+
+A web page can send requests to the machine that it is read on, also to one with no address of its
+own: by a form, by `fetch`, or by having its own name resolve to that machine. A server that nobody
+has to sign for would do what the page wants.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from urllib.parse import urlsplit
+
+from orchestrator.errors import ValidationError
+from orchestrator.server.access.presented import Presented
+from orchestrator.server.access.refusal import Refusal
+from orchestrator.server.settings import Settings
+
+__all__ = ["Guard", "check_binding", "is_loopback"]
+
+_HOST = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
+# Names that no public DNS has: a page's owner cannot make them lead to another machine (RFC 6761,
+# RFC 6762, RFC 8375, and ICANN's reservation of .internal). A name without a dot is one as well.
+_PRIVATE = (".local", ".internal", ".localhost", ".test", ".home.arpa")
+_SAME_SITE = ("same-origin", "none")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address; names other than `localhost` count as not."""
+    name = host.strip("[]").lower().rstrip(".")
+    if name == "localhost":
+        return True
+    address = _address(name)
+    return address is not None and address.is_loopback
+
+
+def check_binding(settings: Settings) -> None:
+    """Refuses to serve others without keys, unless that was asked for.
+
+    Raises:
+        ValidationError: There are neither keys nor `open`, and the address is not loopback.
+    """
+    if settings.keys is None and not settings.open and not is_loopback(settings.host):
+        raise ValidationError(
+            f"on {settings.host!r} others than this machine could use the agents: give access "
+            "keys with --keys FILE, or --open to serve everybody who reaches it, or --host "
+            "127.0.0.1"
+        )
+
+
+class Guard:
+    """Refuses what a page in a browser sends."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._bound = settings.host.strip("[]").lower()
+        self._named = settings.keys is None
+        self._open = not is_loopback(settings.host)
+
+    def check(self, request: Presented) -> None:
+        """Looks at one request.
+
+        Raises:
+            Refusal: It comes from a page of elsewhere, or for a name that is not this server's.
+        """
+        host = request.one("host")
+        if self._named and not self._is_own(host):
+            raise _denied(
+                f"The Host {host[:100]!r} is none of this server's names; without access keys it "
+                "answers to the address it listens on alone. Use that, or start it with --keys."
+            )
+        site = request.one("sec-fetch-site")
+        if request.all("sec-fetch-site") and site not in _SAME_SITE:
+            raise _denied("Pages of other sites may not use this server.")
+        for origin in request.all("origin"):
+            if not _same(origin.decode("latin-1"), host):
+                raise _denied("Pages of other origins may not use this server.")
+
+    def _is_own(self, host: str) -> bool:
+        found = _HOST.fullmatch(host)
+        if found is None:
+            return False
+        name = found["name"].strip("[]").lower().rstrip(".")
+        if is_loopback(name) or name == self._bound:
+            return True
+        # Open to a network: an address cannot be made to lead elsewhere, nor can a private name.
+        own = _address(name) is not None or "." not in name or name.endswith(_PRIVATE)
+        return self._open and own
+
+
+def _denied(message: str) -> Refusal:
+    return Refusal("AccessDeniedException", 403, message)
+
+
+def _same(origin: str, host: str) -> bool:
+    """Whether an origin is the server's own, at the host that the request names."""
+    try:
+        parts = urlsplit(origin)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower() != ""
+
+
+def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(name)
+    except ValueError:
+        return None

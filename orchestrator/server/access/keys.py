@@ -1,0 +1,217 @@
+"""The file of access keys: who they belong to, and what those may have the server do.
+
+```yaml
+- accessKeyId: AKIDTEAMA
+  secretAccessKey: ...
+  tenant: team-a
+  allow: ["arn:aws:lambda:*:*:function:claims", "s3://claims/*", "anthropic.*"]
+- apiKey: ...
+  tenant: team-b
+```
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from orchestrator.errors import DefinitionError, ResourceNotFound
+from orchestrator.server.operations import Caller
+
+__all__ = ["Key", "Keys"]
+
+_log = logging.getLogger("orchestrator.server")
+_TEXTS = ("accessKeyId", "secretAccessKey", "sessionToken", "apiKey", "tenant")
+_TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_SHORTEST_SECRET = 16
+_LARGEST_FILE = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key pair, an API key, or both.
+
+    Attributes:
+        caller: Whose it is.
+        access_key_id: The public half of the pair; empty when there is none.
+        secret: The other half.
+        token: The session token that has to come with it; empty when there is none.
+        bearer: The digest of the API key; empty when there is none.
+    """
+
+    caller: Caller
+    access_key_id: str = ""
+    secret: str = field(default="", repr=False)
+    token: str = field(default="", repr=False)
+    bearer: bytes = field(default=b"", repr=False)
+
+
+class Keys:
+    """The keys in a file, read again when the file changes; safe for many threads.
+
+    While a changed file is wrong, the keys that were read before it go on being good.
+    """
+
+    def __init__(self, file: str | Path) -> None:
+        """Reads the file.
+
+        Args:
+            file: YAML or JSON: a list of keys. Each has `tenant`, and `accessKeyId` with
+                `secretAccessKey` (and `sessionToken`, if callers have to send one) or `apiKey`
+                or both; `allow` lists what its agents may use in the server's name, nothing by
+                default (see `Caller`).
+
+        Raises:
+            DefinitionError: The file is wrong; no message quotes it.
+            ResourceNotFound: There is no such file.
+        """
+        self._file = Path(file)
+        self._lock = Lock()
+        self._stamp = self._stamp_now()
+        if self._stamp is None:
+            raise ResourceNotFound(f"there is no file of access keys {str(file)!r}")
+        self._take(_read(self._file))
+        self._warn()
+
+    def _warn(self) -> None:
+        if self._file.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
+            _log.warning(
+                "the file of access keys %r can be read by others; run `chmod 600 %s`",
+                str(self._file),
+                self._file,
+            )
+
+    def _stamp_now(self) -> tuple[int, int, int] | None:
+        try:
+            found = self._file.stat()
+        except OSError:
+            return None
+        return (found.st_mtime_ns, found.st_size, found.st_ino)
+
+    def _take(self, keys: list[Key]) -> None:
+        self._pairs = {key.access_key_id: key for key in keys if key.access_key_id}
+        self._bearers = {key.bearer: key for key in keys if key.bearer}
+
+    def _refresh(self) -> None:
+        stamp = self._stamp_now()
+        if stamp == self._stamp:
+            return
+        with self._lock:
+            if stamp == self._stamp:
+                return
+            self._stamp = stamp
+            try:
+                self._take(_read(self._file))
+            except (DefinitionError, ResourceNotFound) as error:
+                _log.error("the access keys stay as they were: %s", error)
+
+    def pair(self, access_key_id: str) -> Key | None:
+        """The key pair of this id."""
+        self._refresh()
+        return self._pairs.get(access_key_id)
+
+    def bearer(self, token: str) -> Key | None:
+        """The API key that `token` is; looked up by its digest, so that time tells nothing."""
+        self._refresh()
+        return self._bearers.get(_digest(token))
+
+    def __repr__(self) -> str:
+        return f"Keys({str(self._file)!r})"
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+
+
+def _read(file: Path) -> list[Key]:
+    entries = _entries(file)
+    if not isinstance(entries, list) or not entries:
+        raise DefinitionError("access keys are a list of at least one key", file=file)
+    keys = [_key(entry, f"key {place} of the list", file) for place, entry in enumerate(entries, 1)]
+    for what in ("access_key_id", "bearer"):
+        given = [getattr(key, what) for key in keys if getattr(key, what)]
+        if len(set(given)) < len(given):
+            name = "accessKeyId" if what == "access_key_id" else "apiKey"
+            raise DefinitionError(f"two keys have the same {name}", file=file)
+    return keys
+
+
+def _entries(file: Path) -> Any:
+    import yaml
+
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(_LARGEST_FILE + 1)
+    except FileNotFoundError:
+        raise ResourceNotFound(f"there is no file of access keys {str(file)!r}") from None
+    except OSError as error:
+        raise DefinitionError(
+            f"the access keys cannot be read: {error.strerror}", file=file
+        ) from None
+    if len(data) > _LARGEST_FILE:
+        raise DefinitionError(f"access keys have at most {_LARGEST_FILE:,} bytes", file=file)
+    try:
+        return yaml.safe_load(data)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        # Not what the parser says: it quotes the line, which may have a secret.
+        mark = getattr(error, "problem_mark", None)
+        raise DefinitionError(
+            "the access keys are neither YAML nor JSON",
+            file=file,
+            line=mark.line + 1 if mark else None,
+            column=mark.column + 1 if mark else None,
+        ) from None
+
+
+def _key(entry: Any, what: str, file: Path) -> Key:
+    def wrong(text: str) -> DefinitionError:
+        return DefinitionError(f"{what} {text}", file=file)
+
+    if not isinstance(entry, Mapping):
+        raise wrong("is no mapping; it has tenant, accessKeyId and secretAccessKey, or apiKey")
+    unknown = [name for name in entry if name not in (*_TEXTS, "allow")]
+    if unknown:
+        raise wrong(f"has a member that is none of {', '.join(_TEXTS)} and allow")
+    texts = {name: entry.get(name) or "" for name in _TEXTS}
+    for name, value in texts.items():
+        if not isinstance(value, str):
+            raise wrong(f"has a {name} that is no text; put it in quotes")
+    if not _TENANT.fullmatch(texts["tenant"]):
+        raise wrong("needs a tenant of 1 to 64 letters, digits, '.', '_' and '-'")
+    if problem := _problem(texts):
+        raise wrong(problem)
+    return Key(
+        Caller(texts["tenant"], _allowed(entry.get("allow"), wrong)),
+        texts["accessKeyId"],
+        texts["secretAccessKey"],
+        texts["sessionToken"],
+        _digest(texts["apiKey"]) if texts["apiKey"] else b"",
+    )
+
+
+def _problem(texts: Mapping[str, str]) -> str:
+    if bool(texts["accessKeyId"]) != bool(texts["secretAccessKey"]):
+        return "needs accessKeyId and secretAccessKey together"
+    if not texts["accessKeyId"] and not texts["apiKey"]:
+        return "needs accessKeyId and secretAccessKey, or apiKey"
+    if not re.fullmatch(r"\w{0,128}", texts["accessKeyId"], re.ASCII):
+        return "has an accessKeyId that is not of at most 128 letters, digits and '_'"
+    for name in ("secretAccessKey", "apiKey"):
+        if 0 < len(texts[name]) < _SHORTEST_SECRET:
+            return f"has a {name} of fewer than {_SHORTEST_SECRET} characters, which can be guessed"
+    return ""
+
+
+def _allowed(given: Any, wrong: Any) -> tuple[str, ...]:
+    if given is None:
+        return ()
+    if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
+        raise wrong("has an allow that is no list of texts, such as ['s3://claims/*']")
+    return tuple(given)
