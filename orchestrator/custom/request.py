@@ -60,6 +60,8 @@ class ConverseRequest:
         inference: Bedrock's inference configuration.
         additional: `additionalModelRequestFields`.
         model_id: The model that is meant; empty for the agent's own.
+        forced: The tool that the model must call; empty for none.
+        choices: The only replies that are right, for models that can be held to them.
     """
 
     messages: Sequence[Message]
@@ -68,6 +70,8 @@ class ConverseRequest:
     inference: Mapping[str, Any] = field(default_factory=dict)
     additional: Mapping[str, Any] = field(default_factory=dict)
     model_id: str = ""
+    forced: str = ""
+    choices: tuple[str, ...] = ()
 
 
 def read_request(value: Any) -> ConverseRequest:

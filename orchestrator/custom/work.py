@@ -15,7 +15,7 @@ from orchestrator.custom.request import ConverseRequest
 from orchestrator.effects import Answer, Converse, Effect, Failure, Guard, Refusal, ReturnControl
 from orchestrator.errors import DependencyFailed, LimitExceeded
 from orchestrator.message import Block
-from orchestrator.models.base import Model
+from orchestrator.models.base import CallFormat, Model
 from orchestrator.models.toolcalls import ANSWER, CALL_CLOSE, CALL_OPEN
 from orchestrator.parsers.base import Parsed
 from orchestrator.parsers.calls import Calls
@@ -157,7 +157,7 @@ class Work:
             inference=request.inference,
             additional=request.additional,
             tools=tools,
-            call_format=stage.call_format if tools and native else None,
+            call_format=_call_format(request, stage, native),
             creation_mode="OVERRIDDEN",
             new_parser=Unparsed,
             parser_name="",
@@ -264,6 +264,13 @@ class Work:
             f"the limit {limit!r}, or find out from the trace why it needs so many",
             limit=limit,
         )
+
+
+def _call_format(request: ConverseRequest, stage: StagePlan, native: bool) -> CallFormat | None:
+    if request.forced or request.choices:
+        protocol = stage.dialect.protocol
+        return CallFormat(protocol, (), forced=request.forced, choices=request.choices)
+    return stage.call_format if request.tools and native else None
 
 
 def _read(use: Mapping[str, Any]) -> Calls:

@@ -1,0 +1,76 @@
+"""Python of scripts, as programs for the code interpreter: values in, one value out."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterator, Sequence
+
+from orchestrator.errors import FlowError
+from orchestrator.flows.steps import Code
+
+__all__ = ["code_value", "wrapped"]
+
+_MARK = "\x1evalue:"
+"""What the line with the value begins with, behind all that the program printed."""
+
+
+def wrapped(step: Code) -> str:
+    """The program that runs the code with its variables, and prints its value at last.
+
+    Raises:
+        FlowError: The code is no Python.
+    """
+    try:
+        names = _assigned(ast.parse(step.text))
+    except (SyntaxError, ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", None)
+        where = f" in its line {line}" if line else ""
+        raise FlowError(
+            f"the code is no Python{where}: {getattr(error, 'msg', error)}",
+            line=step.place.line,
+            column=step.place.column,
+            statement=step.place.statement,
+        ) from None
+    given = json.dumps(dict(step.variables))
+    wanted = [*step.names, *names]
+    return (
+        f"import json as _json\nglobals().update(_json.loads({given!r}))\n"
+        f"exec(compile({step.text!r}, 'code', 'exec'))\n"
+        f"for _name in {wanted!r}:\n"
+        "    if _name in globals() and not callable(globals()[_name]):\n"
+        f"        print('\\n' + {_MARK!r} + _json.dumps(globals()[_name], default=str))\n"
+        "        break\n"
+        f"else:\n    print('\\n' + {_MARK!r} + 'null')\n"
+    )
+
+
+def _assigned(tree: ast.Module) -> list[str]:
+    """The names that the program's own statements bind, the last first."""
+    found: dict[str, None] = {}
+    for statement in tree.body:
+        for name in _bound(statement):
+            found.pop(name, None)
+            found[name] = None
+    return [*reversed(found)]
+
+
+def _bound(statement: ast.stmt) -> Iterator[str]:
+    if isinstance(statement, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+        return
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+
+
+def code_value(text: str) -> tuple[bool, object]:
+    """Whether a program came to its end, and its value.
+
+    Args:
+        text: What it printed.
+    """
+    lines: Sequence[str] = text.split("\n")  # the mark would end a line of `splitlines`
+    for line in reversed(lines):
+        if line.startswith(_MARK):
+            return True, json.loads(line.removeprefix(_MARK))
+    return False, None

@@ -1,0 +1,81 @@
+"""Which language a script is in, and what reads it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from orchestrator.errors import FlowError, ResourceNotFound
+from orchestrator.flows.steps import Program
+
+__all__ = ["ENDINGS", "read_file", "read_text"]
+
+ENDINGS = {".ai.yaml": "ppe", ".ppe.yaml": "ppe", ".pl": "pl"}
+"""Languages, by how their files' names end."""
+
+_MAIN = "main"
+_MOST_BYTES = 1_000_000
+
+
+def read_text(text: str, language: Literal["ppe", "pl"] | str, file: Path | None = None) -> Program:
+    """Reads a script.
+
+    Args:
+        text: The script.
+        language: `ppe` or `pl`.
+        file: The file that it is from; what it loads lies beside it.
+
+    Raises:
+        FlowError: It is wrong, with line and column.
+    """
+    if language == "ppe":
+        from orchestrator.flows import ppe
+
+        return ppe.read(text, file)
+    if language == "pl":
+        from orchestrator.flows import pl
+
+        return pl.read(text, file)
+    raise FlowError(f"there is no language {language!r}; there are 'ppe' and 'pl'")
+
+
+def read_file(path: Path) -> Program:
+    """Reads a script's file, or the main one of a folder.
+
+    Raises:
+        FlowError: It is wrong, or its name says no language.
+        ResourceNotFound: There is no such file.
+    """
+    if path.is_dir():
+        path = _main(path)
+    language = next((it for ending, it in ENDINGS.items() if path.name.endswith(ending)), None)
+    if language is None:
+        raise FlowError(
+            f"{path.name!r} is no script by its name; it ends in {', '.join(ENDINGS)}", file=path
+        )
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ResourceNotFound(
+            f"the script {str(path)!r} cannot be read: {error.strerror}"
+        ) from None
+    if len(data) > _MOST_BYTES:
+        raise FlowError(f"the script has more than {_MOST_BYTES} bytes", file=path)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise FlowError("the script is not in UTF-8", file=path, line=line) from None
+    return read_text(text, language, path)
+
+
+def _main(folder: Path) -> Path:
+    for ending in ENDINGS:
+        if (file := folder / f"{_MAIN}{ending}").is_file():
+            return file
+    found = sorted(it for it in folder.iterdir() if it.name.endswith(tuple(ENDINGS)))
+    if len(found) == 1:
+        return found[0]
+    raise ResourceNotFound(
+        f"the folder {str(folder)!r} has no main script: name one {_MAIN}.ai.yaml or {_MAIN}.pl"
+    )

@@ -1,0 +1,111 @@
+"""The state of a run that waits: JSON data that its caller keeps, signed, since it comes back.
+
+It holds the run's journal, and the digest of its script. Whoever could change it could have a script
+go on with values that no model and no function gave: a state whose signature is not ours is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from orchestrator.errors import DependencyFailed, FlowError
+from orchestrator.sessions.journal import Record, complaint
+
+__all__ = ["SECRET_VARIABLE", "read_state", "state_of"]
+
+SECRET_VARIABLE = "ORCHESTRATOR_SECRET"
+"""The variable with the key of signatures, for processes that share no home folder."""
+
+_VERSION = 1
+
+
+def state_of(digest: str, records: Sequence[Record], more: Mapping[str, Any]) -> dict[str, Any]:
+    """The state of a run.
+
+    Args:
+        digest: The script's.
+        records: The journal.
+        more: What else is needed to go on, as JSON data.
+    """
+    state = {
+        "version": _VERSION,
+        "program_sha256": digest,
+        "journal": json.loads(json.dumps(list(records))),
+        **more,
+    }
+    return {**state, "signature": _signature(state)}
+
+
+def read_state(state: Any, digest: str) -> dict[str, Any]:
+    """Checks a state that came back.
+
+    Raises:
+        FlowError: It was changed, is another script's, or another version's.
+    """
+    if not isinstance(state, Mapping) or not isinstance(state.get("signature"), str):
+        raise FlowError("the state is none that a paused run gave; pass `result.paused` as it was")
+    given = {key: value for key, value in state.items() if key != "signature"}
+    if not hmac.compare_digest(_signature(given).encode(), state["signature"].encode()):
+        raise FlowError(
+            "the state's signature is wrong: it was changed, or made where another key is; set "
+            f"{SECRET_VARIABLE} to one value in both processes"
+        )
+    if given.get("version") != _VERSION:
+        raise FlowError(f"the state has version {given.get('version')!r}; this is {_VERSION}")
+    if given.get("program_sha256") != digest:
+        raise FlowError("the state is of another script, or of another version of this one")
+    for record in given["journal"]:
+        if wrong := complaint(record):
+            raise FlowError(f"the state's journal has a record that {wrong}")
+    return given
+
+
+def _signature(state: Mapping[str, Any]) -> str:
+    text = json.dumps(state, sort_keys=True, ensure_ascii=True)
+    return hmac.new(_key(), text.encode(), hashlib.sha256).hexdigest()
+
+
+def _key() -> bytes:
+    given = os.environ.get(SECRET_VARIABLE)
+    return given.encode() if given else _own_key(_key_file())
+
+
+def _key_file() -> Path:
+    home = os.environ.get("XDG_STATE_HOME")
+    return (Path(home) if home else Path.home() / ".local" / "state") / "orchestrator" / "key"
+
+
+@cache
+def _own_key(file: Path) -> bytes:
+    """The key of this user's states, made once."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            return _existing(file)
+        with open(opened, "wb") as made:
+            made.write(secrets.token_hex(32).encode())
+        return file.read_bytes()
+    except OSError as error:
+        raise DependencyFailed(
+            f"the key that signs states cannot be kept in {str(file)!r} ({error.strerror}); set "
+            f"{SECRET_VARIABLE}"
+        ) from error
+
+
+def _existing(file: Path) -> bytes:
+    found = file.read_bytes()
+    if len(found) < 32:
+        raise DependencyFailed(
+            f"the key in {str(file)!r} is broken; remove it, or set {SECRET_VARIABLE}"
+        )
+    return found

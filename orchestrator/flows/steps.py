@@ -1,0 +1,240 @@
+"""What a script asks for while it runs, one step at a time, and what it is sent back.
+
+An interpreter is a generator: it yields a step, is sent its answer, and returns an `Outcome`. It
+does nothing itself: no clock, no chance, no file, no server. So it may be run again from its
+beginning with the answers that a journal has, and comes to the same place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+__all__ = [
+    "Ask",
+    "AskUser",
+    "Call",
+    "Chance",
+    "Code",
+    "Event",
+    "Known",
+    "Outcome",
+    "Pause",
+    "Place",
+    "Program",
+    "Running",
+    "Step",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something stands in a script.
+
+    Attributes:
+        line: The line, from 1.
+        column: The column in it, from 1.
+        statement: The statement's first line.
+    """
+
+    line: int
+    column: int = 1
+    statement: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Ask the model. Its answer is a `ModelAnswer` (`orchestrator.custom`).
+
+    Attributes:
+        place: The statement that asks.
+        messages: Messages in Converse's shape, without system messages; a last one of the assistant
+            is a prefill.
+        system: The system text.
+        inference: Inference settings in Bedrock's names.
+        tools: Specifications in Converse's shape of what the model may call; they are not carried
+            out, the script does that.
+        forced: The tool that the model must call; empty for none.
+        choices: The only replies that are right, for models that can be held to them.
+        live: Whether the reply is shown while it streams.
+    """
+
+    place: Place
+    messages: Sequence[Mapping[str, Any]]
+    system: str = ""
+    inference: Mapping[str, Any] = field(default_factory=dict)
+    tools: Sequence[Mapping[str, Any]] = ()
+    forced: str = ""
+    choices: Sequence[str] = ()
+    live: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Call a function by its name: a registered one, or an action, search or agent of the project.
+
+    Its answer is what it returned, as JSON data.
+
+    Attributes:
+        place: The statement that calls.
+        name: The name.
+        args: Arguments by place.
+        kwargs: Arguments by name.
+    """
+
+    place: Place
+    name: str
+    args: Sequence[Any] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Run Python in the sandbox. Its answer is the value, as JSON data.
+
+    Attributes:
+        place: The statement.
+        text: The program.
+        variables: What it may read, by name, as JSON data.
+        names: The names of which the first that is bound when it ends is its value; then the last
+            one that it assigned.
+    """
+
+    place: Place
+    text: str
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    names: Sequence[str] = ("python_res", "result")
+
+
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """Ask for chance. Its answer is a whole number, the same when the script is run again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A breakpoint. Its answer is `continue` or `step`, when somebody goes on.
+
+    Attributes:
+        place: The breakpoint, or in `step` mode the next statement.
+        output: The value of the last statement that ran.
+        variables: All variables.
+    """
+
+    place: Place
+    output: Any
+    variables: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AskUser:
+    """Say something to the user and wait. Its answer is the user's text.
+
+    Attributes:
+        place: The statement.
+        text: What is said.
+        output: The value of the last statement that ran.
+        variables: All variables.
+    """
+
+    place: Place
+    text: str
+    output: Any
+    variables: Mapping[str, Any]
+
+
+EventType = Literal[
+    "run_start",
+    "statement_start",
+    "token",
+    "tool_call",
+    "tool_result",
+    "role_switch",
+    "variable_set",
+    "breakpoint",
+    "exit",
+    "warning",
+    "error",
+    "run_end",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something to tell who listens. It has no answer, and changes nothing.
+
+    Attributes:
+        type: What happened.
+        place: Where.
+        members: More of it, as JSON data, such as `{"name": "result", "value": ...}`.
+    """
+
+    type: EventType
+    place: Place
+    members: Mapping[str, Any] = field(default_factory=dict)
+
+
+Step = Ask | Call | Code | Chance | Pause | AskUser | Event
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a script ended.
+
+    Attributes:
+        output: Its result, as JSON data.
+        variables: Every name that it knows, and its value, as JSON data.
+        messages: The messages of its last dialogue, in Converse's shape, the system text first.
+    """
+
+    output: Any
+    variables: Mapping[str, Any]
+    messages: Sequence[Mapping[str, Any]] = ()
+
+
+Running = Generator[Step, Any, Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a script may call, besides what it defines itself.
+
+    Attributes:
+        specs: Converse's tool specifications by name: of registered functions, under their names,
+            and of the agent's actions, searches and collaborators, under the names that models
+            call them by.
+        seconds: Time for what must have a limit of its own, such as one regular expression.
+    """
+
+    specs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    seconds: float = 1.0
+
+
+class Program(Protocol):
+    """A script that was read whole, and can be run any number of times, at once too.
+
+    Attributes:
+        language: `ppe` or `pl`.
+        file: The file that it was read from, if any.
+        digest: Of its text, and of all that it loads: a paused run goes on with the same only.
+        uses_code: Whether it may run Python.
+    """
+
+    language: str
+    file: str | None
+    digest: str
+    uses_code: bool
+
+    def run(self, arguments: Mapping[str, Any] | str | None, known: Known) -> Running:
+        """Runs it from its beginning.
+
+        Args:
+            arguments: Values by name, or for PPE one text.
+            known: What it may call; what it calls and is not known is an error before anything
+                is asked.
+
+        Raises:
+            FlowError: Something is wrong, with line and column.
+        """
+        ...
