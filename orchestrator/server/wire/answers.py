@@ -1,0 +1,220 @@
+"""What a handler gave back, or an error, to an HTTP answer, checked against the model.
+
+A value of the wrong kind, a member that is missing and one that the model does not have cannot be
+answered: the handler is wrong. A value of the right kind that is against a length, range, pattern
+or enum is answered and logged: it may be a model's or an action's own, and a client that AWS gives
+such values takes them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from botocore.model import OperationModel, Shape, StructureShape
+
+from orchestrator.server.operations import Fault
+from orchestrator.server.wire.faults import UNMODELLED, chosen, members_of
+from orchestrator.server.wire.models import operation_model
+from orchestrator.server.wire.problems import Problems
+from orchestrator.server.wire.scalars import Walk, written_time
+from orchestrator.server.wire.shapes import Walks, writing
+
+__all__ = ["Answer", "Outgoing", "WrongOutput", "checked", "encoded", "outgoing", "refusal"]
+
+_LOG = logging.getLogger("orchestrator.server")
+_JSON = "application/json"
+_UNSAFE = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An HTTP answer.
+
+    Attributes:
+        status: The HTTP status.
+        headers: By their names.
+        body: The whole body, or the pieces of an event stream as they come. Closing that closes
+            what tells the events.
+    """
+
+    status: int
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes | AsyncGenerator[bytes, None] = b""
+
+
+class WrongOutput(Exception):
+    """A handler gave back what its operation does not model."""
+
+
+@cache
+def outgoing(service: str, operation: str) -> Outgoing:
+    """The writer of an operation's answers, compiled once."""
+    return Outgoing(operation_model(service, operation))
+
+
+class Outgoing:
+    """Writes the answers of one operation."""
+
+    def __init__(self, model: OperationModel) -> None:
+        self.name = model.name
+        self.status = int(model.http.get("responseCode", 200))
+        self.errors = {shape.name: shape for shape in model.error_shapes}
+        self.walks = writing(model.service_model.service_name)
+        self.stream = model.get_event_stream_output()
+        shape = model.output_shape
+        self._members: Mapping[str, Shape] = shape.members if shape is not None else {}
+        self._payload = shape.serialization.get("payload") if shape is not None else None
+        self._headers = _placed_in_headers(self._members, self.walks)
+        named = {name for name, *_ in self._headers} | {self._payload}
+        body = frozenset(self._members) - named
+        self._structure = self.walks.structure(shape, names=body) if shape is not None else None
+        self._required = tuple(
+            name
+            for name in (shape.required_members if shape is not None else ())
+            if name in named and not (self.stream is not None and name == self._payload)
+        )
+
+    def answer(self, output: Mapping[str, Any]) -> Answer:
+        """The answer to a request.
+
+        Raises:
+            WrongOutput: It is not an output of the operation.
+        """
+        problems = Problems()
+        headers, rest = self._write_headers(output, problems)
+        kind, body = self._write_body(rest, problems)
+        checked(problems, self.name)
+        if body:
+            headers.setdefault("Content-Type", kind)
+        return Answer(self.status, headers, body)
+
+    def stream_headers(self, members: Mapping[str, Any]) -> dict[str, str]:
+        """The headers of an event stream, which tell the answer's other members.
+
+        Raises:
+            WrongOutput: They are not members of the operation's output.
+        """
+        problems = Problems()
+        headers, rest = self._write_headers(members, problems)
+        for name in rest:
+            problems.add((None, name), "Member must be one that the answer's headers tell")
+        checked(problems, self.name)
+        return headers
+
+    def _write_headers(
+        self, output: Mapping[str, Any], problems: Problems
+    ) -> tuple[dict[str, str], dict[str, Any]]:
+        rest = {name: value for name, value in output.items() if value is not None}
+        for name in self._required:
+            if name not in rest:
+                problems.add((None, name), "Member must not be null")
+        headers: dict[str, str] = {}
+        for name, wire, shape, walk in self._headers:
+            value = rest.pop(name, None)
+            if value is not None:
+                walk(value, (None, name), problems)
+                text = _text(shape, value)
+                if _UNSAFE.search(text):
+                    problems.add(
+                        (None, name), "Member must have no line ends or control characters"
+                    )
+                headers[wire] = text
+        return headers, rest
+
+    def _write_body(self, output: dict[str, Any], problems: Problems) -> tuple[str, bytes]:
+        if self._payload is None:
+            if self._structure is None or self.status == 204:
+                told: Any = {}
+                for name in output:
+                    problems.add((None, name), "Member must not be there: the answer has no body")
+                return _JSON, b"" if self.status == 204 else b"{}"
+            told = self._structure.walk(output, None, problems)
+            return _JSON, encoded(told, problems)
+        value = output.pop(self._payload, None)
+        for name in output:
+            problems.add((None, name), "Member must not be there")
+        if value is None:
+            return _JSON, b""
+        return _payload(self._members[self._payload], self._payload, value, self.walks, problems)
+
+
+def _placed_in_headers(
+    members: Mapping[str, Shape], walks: Walks
+) -> list[tuple[str, str, Shape, Walk]]:
+    return [
+        (name, member.serialization.get("name", name), member, walks.walk(member))
+        for name, member in members.items()
+        if member.serialization.get("location") == "header"
+    ]
+
+
+def _payload(
+    shape: Shape, name: str, value: Any, walks: Walks, problems: Problems
+) -> tuple[str, bytes]:
+    told = walks.walk(shape)(value, (None, name), problems)
+    if shape.type_name == "blob":
+        return "application/octet-stream", bytes(value) if isinstance(
+            value, (bytes, bytearray)
+        ) else b""
+    if shape.type_name == "string":
+        return "text/plain", str(value).encode()
+    return _JSON, encoded(told, problems)
+
+
+def _text(shape: Shape, value: Any) -> str:
+    if shape.type_name == "boolean":
+        return "true" if value else "false"
+    if isinstance(value, datetime):
+        form = shape.serialization.get("timestampFormat", "rfc822")
+        return str(written_time(value, form))
+    return str(value)
+
+
+def encoded(value: Any, problems: Problems) -> bytes:
+    """JSON; nothing when there are problems, for then it cannot be made."""
+    if any(not problem.limit for problem in problems.found):
+        return b""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
+
+def checked(problems: Problems, place: str) -> None:
+    """Raises what cannot be answered, and logs, once, what the model would not allow.
+
+    Raises:
+        WrongOutput: A value is of the wrong kind, missing, or not in the model.
+    """
+    if not problems:
+        return
+    wrong = [f"{it.place}: {it.constraint}" for it in problems.found if not it.limit]
+    if wrong:
+        raise WrongOutput(f"{place} gave back what it does not model: {'; '.join(wrong)}")
+    for problem in problems.found:
+        _log_limit(place, re.sub(r"\.\d+\.", ".N.", problem.place), problem.constraint)
+
+
+@cache
+def _log_limit(place: str, path: str, constraint: str) -> None:
+    _LOG.warning(
+        "%s answered a value that its model does not allow: %s: %s", place, path, constraint
+    )
+
+
+def refusal(fault: Fault, errors: Mapping[str, StructureShape], walks: Walks | None) -> Answer:
+    """The answer to a request that failed, as the nearest exception of those that are modelled."""
+    name = chosen(fault.name, errors)
+    shape = errors.get(name)
+    told: dict[str, Any] = {"message": fault.message}
+    status = UNMODELLED.get(name, 500)
+    if shape is not None and walks is not None:
+        status = int(shape.metadata.get("error", {}).get("httpStatusCode", 400))
+        known = {n: value for n, value in members_of(fault).items() if n in shape.members}
+        told = walks.structure(shape).walk(known, None, Problems())
+    body = json.dumps(told).encode()
+    return Answer(status, {"Content-Type": _JSON, "x-amzn-ErrorType": name}, body)

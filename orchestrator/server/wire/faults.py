@@ -1,0 +1,76 @@
+"""An error to an exception that an operation, or its event stream, models."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from orchestrator.errors import OrchestratorError
+from orchestrator.server.operations import Fault
+
+__all__ = ["UNMODELLED", "chosen", "fault_of"]
+
+_LOG = logging.getLogger("orchestrator.server")
+
+INTERNAL = "InternalServerException"
+UNMODELLED: Mapping[str, int] = {
+    "ExpiredTokenException": 403,
+    "IncompleteSignatureException": 400,
+    "InvalidSignatureException": 403,
+    "MissingAuthenticationTokenException": 403,
+    "RequestEntityTooLargeException": 413,
+    "RequestTimeoutException": 408,
+    "SerializationException": 400,
+    "UnknownOperationException": 404,
+    "UnrecognizedClientException": 403,
+}
+"""Exceptions that every service of AWS has and no model names, with their HTTP statuses."""
+
+_INSTEAD: Mapping[str, tuple[str, ...]] = {
+    "BadGatewayException": ("DependencyFailedException", "ModelErrorException"),
+    "ConflictException": ("ValidationException",),
+    "DependencyFailedException": (
+        "ModelErrorException",
+        "ModelStreamErrorException",
+        "BadGatewayException",
+    ),
+    "ModelErrorException": ("ModelStreamErrorException", "DependencyFailedException"),
+    "ModelNotReadyException": ("DependencyFailedException", "ServiceUnavailableException"),
+    "ModelStreamErrorException": ("ModelErrorException", "DependencyFailedException"),
+    "ModelTimeoutException": ("DependencyFailedException", "ServiceUnavailableException"),
+    "ServiceUnavailableException": ("ThrottlingException",),
+    "AccessDeniedException": ("ValidationException",),
+    "ResourceNotFoundException": ("ValidationException",),
+    "ServiceQuotaExceededException": ("ValidationException",),
+}
+"""What an exception becomes where it is not modelled; the first that is."""
+
+
+def fault_of(error: BaseException, request_id: str) -> Fault:
+    """An error as an exception of the service.
+
+    What neither is a `Fault` nor an error of this package is a mistake of ours: it is logged, and
+    the caller learns nothing but the request's id.
+    """
+    if isinstance(error, Fault):
+        return error
+    if isinstance(error, OrchestratorError):
+        resource = getattr(error, "resource", "")
+        members = {"resourceName": resource} if resource else {}
+        return Fault(error.bedrock_name, error.message, **members)
+    _LOG.error("request %s failed", request_id, exc_info=error)
+    return Fault(INTERNAL, f"Something went wrong in the server. Its log says more: {request_id}.")
+
+
+def chosen(name: str, modelled: Collection[str]) -> str:
+    """The exception of those that are modelled which says the most of one called `name`."""
+    for one in (name, *_INSTEAD.get(name, ())):
+        if one in modelled:
+            return one
+    return name if name in UNMODELLED else INTERNAL
+
+
+def members_of(fault: Fault) -> dict[str, Any]:
+    """A fault's members, its message with them."""
+    return {**fault.members, "message": fault.message}

@@ -1,0 +1,272 @@
+"""A request as it came over HTTP to an operation's parameters, checked against its model.
+
+Where a parameter lies (path, query, headers, body) is what the model says. What is wrong is told all
+at once. Members of a body that the model does not know are passed over, as AWS does; a value of the
+wrong kind is told like any other that the model does not allow.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64decode
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, NoReturn
+from urllib.parse import parse_qsl, unquote
+
+from botocore.model import ListShape, MapShape, OperationModel, Shape, StructureShape
+
+from orchestrator.server.operations import Fault
+from orchestrator.server.wire.models import operation_model
+from orchestrator.server.wire.problems import Problems
+from orchestrator.server.wire.scalars import NULL, Walk
+from orchestrator.server.wire.shapes import reading
+
+__all__ = ["Incoming", "incoming"]
+
+_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_MOST_FIELDS = 1000
+
+
+@cache
+def incoming(service: str, operation: str) -> Incoming:
+    """The reader of an operation's requests, compiled once."""
+    return Incoming(operation_model(service, operation))
+
+
+class Incoming:
+    """Reads the requests of one operation."""
+
+    def __init__(self, model: OperationModel) -> None:
+        shape = model.input_shape
+        members: Mapping[str, Shape] = shape.members if shape is not None else {}
+        self._walks = reading(model.service_model.service_name)
+        self._placed: dict[str, list[tuple[str, str, Shape, Walk]]] = {}
+        for name, member in members.items():
+            where = member.serialization.get("location")
+            if where is not None:
+                wire = member.serialization.get("name", name)
+                told = (name, wire, member, self._walks.walk(member))
+                self._placed.setdefault(where, []).append(told)
+        self._required = _required_elsewhere(shape)
+        self._body = _body(shape, self._walks) if shape is not None else _no_body
+
+    def read(
+        self, labels: Mapping[str, str], query: str, headers: Mapping[str, str], body: bytes
+    ) -> dict[str, Any]:
+        """The parameters of a request.
+
+        Args:
+            labels: The labels of its path, as they were sent.
+            query: The query string, without its `?`.
+            headers: By names in lower case.
+            body: The whole body.
+
+        Raises:
+            Fault: `ValidationException` with all that is wrong, or `SerializationException` for a
+                request that is no request at all.
+        """
+        problems = Problems()
+        params: dict[str, Any] = {}
+        for name, wire, shape, walk in self._placed.get("uri", ()):
+            text = _unquoted(labels[wire])
+            params[name] = walk(_from_text(shape, text), (None, name), problems)
+        if "querystring" in self._placed:
+            self._read_query(query, params, problems)
+        self._read_headers(headers, params, problems)
+        for name in self._required:
+            if name not in params:
+                problems.add((None, name), NULL, None)
+        params.update(self._body(body, problems))
+        if problems:
+            _refuse(problems)
+        return params
+
+    def _read_query(self, query: str, params: dict[str, Any], problems: Problems) -> None:
+        given: dict[str, list[str]] = {}
+        for key, value in _fields(query):
+            given.setdefault(key, []).append(value)
+        rest = None
+        for name, wire, shape, walk in self._placed["querystring"]:
+            value: Any
+            if isinstance(shape, MapShape):
+                rest = (name, shape, walk)
+                continue
+            values = given.pop(wire, None)
+            if values is None:
+                continue
+            if isinstance(shape, ListShape):
+                value = [_from_text(shape.member, text) for text in values]
+            else:
+                value = _from_text(shape, values[-1])
+            params[name] = walk(value, (None, name), problems)
+        if rest is not None and given:
+            name, shape, walk = rest
+            many = isinstance(shape.value, ListShape)  # type: ignore[attr-defined]
+            told = {key: values if many else values[-1] for key, values in given.items()}
+            params[name] = walk(told, (None, name), problems)
+
+    def _read_headers(
+        self, headers: Mapping[str, str], params: dict[str, Any], problems: Problems
+    ) -> None:
+        for name, wire, shape, walk in self._placed.get("header", ()):
+            text = headers.get(wire.lower())
+            if text is not None:
+                params[name] = walk(_from_header(shape, text), (None, name), problems)
+        for name, prefix, _, walk in self._placed.get("headers", ()):
+            start = prefix.lower()
+            found = {
+                key[len(start) :]: text for key, text in headers.items() if key.startswith(start)
+            }
+            if found:
+                params[name] = walk(found, (None, name), problems)
+
+
+def _required_elsewhere(shape: StructureShape | None) -> tuple[str, ...]:
+    """Required members that do not lie in the body, whose structure tells of its own."""
+    if shape is None:
+        return ()
+    payload = shape.serialization.get("payload")
+    placed = {name for name, it in shape.members.items() if "location" in it.serialization}
+    return tuple(n for n in shape.required_members if n in placed and n != payload)
+
+
+_Body = Callable[[bytes, Problems], Mapping[str, Any]]
+
+
+def _no_body(body: bytes, problems: Problems) -> Mapping[str, Any]:
+    return {}
+
+
+def _body(shape: StructureShape, walks: Any) -> _Body:
+    """What reads the body: a payload's raw bytes, one member's JSON, or the members' JSON."""
+    payload = shape.serialization.get("payload")
+    if payload is not None:
+        return _payload(shape, payload, walks)
+    names = frozenset(n for n, it in shape.members.items() if "location" not in it.serialization)
+    if not names:
+        return _no_body
+    structure = walks.structure(shape, names=names)
+
+    def read(body: bytes, problems: Problems) -> Mapping[str, Any]:
+        value = _json(body) if body else {}
+        if not isinstance(value, dict):
+            raise Fault("SerializationException", "The body must be a JSON object.")
+        read: Mapping[str, Any] = structure.walk(value, None, problems)
+        return read
+
+    return read
+
+
+def _payload(shape: StructureShape, name: str, walks: Any) -> _Body:
+    member = shape.members[name]
+    required = name in shape.required_members
+    walk = walks.walk(member)
+
+    def read(body: bytes, problems: Problems) -> Mapping[str, Any]:
+        if not body:
+            if required and member.type_name != "blob":
+                problems.add((None, name), NULL, None)
+            return {}
+        if member.type_name == "blob":
+            most = member.metadata.get("max")
+            if most is not None and len(body) > most:
+                wrong = f"Member must have length less than or equal to {most}"
+                problems.add((None, name), wrong, limit=True)
+            return {name: body}
+        value = _utf8(body) if member.type_name == "string" else _json(body)
+        return {name: walk(value, (None, name), problems)}
+
+    return read
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return json.loads(_utf8(body), parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        # The parser's own words quote the body.
+        raise Fault("SerializationException", "The body is not valid JSON.") from None
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+def _utf8(body: bytes) -> str:
+    try:
+        return body.decode("utf-8")
+    except UnicodeDecodeError:
+        raise Fault("SerializationException", "The body is not UTF-8.") from None
+
+
+def _unquoted(text: str) -> str:
+    if "%" not in text:
+        return text
+    if _BAD_ESCAPE.search(text):
+        raise Fault("SerializationException", "The address has a % that escapes nothing.")
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        raise Fault("SerializationException", "The address is not UTF-8.") from None
+
+
+def _fields(query: str) -> list[tuple[str, str]]:
+    if not query:
+        return []
+    if _BAD_ESCAPE.search(query):
+        raise Fault("SerializationException", "The query string has a % that escapes nothing.")
+    try:
+        return parse_qsl(
+            query, keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS
+        )
+    except ValueError:
+        wrong = f"The query string is not UTF-8, or has over {_MOST_FIELDS} fields."
+        raise Fault("SerializationException", wrong) from None
+
+
+def _from_text(shape: Shape, text: str) -> Any:
+    """A value that a path, a query or a header tells; what cannot be one stays text."""
+    if shape.type_name in ("integer", "long"):
+        return int(text) if re.fullmatch(r"-?\d{1,19}", text, re.ASCII) else text
+    if shape.type_name in ("float", "double"):
+        return _from_number(text)
+    if shape.type_name == "boolean":
+        return {"true": True, "false": False}.get(text, text)
+    if shape.type_name == "timestamp":
+        number = _from_number(text)
+        return number if isinstance(number, float) else text
+    return text
+
+
+def _from_number(text: str) -> Any:
+    return float(text) if re.fullmatch(r"-?[\d.]{1,32}([eE][+-]?\d{1,3})?", text) else text
+
+
+def _from_header(shape: Shape, text: str) -> Any:
+    if shape.serialization.get("jsonvalue"):
+        try:
+            return b64decode(text, validate=True).decode()
+        except ValueError:
+            raise Fault("SerializationException", "A header is not JSON in base64.") from None
+    if isinstance(shape, ListShape):
+        parts = _parts(text) if shape.member.type_name == "string" else text.split(",")
+        return [_from_text(shape.member, part.strip()) for part in parts]
+    return _from_text(shape, text)
+
+
+_PART = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^",]*))\s*(?:,|$)')
+
+
+def _parts(text: str) -> list[str]:
+    """The parts of a list in a header; those with a comma are in quotes."""
+    return [
+        re.sub(r"\\(.)", r"\1", found[1]) if found[1] is not None else found[2]
+        for found in _PART.finditer(text)
+        if found[0] or not text
+    ]
+
+
+def _refuse(problems: Problems) -> NoReturn:
+    fields = [{"name": it.place, "message": it.constraint} for it in problems.found]
+    raise Fault("ValidationException", str(problems), fieldList=fields)

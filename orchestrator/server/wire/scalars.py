@@ -1,0 +1,236 @@
+"""Values without parts: checked, read from JSON and written to it."""
+
+from __future__ import annotations
+
+import math
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from email.utils import format_datetime, parsedate_to_datetime
+from typing import Any
+
+from botocore.model import Shape, StringShape
+
+from orchestrator.server.wire.patterns import matcher
+from orchestrator.server.wire.problems import HIDDEN, Path, Problems
+
+__all__ = ["NULL", "SCALARS_READ", "SCALARS_WRITTEN", "Walk", "document", "length", "written_time"]
+
+Walk = Callable[[Any, Path, Problems], Any]
+"""Checks a value and gives it read, or written. What is wrong goes to the problems."""
+
+NULL = "Member must not be null"
+_DEEPEST = 100
+_ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z", re.ASCII)
+_RANGES = {"integer": 31, "long": 63}
+
+
+def length(
+    shape: Shape, what: str = "length"
+) -> Callable[[int | float, Path, Problems, Any], None]:
+    """The check of a size, or of a number itself, against the shape's `min` and `max`."""
+    low, high = shape.metadata.get("min", -math.inf), shape.metadata.get("max", math.inf)
+
+    def check(size: int | float, path: Path, problems: Problems, value: Any) -> None:
+        if size < low:
+            wrong = f"Member must have {what} greater than or equal to {low}"
+            problems.add(path, wrong, value, limit=True)
+        elif size > high:
+            wrong = f"Member must have {what} less than or equal to {high}"
+            problems.add(path, wrong, value, limit=True)
+
+    return check
+
+
+def _string(shape: Shape, hidden: bool) -> Walk:
+    low, high = shape.metadata.get("min", 0), shape.metadata.get("max", math.inf)
+    check = length(shape)
+    enum = frozenset(shape.enum) if isinstance(shape, StringShape) else frozenset()
+    pattern = shape.metadata.get("pattern")
+    matches = matcher(pattern) if pattern else None
+
+    def walk(value: Any, path: Path, problems: Problems) -> Any:
+        if type(value) is not str and not isinstance(value, str):
+            problems.add(path, "Member must be a string")
+            return value
+        if not (value.isascii() or _is_unicode(value)):
+            problems.add(path, "Member must not have half of a surrogate pair")
+            return value
+        told = HIDDEN if hidden else value
+        if not low <= len(value) <= high:
+            check(len(value), path, problems, told)
+        elif matches is not None and not matches(value):
+            wrong = f"Member must satisfy regular expression pattern: {pattern}"
+            problems.add(path, wrong, told, limit=True)
+        if enum and value not in enum:
+            wrong = f"Member must satisfy enum value set: [{', '.join(sorted(enum))}]"
+            problems.add(path, wrong, told, limit=True)
+        return value
+
+    return walk
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _whole(shape: Shape, hidden: bool) -> Walk:
+    check = length(shape, "value")
+    most = 2 ** _RANGES[shape.type_name]
+
+    def walk(value: Any, path: Path, problems: Problems) -> Any:
+        if type(value) is not int or not -most <= value < most:
+            problems.add(path, f"Member must be a whole number ({shape.type_name})")
+        else:
+            check(value, path, problems, HIDDEN if hidden else value)
+        return value
+
+    return walk
+
+
+def _number(shape: Shape, hidden: bool) -> Walk:
+    check = length(shape, "value")
+
+    def walk(value: Any, path: Path, problems: Problems) -> Any:
+        if type(value) not in (int, float) or not is_finite(value):
+            problems.add(path, "Member must be a number")
+            return value
+        check(value, path, problems, HIDDEN if hidden else value)
+        return float(value)
+
+    return walk
+
+
+def is_finite(value: int | float) -> bool:
+    """Whether a float can hold the number."""
+    return -1.797e308 <= value <= 1.797e308
+
+
+def _truth(shape: Shape, hidden: bool) -> Walk:
+    def walk(value: Any, path: Path, problems: Problems) -> Any:
+        if not isinstance(value, bool):
+            problems.add(path, "Member must be true or false")
+        return value
+
+    return walk
+
+
+def _blob_read(shape: Shape, hidden: bool) -> Walk:
+    check = length(shape)
+
+    def walk(value: Any, path: Path, problems: Problems) -> Any:
+        try:
+            read = b64decode(value, validate=True)
+        except (ValueError, TypeError):
+            problems.add(path, "Member must be text in base64")
+            return value
+        check(len(read), path, problems, HIDDEN)
+        return read
+
+    return walk
+
+
+def _blob_written(shape: Shape, hidden: bool) -> Walk:
+    check = length(shape)
+
+    def walk(value: Any, path: Path, problems: Problems) -> Any:
+        if not isinstance(value, (bytes, bytearray)):
+            problems.add(path, "Member must be bytes")
+            return value
+        check(len(value), path, problems, HIDDEN)
+        return b64encode(value).decode("ascii")
+
+    return walk
+
+
+def _time_read(shape: Shape, hidden: bool) -> Walk:
+    def walk(value: Any, path: Path, problems: Problems) -> Any:
+        try:
+            return _time(value)
+        except (ValueError, TypeError, OverflowError, OSError):
+            problems.add(path, "Member must be a timestamp")
+            return value
+
+    return walk
+
+
+def _time(value: Any) -> datetime:
+    """A time in any of the three forms that AWS uses, whichever the model says."""
+    if isinstance(value, bool):
+        raise TypeError
+    if isinstance(value, int | float):
+        return datetime.fromtimestamp(value, UTC)
+    try:
+        found = datetime.fromisoformat(value)
+    except ValueError:
+        found = parsedate_to_datetime(value)
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+def _time_written(shape: Shape, hidden: bool) -> Walk:
+    form = shape.serialization.get("timestampFormat", "unixtimestamp")
+
+    def walk(value: Any, path: Path, problems: Problems) -> Any:
+        if isinstance(value, datetime) and value.tzinfo is not None:
+            return written_time(value, form)
+        if form == "iso8601" and isinstance(value, str) and _ISO.fullmatch(value):
+            return value  # a trace's own: as told when it happened, to the nanosecond
+        problems.add(path, "Member must be a datetime with a zone")
+        return value
+
+    return walk
+
+
+def written_time(value: datetime, form: str) -> str | float:
+    """A time as AWS writes it: `iso8601` with nanoseconds, `rfc822`, or seconds since 1970."""
+    if form == "unixtimestamp":
+        return value.timestamp()
+    value = value.astimezone(UTC)
+    if form == "rfc822":
+        return format_datetime(value, usegmt=True)
+    return f"{value:%Y-%m-%dT%H:%M:%S}.{value.microsecond:06}000Z"
+
+
+def document(value: Any, path: Path, problems: Problems) -> Any:
+    """Any JSON, as it is: no deeper than 100 levels, and of finite numbers."""
+    wrong = _not_json(value, _DEEPEST)
+    if wrong:
+        problems.add(path, wrong)
+    return value
+
+
+def _not_json(value: Any, depth: int) -> str:
+    if isinstance(value, str):
+        return "" if _is_unicode(value) else "Member must not have half of a surrogate pair"
+    if value is None or isinstance(value, bool):
+        return ""
+    if isinstance(value, int | float):
+        return "" if is_finite(value) else "Member must have finite numbers only"
+    if not isinstance(value, Mapping | list | tuple):
+        return f"Member must be JSON, not {type(value).__name__}"
+    if depth == 0:
+        return f"Member must not be deeper than {_DEEPEST} levels"
+    if isinstance(value, Mapping):
+        if not all(isinstance(key, str) and _is_unicode(key) for key in value):
+            return "Member must have texts for keys"
+        value = value.values()
+    return next(filter(None, (_not_json(each, depth - 1) for each in value)), "")
+
+
+_BOTH: dict[str, Callable[[Shape, bool], Walk]] = {
+    "string": _string,
+    "integer": _whole,
+    "long": _whole,
+    "float": _number,
+    "double": _number,
+    "boolean": _truth,
+}
+SCALARS_READ = {**_BOTH, "blob": _blob_read, "timestamp": _time_read}
+"""What makes the walk of a scalar shape, by its type, for what was received."""
+SCALARS_WRITTEN = {**_BOTH, "blob": _blob_written, "timestamp": _time_written}
+"""The same, for what is sent."""

@@ -1,0 +1,165 @@
+"""A shape of a service model, compiled to one function that checks and reads, or writes, a value.
+
+Both directions are one pass over the value. A path is spelled out only when something is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from botocore.model import ListShape, MapShape, Shape, StructureShape
+
+from orchestrator.server.wire.problems import HIDDEN, Path, Problems
+from orchestrator.server.wire.scalars import (
+    NULL,
+    SCALARS_READ,
+    SCALARS_WRITTEN,
+    Walk,
+    document,
+    length,
+)
+
+__all__ = ["Structure", "Walks", "reading", "writing"]
+
+
+class Structure:
+    """A structure's members, by the names that they have in what is walked.
+
+    What only JSON has is passed over, as AWS does; what only a handler gives is a mistake of ours.
+    """
+
+    __slots__ = ("_strict", "members", "required", "union")
+
+    def __init__(self, strict: bool) -> None:
+        self.members: dict[str, tuple[str, str, Walk]] = {}
+        self.required: tuple[str, ...] = ()
+        self.union = False
+        self._strict = strict
+
+    def walk(self, value: Any, path: Path, problems: Problems) -> Any:
+        """Gives the members of `value` that the shape has; `None` is a member left out."""
+        if type(value) is not dict and not isinstance(value, Mapping):
+            problems.add(path, "Member must be a structure")
+            return value
+        told: dict[str, Any] = {}
+        seen = 0
+        members = self.members
+        for key, item in value.items():
+            if item is None:
+                continue
+            member = members.get(key)
+            if member is not None:
+                name, other, walk = member
+                told[other] = walk(item, (path, name), problems)
+                seen += name in self.required
+            elif self._strict:
+                problems.add(path, f"Member must have no member {key!r}")
+        if seen < len(self.required):
+            self._missing(value, path, problems)
+        if self.union and len(told) != 1:
+            problems.add(path, f"Member must have exactly one of {sorted(members)}")
+        return told
+
+    def _missing(self, value: Mapping[str, Any], path: Path, problems: Problems) -> None:
+        there = {name for key, (name, _, _) in self.members.items() if value.get(key) is not None}
+        for name in self.required:
+            if name not in there:
+                problems.add((path, name), NULL, None)
+
+
+class Walks:
+    """Compiles a service's shapes for one direction; a structure once, whatever it is part of."""
+
+    def __init__(self, writing: bool) -> None:
+        self._scalars = SCALARS_WRITTEN if writing else SCALARS_READ
+        self._writing = writing
+        self._known: dict[tuple[str, bool], Structure] = {}
+
+    def walk(self, shape: Shape, hidden: bool = False) -> Walk:
+        """The function for a shape; values in a sensitive one are not told in problems."""
+        hidden = hidden or bool(shape.metadata.get("sensitive"))
+        if isinstance(shape, StructureShape):
+            return document if shape.is_document_type else self.structure(shape, hidden).walk
+        if isinstance(shape, ListShape):
+            return self._list(shape, self.walk(shape.member, hidden))
+        if isinstance(shape, MapShape):
+            return self._map(shape, self.walk(shape.key, hidden), self.walk(shape.value, hidden))
+        return self._scalars[shape.type_name](shape, hidden)
+
+    def structure(
+        self, shape: StructureShape, hidden: bool = False, names: frozenset[str] | None = None
+    ) -> Structure:
+        """The structure of a shape, or of those of its members that are named."""
+        if names is not None:
+            return self._filled(Structure(self._writing), shape, hidden, names)
+        key = (shape.name, hidden)
+        if key not in self._known:
+            made = self._known[key] = Structure(
+                self._writing
+            )  # first, for shapes within themselves
+            self._filled(made, shape, hidden, frozenset(shape.members))
+        return self._known[key]
+
+    def _filled(
+        self, made: Structure, shape: StructureShape, hidden: bool, names: frozenset[str]
+    ) -> Structure:
+        made.required = tuple(name for name in shape.required_members if name in names)
+        made.union = shape.is_tagged_union
+        for name, member in shape.members.items():
+            if name in names:
+                wire = member.serialization.get("name", name)
+                here, there = (name, wire) if self._writing else (wire, name)
+                made.members[here] = (name, there, self.walk(member, hidden))
+        return made
+
+    def _list(self, shape: ListShape, part: Walk) -> Walk:
+        check = length(shape)
+
+        def walk(value: Any, path: Path, problems: Problems) -> Any:
+            if not isinstance(value, list | tuple):
+                problems.add(path, "Member must be a list")
+                return value
+            check(len(value), path, problems, HIDDEN)
+            told = []
+            for number, item in enumerate(value, 1):
+                place = ((path, str(number)), "member")
+                if item is None:
+                    problems.add(place, NULL, None)
+                else:
+                    told.append(part(item, place, problems))
+            return told
+
+        return walk
+
+    def _map(self, shape: MapShape, key: Walk, part: Walk) -> Walk:
+        check = length(shape)
+
+        def walk(value: Any, path: Path, problems: Problems) -> Any:
+            if not isinstance(value, Mapping):
+                problems.add(path, "Member must be a map")
+                return value
+            check(len(value), path, problems, HIDDEN)
+            told = {}
+            for name, item in value.items():
+                place = (path, str(name))
+                if item is None:
+                    problems.add(place, NULL, None)
+                else:
+                    told[key(name, place, problems)] = part(item, place, problems)
+            return told
+
+        return walk
+
+
+@cache
+def reading(service: str) -> Walks:
+    """From JSON as it was received to what a boto3 caller gave."""
+    return Walks(writing=False)
+
+
+@cache
+def writing(service: str) -> Walks:
+    """From what a boto3 caller will get to JSON."""
+    return Walks(writing=True)

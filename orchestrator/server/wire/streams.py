@@ -1,0 +1,124 @@
+"""The events of an answer to the messages of AWS's event streams."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Callable, Mapping
+from functools import cache
+from typing import Any
+
+from botocore.model import Shape, StructureShape
+
+from orchestrator.server.operations import EventStream, Fault
+from orchestrator.server.wire.answers import WrongOutput, checked, encoded, outgoing
+from orchestrator.server.wire.faults import chosen, members_of
+from orchestrator.server.wire.frames import HeaderValue, frame
+from orchestrator.server.wire.problems import Problems
+from orchestrator.server.wire.scalars import Walk
+
+__all__ = ["Frames", "frames_of"]
+
+_TYPES = {"blob": "application/octet-stream", "string": "text/plain"}
+
+
+@cache
+def frames_of(service: str, operation: str) -> Frames:
+    """The writer of an operation's events, compiled once."""
+    return Frames(service, operation)
+
+
+class _Event:
+    """Writes the events of one name."""
+
+    def __init__(self, name: str, shape: StructureShape, walks: Any, place: str) -> None:
+        self._place = f"{place}'s event {name}"
+        self._start = {":message-type": "event", ":event-type": name}
+        self._headers = [n for n, it in shape.members.items() if "eventheader" in it.serialization]
+        payloads = [n for n, it in shape.members.items() if "eventpayload" in it.serialization]
+        self._payload = payloads[0] if payloads else None
+        self._shapes: Mapping[str, Shape] = shape.members
+        placed = {*self._headers, *payloads}
+        self._body = walks.structure(shape, names=frozenset(shape.members) - placed)
+        self._walks: dict[str, Walk] = {name: walks.walk(shape.members[name]) for name in placed}
+
+    def frame(self, members: Mapping[str, Any]) -> bytes:
+        problems = Problems()
+        rest = dict(members)
+        headers: dict[str, HeaderValue] = dict(self._start)
+        for name in self._headers:
+            value = rest.pop(name, None)
+            if value is not None:
+                self._walks[name](value, (None, name), problems)
+                headers[name] = value
+        kind, payload = self._written(rest, problems)
+        checked(problems, self._place)
+        headers[":content-type"] = kind
+        try:
+            return frame(headers, payload)
+        except ValueError as error:
+            raise WrongOutput(f"{self._place}: {error}") from None
+
+    def _written(self, rest: dict[str, Any], problems: Problems) -> tuple[str, bytes]:
+        if self._payload is None:
+            told = self._body.walk(rest, None, problems)
+            return "application/json", encoded(told, problems)
+        value = rest.pop(self._payload, None)
+        told = self._walks[self._payload](value, (None, self._payload), problems)
+        self._body.walk(rest, None, problems)
+        kind = self._shapes[self._payload].type_name
+        if kind == "blob":
+            payload = bytes(value) if isinstance(value, (bytes, bytearray)) else b""
+        else:
+            payload = str(value).encode() if kind == "string" else encoded(told, problems)
+        return _TYPES.get(kind, "application/json"), payload
+
+
+class Frames:
+    """Writes the event streams of one operation."""
+
+    def __init__(self, service: str, operation: str) -> None:
+        out = outgoing(service, operation)
+        assert out.stream is not None
+        self._walks = out.walks
+        self._place = operation
+        self._errors: dict[str, tuple[str, StructureShape]] = {}
+        self._events: dict[str, _Event] = {}
+        for name, shape in out.stream.members.items():
+            if shape.metadata.get("exception"):
+                self._errors[shape.name] = (name, shape)
+            else:
+                self._events[name] = _Event(name, shape, out.walks, operation)
+
+    def event(self, name: str, members: Mapping[str, Any]) -> bytes:
+        """The message of an event.
+
+        Raises:
+            WrongOutput: The stream has no such event, or it has no such members.
+        """
+        if name not in self._events:
+            raise WrongOutput(f"{self._place} has no event {name!r}, but {sorted(self._events)}")
+        return self._events[name].frame(members)
+
+    def error(self, fault: Fault) -> bytes:
+        """The message of an exception, as the nearest one that the stream models."""
+        known = chosen(fault.name, self._errors)
+        if known not in self._errors:
+            headers = {":message-type": "error", ":error-code": known}
+            return frame({**headers, ":error-message": fault.message[:1000]}, b"")
+        name, shape = self._errors[known]
+        members = {n: value for n, value in members_of(fault).items() if n in shape.members}
+        told = self._walks.structure(shape).walk(members, None, Problems())
+        headers = {":message-type": "exception", ":exception-type": name}
+        return frame({**headers, ":content-type": "application/json"}, json.dumps(told).encode())
+
+    async def told(
+        self, stream: EventStream, fault_of: Callable[[BaseException], Fault]
+    ) -> AsyncGenerator[bytes, None]:
+        """The messages of a stream; the last one is an exception when something went wrong."""
+        try:
+            async for name, members in stream.events:
+                yield self.event(name, members)
+        except Exception as error:
+            yield self.error(fault_of(error))
+        finally:
+            await stream.events.aclose()
