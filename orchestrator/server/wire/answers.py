@@ -65,9 +65,9 @@ class Outgoing:
     def __init__(self, model: OperationModel) -> None:
         self.name = model.name
         self.status = int(model.http.get("responseCode", 200))
-        self.errors = {shape.name: shape for shape in model.error_shapes}
+        self.errors: dict[str, Any] = {shape.name: shape for shape in model.error_shapes}
         self.walks = writing(model.service_model.service_name)
-        self.stream = model.get_event_stream_output()
+        self.stream: Any = model.get_event_stream_output()
         shape = model.output_shape
         self._members: Mapping[str, Shape] = shape.members if shape is not None else {}
         self._payload = shape.serialization.get("payload") if shape is not None else None
@@ -122,9 +122,7 @@ class Outgoing:
                 walk(value, (None, name), problems)
                 text = _text(shape, value)
                 if _UNSAFE.search(text):
-                    problems.add(
-                        (None, name), "Member must have no line ends or control characters"
-                    )
+                    problems.add((None, name), "Member must have no control characters")
                 headers[wire] = text
         return headers, rest
 
@@ -158,11 +156,11 @@ def _placed_in_headers(
 def _payload(
     shape: Shape, name: str, value: Any, walks: Walks, problems: Problems
 ) -> tuple[str, bytes]:
-    told = walks.walk(shape)(value, (None, name), problems)
     if shape.type_name == "blob":
-        return "application/octet-stream", bytes(value) if isinstance(
-            value, (bytes, bytearray)
-        ) else b""
+        if isinstance(value, bytes | bytearray):
+            return "application/octet-stream", bytes(value)
+        problems.add((None, name), "Member must be bytes")
+    told = walks.walk(shape)(value, (None, name), problems)
     if shape.type_name == "string":
         return "text/plain", str(value).encode()
     return _JSON, encoded(told, problems)

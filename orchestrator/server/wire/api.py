@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
@@ -22,7 +21,7 @@ from orchestrator.server.wire.streams import frames_of
 
 __all__ = ["Answer", "Api", "Matched"]
 
-_LOG = logging.getLogger("orchestrator.server")
+_NOBODY = Caller()
 _LARGE = 256 * 1024
 _EVENT_STREAM = "application/vnd.amazon.eventstream"
 
@@ -128,7 +127,7 @@ class Api:
         query: str,
         headers: Mapping[str, str],
         body: bytes,
-        caller: Caller = Caller(),  # noqa: B008 - it is frozen
+        caller: Caller = _NOBODY,
         request_id: str = "",
     ) -> Answer:
         """Answers a request; nothing that goes wrong is raised.

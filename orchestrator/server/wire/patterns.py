@@ -1,9 +1,9 @@
-"""The patterns of AWS's models, matched by Python: the whole text must match, as Java's `matches`.
+r"""The patterns of AWS's models, matched by Python: all of the text, as Java's `matches` does.
 
-Three things are not as the models say. Unicode's categories (`\\p{C}`) are not Python's, and are
-translated; `.` is any character. One pattern has `/d` where digits were meant, and would refuse every ARN. Some take a
-time that grows with the square of the text's length, or worse; a shape that has such a pattern and
-no greatest length gets one, so that no text costs more than milliseconds.
+Three things are not as the models say. Unicode's categories (`\p{C}`) are not Python's, and are
+translated; `.` is any character. One pattern has `/d` where digits were meant, and would refuse
+every ARN. Some take a time that grows with the square of the text's length, or worse; a text for
+such a one is never longer than 2,048, so that none costs more than milliseconds.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A request as it came over HTTP to an operation's parameters, checked against its model.
 
-Where a parameter lies (path, query, headers, body) is what the model says. What is wrong is told all
-at once. Members of a body that the model does not know are passed over, as AWS does; a value of the
-wrong kind is told like any other that the model does not allow.
+Where a parameter lies (path, query, headers, body) is what the model says. What is wrong is told
+all at once. Members of a body that the model does not know are passed over, as AWS does; a value of
+the wrong kind is told like any other that the model does not allow.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ class Incoming:
 
     def _read_query(self, query: str, params: dict[str, Any], problems: Problems) -> None:
         given: dict[str, list[str]] = {}
-        for key, value in _fields(query):
-            given.setdefault(key, []).append(value)
+        for key, text in _fields(query):
+            given.setdefault(key, []).append(text)
         rest = None
         for name, wire, shape, walk in self._placed["querystring"]:
             value: Any
@@ -97,13 +97,13 @@ class Incoming:
             if values is None:
                 continue
             if isinstance(shape, ListShape):
-                value = [_from_text(shape.member, text) for text in values]
+                value = [_from_text(shape.member, each) for each in values]
             else:
                 value = _from_text(shape, values[-1])
             params[name] = walk(value, (None, name), problems)
         if rest is not None and given:
             name, shape, walk = rest
-            many = isinstance(shape.value, ListShape)  # type: ignore[attr-defined]
+            many = isinstance(shape.value, ListShape)
             told = {key: values if many else values[-1] for key, values in given.items()}
             params[name] = walk(told, (None, name), problems)
 

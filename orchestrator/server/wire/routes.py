@@ -7,7 +7,7 @@ percent-encoded (an ARN is one label), and a slash at the end is a last, empty p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
 
@@ -79,37 +79,40 @@ class Routes:
         node = self._methods.get(method)
         if node is None or not path.startswith("/"):
             return None
-        found = _first(node, path, query)
-        if found is None:
-            found = _first(node, path[:-1] if path.endswith("/") else f"{path}/", query)
+        found = _found(node, path.split("/"), 1, (), query)
+        if found is None and not path.endswith("//"):
+            other = path[:-1] if path.endswith("/") else f"{path}/"
+            found = _found(node, other.split("/"), 1, (), query)
         return found
 
 
-def _first(node: _Node, path: str, query: str) -> tuple[list[Route], tuple[str, ...]] | None:
-    for routes, labels in _ends(node, path.split("/"), 1, ()):
-        fitting = [route for route in routes if _fits(route, query)]
-        if fitting:
-            return fitting, labels
-    return None
+def _found(
+    node: _Node, pieces: list[str], at: int, labels: tuple[str, ...], query: str
+) -> tuple[list[Route], tuple[str, ...]] | None:
+    """Where the pieces from `at` on lead to; a literal piece goes before a label."""
+    if at == len(pieces):
+        return _fitting(node.here, labels, query)
+    piece = pieces[at]
+    literal = node.pieces.get(piece)
+    if literal is not None:
+        found = _found(literal, pieces, at + 1, labels, query)
+        if found is not None:
+            return found
+    if not piece:
+        return None
+    if node.label is not None:
+        found = _found(node.label, pieces, at + 1, (*labels, piece), query)
+        if found is not None:
+            return found
+    return _fitting(node.rest, (*labels, "/".join(pieces[at:])), query)
+
+
+def _fitting(
+    routes: list[Route], labels: tuple[str, ...], query: str
+) -> tuple[list[Route], tuple[str, ...]] | None:
+    fitting = [route for route in routes if _fits(route, query)]
+    return (fitting, labels) if fitting else None
 
 
 def _fits(route: Route, query: str) -> bool:
     return not route.fixed or route.fixed <= set(parse_qsl(query, keep_blank_values=True))
-
-
-def _ends(
-    node: _Node, pieces: list[str], at: int, labels: tuple[str, ...]
-) -> Iterator[tuple[list[Route], tuple[str, ...]]]:
-    """All places in the table that a path leads to, the most literal first."""
-    if at == len(pieces):
-        if node.here:
-            yield node.here, labels
-        return
-    piece = pieces[at]
-    literal = node.pieces.get(piece)
-    if literal is not None:
-        yield from _ends(literal, pieces, at + 1, labels)
-    if node.label is not None and piece:
-        yield from _ends(node.label, pieces, at + 1, (*labels, piece))
-    if node.rest and piece:
-        yield node.rest, (*labels, "/".join(pieces[at:]))

@@ -26,9 +26,10 @@ _ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z", re.ASCII)
 _RANGES = {"integer": 31, "long": 63}
 
 
-def length(
-    shape: Shape, what: str = "length"
-) -> Callable[[int | float, Path, Problems, Any], None]:
+_Check = Callable[[int | float, Path, Problems, Any], None]
+
+
+def length(shape: Shape, what: str = "length") -> _Check:
     """The check of a size, or of a number itself, against the shape's `min` and `max`."""
     low, high = shape.metadata.get("min", -math.inf), shape.metadata.get("max", math.inf)
 

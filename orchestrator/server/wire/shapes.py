@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from threading import RLock
 from typing import Any
 
 from botocore.model import ListShape, MapShape, Shape, StructureShape
@@ -76,6 +77,7 @@ class Walks:
         self._scalars = SCALARS_WRITTEN if writing else SCALARS_READ
         self._writing = writing
         self._known: dict[tuple[str, bool], Structure] = {}
+        self._filling = RLock()
 
     def walk(self, shape: Shape, hidden: bool = False) -> Walk:
         """The function for a shape; values in a sensitive one are not told in problems."""
@@ -95,12 +97,12 @@ class Walks:
         if names is not None:
             return self._filled(Structure(self._writing), shape, hidden, names)
         key = (shape.name, hidden)
-        if key not in self._known:
-            made = self._known[key] = Structure(
-                self._writing
-            )  # first, for shapes within themselves
-            self._filled(made, shape, hidden, frozenset(shape.members))
-        return self._known[key]
+        with self._filling:
+            if key not in self._known:
+                # Known before it is filled, for shapes within themselves.
+                made = self._known[key] = Structure(self._writing)
+                self._filled(made, shape, hidden, frozenset(shape.members))
+            return self._known[key]
 
     def _filled(
         self, made: Structure, shape: StructureShape, hidden: bool, names: frozenset[str]
