@@ -1,0 +1,325 @@
+"""Anthropic's Messages as bodies of InvokeModel (AWS: "Anthropic Claude Messages API")."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from orchestrator.errors import ValidationError
+from orchestrator.message import Block
+from orchestrator.models._wire import encode
+from orchestrator.server.inference.bodies import converse_params, costs, whole_number
+
+__all__ = ["AnthropicBody"]
+
+_INFERENCE = {
+    "max_tokens": "maxTokens",
+    "temperature": "temperature",
+    "top_p": "topP",
+    "stop_sequences": "stopSequences",
+}
+# Members that mean the same in every request; all others are the model's own fields.
+_READ = frozenset(
+    {
+        *_INFERENCE,
+        *("anthropic_version", "messages", "metadata", "stream"),
+        *("system", "tool_choice", "tools", "top_k"),
+    }
+)
+_STOPS = {
+    "content_filtered": "refusal",
+    "guardrail_intervened": "refusal",
+    "malformed_tool_use": "tool_use",
+    "malformed_model_output": "end_turn",
+}
+_BEGUN: Mapping[str, Any] = {
+    "content": [],
+    "stop_reason": None,
+    "stop_sequence": None,
+    "usage": {"input_tokens": 0, "output_tokens": 0},
+}
+_DOCUMENTS = {"application/pdf": "pdf", "text/plain": "txt"}
+
+
+class AnthropicBody:
+    """A body of Anthropic's Messages, and how it is answered."""
+
+    raw_text = False
+
+    def __init__(self, given: Mapping[str, Any], model_id: str, id: str) -> None:
+        """Reads the body.
+
+        Args:
+            given: Its members.
+            model_id: The model that was asked for, which answers tell.
+            id: The request's id, which answers tell.
+
+        Raises:
+            ValidationError: Something in it is wrong.
+        """
+        self._head = {
+            "id": f"msg_bdrk_{id.replace('-', '')}",
+            "type": "message",
+            "role": "assistant",
+            "model": model_id,
+        }
+        self._kinds: dict[int, str] = {}
+        self._reason = ""
+        params = converse_params(
+            {
+                "messages": [_message(it) for it in _objects("messages", given.get("messages"))],
+                "system": list(_system(given.get("system"))),
+                "inferenceConfig": {
+                    ours: given[name]
+                    for name, ours in _INFERENCE.items()
+                    if given.get(name) is not None
+                },
+                **_tool_config(given),
+                "additionalModelRequestFields": {
+                    name: value for name, value in given.items() if name not in _READ
+                },
+            }
+        )
+        if given.get("top_k") is not None:
+            params["inferenceConfig"]["topK"] = whole_number("top_k", given["top_k"])
+        self.params: Mapping[str, Any] = params
+
+    def whole(self, output: Mapping[str, Any]) -> bytes:
+        """The whole message."""
+        usage = output["usage"]
+        return _encoded(
+            {
+                **self._head,
+                "content": [_told(it) for it in output["output"]["message"]["content"]],
+                "stop_reason": _stop(output["stopReason"]),
+                "stop_sequence": None,
+                "usage": {
+                    "input_tokens": usage["inputTokens"],
+                    "cache_creation_input_tokens": usage["cacheWriteInputTokens"],
+                    "cache_read_input_tokens": usage["cacheReadInputTokens"],
+                    "output_tokens": usage["outputTokens"],
+                },
+            }
+        )
+
+    def pieces(self, name: str, members: Mapping[str, Any]) -> Iterator[bytes]:
+        """Anthropic's events; what a reply cost is known, and told, at its end."""
+        yield from map(_encoded, self._events(name, members))
+
+    def _events(self, name: str, members: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        index = members.get("contentBlockIndex", 0)
+        match name:
+            case "messageStart":
+                yield {"type": "message_start", "message": {**self._head, **_BEGUN}}
+            case "contentBlockStart":
+                use = members["start"]["toolUse"]
+                block = {"type": "tool_use", "id": use["toolUseId"], "name": use["name"]}
+                yield self._start(index, {**block, "input": {}})
+            case "contentBlockDelta":
+                yield from self._delta(index, members["delta"])
+            case "contentBlockStop":
+                if index in self._kinds:
+                    yield {"type": "content_block_stop", "index": index}
+            case "messageStop":
+                self._reason = members["stopReason"]
+            case "metadata":
+                yield from self._end(members)
+
+    def _start(self, index: int, block: dict[str, Any]) -> dict[str, Any]:
+        self._kinds[index] = block["type"]
+        return {"type": "content_block_start", "index": index, "content_block": block}
+
+    def _delta(self, index: int, delta: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        block, change = _changed(delta)
+        if index not in self._kinds:
+            yield self._start(index, block)
+        if change:
+            yield {"type": "content_block_delta", "index": index, "delta": change}
+
+    def _end(self, members: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        usage = members["usage"]
+        yield {
+            "type": "message_delta",
+            "delta": {"stop_reason": _stop(self._reason), "stop_sequence": None},
+            "usage": {
+                "input_tokens": usage["inputTokens"],
+                "output_tokens": usage["outputTokens"],
+            },
+        }
+        yield {"type": "message_stop", **costs(members)}
+
+
+def _encoded(value: Mapping[str, Any]) -> bytes:
+    return encode(value).encode("utf-8", "replace")
+
+
+def _stop(reason: str) -> str:
+    return _STOPS.get(reason, reason)
+
+
+# Requests
+
+
+def _objects(place: str, given: Any) -> list[dict[str, Any]]:
+    if not isinstance(given, list) or not all(isinstance(item, dict) for item in given):
+        raise ValidationError(f"{place!r} must be a list of objects")
+    return given
+
+
+def _system(given: Any) -> Iterator[Block]:
+    if isinstance(given, str):
+        if given:
+            yield {"text": given}
+    elif given is not None:
+        yield from ({"text": block.get("text")} for block in _objects("system", given))
+
+
+def _message(message: dict[str, Any]) -> dict[str, Any]:
+    return {"role": message.get("role"), "content": _content(message.get("content"))}
+
+
+def _content(given: Any) -> list[Block]:
+    if isinstance(given, str):
+        return [{"text": given}]
+    return [_block(block) for block in _objects("content", given)]
+
+
+def _block(block: Mapping[str, Any]) -> Block:
+    kind = block.get("type")
+    read = _BLOCKS.get(kind) if isinstance(kind, str) else None
+    if read is None:
+        raise ValidationError(
+            f"a content block has the type {str(kind)[:40]!r}; there are {', '.join(_BLOCKS)}"
+        )
+    return read(block)
+
+
+def _text(block: Mapping[str, Any]) -> Block:
+    return {"text": block.get("text")}
+
+
+def _use(block: Mapping[str, Any]) -> Block:
+    use = {"toolUseId": block.get("id"), "name": block.get("name"), "input": block.get("input")}
+    return {"toolUse": use}
+
+
+def _result(block: Mapping[str, Any]) -> Block:
+    given = block.get("content")
+    return {
+        "toolResult": {
+            "toolUseId": block.get("tool_use_id"),
+            "content": [] if given is None else _content(given),
+            "status": "error" if block.get("is_error") else "success",
+        }
+    }
+
+
+def _thinking(block: Mapping[str, Any]) -> Block:
+    thought = {"text": block.get("thinking"), "signature": block.get("signature")}
+    return {"reasoningContent": {"reasoningText": thought}}
+
+
+def _redacted(block: Mapping[str, Any]) -> Block:
+    return {"reasoningContent": {"redactedContent": block.get("data")}}
+
+
+def _source(block: Mapping[str, Any]) -> Mapping[str, Any]:
+    source = block.get("source")
+    if not isinstance(source, dict) or source.get("type") not in ("base64", "text"):
+        raise ValidationError("the source of an image or document is 'base64', or 'text'")
+    return source
+
+
+def _image(block: Mapping[str, Any]) -> Block:
+    source = _source(block)
+    form = str(source.get("media_type")).removeprefix("image/")
+    return {"image": {"format": form, "source": {"bytes": source.get("data")}}}
+
+
+def _document(block: Mapping[str, Any]) -> Block:
+    source = _source(block)
+    kind = source.get("media_type")
+    form = _DOCUMENTS.get(kind) if isinstance(kind, str) else None
+    if form is None:
+        raise ValidationError(f"the media type of a document is one of {', '.join(_DOCUMENTS)}")
+    inside = "text" if source["type"] == "text" else "bytes"
+    title = block.get("title") or "document"
+    return {"document": {"format": form, "name": title, "source": {inside: source.get("data")}}}
+
+
+_BLOCKS: Mapping[str, Callable[[Mapping[str, Any]], Block]] = {
+    "text": _text,
+    "image": _image,
+    "document": _document,
+    "tool_use": _use,
+    "tool_result": _result,
+    "thinking": _thinking,
+    "redacted_thinking": _redacted,
+}
+
+
+def _tool_config(given: Mapping[str, Any]) -> dict[str, Any]:
+    tools = given.get("tools")
+    choice = given.get("tool_choice")
+    kind = choice.get("type") if isinstance(choice, dict) else None
+    if not tools or kind == "none":
+        return {}
+    config: dict[str, Any] = {"tools": [_tool(tool) for tool in _objects("tools", tools)]}
+    if isinstance(choice, dict) and kind == "tool":
+        config["toolChoice"] = {"tool": {"name": choice.get("name")}}
+    elif kind in ("auto", "any"):
+        config["toolChoice"] = {kind: {}}
+    elif choice is not None:
+        raise ValidationError("'tool_choice' has the type 'auto', 'any', 'tool' or 'none'")
+    return {"toolConfig": config}
+
+
+def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
+    if tool.get("type", "custom") != "custom":
+        raise ValidationError(
+            f"a tool has the type {str(tool['type'])[:40]!r}; only a tool with an 'input_schema' "
+            "of its own is understood here"
+        )
+    spec = {"name": tool.get("name"), "inputSchema": {"json": tool.get("input_schema")}}
+    if tool.get("description"):
+        spec["description"] = tool["description"]
+    return {"toolSpec": spec}
+
+
+# Answers
+
+
+def _told(block: Block) -> dict[str, Any]:
+    if "toolUse" in block:
+        use = block["toolUse"]
+        given = use["input"] if isinstance(use["input"], dict) else {"malformed": use["input"]}
+        return {"type": "tool_use", "id": use["toolUseId"], "name": use["name"], "input": given}
+    if "reasoningContent" in block:
+        return _thought(block["reasoningContent"])
+    return {"type": "text", "text": block.get("text", "")}
+
+
+def _thought(thought: Mapping[str, Any]) -> dict[str, Any]:
+    if "redactedContent" in thought:
+        return {"type": "redacted_thinking", "data": thought["redactedContent"]}
+    told = thought["reasoningText"]
+    return {
+        "type": "thinking",
+        "thinking": told["text"],
+        "signature": told.get("signature", ""),
+    }
+
+
+def _changed(delta: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """The block that a delta would begin, and what it changes in it."""
+    if "toolUse" in delta:
+        return {}, {"type": "input_json_delta", "partial_json": delta["toolUse"]["input"]}
+    if "text" in delta:
+        return {"type": "text", "text": ""}, {"type": "text_delta", "text": delta["text"]}
+    thought = delta["reasoningContent"]
+    if "redactedContent" in thought:
+        return {"type": "redacted_thinking", "data": thought["redactedContent"]}, None
+    begun = {"type": "thinking", "thinking": "", "signature": ""}
+    if "signature" in thought:
+        return begun, {"type": "signature_delta", "signature": thought["signature"]}
+    return begun, {"type": "thinking_delta", "thinking": thought["text"]}

@@ -1,0 +1,179 @@
+"""The bodies of InvokeModel, which each family of models has in a form of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+from orchestrator.errors import ValidationError
+from orchestrator.models._wire import encode
+from orchestrator.untrusted import json_or
+
+__all__ = ["Body", "body_of", "converse_params"]
+
+METRICS = "amazon-bedrock-invocationMetrics"
+"""What the last chunk of a stream tells of its costs, whatever the form (Bedrock)."""
+
+_FORMS = (
+    "Anthropic's Messages (with 'anthropic_version'); Converse's members as Amazon Nova takes them "
+    "('messages' whose 'content' is a list of blocks such as {'text': ...}); 'prompt' with "
+    "'max_tokens_to_sample' as Claude 2 takes it; 'inputText' with 'textGenerationConfig' as Titan "
+    "Text takes it. Any model can be asked through Converse"
+)
+_MEMBERS = frozenset(
+    {"messages", "system", "inferenceConfig", "toolConfig", "additionalModelRequestFields"}
+)
+
+
+class Body(Protocol):
+    """A request's body, and how it is answered.
+
+    Attributes:
+        params: What it asks, as parameters of Converse; `inferenceConfig` may have a `topK`.
+        raw_text: Whether its one message holds the whole prompt.
+    """
+
+    params: Mapping[str, Any]
+    raw_text: bool
+
+    def whole(self, output: Mapping[str, Any]) -> bytes:
+        """The whole answer, from Converse's output."""
+
+    def pieces(self, name: str, members: Mapping[str, Any]) -> Iterator[bytes]:
+        """The chunks for the next event of ConverseStream."""
+
+
+def body_of(params: Mapping[str, Any], id: str) -> Body:
+    """The body of a call of InvokeModel.
+
+    Args:
+        params: The operation's parameters.
+        id: The request's id.
+
+    Raises:
+        ValidationError: It is of no form that is understood here, or something in it is wrong.
+    """
+    if params.get("guardrailIdentifier"):
+        raise ValidationError(
+            "'guardrailIdentifier' is not supported: guardrails are not applied here; give one to "
+            "an agent"
+        )
+    given = json_or(params.get("body", b"").decode("utf-8", "replace"), None)
+    if not isinstance(given, dict):
+        raise ValidationError("the body is not a JSON object")
+    if "anthropic_version" in given:
+        from orchestrator.server.inference.anthropic import AnthropicBody
+
+        return AnthropicBody(given, params["modelId"], id)
+    if _is_converse(given.get("messages")):
+        return NovaBody(given)
+    from orchestrator.server.inference.completions import completion_of
+
+    body = completion_of(given)
+    if body is None:
+        raise ValidationError(f"the body has none of the forms that are understood here: {_FORMS}")
+    return body
+
+
+def converse_params(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The members of Converse in JSON, as a boto3 caller would give them.
+
+    Raises:
+        ValidationError: One is wrong.
+    """
+    from orchestrator.server.wire.models import operation_model
+    from orchestrator.server.wire.problems import Problems
+    from orchestrator.server.wire.shapes import reading
+
+    shape: Any = operation_model("bedrock-runtime", "Converse").input_shape
+    walk = reading("bedrock-runtime").structure(shape, names=_MEMBERS).walk
+    problems = Problems()
+    params: dict[str, Any] = walk(
+        {name: given[name] for name in _MEMBERS & given.keys()}, None, problems
+    )
+    if problems:
+        raise ValidationError(str(problems))
+    return params
+
+
+def costs(members: Mapping[str, Any]) -> dict[str, Any]:
+    """The members of the last chunk that tell costs, from the event `metadata`."""
+    usage, latency = members["usage"], members["metrics"]["latencyMs"]
+    return {
+        METRICS: {
+            "inputTokenCount": usage["inputTokens"],
+            "outputTokenCount": usage["outputTokens"],
+            "invocationLatency": latency,
+            "firstByteLatency": latency,
+            "cacheReadInputTokenCount": usage["cacheReadInputTokens"],
+            "cacheWriteInputTokenCount": usage["cacheWriteInputTokens"],
+        }
+    }
+
+
+def _is_converse(messages: Any) -> bool:
+    """Whether these are messages of Converse: lists of blocks that say their kind by a member."""
+    if not isinstance(messages, list) or not messages:
+        return False
+    contents = [one.get("content") if isinstance(one, dict) else None for one in messages]
+    return all(
+        isinstance(content, list)
+        and all(isinstance(block, dict) and "type" not in block for block in content)
+        for content in contents
+    )
+
+
+_LENGTHS = ("max_new_tokens", "maxTokens")
+
+
+class NovaBody:
+    """Converse's members as a body (AWS: "Complete request schema" of Amazon Nova).
+
+    `system` may be a text, and the inference configuration may have `topK` and `max_new_tokens`.
+    """
+
+    raw_text = False
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        """Reads the body.
+
+        Raises:
+            ValidationError: Something in it is wrong.
+        """
+        inference = given.get("inferenceConfig") or {}
+        if not isinstance(inference, dict):
+            raise ValidationError("'inferenceConfig' must be an object")
+        known = {name: it for name, it in inference.items() if name not in ("topK", *_LENGTHS)}
+        for name in _LENGTHS:
+            if inference.get(name) is not None:
+                known["maxTokens"] = inference[name]
+        system = given.get("system")
+        if isinstance(system, str):
+            system = [{"text": system}] if system else None
+        params = converse_params({**given, "inferenceConfig": known, "system": system})
+        if "topK" in inference:
+            params["inferenceConfig"]["topK"] = whole_number("topK", inference["topK"])
+        self.params: Mapping[str, Any] = params
+
+    def whole(self, output: Mapping[str, Any]) -> bytes:
+        """Converse's output, but for what is no part of a model's own answer."""
+        answer = {name: output[name] for name in ("output", "stopReason", "usage")}
+        return encode(answer).encode("utf-8", "replace")
+
+    def pieces(self, name: str, members: Mapping[str, Any]) -> Iterator[bytes]:
+        """Each event as an object of one member."""
+        if not name:
+            return
+        more: dict[str, Any] = costs(members) if name == "metadata" else {}
+        yield encode({name: members, **more}).encode("utf-8", "replace")
+
+
+def whole_number(name: str, value: Any) -> int:
+    """A member that is a whole number, from 0.
+
+    Raises:
+        ValidationError: It is not.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValidationError(f"{name!r} must be a whole number from 0")
+    return value

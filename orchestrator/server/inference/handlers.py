@@ -1,0 +1,67 @@
+"""The handlers of `bedrock-runtime`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import Any
+
+from orchestrator.models import Model
+from orchestrator.server.inference.answers import Told, answer, streamed
+from orchestrator.server.inference.bodies import Body, body_of
+from orchestrator.server.inference.models import Models
+from orchestrator.server.inference.requests import request_of
+from orchestrator.server.operations import EventStream, Request
+
+__all__ = ["Inference"]
+
+_CONTENT = "application/json"
+
+
+class Inference:
+    """Answers calls of models."""
+
+    def __init__(self, models: Models) -> None:
+        self._models = models
+
+    async def converse(self, request: Request) -> Mapping[str, Any]:
+        """A whole reply (Bedrock: Converse)."""
+        model = await self._model(request)
+        return await answer(model, request_of(request.params, model, request.caller))
+
+    async def converse_stream(self, request: Request) -> EventStream:
+        """A reply in pieces (Bedrock: ConverseStream)."""
+        model = await self._model(request)
+        return EventStream(await streamed(model, request_of(request.params, model, request.caller)))
+
+    async def invoke_model(self, request: Request) -> Mapping[str, Any]:
+        """A whole reply in the form of the body (Bedrock: InvokeModel)."""
+        model = await self._model(request)
+        body = body_of(request.params, request.id)
+        asked = request_of(body.params, model, request.caller, raw_text=body.raw_text)
+        return {"body": body.whole(await answer(model, asked)), "contentType": _CONTENT}
+
+    async def invoke_model_with_response_stream(self, request: Request) -> EventStream:
+        """A reply in pieces of the body's form (Bedrock: InvokeModelWithResponseStream)."""
+        model = await self._model(request)
+        body = body_of(request.params, request.id)
+        asked = request_of(body.params, model, request.caller, raw_text=body.raw_text)
+        events = _chunks(body, await streamed(model, asked))
+        await anext(events)
+        return EventStream(events, {"contentType": _CONTENT})
+
+    async def _model(self, request: Request) -> Model:
+        # Files and libraries may have to be read.
+        find = self._models.model
+        return await asyncio.to_thread(find, request.caller, request.params["modelId"])
+
+
+async def _chunks(
+    body: Body, events: AsyncGenerator[Told, None]
+) -> AsyncGenerator[tuple[str, Mapping[str, Any]], None]:
+    async with aclosing(events):
+        yield "", {}  # begun: from here on closing it closes the events
+        async for name, members in events:
+            for piece in body.pieces(name, members):
+                yield "chunk", {"bytes": piece}

@@ -1,0 +1,212 @@
+"""From the parameters of Converse to a model request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from orchestrator.errors import AccessDenied, ValidationError
+from orchestrator.message import Block, Message, to_json
+from orchestrator.models import BedrockModel, CallFormat, Model, ModelRequest, OperationFormat
+from orchestrator.server.operations import Caller
+
+__all__ = ["request_of", "thinks"]
+
+STAGE = "CONVERSE"
+"""What a request that no stage of an agent makes says in a stage's place."""
+
+_NAMES = {
+    "maxTokens": "maximumLength",
+    "temperature": "temperature",
+    "topP": "topP",
+    "topK": "topK",
+    "stopSequences": "stopSequences",
+}
+# Ignoring these would answer something else than what was asked for.
+_REFUSED = {
+    "guardrailConfig": "guardrails are not applied here; give one to an agent",
+    "outputConfig": "replies cannot be held to a form; have the model call a tool instead",
+    "promptVariables": "prompts of Prompt management are not kept here; send the messages",
+}
+# What a provider's own fields could say of which model is asked, and for what.
+_OURS = frozenset(
+    {"messages", "model", "models", "n", "prompt", "stream", "stream_options", "tools"}
+)
+_TOOLS = """\
+# Tools
+
+These are the functions, one a line, between <tools> and </tools>:
+<tools>
+{}
+</tools>
+
+To call one, write its name and its arguments as JSON between <tool_call> and </tool_call>:
+<tool_call>
+{{"name": "function name", "arguments": {{"parameter": "value"}}}}
+</tool_call>"""
+
+
+def request_of(
+    params: Mapping[str, Any], model: Model, caller: Caller, *, raw_text: bool = False
+) -> ModelRequest:
+    """What Converse's parameters ask of `model`.
+
+    Cache points are left out: they change what a call costs, and not what it says. Text that is
+    marked for a guardrail is text. `inferenceConfig` may have a `topK`.
+
+    Args:
+        params: The operation's parameters.
+        model: Who is asked.
+        caller: Who asks.
+        raw_text: Whether the one message holds the whole prompt.
+
+    Raises:
+        ValidationError: A parameter has a meaning that cannot be kept.
+        AccessDenied: A message names an object in S3 that the caller may not use.
+    """
+    for name, way_out in _REFUSED.items():
+        if params.get(name):
+            raise ValidationError(f"{name!r} is not supported: {way_out}")
+    additional = params.get("additionalModelRequestFields") or {}
+    _check_fields(model, additional)
+    tools, choice = _tools(params.get("toolConfig") or {})
+    system = "\n\n".join(map(_system, _without_caches(params.get("system") or ())))
+    if tools and model.model_id.startswith("local"):  # which reads tools in its prompt
+        system = f"{system}\n\n{_told(tools)}".strip()
+    return ModelRequest(
+        STAGE,
+        system,
+        list(_messages(params.get("messages") or (), caller)),
+        tools,
+        _inference(params.get("inferenceConfig") or {}),
+        dict(additional),
+        raw_text=raw_text,
+        call_format=_format(tools, choice),
+        tool_choice=choice,
+    )
+
+
+def thinks(request: ModelRequest) -> bool:
+    """Whether the request has the model think before it answers, in blocks of their own."""
+    names = map(str.lower, request.additional)
+    return any("think" in name or "reason" in name for name in names)
+
+
+def _check_fields(model: Model, additional: Mapping[str, Any]) -> None:
+    # Bedrock takes them in a member of their own; elsewhere they lie beside everything else.
+    if isinstance(model, BedrockModel):
+        return
+    if named := sorted(_OURS & additional.keys()):
+        raise ValidationError(
+            f"additionalModelRequestFields may not have {named[0]!r}: it says which model is "
+            "asked, or what; use Converse's own members"
+        )
+
+
+def _inference(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {ours: given[name] for name, ours in _NAMES.items() if given.get(name) is not None}
+
+
+def _without_caches(blocks: Sequence[Block]) -> Iterator[Block]:
+    for block in blocks:
+        if "cachePoint" not in block:
+            guarded = block.get("guardContent")
+            yield block if guarded is None else _unmarked(guarded)
+
+
+def _unmarked(guarded: Mapping[str, Any]) -> Block:
+    if "text" in guarded:
+        return {"text": guarded["text"]["text"]}
+    return dict(guarded)
+
+
+def _system(block: Block) -> str:
+    if "text" not in block:
+        raise ValidationError(f"a system block is text, and one has {', '.join(block)!r}")
+    return str(block["text"])
+
+
+def _messages(given: Sequence[Mapping[str, Any]], caller: Caller) -> Iterator[Message]:
+    if not given:
+        raise ValidationError("'messages' is empty; send at least one message of the user")
+    for index, message in enumerate(given):
+        role = message["role"]
+        if role not in ("user", "assistant"):
+            raise ValidationError(
+                f"messages[{index}] has the role {role!r}; there are 'user' and 'assistant', and "
+                "the member 'system'"
+            )
+        _check_objects(message["content"], caller)
+        yield Message(role, list(_without_caches(message["content"])))
+
+
+def _check_objects(value: Any, caller: Caller) -> None:
+    """Refuses objects in S3 that Bedrock would read in the server's name."""
+    if isinstance(value, Mapping):
+        location = value.get("s3Location")
+        uri = location.get("uri") if isinstance(location, Mapping) else None
+        if isinstance(uri, str) and not caller.may_use(uri):
+            raise AccessDenied(
+                f"the object {uri!r} may not be used with this access key; allow it for the key, "
+                "or send the bytes",
+                resource=uri,
+            )
+        for item in value.values():
+            _check_objects(item, caller)
+    elif isinstance(value, list):
+        for item in value:
+            _check_objects(item, caller)
+
+
+def _tools(
+    config: Mapping[str, Any],
+) -> tuple[Sequence[Mapping[str, Any]], Mapping[str, Any] | None]:
+    tools = [tool for tool in config.get("tools") or () if "cachePoint" not in tool]
+    for tool in tools:
+        if "toolSpec" not in tool:
+            raise ValidationError(
+                f"a tool is a 'toolSpec', and one has {', '.join(tool)!r}, which only some models "
+                "of Bedrock carry out"
+            )
+    choice = config.get("toolChoice")
+    name = (choice or {}).get("tool", {}).get("name")
+    if name is not None and all(tool["toolSpec"]["name"] != name for tool in tools):
+        raise ValidationError(f"toolChoice names {name!r}, and there is no such tool")
+    return tools, choice if tools else None
+
+
+def _format(
+    tools: Sequence[Mapping[str, Any]], choice: Mapping[str, Any] | None
+) -> CallFormat | None:
+    chosen = (choice or {}).get("tool", {}).get("name")
+    specs = [tool["toolSpec"] for tool in tools]
+    operations = tuple(
+        OperationFormat(spec["name"], _schema(spec))
+        for spec in specs
+        if chosen in (None, spec["name"])
+    )
+    return CallFormat("tool_use", operations) if operations else None
+
+
+def _schema(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    schema = (spec.get("inputSchema") or {}).get("json")
+    if not isinstance(schema, Mapping):
+        raise ValidationError(f"the tool {spec['name']!r} has no JSON schema in its inputSchema")
+    return schema
+
+
+def _told(tools: Sequence[Mapping[str, Any]]) -> str:
+    lines = [
+        to_json(
+            {
+                "type": "function",
+                "function": {
+                    "name": tool["toolSpec"]["name"],
+                    "description": tool["toolSpec"].get("description", ""),
+                    "parameters": _schema(tool["toolSpec"]),
+                },
+            }
+        )
+        for tool in tools
+    ]
+    return _TOOLS.format("\n".join(lines))
