@@ -13,6 +13,7 @@ from orchestrator.server.operations import Handler, Operations
 from orchestrator.server.settings import Settings
 
 if TYPE_CHECKING:
+    from orchestrator.embeddings import Embedder
     from orchestrator.memory import MemoryStore
     from orchestrator.models import Model
     from orchestrator.server.control.agents import Agents
@@ -37,6 +38,7 @@ class World:
 
     Attributes:
         settings: What the server was told.
+        embedder: What understands meaning in knowledge bases made through the API.
         documents: Agents, knowledge bases and whatever else the control plane keeps.
         sessions: The conversations.
         memory: What agents remember of their users.
@@ -57,9 +59,11 @@ class World:
         settings: Settings,
         models: Mapping[str, Model] | None,
         lambdas: Mapping[str, Callable[..., Any]] | None,
+        embedder: Embedder | str = "local",
     ) -> None:
         """Opens everything; see `open`."""
         self.settings = settings
+        self.embedder = embedder
         self._lambdas: dict[str, LambdaCode] = {
             **{name: _handler(name, spec) for name, spec in settings.lambdas.items()},
             **(lambdas or {}),
@@ -78,6 +82,7 @@ class World:
         *,
         models: Mapping[str, Model] | None = None,
         lambdas: Mapping[str, Callable[..., Any]] | None = None,
+        embedder: Embedder | str = "local",
     ) -> World:
         """Opens what a worker process needs.
 
@@ -87,13 +92,15 @@ class World:
                 over `settings.models`.
             lambdas: Functions of this process, by names or ARNs of the Lambda functions that they
                 stand for.
+            embedder: What understands meaning in knowledge bases made through the API, or a name
+                for `resolve_embedder`.
 
         Raises:
             DefinitionError: An agent's folder, or a Lambda's file, is wrong.
             DependencyFailed: A file of the state cannot be opened.
             ResourceNotFound: A folder or file that the settings name is not there.
         """
-        return cls(settings, models, lambdas)
+        return cls(settings, models, lambdas, embedder)
 
     def _open(self, models: Mapping[str, Model], opened: ExitStack) -> None:
         from orchestrator.features import memory_store
