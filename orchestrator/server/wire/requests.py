@@ -94,8 +94,9 @@ class Incoming:
                 rest = (name, shape, walk)
                 continue
             values = given.pop(wire, None)
-            if values is None:
+            if values is None and not (name in self._required and isinstance(shape, ListShape)):
                 continue
+            values = values or []  # an empty list is not sent
             if isinstance(shape, ListShape):
                 value = [_from_text(shape.member, each) for each in values]
             else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ Walk = Callable[[Any, Path, Problems], Any]
 
 NULL = "Member must not be null"
 _DEEPEST = 100
+_LARGEST = sys.float_info.max
 _ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z", re.ASCII)
 _RANGES = {"integer": 31, "long": 63}
 
@@ -109,7 +111,7 @@ def _number(shape: Shape, hidden: bool) -> Walk:
 
 def is_finite(value: int | float) -> bool:
     """Whether a float can hold the number."""
-    return -1.797e308 <= value <= 1.797e308
+    return -_LARGEST <= value <= _LARGEST
 
 
 def _truth(shape: Shape, hidden: bool) -> Walk:
