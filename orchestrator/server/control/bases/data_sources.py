@@ -1,0 +1,185 @@
+"""Data sources: where a knowledge base's documents come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from orchestrator.errors import ValidationError
+from orchestrator.server.control.bases.cutting import cutting_of
+from orchestrator.server.control.bases.index import Place
+from orchestrator.server.control.bases.objects import check_allowed
+from orchestrator.server.control.bases.records import (
+    DOCUMENT,
+    JOB,
+    SOURCE,
+    base_of,
+    now,
+    source_of,
+)
+from orchestrator.server.control.bases.room import Bases
+from orchestrator.server.control.bases.running import check_idle
+from orchestrator.server.control.ids import new_id
+from orchestrator.server.operations import Caller, Fault, Request
+
+__all__ = ["create", "delete", "get", "listed", "update", "where"]
+
+_MOST = 5  # Bedrock: "Data sources per knowledge base"
+_GIVEN = (
+    *("name", "description", "dataSourceConfiguration", "serverSideEncryptionConfiguration"),
+    *("vectorIngestionConfiguration", "dataDeletionPolicy"),
+)
+_CHUNKING = "chunkingConfiguration"
+
+
+def where(source: Mapping[str, Any]) -> tuple[str, str]:
+    """The bucket of an S3 data source, and how the keys of what is read of it begin."""
+    given = source["dataSourceConfiguration"]["s3Configuration"]
+    (prefix,) = given.get("inclusionPrefixes") or ("",)
+    return given["bucketArn"].rsplit(":", 1)[1], prefix
+
+
+def create(bases: Bases, request: Request) -> Mapping[str, Any]:
+    """CreateDataSource.
+
+    Raises:
+        AccessDenied: The caller may not have the bucket read.
+        ValidationError: It is of a type, or asks for something, that is not run here.
+        Fault: ConflictException, when there is one of its name.
+    """
+    params, tenant = request.params, request.caller.tenant
+    _check(params, request.caller)
+    base = params["knowledgeBaseId"]
+
+    def make() -> Mapping[str, Any]:
+        base_of(bases.documents, tenant, base)
+        if bases.documents.count(tenant, SOURCE, base) >= _MOST:
+            raise Fault(
+                "ServiceQuotaExceededException",
+                f"the knowledge base {base!r} has {_MOST} data sources already, the most there are",
+            )
+        _check_name(bases, tenant, base, params["name"], None)
+        time = now()
+        made = {
+            "knowledgeBaseId": base,
+            "dataSourceId": new_id(),
+            "status": "AVAILABLE",
+            "dataDeletionPolicy": "DELETE",
+            **{name: params[name] for name in _GIVEN if name in params},
+            "createdAt": time,
+            "updatedAt": time,
+        }
+        _keep(bases, tenant, made)
+        return {"dataSource": made}
+
+    token = params.get("clientToken")
+    return bases.documents.once(tenant, request.operation, token, params, make)
+
+
+def _keep(bases: Bases, tenant: str, source: Mapping[str, Any]) -> None:
+    id, base = source["dataSourceId"], source["knowledgeBaseId"]
+    bases.documents.put(tenant, SOURCE, id, source, base, name=source["name"])
+
+
+def _check(params: Mapping[str, Any], caller: Caller) -> None:
+    given = params["dataSourceConfiguration"]
+    kind = given["type"]
+    if kind not in ("S3", "CUSTOM"):
+        raise ValidationError(
+            f"dataSourceConfiguration.type: data sources of the type {kind} are not read here; "
+            "S3 and CUSTOM are"
+        )
+    if (kind == "S3") != ("s3Configuration" in given):
+        raise ValidationError(
+            "dataSourceConfiguration: s3Configuration goes with the type S3, and with no other"
+        )
+    if kind == "S3":
+        bucket, prefix = where(params)
+        check_allowed(caller, f"s3://{bucket}/{prefix}")
+    cutting_of(params.get("vectorIngestionConfiguration"))
+
+
+def _check_name(bases: Bases, tenant: str, base: str, name: str, id: str | None) -> None:
+    if bases.documents.named(tenant, SOURCE, name, base) not in (None, id):
+        raise Fault(
+            "ConflictException",
+            f"the knowledge base {base!r} has a data source called {name!r} already",
+        )
+
+
+def get(bases: Bases, request: Request) -> Mapping[str, Any]:
+    """GetDataSource."""
+    params = request.params
+    tenant, base = request.caller.tenant, params["knowledgeBaseId"]
+    return {"dataSource": source_of(bases.documents, tenant, base, params["dataSourceId"])}
+
+
+def update(bases: Bases, request: Request) -> Mapping[str, Any]:
+    """UpdateDataSource: all that is given replaces what was; how documents are cut must stay.
+
+    Raises:
+        AccessDenied: The caller may not have the bucket read.
+        ValidationError: It asks for something that is not run here, or changes the chunking.
+        Fault: ConflictException, when there is another of its name.
+    """
+    params, tenant = request.params, request.caller.tenant
+    base, id = params["knowledgeBaseId"], params["dataSourceId"]
+    _check(params, request.caller)
+    with bases.documents.transaction():
+        before = source_of(bases.documents, tenant, base, id)
+        _check_same(before, params)
+        _check_name(bases, tenant, base, params["name"], id)
+        stays = {name: it for name, it in before.items() if name not in _GIVEN}
+        given = {name: params[name] for name in _GIVEN if name in params}
+        policy = before["dataDeletionPolicy"]
+        changed = {**stays, "dataDeletionPolicy": policy, **given, "updatedAt": now()}
+        _keep(bases, tenant, changed)
+    return {"dataSource": changed}
+
+
+def _check_same(before: Mapping[str, Any], params: Mapping[str, Any]) -> None:
+    if before["dataSourceConfiguration"]["type"] != params["dataSourceConfiguration"]["type"]:
+        raise ValidationError(
+            "dataSourceConfiguration.type cannot be changed; make another data source"
+        )
+    name = "vectorIngestionConfiguration"
+    was, given = (it.get(name, {}).get(_CHUNKING) for it in (before, params))
+    if was != given:
+        raise ValidationError(
+            f"{name}.{_CHUNKING} cannot be changed: give what GetDataSource tells, or make another "
+            "data source"
+        )
+
+
+def delete(bases: Bases, request: Request) -> Mapping[str, Any]:
+    """DeleteDataSource: what it brought in goes with it, unless that is to be `RETAIN`ed.
+
+    Raises:
+        Fault: ConflictException, while a job brings documents in.
+    """
+    params, tenant, documents = request.params, request.caller.tenant, bases.documents
+    base, id = params["knowledgeBaseId"], params["dataSourceId"]
+    with documents.transaction():
+        check_idle(bases, tenant, base_of(documents, tenant, base))
+        source = source_of(documents, tenant, base, id)
+        for kind in (JOB, DOCUMENT):
+            documents.clear(tenant, kind, f"{base}/{id}")
+        documents.delete(tenant, SOURCE, id, base)
+    if source["dataDeletionPolicy"] == "DELETE":
+        index = bases.index(tenant, base)
+        with index.lock:
+            index.remove([Place(name) for name in index.places(id)])
+    return {"knowledgeBaseId": base, "dataSourceId": id, "status": "DELETING"}
+
+
+def listed(bases: Bases, request: Request) -> Mapping[str, Any]:
+    """ListDataSources, in the order in which they were made."""
+    params, tenant = request.params, request.caller.tenant
+    base = params["knowledgeBaseId"]
+    base_of(bases.documents, tenant, base)
+    found, token = bases.documents.page(
+        tenant, SOURCE, base, params.get("maxResults"), params.get("nextToken")
+    )
+    names = ("knowledgeBaseId", "dataSourceId", "name", "status", "description", "updatedAt")
+    told = [{name: it[name] for name in names if name in it} for it in found]
+    return {"dataSourceSummaries": told, **({"nextToken": token} if token else {})}

@@ -1,0 +1,360 @@
+"""Documents that callers send, or name, one by one: put into a knowledge base in the background."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from orchestrator.errors import OrchestratorError, ValidationError
+from orchestrator.knowledge.blocks import Unreadable
+from orchestrator.knowledge.metadata import Attributes, read_attributes
+from orchestrator.knowledge.reading import Raw, is_document
+from orchestrator.server.control.bases.cutting import Cutting, cutting_of
+from orchestrator.server.control.bases.data_sources import where
+from orchestrator.server.control.bases.index import Index, Place
+from orchestrator.server.control.bases.objects import check_allowed, read_uri
+from orchestrator.server.control.bases.records import DOCUMENT, identity, key_of, now, source_of
+from orchestrator.server.control.bases.room import Bases
+from orchestrator.server.control.bases.running import Stopped, settled_document
+from orchestrator.server.control.bases.syncing import MOST_BYTES, MOST_METADATA
+from orchestrator.server.control.ids import new_id
+from orchestrator.server.operations import Caller, Request
+
+__all__ = ["delete", "get", "ingest", "listed"]
+
+_log = logging.getLogger(__name__)
+
+_SUFFIXES = {
+    "text/plain": ".txt",
+    "text/markdown": ".md",
+    "text/html": ".html",
+    "application/xhtml+xml": ".html",
+    "application/pdf": ".pdf",
+}
+
+
+class _Ignored(Exception):
+    """A document that is none that is read here; its text says why."""
+
+
+class _Item(NamedTuple):
+    kind: str
+    id: str
+    key: str
+    document: Mapping[str, Any]
+
+
+def _parent(params: Mapping[str, Any]) -> str:
+    return f"{params['knowledgeBaseId']}/{params['dataSourceId']}"
+
+
+def _source(bases: Bases, request: Request) -> dict[str, Any]:
+    params, tenant = request.params, request.caller.tenant
+    return source_of(bases.documents, tenant, params["knowledgeBaseId"], params["dataSourceId"])
+
+
+def _told(params: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("identifier", "status", "statusReason", "updatedAt")
+    ids = {name: params[name] for name in ("knowledgeBaseId", "dataSourceId")}
+    return {**ids, **{name: kept[name] for name in names if name in kept}}
+
+
+# -- putting in ----------------------------------------------------------------------------------
+
+
+def ingest(bases: Bases, request: Request) -> Mapping[str, Any]:
+    """IngestKnowledgeBaseDocuments: they are `STARTING`, and `INDEXED` by and by.
+
+    Raises:
+        AccessDenied: The caller may not have an object read.
+        ValidationError: A document is of another kind than the data source, is outside of it, or
+            has an access control list, which nobody would keep here.
+    """
+    params, tenant = request.params, request.caller.tenant
+    source = _source(bases, request)
+    items = _items(params["documents"], source, request.caller)
+    begun: list[str] = []
+
+    def make() -> Mapping[str, Any]:
+        _source(bases, request)
+        batch = new_id()
+        told = [_begin(bases, tenant, _parent(params), it, batch) for it in items]
+        begun.append(batch)
+        return {"documentDetails": [_told(params, kept) for kept in told]}
+
+    token = params.get("clientToken")
+    answer = bases.documents.once(tenant, request.operation, token, params, make)
+    for batch in begun:
+        bases.in_background(_Batch(bases, request.caller, source, items, batch).run)
+    return answer
+
+
+def _begin(bases: Bases, tenant: str, parent: str, item: _Item, batch: str) -> dict[str, Any]:
+    kept = {
+        "identifier": _identifier(item.kind, item.id),
+        "status": "STARTING",
+        "updatedAt": now(),
+        "process": bases.living.me,
+        "batch": batch,
+    }
+    bases.documents.put(tenant, DOCUMENT, item.key, kept, parent)
+    return kept
+
+
+def _identifier(kind: str, id: str) -> dict[str, Any]:
+    return {
+        "dataSourceType": kind,
+        **({"s3": {"uri": id}} if kind == "S3" else {"custom": {"id": id}}),
+    }
+
+
+def _items(
+    documents: Sequence[Mapping[str, Any]], source: Mapping[str, Any], caller: Caller
+) -> list[_Item]:
+    items = [_item(it, f"documents[{index}]", source) for index, it in enumerate(documents)]
+    if len({it.key for it in items}) < len(items):
+        raise ValidationError("documents: one of them is given twice")
+    for it in items:
+        for uri in _uris(it.document):
+            check_allowed(caller, uri)
+    return items
+
+
+def _item(document: Mapping[str, Any], at: str, source: Mapping[str, Any]) -> _Item:
+    content = document["content"]
+    kind, wanted = content["dataSourceType"], source["dataSourceConfiguration"]["type"]
+    if kind != wanted:
+        raise ValidationError(
+            f"{at}.content.dataSourceType is {kind}, but the data source "
+            f"{source['dataSourceId']!r} is of the type {wanted}"
+        )
+    if (document.get("metadata") or {}).get("accessControlList"):
+        raise ValidationError(
+            f"{at}.metadata.accessControlList: nothing here keeps what is found from users; leave "
+            "it out only if all who search may find the document"
+        )
+    if kind == "S3":
+        id = _member(content, "s3", f"{at}.content")["s3Location"]["uri"]
+        bucket, prefix = where(source)
+        if not id.startswith(f"s3://{bucket}/{prefix}"):
+            raise ValidationError(f"{at}: {id!r} is not in the data source's bucket and prefix")
+    else:
+        id = _member(content, "custom", f"{at}.content")["customDocumentIdentifier"]["id"]
+        _check_custom(content["custom"], f"{at}.content.custom")
+    _check_metadata(document.get("metadata"), f"{at}.metadata")
+    return _Item(kind, id, key_of(kind, id), document)
+
+
+def _member(given: Mapping[str, Any], name: str, at: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any] | None = given.get(name)
+    if found is None:
+        raise ValidationError(f"{at}.{name} is missing")
+    return found
+
+
+def _check_custom(custom: Mapping[str, Any], at: str) -> None:
+    if custom["sourceType"] == "S3_LOCATION":
+        _member(custom, "s3Location", at)
+        return
+    inline = _member(custom, "inlineContent", at)
+    name = "byteContent" if inline["type"] == "BYTE" else "textContent"
+    _member(inline, name, f"{at}.inlineContent")
+
+
+def _check_metadata(metadata: Mapping[str, Any] | None, at: str) -> None:
+    if metadata is not None:
+        inline = metadata["type"] == "IN_LINE_ATTRIBUTE"
+        _member(metadata, "inlineAttributes" if inline else "s3Location", at)
+
+
+def _uris(document: Mapping[str, Any]) -> Iterator[str]:
+    """The addresses that are read for a document."""
+    content, metadata = document["content"], document.get("metadata") or {}
+    if content["dataSourceType"] == "S3":
+        yield content["s3"]["s3Location"]["uri"]
+    elif content["custom"]["sourceType"] == "S3_LOCATION":
+        yield content["custom"]["s3Location"]["uri"]
+    if metadata.get("type") == "S3_LOCATION":
+        yield metadata["s3Location"]["uri"]
+
+
+class _Batch:
+    """The documents of one request, as they are put in."""
+
+    def __init__(
+        self,
+        bases: Bases,
+        caller: Caller,
+        source: Mapping[str, Any],
+        items: Sequence[_Item],
+        batch: str,
+    ) -> None:
+        self.bases = bases
+        self.caller = caller
+        self.source = source
+        self.items = items
+        self.batch = batch
+        self.parent = _parent(source)
+
+    def run(self) -> None:
+        """Puts all in, each as well as it goes."""
+        waiting = list(self.items)
+        try:
+            index = self.bases.index(self.caller.tenant, self.source["knowledgeBaseId"])
+            cutting = cutting_of(self.source.get("vectorIngestionConfiguration"))
+            with index.lock:
+                waiting = [it for it in self.items if self._is_in(it, index, cutting)]
+                index.embed(self._tick)
+            for item in waiting:
+                self._change(item, "INDEXED")
+        except Stopped:
+            self._fail(waiting, "the server was stopped; send it again")
+        except OrchestratorError as error:
+            self._fail(waiting, error.message)
+        except Exception:
+            _log.exception("documents could not be put in")
+            self._fail(waiting, "an internal error; the server's log has more")
+
+    def _tick(self) -> None:
+        if self.bases.closing.is_set():
+            raise Stopped
+
+    def _is_in(self, item: _Item, index: Index, cutting: Cutting) -> bool:
+        """Puts a document in; whether it is, and is still wanted."""
+        self._tick()
+        if not self._change(item, "IN_PROGRESS"):
+            return False
+        place = Place.of(self.source["dataSourceId"], item.kind, item.id)
+        try:
+            self._put(item, place, index, cutting)
+        except _Ignored as error:
+            self._change(item, "IGNORED", str(error))
+            return False
+        except (OrchestratorError, Unreadable) as error:
+            self._change(item, "FAILED", str(error))
+            return False
+        if self.bases.documents.get(self.caller.tenant, DOCUMENT, item.key, self.parent) is None:
+            index.remove([place])  # it was deleted meanwhile
+            return False
+        return True
+
+    def _put(self, item: _Item, place: Place, index: Index, cutting: Cutting) -> None:
+        content = item.document["content"]
+        if item.kind == "CUSTOM" and content["custom"]["sourceType"] == "IN_LINE":
+            name, data, uri = *_inline(content["custom"]["inlineContent"]), item.id
+        else:
+            (uri, *_) = _uris(item.document)
+            name, data = uri.rsplit("/", 1)[-1], self._read(uri, MOST_BYTES)
+        if not is_document(name):
+            raise _Ignored(f"files as {name!r} are not read here")
+        index.put(place, Raw(name, data), self._attributes(item), uri, cutting)
+
+    def _read(self, uri: str, most: int) -> bytes:
+        data = read_uri(uri, self.caller, self.bases.folders, most)
+        if len(data) > most:
+            raise Unreadable(f"{uri} has more than {most:,} bytes")
+        return data
+
+    def _attributes(self, item: _Item) -> Attributes:
+        metadata = item.document.get("metadata")
+        if metadata is None:
+            return Attributes()
+        if metadata["type"] == "S3_LOCATION":
+            return read_attributes(self._read(metadata["s3Location"]["uri"], MOST_METADATA))
+        given = {it["key"]: {"value": it["value"]} for it in metadata["inlineAttributes"]}
+        return read_attributes(json.dumps({"metadataAttributes": given}).encode())
+
+    def _fail(self, items: Sequence[_Item], reason: str) -> None:
+        for item in items:
+            self._change(item, "FAILED", reason)
+
+    def _change(self, item: _Item, status: str, reason: str = "") -> bool:
+        """Keeps a document's state; not of one that was deleted, or sent anew, meanwhile."""
+        documents, tenant = self.bases.documents, self.caller.tenant
+        with documents.transaction():
+            kept = documents.get(tenant, DOCUMENT, item.key, self.parent)
+            if kept is None or kept.get("batch") != self.batch:
+                return False
+            changed = {**kept, "status": status, "updatedAt": now()}
+            if reason:
+                changed["statusReason"] = reason
+            documents.put(tenant, DOCUMENT, item.key, changed, self.parent)
+        return True
+
+
+def _inline(content: Mapping[str, Any]) -> tuple[str, bytes]:
+    """A file name that says of which kind an inline document is, and its content."""
+    if content["type"] == "TEXT":
+        return "text.txt", content["textContent"]["data"].encode("utf-8", "replace")
+    given = content["byteContent"]
+    mime = given["mimeType"].partition(";")[0].strip().lower()
+    if mime not in _SUFFIXES:
+        raise _Ignored(f"documents of the type {mime!r} are not read here")
+    return f"document{_SUFFIXES[mime]}", given["data"]
+
+
+# -- telling and deleting ------------------------------------------------------------------------
+
+
+def _found(
+    bases: Bases, request: Request, identifiers: Sequence[Mapping[str, Any]]
+) -> Iterator[tuple[str, Place, Mapping[str, Any] | None]]:
+    """Each document's key and name, and what is kept of it."""
+    source = _source(bases, request)
+    tenant, parent = request.caller.tenant, _parent(request.params)
+    for index, it in enumerate(identifiers):
+        member = "s3" if it["dataSourceType"] == "S3" else "custom"
+        _member(it, member, f"documentIdentifiers[{index}]")
+        kind, id = identity(it)
+        key = key_of(kind, id)
+        kept = bases.documents.get(tenant, DOCUMENT, key, parent)
+        place = Place.of(source["dataSourceId"], kind, id)
+        yield key, place, kept and settled_document(bases, kept)
+
+
+def get(bases: Bases, request: Request) -> Mapping[str, Any]:
+    """GetKnowledgeBaseDocuments."""
+    identifiers = request.params["documentIdentifiers"]
+    found = list(_found(bases, request, identifiers))
+    told = [
+        _told(request.params, kept or {"identifier": identifier, "status": "NOT_FOUND"})
+        for identifier, (_, _, kept) in zip(identifiers, found, strict=True)
+    ]
+    return {"documentDetails": told}
+
+
+def listed(bases: Bases, request: Request) -> Mapping[str, Any]:
+    """ListKnowledgeBaseDocuments, in the order in which they were put in first."""
+    params = request.params
+    _source(bases, request)
+    found, token = bases.documents.page(
+        *(request.caller.tenant, DOCUMENT, _parent(params)),
+        *(params.get("maxResults"), params.get("nextToken")),
+    )
+    told = [_told(params, settled_document(bases, kept)) for kept in found]
+    return {"documentDetails": told, **({"nextToken": token} if token else {})}
+
+
+def delete(bases: Bases, request: Request) -> Mapping[str, Any]:
+    """DeleteKnowledgeBaseDocuments: they are `DELETING` in the answer, and gone."""
+    params, tenant = request.params, request.caller.tenant
+    gone: list[Place] = []
+
+    def make() -> Mapping[str, Any]:
+        identifiers = params["documentIdentifiers"]
+        found = list(_found(bases, request, identifiers))
+        told = []
+        for identifier, (key, place, kept) in zip(identifiers, found, strict=True):
+            gone.append(place)
+            bases.documents.delete(tenant, DOCUMENT, key, _parent(params))
+            status = "NOT_FOUND" if kept is None else "DELETING"
+            told.append({"identifier": identifier, "status": status, "updatedAt": now()})
+        return {"documentDetails": [_told(params, it) for it in told]}
+
+    token = params.get("clientToken")
+    answer = bases.documents.once(tenant, request.operation, token, params, make)
+    if gone:
+        bases.index(tenant, params["knowledgeBaseId"]).remove(gone)
+    return answer

@@ -1,0 +1,122 @@
+"""Knowledge bases: made, told, changed and deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from orchestrator.errors import ValidationError
+from orchestrator.server.control.bases.records import BASE, DOCUMENT, JOB, SOURCE, base_of, now
+from orchestrator.server.control.bases.room import Bases
+from orchestrator.server.control.bases.running import check_idle
+from orchestrator.server.control.ids import Arns, new_id
+from orchestrator.server.operations import Fault, Request
+
+__all__ = ["create", "delete", "get", "listed", "update"]
+
+_MOST = 100  # Bedrock: "Knowledge bases per account"
+_GIVEN = ("name", "description", "roleArn", "knowledgeBaseConfiguration", "storageConfiguration")
+_FIXED = ("knowledgeBaseConfiguration", "storageConfiguration")
+
+
+def create(bases: Bases, request: Request) -> Mapping[str, Any]:
+    """CreateKnowledgeBase: it is `CREATING` in the answer, and `ACTIVE` ever after."""
+    params, tenant = request.params, request.caller.tenant
+    if params["knowledgeBaseConfiguration"]["type"] != "VECTOR":
+        raise ValidationError(
+            "knowledgeBaseConfiguration.type: only knowledge bases of the type VECTOR are run here"
+        )
+
+    def make() -> Mapping[str, Any]:
+        if bases.documents.count(tenant, BASE) >= _MOST:
+            raise Fault(
+                "ServiceQuotaExceededException",
+                f"there are already {_MOST} knowledge bases; delete one that is not needed",
+            )
+        _check_name(bases, tenant, params["name"], None)
+        made = _made(bases, params)
+        bases.keep(tenant, {"knowledgeBase": made, "tags": params.get("tags", {})})
+        return {"knowledgeBase": {**made, "status": "CREATING"}}
+
+    token = params.get("clientToken")
+    return bases.documents.once(tenant, request.operation, token, params, make)
+
+
+def _made(bases: Bases, params: Mapping[str, Any]) -> dict[str, Any]:
+    id, time = new_id(), now()
+    return {
+        "knowledgeBaseId": id,
+        "knowledgeBaseArn": Arns.of(bases.world.settings).knowledge_base(id),
+        **{name: params[name] for name in _GIVEN if name in params},
+        "status": "ACTIVE",
+        "createdAt": time,
+        "updatedAt": time,
+    }
+
+
+def _check_name(bases: Bases, tenant: str, name: str, id: str | None) -> None:
+    if bases.documents.named(tenant, BASE, name) not in (None, id):
+        raise Fault("ConflictException", f"there is already a knowledge base called {name!r}")
+
+
+def get(bases: Bases, request: Request) -> Mapping[str, Any]:
+    """GetKnowledgeBase."""
+    kept = base_of(bases.documents, request.caller.tenant, request.params["knowledgeBaseId"])
+    return {"knowledgeBase": kept["knowledgeBase"]}
+
+
+def update(bases: Bases, request: Request) -> Mapping[str, Any]:
+    """UpdateKnowledgeBase: all that is given replaces what was; the configurations must stay."""
+    params, tenant = request.params, request.caller.tenant
+    with bases.documents.transaction():
+        kept = base_of(bases.documents, tenant, params["knowledgeBaseId"])
+        before = kept["knowledgeBase"]
+        for name in _FIXED:
+            if name in params and params[name] != before.get(name):
+                raise ValidationError(
+                    f"{name} cannot be changed: give what GetKnowledgeBase tells, or make another "
+                    "knowledge base"
+                )
+        _check_name(bases, tenant, params["name"], before["knowledgeBaseId"])
+        stays = {name: it for name, it in before.items() if name not in _GIVEN or name in _FIXED}
+        given = {name: params[name] for name in _GIVEN if name in params}
+        changed = {**stays, **given, "updatedAt": now()}
+        bases.keep(tenant, {**kept, "knowledgeBase": changed})
+    return {"knowledgeBase": {**changed, "status": "UPDATING"}}
+
+
+def delete(bases: Bases, request: Request) -> Mapping[str, Any]:
+    """DeleteKnowledgeBase: with its data sources; what one of them is to `RETAIN` stays on disk.
+
+    Raises:
+        Fault: ConflictException, while a job brings documents in.
+    """
+    id, tenant = request.params["knowledgeBaseId"], request.caller.tenant
+    documents = bases.documents
+    with documents.transaction():
+        kept = base_of(documents, tenant, id)
+        check_idle(bases, tenant, kept)
+        sources = documents.all(tenant, SOURCE, id)
+        for source in sources:
+            for kind in (JOB, DOCUMENT):
+                documents.clear(tenant, kind, f"{id}/{source['dataSourceId']}")
+        documents.clear(tenant, SOURCE, id)
+        documents.delete(tenant, BASE, id)
+    if all(source["dataDeletionPolicy"] == "DELETE" for source in sources):
+        bases.destroy(tenant, id)
+    return {"knowledgeBaseId": id, "status": "DELETING"}
+
+
+def listed(bases: Bases, request: Request) -> Mapping[str, Any]:
+    """ListKnowledgeBases, in the order in which they were made."""
+    params = request.params
+    found, token = bases.documents.page(
+        request.caller.tenant, BASE, "", params.get("maxResults"), params.get("nextToken")
+    )
+    names = ("knowledgeBaseId", "name", "description", "status", "updatedAt")
+    told = [{name: it[name] for name in names if name in it} for it in _each(found)]
+    return {"knowledgeBaseSummaries": told, **({"nextToken": token} if token else {})}
+
+
+def _each(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [kept["knowledgeBase"] for kept in found]

@@ -1,0 +1,152 @@
+"""Objects in buckets: Amazon S3's, or a folder's that stands for one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple, Protocol
+
+from orchestrator.aws import Settings, Target, read_object, shared_client, translated
+from orchestrator.errors import AccessDenied, ResourceNotFound, ValidationError
+from orchestrator.server.operations import Caller
+
+__all__ = ["Bucket", "Object", "bucket_of", "check_allowed", "read_uri", "split_uri"]
+
+_S3 = "s3://"
+
+
+class Object(NamedTuple):
+    """An object, as a listing tells of it.
+
+    Attributes:
+        key: Its key.
+        tag: Another text for every content; `None` when only the content tells.
+    """
+
+    key: str
+    tag: str | None = None
+
+
+class Bucket(Protocol):
+    """Where objects are."""
+
+    def list(self, prefix: str) -> Iterator[Object]:
+        """The objects whose keys begin with `prefix`.
+
+        Raises:
+            DependencyFailed: They cannot be listed.
+        """
+        ...
+
+    def read(self, key: str, most: int) -> bytes:
+        """An object's content, of which at most one byte more than `most` is read.
+
+        Raises:
+            DependencyFailed: It is not there, or may not be read.
+        """
+        ...
+
+
+def bucket_of(name: str, folders: Mapping[str, Path]) -> Bucket:
+    """The bucket called `name`: the folder that stands for it, else Amazon S3's."""
+    return _Folder(name, folders[name]) if name in folders else _S3Bucket(name)
+
+
+def split_uri(uri: str) -> tuple[str, str]:
+    """The bucket and the key of an `s3://` address.
+
+    Raises:
+        ValidationError: It is none.
+    """
+    bucket, _, key = uri.removeprefix(_S3).partition("/")
+    if not uri.startswith(_S3) or not bucket or not key:
+        raise ValidationError(f"{uri!r} is no address of an object: s3://<bucket>/<key>")
+    return bucket, key
+
+
+def read_uri(uri: str, caller: Caller, folders: Mapping[str, Path], most: int) -> bytes:
+    """The content of the object at an address that a caller gave.
+
+    Raises:
+        AccessDenied: The caller may not have it read.
+        ValidationError: It is no such address.
+        DependencyFailed: It is not there, or may not be read.
+    """
+    bucket, key = split_uri(uri)
+    check_allowed(caller, uri)
+    return bucket_of(bucket, folders).read(key, most)
+
+
+def check_allowed(caller: Caller, uri: str) -> None:
+    """Sees to it that the server may read at an address in a caller's name.
+
+    Raises:
+        AccessDenied: It may not.
+    """
+    if not caller.may_use(uri):
+        raise AccessDenied(
+            f"this access key may not have {uri!r} read; add it to what the key is allowed",
+            resource=uri,
+        )
+
+
+class _S3Bucket:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def list(self, prefix: str) -> Iterator[Object]:
+        place = f"{_S3}{self._name}/{prefix}"
+        target = Target(f"the bucket {self._name!r}", place, "allow s3:ListBucket", callers=False)
+        client = shared_client(Settings("s3", read_timeout=30.0), target)
+        pages = iter(
+            client.get_paginator("list_objects_v2").paginate(Bucket=self._name, Prefix=prefix)
+        )
+        while True:
+            with translated(target):
+                page = next(pages, None)
+            if page is None:
+                return
+            for it in page.get("Contents", ()):
+                yield Object(it["Key"], it["ETag"])
+
+    def read(self, key: str, most: int) -> bytes:
+        return read_object(self._name, key, most, "the document")
+
+
+class _Folder:
+    def __init__(self, name: str, folder: Path) -> None:
+        self._name = name
+        self._root = folder.resolve()
+
+    def list(self, prefix: str) -> Iterator[Object]:
+        return (Object(key) for key in sorted(self._keys("")) if key.startswith(prefix))
+
+    def _keys(self, folder: str) -> Iterator[str]:
+        with os.scandir(self._root / folder) as entries:
+            for entry in entries:
+                key = folder + entry.name
+                if entry.name.startswith(".") or entry.is_symlink():
+                    continue
+                if entry.is_dir():
+                    yield from self._keys(key + "/")
+                elif entry.is_file():
+                    yield key
+
+    def read(self, key: str, most: int) -> bytes:
+        path = self._root.joinpath(*PurePosixPath(key).parts)
+        # Neither `..` nor a link is part of the way, nor does the key begin at the root.
+        if "\0" in key or path != path.resolve() or not path.is_relative_to(self._root):
+            raise self._missing(key)
+        try:
+            if not path.is_file():
+                raise self._missing(key)
+            with path.open("rb") as file:
+                return file.read(most + 1)
+        except OSError as error:
+            raise AccessDenied(
+                f"{_S3}{self._name}/{key} cannot be read: {error.strerror}", resource=key
+            ) from error
+
+    def _missing(self, key: str) -> ResourceNotFound:
+        return ResourceNotFound(f"there is no object {f'{_S3}{self._name}/{key}'!r}")

@@ -1,0 +1,197 @@
+"""The knowledge bases of a worker process: what is open of them, and who may search them."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from pathlib import Path
+from threading import Event, Lock
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.embeddings import Embedder
+from orchestrator.errors import ResourceNotFound
+from orchestrator.knowledge import KnowledgeBase
+from orchestrator.server.control.bases.index import Index
+from orchestrator.server.control.bases.living import Living
+from orchestrator.server.control.bases.records import BASE, base_of
+from orchestrator.server.control.bases.searching import Find, Searched, of_aws
+from orchestrator.server.operations import Caller
+
+if TYPE_CHECKING:
+    from orchestrator.server.world import World
+
+__all__ = ["Bases"]
+
+_log = logging.getLogger(__name__)
+
+_ID = re.compile("[0-9a-zA-Z]{10}")
+_ARN = re.compile(r"arn:aws[^:]*:bedrock:[^:]*:[0-9]{12}:knowledge-base/([0-9a-zA-Z]{10})")
+_THREADS = 4
+
+Elsewhere = Callable[[Caller, str], KnowledgeBase | None]
+"""The knowledge base of an id that another room has, for a caller."""
+
+
+class Bases:
+    """Knowledge bases made through the API. Safe for many threads.
+
+    Attributes:
+        world: What else the process has open.
+        living: Which processes of the state still live.
+        closing: Set when work in the background is to end.
+        elsewhere: Finds the knowledge bases of agents' folders; set by the room that has those.
+    """
+
+    def __init__(self, world: World) -> None:
+        """Opens what is needed; indexes are opened as they are used.
+
+        Raises:
+            DependencyFailed: The folder of the indexes cannot be used.
+        """
+        self.world = world
+        self.documents = world.documents
+        self._folder = world.beside("knowledge")
+        self.living = Living(self._folder)
+        self.closing = Event()
+        self.elsewhere: Elsewhere = lambda *_: None
+        self._lock = Lock()
+        self._indexes: dict[tuple[str, str], Index] = {}
+        self._embedder: Embedder | None = None
+        self._pool = ThreadPoolExecutor(_THREADS, "ingestion")
+
+    def close(self) -> None:
+        """Ends the work in the background, and closes all indexes."""
+        self.closing.set()
+        self._pool.shutdown()
+        self.living.close()
+        with self._lock:
+            for index in self._indexes.values():
+                index.close()
+            self._indexes.clear()
+
+    def in_background(self, work: Callable[[], None]) -> None:
+        """Has work done by and by, in one of a few threads; it sees to its own errors."""
+        self._pool.submit(work)
+
+    @property
+    def folders(self) -> Mapping[str, Path]:
+        """Folders that stand for buckets, by their names."""
+        return self.world.settings.buckets
+
+    # -- searching -------------------------------------------------------------------------------
+
+    def base(
+        self,
+        caller: Caller,
+        knowledge_base_id: str,
+        description: str = "",
+        retrieval_configuration: Mapping[str, Any] | None = None,
+    ) -> KnowledgeBase:
+        """What a caller, or an agent of his, searches by an id.
+
+        Knowledge bases made here come first, then those of agents' folders, then those of AWS that
+        the caller may use.
+
+        Args:
+            caller: Who searches.
+            knowledge_base_id: The id, or an ARN.
+            description: For the model; that of the knowledge base when empty.
+            retrieval_configuration: Bedrock's `retrievalConfiguration` for all searches; that of a
+                search wins, member by member.
+
+        Raises:
+            ResourceNotFound: There is no such knowledge base for the caller.
+            ValidationError: The configuration is wrong.
+        """
+        told = _ARN.fullmatch(knowledge_base_id)
+        id = told[1] if told else knowledge_base_id
+        find, own = self._found(caller, id)
+        return Searched(find, id, description or own, caller, retrieval_configuration)
+
+    def _found(self, caller: Caller, id: str) -> tuple[Find, str]:
+        """How a knowledge base is found for each search, and its own description."""
+        kept = self.documents.get(caller.tenant, BASE, id)
+        if kept is not None:
+            own: str = kept["knowledgeBase"].get("description", "")
+            return lambda: self.index(caller.tenant, id), own
+        found = self.elsewhere(caller, id)
+        if found is not None:
+            return lambda: found, found.description
+        if not caller.may_use(id) or not _ID.fullmatch(id):
+            raise ResourceNotFound(f"there is no knowledge base {id!r}")
+        return lambda: of_aws(id), ""
+
+    def index(self, tenant: str, id: str) -> Index:
+        """The index of a knowledge base, open.
+
+        Raises:
+            ResourceNotFound: There is no such knowledge base, or no more.
+            DependencyFailed: The index cannot be opened.
+        """
+        with self._lock:
+            found = self._indexes.get((tenant, id))
+            try:
+                base_of(self.documents, tenant, id)
+            except ResourceNotFound:
+                if found is not None:  # another process has deleted it
+                    self._indexes.pop((tenant, id)).close()
+                raise
+            if found is None:
+                found = Index(self._file(tenant, id), id, self._resolved())
+                self._indexes[tenant, id] = found
+            return found
+
+    def destroy(self, tenant: str, id: str) -> None:
+        """Closes the index of a knowledge base, and deletes its file."""
+        with self._lock:
+            found = self._indexes.pop((tenant, id), None)
+        if found is None and self._folder is not None:
+            found = Index(self._file(tenant, id), id, None)
+        if found is not None:
+            found.destroy()
+
+    def _file(self, tenant: str, id: str) -> Path | None:
+        if self._folder is None:
+            return None
+        name = sha256(f"{tenant}\0{id}".encode("utf-8", "backslashreplace")).hexdigest()
+        return self._folder / f"{name}.sqlite"
+
+    def _resolved(self) -> Embedder | None:
+        if self._embedder is None:
+            from orchestrator.embeddings import resolve_embedder
+
+            self._embedder = resolve_embedder(self.world.embedder)
+        return self._embedder
+
+    # -- tags ------------------------------------------------------------------------------------
+
+    def tags(
+        self,
+        caller: Caller,
+        id: str,
+        change: Callable[[dict[str, str]], dict[str, str]] | None = None,
+    ) -> dict[str, str]:
+        """A knowledge base's tags, after a change of them if there is one.
+
+        Raises:
+            ResourceNotFound: There is no such knowledge base.
+        """
+        with self.documents.transaction():
+            kept = base_of(self.documents, caller.tenant, id)
+            tags: dict[str, str] = kept["tags"]
+            if change is not None:
+                kept["tags"] = tags = change(tags)
+                self.keep(caller.tenant, kept)
+        return tags
+
+    def keep(self, tenant: str, kept: Mapping[str, Any]) -> None:
+        """Keeps what is known of a knowledge base.
+
+        Raises:
+            Fault: ConflictException, when another has its name.
+        """
+        base = kept["knowledgeBase"]
+        self.documents.put(tenant, BASE, base["knowledgeBaseId"], kept, name=base["name"])

@@ -1,0 +1,112 @@
+"""A knowledge base as one caller may search it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
+
+from orchestrator.aws import Settings, Target, shared_client
+from orchestrator.errors import AccessDenied, ResourceNotFound
+from orchestrator.knowledge.settings import merged
+from orchestrator.server.operations import Caller
+
+__all__ = ["Find", "Searchable", "Searched", "of_aws"]
+
+
+class Searchable(Protocol):
+    """What can be searched, whatever it is called."""
+
+    def retrieve(
+        self, query: str, configuration: Mapping[str, Any] | None = None
+    ) -> list[dict[str, Any]]:
+        """The passages that fit `query` best, best first."""
+        ...
+
+
+Find = Callable[[], Searchable]
+
+
+class Searched:
+    """Finds what it searches anew each time, since others may delete it meanwhile.
+
+    Attributes:
+        id: The knowledge base id.
+        description: For the model.
+    """
+
+    def __init__(
+        self,
+        find: Find,
+        id: str,
+        description: str,
+        caller: Caller,
+        configuration: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Names the knowledge base.
+
+        Args:
+            find: Gives what is to be searched; raises `ResourceNotFound` when it is no more.
+            id: The knowledge base id.
+            description: For the model.
+            caller: Who searches.
+            configuration: Bedrock's `retrievalConfiguration` for all searches; that of a search
+                wins, member by member.
+
+        Raises:
+            ValidationError: The configuration is wrong.
+        """
+        self.id = id
+        self.description = description
+        self._find = find
+        self._caller = caller
+        self._configuration = merged(configuration, None)
+
+    def retrieve(
+        self, query: str, configuration: Mapping[str, Any] | None = None
+    ) -> list[dict[str, Any]]:
+        """The passages that fit `query` best, best first; see `orchestrator.KnowledgeBase`.
+
+        Raises:
+            AccessDenied: The configuration names a model that the caller may not use.
+            ResourceNotFound: The knowledge base is no more.
+            ValidationError: The query or the configuration is wrong.
+            DependencyFailed: The search failed.
+        """
+        settings = merged(self._configuration, configuration)
+        for model in _models(settings):
+            if not (self._caller.may_use(model) or self._caller.may_use(model.split("/")[-1])):
+                raise AccessDenied(
+                    f"this access key may not use the model {model!r}; add it to what the key is "
+                    "allowed",
+                    resource=model,
+                )
+        return self._find().retrieve(query, settings)
+
+
+def _models(settings: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """The models that a search asks for in the server's name."""
+    for members in settings.values():
+        reranking = members.get("rerankingConfiguration") or {}
+        model = reranking.get("bedrockRerankingConfiguration", {}).get("modelConfiguration", {})
+        yield from filter(None, [model.get("modelArn")])
+        implicit = members.get("implicitFilterConfiguration") or {}
+        yield from filter(None, [implicit.get("modelArn")])
+
+
+def of_aws(id: str) -> Searchable:
+    """The knowledge base of Amazon Bedrock with an id.
+
+    Raises:
+        ResourceNotFound: There are no credentials or no region to look for it with.
+        ValidationError: It is no such id.
+    """
+    from orchestrator.knowledge import BedrockKnowledgeBase
+
+    target = Target(f"the knowledge base {id!r}", id, "allow bedrock:Retrieve")
+    try:
+        client = shared_client(Settings("bedrock-agent-runtime"), target)
+    except AccessDenied as error:
+        raise ResourceNotFound(
+            f"there is no knowledge base {id!r} here; were it one of AWS: {error.message}"
+        ) from error
+    return BedrockKnowledgeBase(id, client=client)
