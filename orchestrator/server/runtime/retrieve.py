@@ -1,0 +1,71 @@
+"""Retrieve: the knowledge bases of the server, searched (Bedrock: agents runtime)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.errors import ValidationError
+from orchestrator.server.operations import Handler, Request
+from orchestrator.server.runtime.guarded import guarded_references, named_guardrail
+from orchestrator.server.runtime.pages import place_of, token_for
+from orchestrator.server.runtime.resources import check_retrieval
+
+if TYPE_CHECKING:
+    from orchestrator.server.world import World
+
+__all__ = ["operations_of_knowledge"]
+
+_PAGE_CHARS = 1_000_000  # of the texts in one answer
+
+
+def operations_of_knowledge(world: World) -> dict[str, Handler]:
+    """Retrieve."""
+    return {"Retrieve": partial(_retrieve, world)}
+
+
+def _retrieve(world: World, request: Request) -> Mapping[str, Any]:
+    params, caller = request.params, request.caller
+    base = world.bases.base(caller, params["knowledgeBaseId"].rpartition("/")[2])
+    query, configuration = _text(params["retrievalQuery"]), params.get("retrievalConfiguration")
+    check_retrieval(caller, configuration)
+    guardrail = named_guardrail(caller, params.get("guardrailConfiguration"))
+    name = _name(params)
+    start = place_of(params.get("nextToken"), name)
+    found: Sequence[Mapping[str, Any]] = base.retrieve(query, configuration)
+    answer: dict[str, Any] = {}
+    if guardrail is not None:
+        found, answer["guardrailAction"] = guarded_references(guardrail, query, found)
+    end = _end_of_page(found, start)
+    if end < len(found):
+        answer["nextToken"] = token_for(end, name)
+    return {"retrievalResults": list(found[start:end]), **answer}
+
+
+def _text(query: Mapping[str, Any]) -> str:
+    if query.get("type", "TEXT") != "TEXT" or "image" in query:
+        raise ValidationError("a knowledge base of this server is searched by text: give 'text'")
+    text = query.get("text")
+    if not isinstance(text, str):
+        raise ValidationError("the retrievalQuery has no text")
+    return text
+
+
+def _name(params: Mapping[str, Any]) -> str:
+    """What a token of a page is good for: the same search."""
+    told = {key: it for key, it in params.items() if key != "nextToken"}
+    text = json.dumps(told, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+
+
+def _end_of_page(found: Sequence[Mapping[str, Any]], start: int) -> int:
+    left, end = _PAGE_CHARS, start
+    while end < len(found):
+        left -= len(found[end]["content"].get("text") or "")
+        if left < 0 and end > start:
+            break
+        end += 1
+    return end

@@ -1,0 +1,160 @@
+"""Questions made ready for a search by a model (Bedrock: `orchestrationConfiguration`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.message import Message
+from orchestrator.models import Model, ModelRequest
+from orchestrator.prompts import dialect_for, load_dialect
+
+if TYPE_CHECKING:
+    from orchestrator.knowledge import KnowledgeBase
+
+__all__ = ["Decomposed", "Rewriter"]
+
+_STANDALONE = """\
+Below are a conversation and the message that the user sends next. Write that message anew, so that
+somebody who has not read the conversation understands it: put names in the place of words that
+refer back. Do not answer it, and add nothing to it. If it stands alone already, repeat it.
+
+<conversation>
+$conversation_history$
+</conversation>
+
+<message>
+$query$
+</message>
+
+$output_format_instructions$"""
+_PARTS = """\
+Somebody wants the following question answered from a collection of documents.
+
+<message>
+$query$
+</message>
+
+Which searches find what is needed? Write one short search a line, at most four of them. If one
+search is enough, write only that one.
+
+$output_format_instructions$"""
+_FORMAT = "Write nothing else, inside <search_query> and </search_query>."
+_VALUE = re.compile(r"\$(conversation_history|query|output_format_instructions|current_time)\$")
+_THINKING = re.compile(r"<thinking>.*?(?:</thinking>|\Z)", re.DOTALL)
+_OPEN, _CLOSE = "<search_query>", "</search_query>"
+_LONGEST = 1000  # (Bedrock: RetrieveAndGenerateInput)
+_MOST_PARTS = 4
+
+
+class Rewriter:
+    """Has a model write questions as they are to be searched for.
+
+    Attributes:
+        has_prompt: Whether the request brought a prompt of its own.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        template: str | None,
+        inference: Mapping[str, Any],
+        additional: Mapping[str, Any],
+    ) -> None:
+        """Takes what a request says of it.
+
+        Args:
+            model: Writes.
+            template: The request's own prompt, with `$conversation_history$` and `$query$`.
+            inference: Bedrock's inference configuration.
+            additional: `additionalModelRequestFields`.
+        """
+        self.has_prompt = template is not None
+        self._model = model
+        self._template = template or _STANDALONE
+        self._inference = inference
+        self._additional = additional
+
+    def standalone(self, text: str, earlier: Sequence[tuple[str, str]]) -> str:
+        """A question that stands alone; the given one when the model writes none.
+
+        Args:
+            text: The user's input.
+            earlier: The conversation before: questions and answers.
+
+        Raises:
+            DependencyFailed: The model failed.
+        """
+        told = "\n".join(f"User: {asked}\nAssistant: {said}" for asked, said in earlier)
+        return self._ask(self._template, text, told)[:_LONGEST].strip() or text
+
+    def parts(self, text: str) -> list[str]:
+        """The searches that find what a question asks for; at least one.
+
+        Raises:
+            DependencyFailed: The model failed.
+        """
+        lines = [line.strip(" -*\t") for line in self._ask(_PARTS, text, "").splitlines()]
+        return list(dict.fromkeys(line[:_LONGEST] for line in lines if line))[:_MOST_PARTS] or [
+            text
+        ]
+
+    def _ask(self, template: str, text: str, told: str) -> str:
+        from orchestrator.prompts.partials import encode
+
+        values = {
+            "query": encode(text),
+            "conversation_history": encode(told),
+            "output_format_instructions": _FORMAT,
+            "current_time": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        }
+        prompt = _VALUE.sub(lambda found: values[found[1]], template)
+        request = ModelRequest(
+            "ORCHESTRATION",
+            "",
+            [Message("user", [{"text": prompt}])],
+            inference=self._inference,
+            additional=self._additional,
+            raw_text=_is_raw(self._model.model_id),
+            question=text,
+        )
+        return _read(self._model.complete(request).text)
+
+
+class Decomposed:
+    """A knowledge base that is searched for the parts of a question; a `KnowledgeBase`.
+
+    Attributes:
+        id: The knowledge base id.
+        description: For the model.
+    """
+
+    def __init__(self, base: KnowledgeBase, rewriter: Rewriter) -> None:
+        """Takes the knowledge base, and what finds the parts."""
+        self.id = base.id
+        self.description = base.description
+        self._base = base
+        self._rewriter = rewriter
+
+    def retrieve(
+        self, query: str, configuration: Mapping[str, Any] | None = None
+    ) -> list[dict[str, Any]]:
+        """What the searches for the parts have found, without repetitions, best first."""
+        found: list[dict[str, Any]] = []
+        for part in self._rewriter.parts(query):
+            found += [one for one in self._base.retrieve(part, configuration) if one not in found]
+        found.sort(key=lambda one: -float(one.get("score") or 0))
+        return found
+
+
+def _is_raw(model_id: str) -> bool:
+    return load_dialect(dialect_for(model_id)).protocol == "text"
+
+
+def _read(text: str) -> str:
+    told = _THINKING.sub("", text)
+    if _OPEN in told:
+        told = told.partition(_OPEN)[2]
+    return told.partition(_CLOSE)[0].strip()

@@ -1,0 +1,89 @@
+"""One invocation of an agent: from an operation's parameters to the events of its answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from orchestrator.agent import Agent
+from orchestrator.options import Options
+from orchestrator.server.operations import EventStream, Request
+from orchestrator.server.runtime.events import Asked, Told, completion, started
+from orchestrator.server.runtime.state import in_s3, read_state
+from orchestrator.threads import in_thread
+
+if TYPE_CHECKING:
+    from orchestrator.server.world import World
+
+__all__ = ["answered", "blocking"]
+
+T = TypeVar("T")
+
+_CONTENT = "application/json"
+
+
+async def blocking(function: Callable[..., T], *arguments: Any) -> T:
+    """What a function that may wait gives, without the event loop waiting for it."""
+    return await asyncio.wrap_future(in_thread(partial(function, *arguments)))
+
+
+async def answered(
+    world: World, agent: Agent, request: Request, *, state: str, trace: str
+) -> EventStream:
+    """Has an agent answer, event by event.
+
+    What is wrong with the call is raised here; what goes wrong later ends the events.
+
+    Args:
+        world: What the server has open.
+        agent: The agent; its sessions are the tenant's.
+        request: The call.
+        state: What the operation calls the session's state.
+        trace: The shape of its trace parts.
+
+    Raises:
+        ValidationError: A parameter is wrong.
+        SessionConflict: Another invocation has the session.
+        Fault: The caller may not use what a parameter names.
+    """
+    params = request.params
+    session_id = params["sessionId"]
+    members = {"sessionId": session_id, "contentType": _CONTENT}
+    if "memoryId" in params:
+        members["memoryId"] = params["memoryId"]
+    given = params.get(state) or {}
+    results = bool(given.get("returnControlInvocationResults"))
+    question = "" if results else params.get("inputText", "")
+    if params.get("endSession") and not question.strip() and not results:
+        await blocking(agent.end_session, session_id)
+        return EventStream(await started(_nothing()), members)
+    read = partial(read_state, world, request.caller, given)
+    options = _options(params, await blocking(read) if in_s3(given) else read())
+    events = await agent.astart(question, session_id, **options)
+    asked = Asked(trace if params.get("enableTrace") else "", _streams(params))
+    return EventStream(await started(completion(events, asked)), members)
+
+
+async def _nothing() -> AsyncGenerator[Told, None]:
+    yield "", {}
+
+
+def _streams(params: Mapping[str, Any]) -> bool:
+    return bool((params.get("streamingConfigurations") or {}).get("streamFinalResponse"))
+
+
+def _options(params: Mapping[str, Any], state: Mapping[str, Any]) -> Options:
+    options: Options = {}
+    if state:
+        options["session_state"] = state
+    if params.get("endSession"):
+        options["end_session"] = True
+    if "memoryId" in params:
+        options["memory_id"] = params["memoryId"]
+    if "promptCreationConfigurations" in params:
+        options["prompt_creation_configurations"] = params["promptCreationConfigurations"]
+    if "streamingConfigurations" in params:
+        options["streaming_configurations"] = params["streamingConfigurations"]
+    return options
