@@ -77,8 +77,8 @@ class Answering:
         kind, configuration = _configuration(request.params)
         caller = request.caller
         if kind == "EXTERNAL_SOURCES":
-            base = sources_base(self._world, caller, configuration["sources"])
-            return self._made(request, configuration, base)
+            sources = sources_base(self._world, caller, configuration["sources"])
+            return self._made(request, configuration, sources)
         base = self._base(request, configuration)
         template = _template(configuration.get("generationConfiguration") or {})
         text = json.dumps([caller.tenant, caller.allow, configuration, template], sort_keys=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from orchestrator.server.operations import Caller
 from orchestrator.server.runtime.bases import AssociatedBase
 from orchestrator.server.runtime.latency import is_optimized, quick_model
 from orchestrator.server.runtime.resources import check_allowed, check_retrieval, object_at
-from orchestrator.stages import INLINE_AGENT, Features, Member, Plan
+from orchestrator.stages import INLINE_AGENT, MOST_LEVELS, Features, Member, Plan
 
 if TYPE_CHECKING:
     from orchestrator.server.world import World
@@ -31,6 +32,8 @@ _ALIAS = re.compile(
     r"arn:aws[a-z-]*:bedrock:(?P<region>[a-z0-9-]+):(?P<account>\d{12}):agent-alias/"
     r"(?P<agent>[0-9A-Za-z]{10})/(?P<alias>[0-9A-Za-z]{10})"
 )
+_LEVEL: ContextVar[int] = ContextVar("level_of_agents", default=1)
+"""How many agents lead to the one that is being found: they are found one within the other."""
 
 Data = Mapping[str, Any]
 
@@ -89,6 +92,19 @@ class Found:
             raise ValidationError(f"the schema {uri!r} is not UTF-8 text") from None
 
     def _lead(self, arn: str) -> None:
+        level = _LEVEL.get()
+        if level > MOST_LEVELS:
+            raise ValidationError(
+                f"the agents that lead {arn!r} lead each other in a circle, or are more than "
+                f"{MOST_LEVELS} levels"
+            )
+        token = _LEVEL.set(level + 1)
+        try:
+            self._find_led(arn)
+        finally:
+            _LEVEL.reset(token)
+
+    def _find_led(self, arn: str) -> None:
         settings, named = self.world.settings, _ALIAS.fullmatch(arn)
         if named and (named["region"], named["account"]) == (settings.region, settings.account):
             agent = self.world.agents.running(self.caller, named["agent"], named["alias"])

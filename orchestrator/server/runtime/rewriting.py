@@ -97,9 +97,8 @@ class Rewriter:
             DependencyFailed: The model failed.
         """
         lines = [line.strip(" -*\t") for line in self._ask(_PARTS, text, "").splitlines()]
-        return list(dict.fromkeys(line[:_LONGEST] for line in lines if line))[:_MOST_PARTS] or [
-            text
-        ]
+        parts = dict.fromkeys(line[:_LONGEST] for line in lines if line)
+        return list(parts)[:_MOST_PARTS] or [text]
 
     def _ask(self, template: str, text: str, told: str) -> str:
         from orchestrator.prompts.partials import encode

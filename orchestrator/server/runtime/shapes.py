@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-__all__ = ["times_of"]
+__all__ = ["told_as"]
 
 Converted = Callable[[Any], Any]
 
@@ -15,13 +15,21 @@ _SERVICE = "bedrock-agent-runtime"
 
 
 @cache
-def times_of(shape: str) -> Converted:
+def told_as(shape: str) -> Converted:
     """What makes times of a value's texts, where its shape has timestamps; the rest is shared.
+
+    Members of the value itself that its shape does not have are left out: trace parts of agents
+    name them, and those of inline agents do not.
 
     Args:
         shape: The name of a shape of `bedrock-agent-runtime`.
     """
-    return _of(_model().shape_for(shape), ()) or _same
+    model = _model().shape_for(shape)
+    convert = _of(model, ()) or _same
+    if model.type_name != "structure":
+        return convert
+    known = frozenset(model.members)
+    return lambda value: convert({name: it for name, it in value.items() if name in known})
 
 
 @cache
