@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 __all__ = ["Settings"]
 
@@ -27,6 +29,7 @@ class Settings:
         open: Whether to serve without keys on an address that others can reach.
         workers: Worker processes.
         body_bytes: The largest body of a request, in bytes.
+        body_seconds: How long a request's body may take to arrive.
         concurrency: Requests that one worker process serves at once.
         turn_seconds: Wall-clock time of one invocation.
         shutdown_seconds: How long running turns may go on after the server was told to stop.
@@ -46,8 +49,22 @@ class Settings:
     open: bool = False
     workers: int = 1
     body_bytes: int = 32_000_000
+    body_seconds: float = 30.0
     concurrency: int = 256
     turn_seconds: float = 600.0
     shutdown_seconds: float = 20.0
     region: str = "us-east-1"
     account: str = "000000000000"
+
+    def as_text(self) -> str:
+        """The settings as JSON, for other processes."""
+        return json.dumps(asdict(self), default=str)
+
+    @classmethod
+    def of_text(cls, text: str) -> Settings:
+        """The settings that `as_text` wrote."""
+        given: dict[str, Any] = json.loads(text)
+        for name in ("agents", "state", "keys"):
+            given[name] = None if given[name] is None else Path(given[name])
+        given["buckets"] = {name: Path(folder) for name, folder in given["buckets"].items()}
+        return cls(**given)

@@ -11,7 +11,7 @@ from orchestrator.server.access.refusal import Refusal
 from orchestrator.server.access.signature import ALGORITHM, signature_of, verify
 from orchestrator.server.operations import Caller
 
-__all__ = ["Callers", "Clock"]
+__all__ = ["Callers", "Clock", "now"]
 
 Clock = Callable[[], datetime]
 """Tells the time, with its zone; tests inject their own."""
@@ -22,14 +22,15 @@ Verdict = Callable[[Sequence[bytes]], Caller]
 _ANYBODY = Caller()
 
 
-def _now() -> datetime:
+def now() -> datetime:
+    """The time of this machine."""
     return datetime.now(UTC)
 
 
 class Callers:
     """Tells who is calling; the tenant is that of the key, whatever else the request says."""
 
-    def __init__(self, keys: Keys | None = None, clock: Clock = _now) -> None:
+    def __init__(self, keys: Keys | None = None, clock: Clock = now) -> None:
         """Makes it.
 
         Args:

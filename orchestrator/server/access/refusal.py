@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 __all__ = ["Refusal"]
+
+_CREDENTIALS = (
+    "AccessDeniedException",
+    "IncompleteSignatureException",
+    "InvalidSignatureException",
+    "MissingAuthenticationTokenException",
+    "UnrecognizedClientException",
+)
 
 
 class Refusal(Exception):
@@ -19,3 +29,12 @@ class Refusal(Exception):
         self.name = name
         self.status = status
         self.message = message
+
+    def answer(self, path: bytes) -> tuple[int, bytes]:
+        """The HTTP status and the JSON body, in the words of the API that a path belongs to."""
+        if not path.startswith(b"/v1/"):
+            return self.status, json.dumps({"message": self.message}).encode()
+        # (OpenAI: "Error codes"; its clients take a 401 alone for an error of authentication.)
+        status = 401 if self.name in _CREDENTIALS else self.status
+        error = {"message": self.message, "type": "invalid_request_error", "code": self.name}
+        return status, json.dumps({"error": {**error, "param": None}}).encode()

@@ -1,0 +1,135 @@
+"""The application: Amazon Bedrock's APIs, and those of chat clients, behind one door."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from anyio import to_thread
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from orchestrator.errors import LimitExceeded
+from orchestrator.server.access.callers import Callers, Clock, now
+from orchestrator.server.access.guards import check_binding
+from orchestrator.server.access.keys import Keys
+from orchestrator.server.door import Door
+from orchestrator.server.wire.api import Answer, Api
+
+if TYPE_CHECKING:
+    from orchestrator.server.world import World
+
+__all__ = ["application"]
+
+T = TypeVar("T")
+
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+
+
+def application(world: World, *, clock: Clock = now) -> Starlette:
+    """The ASGI application over a world, which the caller closes after it.
+
+    Args:
+        world: What it serves.
+        clock: Tells the time that signatures are compared with.
+
+    Raises:
+        ValidationError: Others than this machine could use it without keys.
+        DefinitionError: The file of keys is wrong.
+    """
+    settings = world.settings
+    check_binding(settings)
+    callers = Callers(Keys(settings.keys) if settings.keys is not None else None, clock)
+    bedrock = Route("/{path:path}", _Bedrock(world), methods=list(_METHODS))
+    return Starlette(
+        routes=[*_others(world), bedrock],
+        middleware=[Middleware(Door, settings=settings, callers=callers)],
+        lifespan=_lifespan(world),
+    )
+
+
+def _others(world: World) -> list[Route]:
+    from orchestrator.server.world import _landed
+
+    found: list[Route] = []
+    for name in ("agentcore", "chat"):
+        room = _landed(f"inference.{name}") or _landed(name)
+        if room is not None:
+            found += room.routes_of(world)
+    return found
+
+
+def _lifespan(world: World) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        # Handlers that block are as many as requests are let in.
+        to_thread.current_default_thread_limiter().total_tokens = world.settings.concurrency
+        yield
+
+    return lifespan
+
+
+class _Bedrock:
+    """The three services of Amazon Bedrock, as an ASGI application."""
+
+    def __init__(self, world: World) -> None:
+        self._api = Api(world.operations())
+        self._seconds = world.settings.turn_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        body = await request.body()
+        answer = await _while_there(self._answer(request, body), receive)
+        if answer is None:
+            return
+        if isinstance(answer.body, bytes):
+            await Response(answer.body, answer.status, answer.headers)(scope, receive, send)
+            return
+        # A client that goes, or reads no longer, ends the events, and with them the turn.
+        async with aclosing(answer.body) as frames:
+            await StreamingResponse(frames, answer.status, answer.headers)(scope, receive, send)
+
+    async def _answer(self, request: Request, body: bytes) -> Answer:
+        scope, state = request.scope, request.state
+        path, query = scope["raw_path"].decode("latin-1"), scope["query_string"].decode("latin-1")
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await self._api.answer(
+                    request.method,
+                    path,
+                    query,
+                    request.headers,
+                    body,
+                    state.caller,
+                    state.request_id,
+                )
+        except TimeoutError:
+            late = LimitExceeded(
+                f"the operation took over {self._seconds:g} seconds", limit="seconds"
+            )
+            matched = self._api.match(request.method, path, query)
+            return self._api.refuse(late, matched, state.request_id)
+
+
+async def _while_there(work: Coroutine[Any, Any, T], receive: Receive) -> T | None:
+    """What some work gives, or `None` when its client has gone; the work is cancelled then."""
+    working = asyncio.create_task(work)
+    leaving = asyncio.create_task(_gone(receive))
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        return working.result() if working.done() else None
+    finally:
+        for task in (working, leaving):
+            task.cancel()
+        await asyncio.gather(working, leaving, return_exceptions=True)
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
