@@ -1,8 +1,8 @@
 """A script as the orchestration of a turn: each of its steps done by the turn's own effects.
 
 A model call is one of the turn's, a function is an action, Python runs in the code interpreter, and
-a breakpoint, or a question to the user, returns control. So the journal has all of it: a script goes
-on after a pause or a crash by being run again, and sent what the journal has.
+a breakpoint, or a question to the user, returns control. So the journal has all of it: a script
+goes on after a pause or a crash by being run again, and sent what the journal has.
 """
 
 from __future__ import annotations
@@ -146,13 +146,18 @@ class _Run:
         self._listener.begin()
         running = flow.program.run(flow.arguments(self._turn), self._known)
         answer: Any = None
+        failed: FlowError | None = None
         try:
             while True:
                 try:
-                    step = running.send(answer)
+                    step = running.send(answer) if failed is None else running.throw(failed)
                 except StopIteration as stop:
                     return self._ended(stop.value)
-                answer = yield from self._do(step)
+                answer, failed = None, None
+                try:
+                    answer = yield from self._do(step)
+                except FlowError as error:  # the script may know what to do
+                    failed = error
                 if isinstance(answer, Result):
                     return answer
         finally:

@@ -1,7 +1,8 @@
 """The state of a run that waits: JSON data that its caller keeps, signed, since it comes back.
 
-It holds the run's journal, and the digest of its script. Whoever could change it could have a script
-go on with values that no model and no function gave: a state whose signature is not ours is refused.
+It holds the run's journal, and the digest of its script. Whoever could change it could have a
+script go on with values that no model and no function gave: a state whose signature is not ours is
+refused.
 """
 
 from __future__ import annotations

@@ -1,0 +1,277 @@
+"""`@agent` of the workflow language: three ways in which a model works on a task by itself."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.errors import FlowError
+from orchestrator.flows.expressions import Wrong
+from orchestrator.flows.pl.values import as_text
+from orchestrator.flows.steps import Ask, AskUser, Event, Place, Step
+
+if TYPE_CHECKING:
+    from orchestrator.flows.pl.interpreter import Interpreter
+
+__all__ = ["Agent", "made"]
+
+_MOST_ROUNDS = 20
+_LEADER = "Bambo"
+_LAST_WORDS = ("exit", "quit", "q", "e")
+_INFERENCE: Mapping[str, Any] = {"temperature": 0}
+_AUTO = "auto-decision"
+
+Text = Generator[Step, Any, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """An agent that a program has made.
+
+    Attributes:
+        name: Its name, which is also that of the tool that it is afterwards.
+        type: `auto-decision`, `bambo` or `prompt-based`.
+        task: What it works on.
+        roles: What each role does, of `bambo`.
+        tools: Specifications of what it may call, by name.
+    """
+
+    name: str
+    type: str
+    task: str
+    roles: Mapping[str, str] = field(default_factory=dict)
+    tools: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """What models are told of it."""
+        schema = {
+            "type": "object",
+            "properties": {"task": {"type": "string"}},
+            "required": ["task"],
+        }
+        description = f"An agent. Its first task was: {self.task}"
+        made = {"name": self.name, "description": description, "inputSchema": {"json": schema}}
+        return {"toolSpec": made}
+
+    def again(self, task: str) -> Agent:
+        """The same agent with another task."""
+        return replace(self, task=task)
+
+    def run(self, run: Interpreter, place: Place) -> Text:
+        """Works on the task; the text that it ends with.
+
+        Raises:
+            FlowError: It did not come to an end, or something that it called failed.
+        """
+        ways = {_AUTO: _decide, "bambo": _play, "prompt-based": _talk}
+        return (yield from ways[self.type](self, run, place))
+
+
+def made(name: str, given: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]) -> Agent:
+    """The agent that a program asks for.
+
+    Args:
+        name: Its name.
+        given: The values of `type`, `task`, `roles` and `tools`.
+        known: Specifications of all that can be called, by name.
+
+    Raises:
+        Wrong: Something of this is wrong.
+    """
+    type, roles, tools = given.get("type", _AUTO), given.get("roles") or {}, given.get("tools")
+    if type not in (_AUTO, "bambo", "prompt-based"):
+        raise Wrong(f"there is no agent type {type!r}", f"未知的Agent类型: {type}")
+    if not isinstance(roles, dict):
+        raise Wrong("roles is a map from roles to what they do", "roles 必须是字典")
+    if tools is not None and not isinstance(tools, list):
+        raise Wrong("tools is a list of names", "tools 必须是列表")
+    names = list(known) if tools is None else list(map(as_text, tools))
+    for one in names:
+        if one not in known:
+            there = ", ".join(known) or "none"
+            raise Wrong(f"there is no tool {one!r}; there is {there}", f"未找到工具: {one}")
+    told = {as_text(role): as_text(text) for role, text in roles.items()}
+    return Agent(name, type, as_text(given["task"]), told, {one: known[one] for one in names})
+
+
+def _decide(agent: Agent, run: Interpreter, place: Place) -> Text:
+    """The model calls tools until it answers."""
+    messages = [_user(agent.task)]
+    tools = list(agent.tools.values())
+    for _ in range(_MOST_ROUNDS):
+        reply = yield Ask(place, messages, inference=_INFERENCE, tools=tools)
+        if not reply.calls:
+            text: str = reply.text
+            return text
+        results = []
+        for call in reply.calls:
+            results.append((yield from _called(agent, run, place, call)))
+        messages = [*messages, reply.message, {"role": "user", "content": results}]
+    return _too_many(agent, run, place)
+
+
+def _too_many(agent: Agent, run: Interpreter, place: Place) -> str:
+    run.fail(
+        place,
+        f"the agent {agent.name!r} did not answer within {_MOST_ROUNDS} model calls",
+        f"agent {agent.name} 在 {_MOST_ROUNDS} 轮内没有给出答案",
+    )
+
+
+def _called(
+    agent: Agent, run: Interpreter, place: Place, call: Mapping[str, Any]
+) -> Generator[Step, Any, dict[str, Any]]:
+    """A tool's result for the model; a mistake of the model is told to it."""
+    name, status = call["name"], {}
+    if name in agent.tools:
+        text = as_text((yield from run.call(place, name, (), call["input"])))
+    else:
+        status = {"status": "error"}
+        text = f"There is no tool {name!r}; there is {', '.join(agent.tools) or 'none'}."
+    result = {"toolUseId": call["toolUseId"], "content": [{"text": text}], **status}
+    return {"toolResult": result}
+
+
+def _talk(agent: Agent, run: Interpreter, place: Place) -> Text:
+    """The model talks with the user, until the user ends it."""
+    messages: list[Mapping[str, Any]] = []
+    said: list[str] = []
+    text = agent.task
+    for _ in range(_MOST_ROUNDS * 5):
+        messages.append(_user(text))
+        reply = yield Ask(place, messages, system=agent.task, inference=_INFERENCE)
+        messages.append(reply.message)
+        said.append(reply.text)
+        answer = yield AskUser(place, reply.text, run.output, dict(run.pool.values))
+        if str(answer).strip().lower() in _LAST_WORDS:
+            return "\n".join(said)
+        said.append(str(answer))
+        text = str(answer)
+    return _too_many(agent, run, place)
+
+
+_PLAY = """You alone play a whole team that works on the user's task. The members are:
+{roles}
+- {leader}: leads the team, and gives the final answer.
+
+To speak as a member, begin a line with `=>@member: `, and go on with what the member says.{tools}
+End with `=>@{leader}: ` and the final answer. Do not say that you play the team."""
+
+_PLAY_TOOLS = """
+To use a tool, write `=>$tool: {{"parameter": value}}` on a line of its own, and stop there; its \
+result will be told to you. The tools are:
+{tools}"""
+
+_MARK = re.compile(r"=>(?:@(?P<role>[^:：\n]{1,60})|\$(?P<tool>[^:：\s]{1,100}))[:：][ \t]*")
+
+
+def _play(agent: Agent, run: Interpreter, place: Place) -> Text:
+    """One model speaks for several roles, in marks that are read as events."""
+    system = _PLAY.format(
+        roles="\n".join(f"- {role}: {text}" for role, text in agent.roles.items()),
+        leader=_LEADER,
+        tools=_PLAY_TOOLS.format(tools=_told_tools(agent)) if agent.tools else "",
+    )
+    messages = [_user(agent.task)]
+    whole: list[str] = []
+    for _ in range(_MOST_ROUNDS):
+        reply = yield Ask(place, messages, system=system, inference=_INFERENCE)
+        played = _read(reply.text, agent)
+        yield from played.events(place, agent)
+        whole.append(played.text)
+        if played.tool is None:
+            return "".join(whole)
+        told = yield from _used(agent, run, place, played)
+        messages = [*messages, _model(played.text), _user(f"{told}\nGo on with the task.")]
+    return _too_many(agent, run, place)
+
+
+def _told_tools(agent: Agent) -> str:
+    told = []
+    for name, spec in agent.tools.items():
+        known = spec["toolSpec"]
+        schema = json.dumps(known["inputSchema"]["json"], ensure_ascii=False)
+        told.append(f"- {name}: {known.get('description', '')} {schema}")
+    return "\n".join(told)
+
+
+def _used(agent: Agent, run: Interpreter, place: Place, played: _Played) -> Text:
+    name, given = played.tool or "", played.input
+    if name not in agent.tools:
+        return f"There is no tool {name!r}; there is {', '.join(agent.tools) or 'none'}."
+    if given is None:
+        return f"The input of {name!r} was no JSON object; write it again."
+    try:
+        value = yield from run.call(place, name, (), given)
+    except FlowError as error:
+        return f"The tool {name!r} failed: {error.reason}"
+    return f"The result of {name!r}: {as_text(value)}"
+
+
+@dataclass(slots=True)
+class _Played:
+    """A reply, read.
+
+    Attributes:
+        text: The reply, up to the end of its first tool call.
+        parts: Who says what, in order.
+        tool: The tool that it calls, if any.
+        input: The tool's input; `None` when it could not be read.
+    """
+
+    text: str
+    parts: list[tuple[str, str]]
+    tool: str | None = None
+    input: dict[str, Any] | None = None
+
+    def events(self, place: Place, agent: Agent) -> Sequence[Event]:
+        """What listeners are told."""
+        found = []
+        for role, text in self.parts:
+            if role not in agent.roles and role != _LEADER:
+                told = {"text": f"{role!r} is no role of {agent.name!r}; {_LEADER} speaks"}
+                found.append(Event("warning", place, told))
+                role = _LEADER
+            found.append(Event("role_switch", place, {"role": role, "text": text}))
+        return found
+
+
+def _read(text: str, agent: Agent) -> _Played:
+    played = _Played(text, [])
+    speaker, at = _LEADER, 0
+    for mark in _MARK.finditer(text):
+        _said_by(played, speaker, text[at : mark.start()])
+        if mark["tool"] is not None:
+            played.tool = mark["tool"]
+            played.input, end = _object(text, mark.end())
+            played.text = text[:end]
+            return played
+        speaker, at = mark["role"].strip(), mark.end()
+    _said_by(played, speaker, text[at:])
+    return played
+
+
+def _said_by(played: _Played, speaker: str, text: str) -> None:
+    if text.strip():
+        played.parts.append((speaker, text.strip()))
+
+
+def _object(text: str, at: int) -> tuple[dict[str, Any] | None, int]:
+    """The JSON object that begins at a place, and where it ends."""
+    try:
+        found, end = json.JSONDecoder().raw_decode(text, at)
+    except (ValueError, RecursionError):
+        return None, len(text)
+    return (found, end) if isinstance(found, dict) else (None, end)
+
+
+def _user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": [{"text": text}]}
+
+
+def _model(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": [{"text": text}]}

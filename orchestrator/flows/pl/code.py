@@ -1,0 +1,101 @@
+"""Python in programs: variables bound as values, and what no code of a program may do refused."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Mapping
+from typing import Any
+
+from orchestrator.flows.expressions import UNDEFINED, Wrong, path_of, path_value
+
+__all__ = ["bound", "fenced", "refuse_unsafe"]
+
+_USE = re.compile(r"\$\{(?P<path>[^{}]*)\}|\$(?P<name>[A-Za-z_][A-Za-z0-9_]*)")
+_FENCED = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)```", re.DOTALL)
+_STRING = re.compile(
+    r"(\"\"\"|''')(?:[^\\]|\\.)*?\1|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|#[^\n]*", re.DOTALL
+)
+_MODULES = frozenset(
+    (
+        *("bisect", "calendar", "collections", "copy", "csv", "datetime", "decimal", "difflib"),
+        *("fractions", "functools", "heapq", "itertools", "json", "math", "operator", "random"),
+        *("re", "statistics", "string", "textwrap", "unicodedata"),
+    )
+)
+_NAMES = frozenset(
+    (
+        *("open", "eval", "exec", "compile", "input", "breakpoint", "globals", "locals", "vars"),
+        *("getattr", "setattr", "delattr", "help", "memoryview"),
+    )
+)
+
+
+def bound(code: str, pool: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Code with names in place of its variables, and those names' values.
+
+    A `$name` in a string or a comment of the code is left as it is: pasting a value there could end
+    the string.
+
+    Raises:
+        Wrong: A variable is undefined.
+    """
+    values: dict[str, Any] = {}
+
+    def named(found: re.Match[str]) -> str:
+        steps = (found["name"],) if found["name"] else path_of(found["path"])
+        value = UNDEFINED if steps is None else path_value(pool, steps)
+        if value is UNDEFINED:
+            raise Wrong(f"{found[0]!r} is not defined", f"变量 {found[0]} 未定义", found.start())
+        name = f"value_{len(values) + 1}" if found["name"] is None else found["name"]
+        values[name] = value
+        return name
+
+    made, at = [], 0
+    for quoted in _STRING.finditer(code):
+        made += [_USE.sub(named, code[at : quoted.start()]), quoted[0]]
+        at = quoted.end()
+    made.append(_USE.sub(named, code[at:]))
+    return "".join(made), values
+
+
+def refuse_unsafe(code: str) -> None:
+    """Refuses what reaches out of the program, before the sandbox would.
+
+    Raises:
+        Wrong: It does, or it is no Python.
+    """
+    try:
+        tree = ast.parse(code)
+        list(tokenize.generate_tokens(io.StringIO(code).readline))
+    except (SyntaxError, ValueError, RecursionError, tokenize.TokenError) as error:
+        line = getattr(error, "lineno", None)
+        where = f" (its line {line})" if line else ""
+        raise Wrong(
+            f"no Python{where}: {getattr(error, 'msg', error)}", f"Python 代码有误: {error}"
+        ) from None
+    for node in ast.walk(tree):
+        if found := _unsafe(node):
+            raise Wrong(f"the code may not use {found}", f"代码中不允许使用 {found}")
+
+
+def _unsafe(node: ast.AST) -> str:
+    if isinstance(node, ast.Import):
+        wrong = [one.name for one in node.names if one.name.split(".")[0] not in _MODULES]
+        return f"the module {wrong[0]!r}" if wrong else ""
+    if isinstance(node, ast.ImportFrom):
+        module = (node.module or "").split(".")[0]
+        return "" if module in _MODULES and not node.level else f"the module {node.module!r}"
+    if isinstance(node, ast.Attribute) and node.attr.startswith("_"):
+        return f"the attribute {node.attr!r}"
+    if isinstance(node, ast.Name) and (node.id in _NAMES or node.id.startswith("__")):
+        return repr(node.id)
+    return ""
+
+
+def fenced(reply: str) -> str:
+    """The code in a model's reply: what is in its first fence, or all of it."""
+    found = _FENCED.search(reply)
+    return (found[1] if found else reply).strip()

@@ -1,0 +1,143 @@
+"""A program of the workflow language, as it was read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from orchestrator.flows.expressions import Argument, Node
+from orchestrator.flows.steps import Place
+
+__all__ = [
+    "AgentCall",
+    "Block",
+    "Branch",
+    "Breakpoint",
+    "CodeBlock",
+    "Exit",
+    "FunctionCall",
+    "If",
+    "Judge",
+    "Loop",
+    "Prompt",
+    "Statement",
+    "Target",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a statement's value goes.
+
+    Attributes:
+        name: The variable; empty to discard it.
+        append: Whether it is appended (`>>`).
+    """
+
+    name: str
+    append: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A text for the model."""
+
+    place: Place
+    text: str
+    target: Target
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionCall:
+    """`@name(arguments) -> target`."""
+
+    place: Place
+    name: str
+    arguments: Sequence[Argument]
+    target: Target
+
+
+@dataclass(frozen=True, slots=True)
+class AgentCall:
+    """`@agent(type=..., task=..., roles=..., tools=...) -> name`."""
+
+    place: Place
+    arguments: Sequence[Argument]
+    target: Target
+
+
+@dataclass(frozen=True, slots=True)
+class CodeBlock:
+    """`@code(...)`: JSON data, Python, or words that a model makes Python of.
+
+    Attributes:
+        place: The statement.
+        kind: Which of them.
+        text: What stands in the brackets, without its fence.
+        data: The data, of `json`.
+        target: Where its value goes.
+    """
+
+    place: Place
+    kind: Literal["json", "python", "words"]
+    text: str
+    data: object
+    target: Target
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """`@condition_judge(content, [classes]) -> target`."""
+
+    place: Place
+    content: Node
+    classes: Node
+    target: Target
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """`@exit(msg="...")`."""
+
+    place: Place
+    message: Node | None
+
+
+@dataclass(frozen=True, slots=True)
+class Breakpoint:
+    """`@(bp)`, or `(bp)`."""
+
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """`FOR $name in items:` and what stands in it."""
+
+    place: Place
+    name: str
+    items: Node
+    body: Block
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """One branch of an `IF`; the last one may have no condition."""
+
+    place: Place
+    condition: Node | None
+    body: Block
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """`IF`, `elif`, `else`, `END`."""
+
+    place: Place
+    branches: Sequence[Branch]
+
+
+Statement = Prompt | FunctionCall | AgentCall | CodeBlock | Judge | Exit | Breakpoint | Loop | If
+
+Block = tuple[Statement, ...]

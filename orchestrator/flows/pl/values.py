@@ -1,0 +1,90 @@
+"""Variables of a run: one pool, values put into texts in one pass, and never expanded again."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from orchestrator.flows.expressions import UNDEFINED, Wrong, path_of, path_value
+
+__all__ = ["Pool", "as_text"]
+
+# A name is in ASCII, so that Chinese text may follow it directly.
+_USE = re.compile(r"\$\{(?P<path>[^{}]*)\}|\$(?P<name>[A-Za-z_][A-Za-z0-9_]*)")
+
+
+def as_text(value: Any) -> str:
+    """A value in a text: a text as it is, everything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+class Pool:
+    """The variables of a run, by name.
+
+    Attributes:
+        values: Their values, JSON data.
+        unknown: Names that texts used and nothing had defined, since it was last asked.
+    """
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.values: dict[str, Any] = dict(values)
+        self.unknown: list[str] = []
+
+    def set(self, name: str, value: Any, append: bool = False) -> None:
+        """Assigns, or appends: then it is always a list, and a list is added item by item."""
+        if append:
+            found = self.values.get(name, [])
+            before = found if isinstance(found, list) else [found]
+            value = [*before, *(value if isinstance(value, list) else [value])]
+        self.values[name] = value
+
+    def fill(self, text: str) -> str:
+        """A text with its variables' values; an undefined one stays as it is written."""
+        return _USE.sub(self._filled, text)
+
+    def _filled(self, found: re.Match[str]) -> str:
+        value = self._of(found)
+        if value is UNDEFINED:
+            self.unknown.append(found[0])
+            return found[0]
+        return as_text(value)
+
+    def _of(self, found: re.Match[str]) -> Any:
+        steps = (found["name"],) if found["name"] else path_of(found["path"])
+        return UNDEFINED if steps is None else path_value(self.values, steps)
+
+    # The scope of expressions (`orchestrator.flows.expressions.Scope`).
+
+    def variable(self, steps: Sequence[str | int], written: str) -> Any:
+        """The value at a path."""
+        return path_value(self.values, steps)
+
+    def text(self, text: str) -> str:
+        """A quoted text, filled."""
+        return self.fill(text)
+
+    def call(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Never: expressions have no calls.
+
+        Raises:
+            Wrong: Always.
+        """
+        raise Wrong(f"{name!r} cannot be called here", f"此处不能调用 {name!r}")
+
+
+class Kept(Pool):
+    """The same variables for arguments, in which an undefined variable keeps its text."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.values = pool.values
+        self.unknown = pool.unknown
+
+    def variable(self, steps: Sequence[str | int], written: str) -> Any:
+        """The value at a path, or the path as it is written."""
+        value = path_value(self.values, steps)
+        if value is UNDEFINED:
+            self.unknown.append(written)
+            return written
+        return value
