@@ -12,7 +12,7 @@ from uuid import uuid4
 from anyio import to_thread
 
 from orchestrator.server.operations import Caller, EventStream, Fault, Handler, Operations, Request
-from orchestrator.server.wire.answers import Answer, outgoing, refusal
+from orchestrator.server.wire.answers import Answer, WrongOutput, outgoing, refusal
 from orchestrator.server.wire.faults import fault_of
 from orchestrator.server.wire.models import SERVICES, operation_model, service_model
 from orchestrator.server.wire.requests import incoming
@@ -186,6 +186,10 @@ class Api:
         else:
             output = await to_thread.run_sync(handler, request)
         out = outgoing(route.service, route.operation)
+        kind = Mapping if out.stream is None else EventStream
+        if not isinstance(output, kind):
+            wanted = "a mapping" if out.stream is None else "an EventStream"
+            raise WrongOutput(f"{out.name} must give back {wanted}, not {type(output).__name__}")
         if not isinstance(output, EventStream):
             return out.answer(output)
         told = out.stream_headers(output.members)

@@ -16,7 +16,7 @@ from orchestrator.server.wire.frames import HeaderValue, frame
 from orchestrator.server.wire.problems import Problems
 from orchestrator.server.wire.scalars import Walk
 
-__all__ = ["Frames", "frames_of"]
+__all__ = ["EventWriter", "Frames", "frames_of"]
 
 _TYPES = {"blob": "application/octet-stream", "string": "text/plain"}
 
@@ -27,7 +27,7 @@ def frames_of(service: str, operation: str) -> Frames:
     return Frames(service, operation)
 
 
-class _Event:
+class EventWriter:
     """Writes the events of one name."""
 
     def __init__(self, name: str, shape: StructureShape, walks: Any, place: str) -> None:
@@ -42,6 +42,11 @@ class _Event:
         self._walks: dict[str, Walk] = {name: walks.walk(shape.members[name]) for name in placed}
 
     def frame(self, members: Mapping[str, Any]) -> bytes:
+        """The message of an event.
+
+        Raises:
+            WrongOutput: It has no such members, or is too large for one message.
+        """
         problems = Problems()
         rest = dict(members)
         headers: dict[str, HeaderValue] = dict(self._start)
@@ -82,12 +87,12 @@ class Frames:
         self._walks = out.walks
         self._place = operation
         self._errors: dict[str, tuple[str, StructureShape]] = {}
-        self._events: dict[str, _Event] = {}
+        self._events: dict[str, EventWriter] = {}
         for name, shape in out.stream.members.items():
             if shape.metadata.get("exception"):
                 self._errors[shape.name] = (name, shape)
             else:
-                self._events[name] = _Event(name, shape, out.walks, operation)
+                self._events[name] = EventWriter(name, shape, out.walks, operation)
 
     def event(self, name: str, members: Mapping[str, Any]) -> bytes:
         """The message of an event.

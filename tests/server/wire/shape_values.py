@@ -173,7 +173,7 @@ def sent(model: OperationModel, params: dict[str, Any]) -> tuple[Any, ...]:
 
 def parsed(model: OperationModel, status: int, headers: dict[str, str], body: bytes) -> Any:
     """What botocore makes of an answer."""
-    told = BytesIO(body) if model.has_streaming_output else body
+    told = BytesIO(body) if model.has_streaming_output and status < 300 else body
     response = {"status_code": status, "headers": HeadersDict(headers), "body": told}
     found = create_parser("rest-json").parse(response, model.output_shape)
     found.pop("ResponseMetadata")
