@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from anyio import to_thread
 from starlette.applications import Starlette
@@ -20,14 +20,13 @@ from orchestrator.server.access.callers import Callers, Clock, now
 from orchestrator.server.access.guards import check_binding
 from orchestrator.server.access.keys import Keys
 from orchestrator.server.door import Door
+from orchestrator.server.presence import while_there
 from orchestrator.server.wire.api import Answer, Api
 
 if TYPE_CHECKING:
     from orchestrator.server.world import World
 
 __all__ = ["application"]
-
-T = TypeVar("T")
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
@@ -85,7 +84,7 @@ class _Bedrock:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         body = await request.body()
-        answer = await _while_there(self._answer(request, body), receive)
+        answer = await while_there(self._answer(request, body), receive)
         if answer is None:
             return
         if isinstance(answer.body, bytes):
@@ -115,21 +114,3 @@ class _Bedrock:
             )
             matched = self._api.match(request.method, path, query)
             return self._api.refuse(late, matched, state.request_id)
-
-
-async def _while_there(work: Coroutine[Any, Any, T], receive: Receive) -> T | None:
-    """What some work gives, or `None` when its client has gone; the work is cancelled then."""
-    working = asyncio.create_task(work)
-    leaving = asyncio.create_task(_gone(receive))
-    try:
-        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
-        return working.result() if working.done() else None
-    finally:
-        for task in (working, leaving):
-            task.cancel()
-        await asyncio.gather(working, leaving, return_exceptions=True)
-
-
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

@@ -1,0 +1,125 @@
+"""The routes of OpenAI's protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import uuid
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from orchestrator.errors import ResourceNotFound, ValidationError
+from orchestrator.options import Options
+from orchestrator.reply import Event, Reply, TurnEnd
+from orchestrator.server.chat.answers import chunks, completion
+from orchestrator.server.chat.conversation import Asked, asked_of
+from orchestrator.server.chat.errors import error_body
+from orchestrator.server.chat.handover import resumed, session_of
+from orchestrator.server.named import agent_named, names_of
+from orchestrator.server.operations import Caller
+from orchestrator.server.presence import Events, while_there
+
+if TYPE_CHECKING:
+    from orchestrator.server.world import World
+
+__all__ = ["json_of", "last_of", "routes_of"]
+
+_BEGAN = int(time.time())
+_SESSION = "x-session-id"
+
+Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+def routes_of(world: World) -> list[Route]:
+    """The routes; each reads `request.state.caller`, who is calling."""
+    return [
+        Route("/v1/chat/completions", _told(partial(_complete, world)), methods=["POST"]),
+        Route("/v1/models", _told(partial(_models, world)), methods=["GET"]),
+        Route("/v1/models/{model:path}", _told(partial(_model, world)), methods=["GET"]),
+    ]
+
+
+def _told(endpoint: Endpoint) -> Endpoint:
+    """An endpoint whose errors are told in OpenAI's shape."""
+
+    @wraps(endpoint)
+    async def told(request: Request) -> Response:
+        try:
+            await request.body()
+            answer = await while_there(endpoint(request), request.receive)
+            return answer or Response()
+        except Exception as error:
+            status, body = error_body(error, _id(request))
+            return JSONResponse(body, status)
+
+    return told
+
+
+def _id(request: Request) -> str:
+    found: str = getattr(request.state, "request_id", "") or str(uuid.uuid4())
+    return found
+
+
+async def json_of(request: Request) -> Any:
+    """The JSON value of a request's body.
+
+    Raises:
+        ValidationError: It is none.
+    """
+    try:
+        return json.loads(await request.body())
+    except (ValueError, RecursionError):
+        raise ValidationError("the body is not JSON") from None
+
+
+async def last_of(events: AsyncGenerator[Event, None]) -> Reply:
+    """The reply that the events of a turn end with."""
+    reply: Reply | None = None
+    async for event in events:
+        if isinstance(event, TurnEnd):
+            reply = event.reply
+    assert reply is not None  # a turn ends with its reply, or raises
+    return reply
+
+
+async def _complete(world: World, request: Request) -> Response:
+    asked = asked_of(await json_of(request), request.headers.get(_SESSION, ""))
+    events = await _begun(world, request.state.caller, asked)
+    if not asked.streams:
+        return JSONResponse(completion(asked, await last_of(events)))
+    stream = chunks(asked, events, _id(request))
+    await anext(stream)  # begun: whoever closes it closes the turn
+    return Events(stream)
+
+
+async def _begun(world: World, caller: Caller, asked: Asked) -> AsyncGenerator[Event, None]:
+    options: Options = asked.options
+    session = asked.session if asked.results is None else ""
+    if asked.results is not None:
+        session = session_of(asked.results, asked.session_id)
+    agent = await asyncio.to_thread(agent_named, world, caller, asked.model)
+    if asked.results is not None:
+        options = {"results": await asyncio.to_thread(resumed, agent, session, asked.results)}
+    return await agent.astart(asked.question, session, **options)
+
+
+async def _models(world: World, request: Request) -> Response:
+    names = await asyncio.to_thread(names_of, world, request.state.caller)
+    return JSONResponse({"object": "list", "data": [_told_model(name) for name in names]})
+
+
+async def _model(world: World, request: Request) -> Response:
+    name = request.path_params["model"]
+    if name not in await asyncio.to_thread(names_of, world, request.state.caller):
+        raise ResourceNotFound(f"there is no agent {name!r}")
+    return JSONResponse(_told_model(name))
+
+
+def _told_model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": _BEGAN, "owned_by": "orchestrator"}
