@@ -1,0 +1,156 @@
+"""What goes wrong: before a turn as HTTP errors, within it as the stream's last message."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, EventStreamError
+from runtime_support import (
+    AGENT_ID,
+    ALIAS_ID,
+    BY_LAMBDA,
+    CLAUDE,
+    LAMBDA,
+    HumanResources,
+    calls,
+    says,
+)
+
+from orchestrator.errors import DependencyFailed, ThrottlingError
+from orchestrator.models import Model, ModelReply, ModelRequest
+
+
+def streamed(server: Any, text: str = "Hi", **params: Any) -> tuple[list[Any], Any]:
+    """The events of an answer, and the error that ended it."""
+    given = {"agentId": AGENT_ID, "agentAliasId": ALIAS_ID, "sessionId": "s-1", **params}
+    events = []
+    try:
+        for event in server.client.invoke_agent(inputText=text, **given)["completion"]:
+            events.append(event)
+    except EventStreamError as error:
+        return events, error
+    return events, None
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (DependencyFailed("the model is down", resource="m"), "dependencyFailedException"),
+        (ThrottlingError("slower, please"), "throttlingException"),
+    ],
+)
+def test_a_model_that_fails(start: Any, error: Exception, code: str) -> None:
+    server = start([error])
+    events, caught = streamed(server, enableTrace=True)
+    assert caught.response["Error"]["Code"] == code
+    assert caught.response["Error"]["Message"] == str(error)
+    (first, last) = [event["trace"]["trace"] for event in events]
+    assert "modelInvocationInput" in first["orchestrationTrace"]
+    assert last["failureTrace"]["failureReason"]
+
+
+def test_a_failure_without_a_trace(start: Any) -> None:
+    server = start([DependencyFailed("the model is down")])
+    events, caught = streamed(server)
+    assert events == []
+    assert caught.response["Error"]["Code"] == "dependencyFailedException"
+
+
+def test_an_action_that_fails(start: Any) -> None:
+    def raising(event: Any, context: Any) -> Any:
+        raise RuntimeError("the secret of the database")
+
+    server = start(
+        [calls("hr__get_days", {"employee": "e7"})],
+        {"actionGroups": [BY_LAMBDA]},
+        lambdas={LAMBDA: raising},
+    )
+    _, caught = streamed(server)
+    assert caught.response["Error"]["Code"] == "dependencyFailedException"
+    assert "secret" not in str(caught)
+
+
+def test_a_limit(start: Any) -> None:
+    server = start([says("x")], {"limits": {"modelCalls": 1, "iterations": 1}})
+    assert server.invoke("Hi")["text"] == "x"
+    endless = start(
+        [calls("hr__get_days", {"employee": "e7"})] * 3,
+        {"actionGroups": [BY_LAMBDA], "limits": {"iterations": 2}},
+        lambdas={LAMBDA: HumanResources()},
+    )
+    _, caught = streamed(endless)
+    assert caught.response["Error"]["Code"] == "serviceQuotaExceededException"
+
+
+class Waiting(Model):
+    """A model whose pieces come when they are let; it notes what became of it."""
+
+    model_id = CLAUDE
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        self.go = threading.Event()
+        self.calls = 0
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        raise AssertionError("it streams")
+
+    def stream(self, request: ModelRequest) -> Iterator[str | ModelReply]:
+        self.calls += 1
+        text = says("One. Two.")
+        yield text[:45]
+        self.asked.set()
+        assert self.go.wait(30)
+        yield text[45:]
+        yield ModelReply([{"text": text}])
+
+
+def test_a_session_that_is_busy(start: Any) -> None:
+    model = Waiting()
+    server = start(model)
+    stream = server.client.invoke_agent(
+        agentId=AGENT_ID, agentAliasId=ALIAS_ID, sessionId="s-1", inputText="Hi"
+    )["completion"]
+    assert model.asked.wait(30)
+    with pytest.raises(ClientError) as caught:
+        server.invoke("Meanwhile")
+    assert caught.value.response["Error"]["Code"] == "ConflictException"
+    assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 409
+    model.go.set()
+    assert [event["chunk"]["bytes"] for event in stream] == [b"One. Two."]
+
+
+def test_a_client_that_goes_stops_the_turn(start: Any) -> None:
+    model = Waiting()
+    server = start(model)
+    stream = server.client.invoke_agent(
+        agentId=AGENT_ID, agentAliasId=ALIAS_ID, sessionId="s-1", inputText="Hi", enableTrace=True
+    )["completion"]
+    assert "trace" in next(iter(stream))
+    assert model.asked.wait(30)
+    agent = server.world.agents.running(_nobody(), AGENT_ID, ALIAS_ID)
+    stream.close()
+    try:
+        _until(lambda: agent.turns("s-1")[-1].stop_reason == "cancelled")
+        assert model.calls == 1
+    finally:
+        model.go.set()
+
+
+def _nobody() -> Any:
+    from orchestrator.server.operations import Caller
+
+    return Caller()
+
+
+def _until(true: Any) -> None:
+    """Polls without a timing of its own."""
+    waiting = threading.Event()
+    for _ in range(1000):
+        if true():
+            return
+        waiting.wait(0.01)
+    raise AssertionError("it did not come true")
