@@ -1,0 +1,363 @@
+"""The Sessions API: conversations of programs of other frameworks, kept for them.
+
+They have nothing to do with the sessions of InvokeAgent. A session holds invocations, an invocation
+holds steps, and a step what the program puts in: texts and images. Lists begin with what is newest,
+which such programs rely on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from orchestrator.errors import ResourceNotFound, ValidationError
+from orchestrator.server.control.ids import Arns
+from orchestrator.server.documents import Documents, encoded, paged
+from orchestrator.server.operations import Caller, Fault, Handler, Operations, Request
+from orchestrator.server.settings import Settings
+
+if TYPE_CHECKING:
+    from orchestrator.server.world import World
+
+__all__ = ["SessionsApi", "operations_of"]
+
+_SESSION = "session"
+_INVOCATION = "session-invocation"
+_STEP = "session-step"
+_PAYLOAD = "session-payload"
+_METADATA = "metadata"
+
+_LIFE = timedelta(days=30)
+_MOST_SESSIONS = 10_000
+_MOST_INVOCATIONS = 1_000
+_MOST_STEPS = 10_000
+_MOST_BYTES = 50_000_000
+_UUID = re.compile(r"[a-f0-9]{8}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{12}")
+
+_Answer = Mapping[str, Any]
+
+
+def operations_of(world: World) -> Operations:
+    """The operations of the Sessions API."""
+    return {"bedrock-agent-runtime": SessionsApi(world.documents, world.settings).handlers()}
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class SessionsApi:
+    """The sessions of all tenants. Safe for many threads, and for many processes on one store."""
+
+    def __init__(
+        self, documents: Documents, settings: Settings, clock: Callable[[], datetime] = _now
+    ) -> None:
+        """Names where they are kept.
+
+        Args:
+            documents: The store.
+            settings: Says the region and account of ARNs.
+            clock: The time, with a zone: a session expires 30 days after its last change.
+        """
+        self._documents = documents
+        self._arns = Arns.of(settings)
+        self._clock = clock
+
+    def handlers(self) -> dict[str, Handler]:
+        """Who carries out which operation."""
+        return {
+            "CreateSession": self.create,
+            "GetSession": self.get,
+            "UpdateSession": self.update,
+            "EndSession": self.end,
+            "DeleteSession": self.delete,
+            "ListSessions": self.listed,
+            "CreateInvocation": self.create_invocation,
+            "ListInvocations": self.invocations,
+            "PutInvocationStep": self.put_step,
+            "GetInvocationStep": self.step,
+            "ListInvocationSteps": self.steps,
+        }
+
+    # -- sessions --------------------------------------------------------------------------------
+
+    def create(self, request: Request) -> _Answer:
+        """CreateSession."""
+        params, tenant, time = request.params, request.caller.tenant, self._clock()
+        session = {
+            "sessionId": str(uuid4()),
+            "sessionStatus": "ACTIVE",
+            "createdAt": time,
+            "lastUpdatedAt": time,
+            **{name: params[name] for name in ("encryptionKeyArn",) if name in params},
+        }
+        kept = {"session": session, "tags": params.get("tags", {}), "bytes": 0}
+        with self._documents.transaction():
+            self._check_room(tenant, _SESSION, "", _MOST_SESSIONS)
+            self._documents.put(tenant, _SESSION, session["sessionId"], kept)
+            self._describe(request, session["sessionId"])
+        return self._told(session, "createdAt")
+
+    def get(self, request: Request) -> _Answer:
+        """GetSession."""
+        session = self._kept(request)["session"]
+        described = self._documents.get(
+            request.caller.tenant, _PAYLOAD, _METADATA, session["sessionId"]
+        )
+        told = self._told(session, "createdAt", "lastUpdatedAt", "encryptionKeyArn")
+        return {**told, **(described or {})}
+
+    def update(self, request: Request) -> _Answer:
+        """UpdateSession: metadata, when given, replaces what was.
+
+        Raises:
+            Fault: ConflictException, when the session has ended.
+        """
+        with self._documents.transaction():
+            kept = self._active(request)
+            self._describe(request, kept["session"]["sessionId"])
+            self._keep(request, kept)
+        return self._told(kept["session"], "createdAt", "lastUpdatedAt")
+
+    def _describe(self, request: Request, id: str) -> None:
+        # Not in the session itself, which every step of it writes anew.
+        given = {name: it for name, it in request.params.items() if name == "sessionMetadata"}
+        if given:
+            self._documents.put(request.caller.tenant, _PAYLOAD, _METADATA, given, id)
+
+    def end(self, request: Request) -> _Answer:
+        """EndSession: it can still be read.
+
+        Raises:
+            Fault: ConflictException, when it has ended already.
+        """
+        with self._documents.transaction():
+            kept = self._active(request)
+            kept["session"]["sessionStatus"] = "ENDED"
+            self._keep(request, kept)
+        return self._told(kept["session"])
+
+    def delete(self, request: Request) -> _Answer:
+        """DeleteSession, with all that is in it.
+
+        Raises:
+            Fault: ConflictException, as long as it is active.
+        """
+        with self._documents.transaction():
+            session = self._kept(request)["session"]
+            id, tenant = session["sessionId"], request.caller.tenant
+            if session["sessionStatus"] == "ACTIVE":
+                raise Fault(
+                    "ConflictException", f"the session {id!r} is active; end it with EndSession"
+                )
+            for kind in (_INVOCATION, _STEP, _PAYLOAD):
+                self._documents.clear(tenant, kind, id)
+            self._documents.delete(tenant, _SESSION, id)
+        return {}
+
+    def listed(self, request: Request) -> _Answer:
+        """ListSessions, the newest first."""
+        kept = self._documents.all(request.caller.tenant, _SESSION)
+        found = [self._aged(it["session"]) for it in kept]
+        told = [self._told(it, "createdAt", "lastUpdatedAt") for it in found]
+        return _page(request, told, "sessionSummaries", "createdAt", "sessionId", _SESSION)
+
+    def tags(
+        self,
+        caller: Caller,
+        session_id: str,
+        change: Callable[[dict[str, str]], dict[str, str]] | None = None,
+    ) -> dict[str, str]:
+        """A session's tags, after a change of them if there is one.
+
+        Raises:
+            ResourceNotFound: The caller has no such session.
+        """
+        with self._documents.transaction():
+            kept = self._session(caller.tenant, session_id)
+            tags: dict[str, str] = kept["tags"]
+            if change is not None:
+                kept["tags"] = tags = change(tags)
+                self._documents.put(caller.tenant, _SESSION, session_id, kept)
+        return tags
+
+    # -- invocations -----------------------------------------------------------------------------
+
+    def create_invocation(self, request: Request) -> _Answer:
+        """CreateInvocation, under the id that is given or a new one.
+
+        Raises:
+            Fault: ConflictException, when the session has ended, or has such an invocation.
+        """
+        params, tenant = request.params, request.caller.tenant
+        with self._documents.transaction():
+            kept = self._active(request)
+            session = kept["session"]["sessionId"]
+            id = params.get("invocationId") or str(uuid4())
+            if self._documents.get(tenant, _INVOCATION, id, session) is not None:
+                raise Fault(
+                    "ConflictException",
+                    f"the session {session!r} has an invocation {id!r} already",
+                )
+            self._check_room(tenant, _INVOCATION, session, _MOST_INVOCATIONS)
+            told = {"sessionId": session, "invocationId": id, "createdAt": self._clock()}
+            description = {name: params[name] for name in ("description",) if name in params}
+            self._documents.put(tenant, _INVOCATION, id, {**told, **description}, session)
+            self._keep(request, kept)
+        return told
+
+    def invocations(self, request: Request) -> _Answer:
+        """ListInvocations of a session, the newest first."""
+        session = self._kept(request)["session"]["sessionId"]
+        found = self._documents.all(request.caller.tenant, _INVOCATION, session)
+        names = ("sessionId", "invocationId", "createdAt")
+        told = [{name: it[name] for name in names} for it in found]
+        return _page(request, told, "invocationSummaries", "createdAt", "invocationId", session)
+
+    def _invocation(self, request: Request, session: str, id: str) -> str:
+        if self._documents.get(request.caller.tenant, _INVOCATION, id, session) is None:
+            raise ResourceNotFound(f"the session {session!r} has no invocation {id!r}")
+        return id
+
+    # -- steps -----------------------------------------------------------------------------------
+
+    def put_step(self, request: Request) -> _Answer:
+        """PutInvocationStep, under the id that is given or a new one.
+
+        Raises:
+            Fault: ConflictException, when the session has ended, or has such a step already.
+        """
+        params, tenant = request.params, request.caller.tenant
+        size = len(encoded(params["payload"]))
+        with self._documents.transaction():
+            kept = self._active(request)
+            session = kept["session"]["sessionId"]
+            invocation = self._invocation(request, session, params["invocationIdentifier"])
+            id = params.get("invocationStepId") or str(uuid4())
+            key = f"{invocation}/{id}"
+            if self._documents.get(tenant, _STEP, key, session) is not None:
+                raise Fault(
+                    "ConflictException", f"the invocation {invocation!r} has a step {id!r} already"
+                )
+            self._check_room(tenant, _STEP, session, _MOST_STEPS)
+            kept["bytes"] += size
+            if kept["bytes"] > _MOST_BYTES:
+                raise _full(f"the session {session!r} would hold more than {_MOST_BYTES:,} bytes")
+            step = {
+                "sessionId": session,
+                "invocationId": invocation,
+                "invocationStepId": id,
+                "invocationStepTime": params["invocationStepTime"],
+            }
+            self._documents.put(tenant, _STEP, key, step, session)
+            self._documents.put(tenant, _PAYLOAD, key, {"payload": params["payload"]}, session)
+            self._keep(request, kept)
+        return {"invocationStepId": id}
+
+    def step(self, request: Request) -> _Answer:
+        """GetInvocationStep."""
+        params, tenant = request.params, request.caller.tenant
+        session = self._kept(request)["session"]["sessionId"]
+        invocation = self._invocation(request, session, params["invocationIdentifier"])
+        key = f"{invocation}/{params['invocationStepId']}"
+        step = self._documents.get(tenant, _STEP, key, session)
+        payload = self._documents.get(tenant, _PAYLOAD, key, session)
+        if step is None or payload is None:
+            raise ResourceNotFound(
+                f"the invocation {invocation!r} has no step {params['invocationStepId']!r}"
+            )
+        return {"invocationStep": {**step, **payload}}
+
+    def steps(self, request: Request) -> _Answer:
+        """ListInvocationSteps of a session, or of one of its invocations, the newest first."""
+        session = self._kept(request)["session"]["sessionId"]
+        told = self._documents.all(request.caller.tenant, _STEP, session)
+        invocation = request.params.get("invocationIdentifier")
+        if invocation is not None:
+            self._invocation(request, session, invocation)
+            told = [it for it in told if it["invocationId"] == invocation]
+        scope = f"{session}/{invocation}"
+        return _page(
+            *(request, told, "invocationStepSummaries"),
+            *("invocationStepTime", "invocationStepId", scope),
+        )
+
+    # -- keeping ---------------------------------------------------------------------------------
+
+    def _kept(self, request: Request) -> dict[str, Any]:
+        identifier = request.params["sessionIdentifier"]
+        id = identifier.rsplit("/", 1)[-1]
+        if not _UUID.fullmatch(id):
+            raise ValidationError(f"sessionIdentifier: {identifier!r} is no session's id or ARN")
+        if identifier not in (id, self._arns.session(id)):
+            raise ResourceNotFound(f"there is no session {identifier!r}")
+        return self._session(request.caller.tenant, id)
+
+    def _session(self, tenant: str, id: str) -> dict[str, Any]:
+        kept = self._documents.get(tenant, _SESSION, id)
+        if kept is None:
+            raise ResourceNotFound(f"there is no session {id!r}")
+        return {**kept, "session": self._aged(kept["session"])}
+
+    def _aged(self, session: dict[str, Any]) -> dict[str, Any]:
+        old = self._clock() - session["lastUpdatedAt"] > _LIFE
+        if old and session["sessionStatus"] == "ACTIVE":
+            return {**session, "sessionStatus": "EXPIRED"}
+        return session
+
+    def _active(self, request: Request) -> dict[str, Any]:
+        kept = self._kept(request)
+        session = kept["session"]
+        if session["sessionStatus"] != "ACTIVE":
+            raise Fault(
+                "ConflictException",
+                f"the session {session['sessionId']!r} is {session['sessionStatus']}: it can be "
+                "read, but not changed; create another one",
+            )
+        return kept
+
+    def _keep(self, request: Request, kept: dict[str, Any]) -> None:
+        session = kept["session"]
+        session["lastUpdatedAt"] = self._clock()
+        self._documents.put(request.caller.tenant, _SESSION, session["sessionId"], kept)
+
+    def _told(self, session: Mapping[str, Any], *names: str) -> dict[str, Any]:
+        id = session["sessionId"]
+        told = {name: session[name] for name in names if name in session}
+        status = session["sessionStatus"]
+        return {
+            "sessionId": id,
+            "sessionArn": self._arns.session(id),
+            "sessionStatus": status,
+            **told,
+        }
+
+    def _check_room(self, tenant: str, kind: str, parent: str, most: int) -> None:
+        if self._documents.count(tenant, kind, parent) >= most:
+            what = kind.removeprefix("session-")
+            raise _full(f"there are {most:,} {what}s already, the most there may be")
+
+
+def _full(text: str) -> Fault:
+    return Fault("ServiceQuotaExceededException", f"{text}; delete what is not needed")
+
+
+def _page(
+    request: Request,
+    items: Iterable[Mapping[str, Any]],
+    member: str,
+    time: str,
+    id: str,
+    scope: str,
+) -> _Answer:
+    params = request.params
+    found, token = paged(
+        (((-it[time].timestamp(), it[id]), it) for it in items),
+        params.get("maxResults"),
+        params.get("nextToken"),
+        f"{request.caller.tenant}\0{request.operation}\0{scope}",
+    )
+    return {member: found, **({"nextToken": token} if token else {})}
