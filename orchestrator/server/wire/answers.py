@@ -11,11 +11,11 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from botocore.model import OperationModel, Shape, StructureShape
 
@@ -25,6 +25,9 @@ from orchestrator.server.wire.models import operation_model
 from orchestrator.server.wire.problems import Problems
 from orchestrator.server.wire.scalars import Walk, written_time
 from orchestrator.server.wire.shapes import Walks, writing
+
+if TYPE_CHECKING:
+    from orchestrator.server.wire.streams import Messages
 
 __all__ = ["Answer", "Outgoing", "WrongOutput", "checked", "encoded", "outgoing", "refusal"]
 
@@ -46,7 +49,7 @@ class Answer:
 
     status: int
     headers: dict[str, str] = field(default_factory=dict)
-    body: bytes | AsyncGenerator[bytes, None] = b""
+    body: bytes | Messages = b""
 
 
 class WrongOutput(Exception):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -16,7 +16,7 @@ from orchestrator.server.wire.frames import HeaderValue, frame
 from orchestrator.server.wire.problems import Problems
 from orchestrator.server.wire.scalars import Walk
 
-__all__ = ["EventWriter", "Frames", "frames_of"]
+__all__ = ["EventWriter", "Frames", "Messages", "frames_of"]
 
 _TYPES = {"blob": "application/octet-stream", "string": "text/plain"}
 
@@ -116,14 +116,37 @@ class Frames:
         headers = {":message-type": "exception", ":exception-type": name}
         return frame({**headers, ":content-type": "application/json"}, json.dumps(told).encode())
 
-    async def told(
-        self, stream: EventStream, fault_of: Callable[[BaseException], Fault]
-    ) -> AsyncGenerator[bytes, None]:
+    def told(self, stream: EventStream, fault_of: Callable[[BaseException], Fault]) -> Messages:
         """The messages of a stream; the last one is an exception when something went wrong."""
+        return Messages(self, stream, fault_of)
+
+
+class Messages(AsyncIterator[bytes]):
+    """The messages of one event stream. Closing them closes the events, begun or not."""
+
+    def __init__(
+        self, writer: Frames, stream: EventStream, fault_of: Callable[[BaseException], Fault]
+    ) -> None:
+        self._writer = writer
+        self._events = stream.events
+        self._fault_of = fault_of
+        self._done = False
+
+    async def __anext__(self) -> bytes:
+        """The next message."""
+        if self._done:
+            raise StopAsyncIteration
         try:
-            async for name, members in stream.events:
-                yield self.event(name, members)
+            name, members = await anext(self._events)
+            return self._writer.event(name, members)
+        except StopAsyncIteration:
+            self._done = True
+            raise
         except Exception as error:
-            yield self.error(fault_of(error))
-        finally:
-            await stream.events.aclose()
+            await self.aclose()
+            return self._writer.error(self._fault_of(error))
+
+    async def aclose(self) -> None:
+        """Closes what tells the events; nothing follows."""
+        self._done = True
+        await self._events.aclose()

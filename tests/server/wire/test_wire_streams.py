@@ -224,21 +224,26 @@ def test_an_event_that_is_not_modelled_is_a_mistake_of_ours(
         frames_of(*INVOKE).event(name, members)
 
 
-@pytest.mark.parametrize("finish", ["close", "break"])
-def test_closing_the_answer_closes_what_tells_the_events(finish: str) -> None:
+@pytest.mark.parametrize("event", [{"bytes": b"x"}, {"bytes": 1}], ids=["closed", "our mistake"])
+@pytest.mark.parametrize("reads", [0, 1, 2])
+def test_the_events_are_closed_with_the_answer(event: dict[str, Any], reads: int) -> None:
     closed = []
 
     async def events() -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
         try:
             while True:
-                yield ("chunk", {"bytes": b"x"}) if finish == "close" else ("chunk", {"bytes": 1})
+                yield "chunk", event
         finally:
             closed.append(True)
 
     async def client() -> None:
-        told = frames_of(*INVOKE).told(EventStream(events()), lambda e: fault_of(e, "r"))
-        await anext(told)
+        begun = events()
+        await anext(begun)
+        told = frames_of(*INVOKE).told(EventStream(begun), lambda error: fault_of(error, "r"))
+        for _ in range(reads):
+            await anext(told, None)
         await told.aclose()
+        assert await anext(told, None) is None
 
     asyncio.run(client())
     assert closed == [True]
