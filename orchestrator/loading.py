@@ -25,6 +25,7 @@ def folder_agent(
     sessions: Sessions | SessionStore | str | Path | None,
     compiled: Callable[..., Plan],
     level: int = 1,
+    models: Callable[[str], Model | None] | None = None,
 ) -> dict[str, Any]:
     """What `Agent` is made of, from a folder.
 
@@ -35,6 +36,7 @@ def folder_agent(
         sessions: Where sessions live; a memory that is not given is kept beside them.
         compiled: Makes an `Agent` of such arguments, and gives its plan.
         level: How many agents lead to this one, itself included.
+        models: Gives the model that is used for one that is named, if it is another.
 
     Raises:
         DefinitionError: The definition is wrong, with file, line and column.
@@ -42,7 +44,7 @@ def folder_agent(
     """
 
     def led(folder: Path) -> Plan:
-        return compiled(**folder_agent(folder, model, None, None, compiled, level + 1))
+        return compiled(**folder_agent(folder, model, None, None, compiled, level + 1, models))
 
     definition = load_definition(path)
     root = path if path.is_dir() else path.parent
@@ -50,7 +52,8 @@ def folder_agent(
     kept = memory_store(memory, sessions) if definition.memory_configuration else None
     spec: str | Model | None = model
     if spec is None and definition.foundation_model is not None:
-        spec = named_model(definition, definition.foundation_model, root, "foundationModel")
+        named = definition.foundation_model
+        spec = named_model(definition, named, root, "foundationModel", instead=models)
     if spec is None:
         raise definition.source.error(
             "there is no foundationModel; name one, such as `foundationModel: local`"
@@ -62,7 +65,7 @@ def folder_agent(
         "action_groups": build_action_groups(definition, root),
         "knowledge_bases": build_knowledge_bases(definition, root),
         "templates": own[0] if any(map(Path.is_dir, own)) else None,
-        "prompts": overrides_of(definition, root, replaced=model is not None),
+        "prompts": overrides_of(definition, root, replaced=model is not None, models=models),
         "limits": definition.limits.as_limits() if definition.limits else None,
         "idle_session_ttl": definition.idle_session_ttl_in_seconds,
         "agent_id": definition.agent_id or "",

@@ -60,13 +60,20 @@ def override_of(
     return _with_parser(made, parser_function(override_lambda), override_lambda)
 
 
-def overrides_of(definition: AgentDefinition, root: Path, *, replaced: bool) -> dict[str, Override]:
+def overrides_of(
+    definition: AgentDefinition,
+    root: Path,
+    *,
+    replaced: bool,
+    models: Callable[[str], Model | None] | None = None,
+) -> dict[str, Override]:
     """The overrides that a definition holds, by prompt type.
 
     Args:
         definition: The definition.
         root: The agent's folder, to which files and models' paths are relative.
         replaced: Whether the agent's own model stands in for every model that is named.
+        models: Gives the model that is used for one that is named, if it is another.
 
     Raises:
         DefinitionError: A template's file cannot be used, or there is no such model.
@@ -86,7 +93,8 @@ def overrides_of(definition: AgentDefinition, root: Path, *, replaced: bool) -> 
             override = replace(override, model=None)
         elif configuration.foundation_model is not None:
             keys = ("promptOverrideConfiguration", "promptConfigurations", index, "foundationModel")
-            named = named_model(definition, configuration.foundation_model, root, *keys)
+            spec = configuration.foundation_model
+            named = named_model(definition, spec, root, *keys, instead=models)
             override = replace(override, model=named)
         if configuration.parser_mode == "OVERRIDDEN":
             override = _parsed_by(definition, override, index, root)
@@ -120,7 +128,13 @@ def _with_parser(made: Override, function: ParserFunction, spec: object) -> Over
     return replace(made, parser=parser, parser_name=name)
 
 
-def named_model(definition: AgentDefinition, spec: str, root: Path, *keys: str | int) -> Model:
+def named_model(
+    definition: AgentDefinition,
+    spec: str,
+    root: Path,
+    *keys: str | int,
+    instead: Callable[[str], Model | None] | None = None,
+) -> Model:
     """The model that a definition names; its files are those of its folder.
 
     Args:
@@ -128,6 +142,7 @@ def named_model(definition: AgentDefinition, spec: str, root: Path, *keys: str |
         spec: What it names the model.
         root: Its folder.
         *keys: Where in the definition it does so.
+        instead: Gives the model that is used for it, if it is another.
 
     Raises:
         DefinitionError: There is no such model, or its file is outside of the folder, with file,
@@ -135,6 +150,9 @@ def named_model(definition: AgentDefinition, spec: str, root: Path, *keys: str |
     """
     from orchestrator.definition.files import locate
 
+    found = instead(spec) if instead is not None else None
+    if found is not None:
+        return found
     if file := file_of_model(spec, folder=root):
         locate(definition, file, keys, root)
     try:

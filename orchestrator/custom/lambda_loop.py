@@ -52,6 +52,7 @@ class LambdaOrchestration:
 
     Attributes:
         name: The function's name, for errors.
+        arn: Its ARN, if it was named by that; else empty.
     """
 
     def __init__(self, spec: str | Callable[..., Any], folder: str | Path | None = None) -> None:
@@ -69,6 +70,7 @@ class LambdaOrchestration:
         """
         self._function = parser_function(spec, folder, what="orchestration")
         self.name: str = getattr(self._function, "name", "") or "orchestration"
+        self.arn = spec if isinstance(spec, str) and spec.startswith("arn:") else ""
 
     def __repr__(self) -> str:
         return f"LambdaOrchestration({self.name!r})"

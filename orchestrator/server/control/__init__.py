@@ -1,0 +1,33 @@
+"""The operations of `bedrock-agent` on agents, and the agents themselves."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from orchestrator.server.operations import Operations
+
+if TYPE_CHECKING:
+    from orchestrator.server.world import World
+
+__all__ = ["operations_of"]
+
+
+def operations_of(world: World) -> Operations:
+    """Agents, their parts, versions and aliases; and the tags of everything that has some."""
+    from orchestrator.server.control import (
+        agent_operations,
+        association_operations,
+        group_operations,
+        version_operations,
+    )
+    from orchestrator.server.control.room import Room
+    from orchestrator.server.control.tags import operations_of_tags
+
+    room = Room.of(world)
+    rooms = (agent_operations, association_operations, group_operations, version_operations)
+    handlers = {
+        name: partial(handling, room) for one in rooms for name, handling in one.HANDLERS.items()
+    }
+    tags = operations_of_tags(room.tags)
+    return {"bedrock-agent": {**handlers, **tags}, "bedrock-agent-runtime": tags}

@@ -1,0 +1,213 @@
+"""Agents: CreateAgent, GetAgent, UpdateAgent, DeleteAgent, ListAgents and PrepareAgent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from orchestrator.errors import OrchestratorError
+from orchestrator.server.control.build import with_schemas
+from orchestrator.server.control.ids import DRAFT, new_id
+from orchestrator.server.control.room import Handling, Room, check_quota, page_of, picked
+from orchestrator.server.control.shown import IDLE_SECONDS
+from orchestrator.server.control.store import AGENT, COLLABORATOR, Record, head_of, now
+from orchestrator.server.operations import Caller, Fault, Request
+
+__all__ = ["HANDLERS"]
+
+_MOST_AGENTS = 1000
+_GIVEN = (
+    *("agentName", "instruction", "foundationModel", "description", "orchestrationType"),
+    *("customOrchestration", "idleSessionTTLInSeconds", "agentResourceRoleArn"),
+    *("customerEncryptionKeyArn", "guardrailConfiguration", "memoryConfiguration"),
+    *("agentCollaboration", "promptOverrideConfiguration"),
+)
+_PASSING = ("agentStatus", "updatedAt", "preparedAt", "failureReasons", "clientToken")
+"""Members that change without the agent being another."""
+
+Data = Mapping[str, Any]
+
+
+def _create(room: Room, request: Request) -> Data:
+    caller, params = request.caller, request.params
+    given = _given(room, caller, params)
+
+    def make() -> Data:
+        count = room.store.documents.count(caller.tenant, AGENT)
+        check_quota(count, _MOST_AGENTS, "agents")
+        id, at = new_id(), now()
+        agent = {
+            "agentId": id,
+            "agentArn": room.store.arns.agent(id),
+            "agentVersion": DRAFT,
+            "agentStatus": "NOT_PREPARED",
+            "createdAt": at,
+            "updatedAt": at,
+            **picked(params, ("clientToken",)),
+            **given,
+        }
+        room.store.save(caller, Record(agent))
+        room.tags.put(caller, agent["agentArn"], params.get("tags"))
+        return agent
+
+    agent = room.once(request, make)
+    return {"agent": room.prompts.told(caller, {**agent, "agentStatus": "CREATING"})}
+
+
+def _given(room: Room, caller: Caller, params: Data) -> dict[str, Any]:
+    """What an agent is to be, with AWS's defaults."""
+    given = {
+        "idleSessionTTLInSeconds": IDLE_SECONDS,
+        "agentResourceRoleArn": room.store.arns.role(),
+        "orchestrationType": "DEFAULT",
+        "agentCollaboration": "DISABLED",
+        **picked(params, _GIVEN),
+    }
+    prompts = room.prompts.read(caller, given)
+    given.pop("promptOverrideConfiguration", None)
+    if prompts is not None:
+        given["promptOverrideConfiguration"] = prompts
+    _check_orchestration(given)
+    _check_guardrail(given)
+    return given
+
+
+def _check_orchestration(given: Data) -> None:
+    executor = (given.get("customOrchestration") or {}).get("executor") or {}
+    if given["orchestrationType"] == "CUSTOM_ORCHESTRATION" and not executor.get("lambda"):
+        raise Fault(
+            "ValidationException",
+            "the orchestrationType is CUSTOM_ORCHESTRATION and customOrchestration has no "
+            "executor; give the ARN of a Lambda function",
+        )
+
+
+def _check_guardrail(given: dict[str, Any]) -> None:
+    guardrail = given.get("guardrailConfiguration")
+    if guardrail is None:
+        return
+    if not guardrail.get("guardrailIdentifier"):  # so AWS is told to take a guardrail away
+        del given["guardrailConfiguration"]
+    elif not guardrail.get("guardrailVersion"):
+        raise Fault(
+            "ValidationException",
+            "the guardrailConfiguration has no guardrailVersion; give a number, or DRAFT",
+        )
+
+
+def _get(room: Room, request: Request) -> Data:
+    record = room.store.agent(request.caller, request.params["agentId"])
+    if record.folder is not None:
+        return {"agent": record.agent}
+    return {"agent": room.prompts.told(request.caller, record.agent)}
+
+
+def _update(room: Room, request: Request) -> Data:
+    caller, params = request.caller, request.params
+    room.store.own(caller, params["agentId"])
+    given = _given(room, caller, params)
+    with room.store.documents.transaction():
+        record = room.store.own(caller, params["agentId"])
+        kept = {name: it for name, it in record.agent.items() if name not in _GIVEN}
+        record.agent = kept
+        room.store.touch(caller, record, **given)
+    return {"agent": room.prompts.told(caller, {**record.agent, "agentStatus": "UPDATING"})}
+
+
+def _delete(room: Room, request: Request) -> Data:
+    caller, id = request.caller, request.params["agentId"]
+    with room.store.documents.transaction():
+        room.store.own(caller, id)
+        aliases = room.store.aliases(caller, id)
+        if aliases and not request.params.get("skipResourceInUseCheck"):
+            raise Fault(
+                "ConflictException",
+                f"the agent {id!r} has {len(aliases)} aliases, which may be in use; delete them "
+                "first, or set skipResourceInUseCheck",
+            )
+        for alias in aliases:
+            room.tags.forget(caller, alias["agentAliasArn"])
+        room.tags.forget(caller, room.store.arns.agent(id))
+        room.store.remove(caller, id)
+    return {"agentId": id, "agentStatus": "DELETING"}
+
+
+def _listed(room: Room, request: Request) -> Data:
+    summaries = [(key, _summary(record)) for key, record in room.store.agents(request.caller)]
+    return page_of(summaries, request, "agentSummaries")
+
+
+def _summary(record: Record) -> Data:
+    names = ("agentId", "agentName", "agentStatus", "updatedAt")
+    return {
+        **picked(record.agent, (*names, "description", "guardrailConfiguration")),
+        "latestAgentVersion": str(record.latest) if record.latest else DRAFT,
+    }
+
+
+def _prepare(room: Room, request: Request) -> Data:
+    caller, id = request.caller, request.params["agentId"]
+    snapshot = room.store.snapshot_of_draft(caller, id)
+    _check_ready(snapshot)
+    for name in _PASSING:
+        snapshot["agent"].pop(name, None)
+    edited = head_of(snapshot).digest
+    failure = _failure(room, caller, snapshot)
+    at = now()
+    with room.store.documents.transaction():
+        record = room.store.own(caller, id)
+        if not failure:
+            room.store.keep_snapshot(caller, id, DRAFT, snapshot)
+            record.agent["preparedAt"] = at
+        if _draft(room, caller, id) == edited:  # else it is to be prepared again
+            record.agent["agentStatus"] = "FAILED" if failure else "PREPARED"
+            record.agent.pop("failureReasons", None)
+            if failure:
+                record.agent["failureReasons"] = [failure[:2048]]
+        room.store.save(caller, record)
+    return {"agentId": id, "agentStatus": "PREPARING", "agentVersion": DRAFT, "preparedAt": at}
+
+
+def _draft(room: Room, caller: Caller, id: str) -> str:
+    snapshot = room.store.snapshot_of_draft(caller, id)
+    for name in _PASSING:
+        snapshot["agent"].pop(name, None)
+    return head_of(snapshot).digest
+
+
+def _check_ready(snapshot: Data) -> None:
+    """Refuses what cannot be prepared, as AWS does at once."""
+    agent = snapshot["agent"]
+    for member, what in (("instruction", "instruction"), ("foundationModel", "foundation model")):
+        if not agent.get(member):
+            raise Fault(
+                "ValidationException",
+                f"the agent {agent['agentId']!r} has no {what}; set {member} with UpdateAgent",
+            )
+    leads = agent["agentCollaboration"] != "DISABLED"
+    if leads and not snapshot["parts"][COLLABORATOR.name]:
+        raise Fault(
+            "ValidationException",
+            f"the agent {agent['agentId']!r} cannot be prepared: its agentCollaboration is "
+            f"{agent['agentCollaboration']} and it has no collaborators; associate one first",
+        )
+
+
+def _failure(room: Room, caller: Caller, snapshot: dict[str, Any]) -> str:
+    """Why a snapshot cannot run; empty when it can."""
+    try:
+        with_schemas(room.world, caller, snapshot)
+        room.world.agents.check(caller, snapshot)
+    except (OrchestratorError, Fault) as error:
+        return error.message
+    return ""
+
+
+HANDLERS: dict[str, Handling] = {
+    "CreateAgent": _create,
+    "GetAgent": _get,
+    "UpdateAgent": _update,
+    "DeleteAgent": _delete,
+    "ListAgents": _listed,
+    "PrepareAgent": _prepare,
+}

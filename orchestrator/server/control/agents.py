@@ -1,0 +1,213 @@
+"""Agents by their ids and aliases, ready to be invoked: built once while they are the same."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.agent import Agent
+from orchestrator.errors import DefinitionError, ResourceNotFound, ValidationError
+from orchestrator.server.control.build import built
+from orchestrator.server.control.folders import Folders
+from orchestrator.server.control.ids import ALIAS_ARN, DRAFT, TEST_ALIAS, Arns
+from orchestrator.server.control.store import Head, Store, head_of
+from orchestrator.server.documents import digest
+from orchestrator.server.operations import Caller, Fault
+from orchestrator.stages import MOST_LEVELS
+
+if TYPE_CHECKING:
+    from orchestrator.server.world import World
+
+__all__ = ["Agents"]
+
+_MOST = 256
+_REJECTS = "REJECT_INVOCATIONS"
+
+
+class Agents:
+    """All agents of a server. Safe for many threads.
+
+    Attributes:
+        folders: Those that are defined on disk.
+        store: Those, and the ones that were made through the API.
+    """
+
+    def __init__(self, world: World) -> None:
+        """Finds the agents in folders.
+
+        Args:
+            world: What the server has open.
+
+        Raises:
+            ResourceNotFound: The folder of agents is not there, or has none.
+            DefinitionError: Two folders define an agent of the same id.
+        """
+        self._world = world
+        self.folders = Folders(world)
+        self.store = Store(world, self.folders)
+        self._built: OrderedDict[str, Future[Agent]] = OrderedDict()
+        self._lock = Lock()
+
+    def running(self, caller: Caller, agent_id: str, alias_id: str) -> Agent:
+        """The agent that an alias stands for; its sessions are the caller's tenant's.
+
+        May wait while it is built, which happens once while neither it nor whom it leads changes.
+
+        Args:
+            caller: Who invokes it.
+            agent_id: The agent.
+            alias_id: Its alias; `TSTALIASID` is `DRAFT` as it was prepared last.
+
+        Raises:
+            ResourceNotFound: The caller has no such agent or alias.
+            ValidationError: It was never prepared, or its alias takes no invocations.
+            OrchestratorError: It is wrong, or what it names is not there any more.
+            Fault: The caller may not use what it names.
+        """
+        defined = self.folders.find(agent_id)
+        if defined is not None:
+            if alias_id != TEST_ALIAS:
+                raise self._missing(agent_id, alias_id)
+            return defined.agent().for_tenant(caller.tenant)
+        version = self._version(caller, agent_id, alias_id)
+        head = self._head(caller, agent_id, alias_id, version)
+        key = self._key(caller, (agent_id, alias_id, version), head)
+
+        def build() -> Agent:
+            snapshot = self.store.snapshot(caller, agent_id, version)
+            if snapshot is None:
+                raise self._missing(agent_id, alias_id)
+            return built(self._world, caller, snapshot, alias_id, version)
+
+        return self._once(key, build).for_tenant(caller.tenant)
+
+    def check(self, caller: Caller, snapshot: Mapping[str, Any]) -> None:
+        """Builds `DRAFT` of a snapshot, which is kept for whoever invokes it next.
+
+        Raises:
+            OrchestratorError: It is wrong, or what it names is not there or may not be used.
+            Fault: The caller may not use what it names.
+        """
+        whose = (snapshot["agent"]["agentId"], TEST_ALIAS, DRAFT)
+        key = self._key(caller, whose, head_of(snapshot))
+        self._once(key, lambda: built(self._world, caller, snapshot, TEST_ALIAS, DRAFT))
+
+    def listed(self, caller: Caller) -> list[tuple[str, str, str, str]]:
+        """What the caller can invoke: agent id, alias id, the agent's name and its description.
+
+        An agent that was never prepared, and one in a folder that is wrong, is not among them.
+        """
+        found = []
+        for _, record in sorted(self.store.agents(caller), key=lambda pair: pair[0]):
+            agent = record.agent
+            told = agent["agentName"], agent.get("description", "")
+            if record.folder is not None:
+                ready = agent["agentStatus"] == "PREPARED"
+                aliases = [TEST_ALIAS] if ready else []
+            else:
+                ready = self.store.head(caller, agent["agentId"], DRAFT) is not None
+                made = self.store.aliases(caller, agent["agentId"])
+                aliases = [TEST_ALIAS] * ready + [it["agentAliasId"] for it in made]
+            found += [(agent["agentId"], alias, *told) for alias in aliases]
+        return found
+
+    def close(self) -> None:
+        """Closes the agents: what they have begun ends."""
+        with self._lock:
+            made, self._built = list(self._built.values()), OrderedDict()
+        for future in made:
+            if future.done() and future.exception() is None:
+                future.result().close()
+        self.folders.close()
+
+    def _version(self, caller: Caller, agent_id: str, alias_id: str) -> str:
+        with suppress(Fault):
+            self.store.agent(caller, agent_id)
+            if alias_id == TEST_ALIAS:
+                return DRAFT
+            alias = self.store.alias(caller, agent_id, alias_id)
+            if alias is not None and alias.get("aliasInvocationState") == _REJECTS:
+                raise ValidationError(
+                    f"the alias {alias_id!r} of the agent {agent_id!r} takes no invocations; set "
+                    "its aliasInvocationState to ACCEPT_INVOCATIONS"
+                )
+            if alias is not None:
+                return str(alias["routingConfiguration"][0]["agentVersion"])
+        raise self._missing(agent_id, alias_id)
+
+    def _head(self, caller: Caller, agent_id: str, alias_id: str, version: str) -> Head:
+        head = self.store.head(caller, agent_id, version)
+        if head is None and version == DRAFT:
+            raise ValidationError(
+                f"the agent {agent_id!r} was never prepared; call PrepareAgent before you invoke it"
+            )
+        if head is None:
+            raise self._missing(agent_id, alias_id)
+        return head
+
+    def _missing(self, agent_id: str, alias_id: str) -> ResourceNotFound:
+        return ResourceNotFound(
+            f"there is no alias {alias_id!r} of an agent {agent_id!r}; check both ids"
+        )
+
+    def _key(self, caller: Caller, whose: tuple[str, str, str], head: Head) -> str:
+        team = self._team(caller, head, (whose[0],))
+        return digest([caller.tenant, list(caller.allow), list(whose), head.digest, team])
+
+    def _team(self, caller: Caller, head: Head, above: tuple[str, ...]) -> list[Any]:
+        """What tells the agents that one leads from what they were.
+
+        Raises:
+            DefinitionError: They lead each other in a circle, or too many levels deep.
+            ResourceNotFound: One is not there.
+        """
+        told: list[Any] = []
+        for arn in head.team:
+            found = ALIAS_ARN.fullmatch(arn)
+            if not found or (found["region"], found["account"]) != Arns.of(self._world.settings):
+                continue
+            agent_id, alias_id = found["agent"], found["alias"]
+            defined = self.folders.find(agent_id)
+            if defined is not None:
+                told.append([arn, defined.mark])
+                continue
+            _check_way(agent_id, above)
+            version = self._version(caller, agent_id, alias_id)
+            below = self._head(caller, agent_id, alias_id, version)
+            told.append([arn, version, below.digest, self._team(caller, below, (*above, agent_id))])
+        return told
+
+    def _once(self, key: str, build: Callable[[], Agent]) -> Agent:
+        with self._lock:
+            found = self._built.get(key)
+            mine = found is None
+            if found is None:
+                found = self._built[key] = Future()
+                if len(self._built) > _MOST:
+                    self._built.popitem(last=False)
+            self._built.move_to_end(key)
+        if not mine:
+            return found.result()
+        try:
+            found.set_result(build())
+        except BaseException as error:
+            with self._lock:
+                self._built.pop(key, None)
+            found.set_exception(error)
+            raise
+        return found.result()
+
+
+def _check_way(agent_id: str, above: tuple[str, ...]) -> None:
+    if agent_id in above:
+        circle = " → ".join((*above, agent_id))
+        raise DefinitionError(f"the agents lead each other in a circle: {circle}")
+    if len(above) >= MOST_LEVELS:
+        raise DefinitionError(
+            f"with the agent {agent_id!r} there are {len(above) + 1} levels of agents that lead "
+            f"agents; the most are {MOST_LEVELS}"
+        )

@@ -1,0 +1,280 @@
+"""Agents that are defined on disk: found, watched, and told as the API tells agents."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Lock, RLock
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from orchestrator.agent import Agent
+from orchestrator.definition import AgentDefinition, load_definition
+from orchestrator.definition.files import FILE_NAMES
+from orchestrator.errors import DefinitionError, OrchestratorError, ResourceNotFound
+from orchestrator.server.control.build import loaded
+from orchestrator.server.control.ids import made_id
+from orchestrator.server.documents import digest
+from orchestrator.server.operations import Fault
+
+if TYPE_CHECKING:
+    from orchestrator.server.world import World
+
+__all__ = ["FolderAgent", "Folders", "Shown"]
+
+_SECONDS = 1.0
+"""How old what is known of the folders may be."""
+
+_MOST_FILES = 20_000
+_PASSED_OVER = frozenset(("__pycache__", "node_modules"))
+
+
+class Shown(NamedTuple):
+    """A folder's agent as the API tells it.
+
+    Attributes:
+        agent: The members of GetAgent's `agent`.
+        parts: Its action groups, knowledge bases and collaborators, by their kinds' names.
+    """
+
+    agent: Mapping[str, Any]
+    parts: Mapping[str, list[dict[str, Any]]]
+
+
+class FolderAgent:
+    """One agent in a folder, as it was when its files were looked at. Safe for many threads.
+
+    Attributes:
+        folder: Its folder.
+        skipped: The folders of its knowledge bases, whose files do not count.
+        mark: Changes with any of its files.
+        changed: When a file of it was changed last.
+        definition: What its `agent.yaml` says, unless that is wrong.
+        agent_id: Its id.
+        name: Its name.
+    """
+
+    def __init__(self, world: World, folder: Path, seen: list[_File]) -> None:
+        """Reads its definition; nothing of its code is run.
+
+        Args:
+            world: What the server has open.
+            folder: Its folder.
+            seen: Its files, looked at before they are read.
+        """
+        self._world = world
+        self.folder = folder
+        self.definition: AgentDefinition | None = None
+        self._wrong: OrchestratorError | None = None
+        self._agent: Agent | None = None
+        self._shown: Shown | None = None
+        self._lock = RLock()
+        try:
+            self.definition = load_definition(folder)
+        except (OrchestratorError, OSError) as error:
+            self._wrong = _as_ours(error, self.file)
+        self.name, self.agent_id = self._identity()
+        # Searches see themselves when the documents of knowledge bases have changed.
+        bases = self.definition.knowledge_bases if self.definition else ()
+        self.skipped = frozenset(str(folder / it.folder) for it in bases if it.folder)
+        own = [it for it in seen if not any(map(Path(it.path).is_relative_to, self.skipped))]
+        self.mark = digest([list(it) for it in own])
+        self.changed = datetime.fromtimestamp(max([it.time for it in own], default=0) / 1e9, UTC)
+
+    @property
+    def file(self) -> Path:
+        """The file that defines it."""
+        found = (self.folder / name for name in FILE_NAMES)
+        return next((it for it in found if it.is_file()), self.folder / FILE_NAMES[0])
+
+    def _identity(self) -> tuple[str, str]:
+        if self.definition is None:
+            return self.folder.name, made_id(self.folder.name)
+        name = self.definition.agent_name
+        return name, self.definition.agent_id or made_id(name)
+
+    def known_as(self, before: FolderAgent | None) -> FolderAgent:
+        """Itself, under the id that it had before, if its file does not tell one any more."""
+        if before is not None and self.definition is None:
+            self.name, self.agent_id = before.name, before.agent_id
+        return self
+
+    def agent(self) -> Agent:
+        """The agent, compiled when it is asked for first.
+
+        Raises:
+            OrchestratorError: It is wrong, with file, line and column.
+        """
+        with self._lock:
+            if self._agent is None and self._wrong is None:
+                try:
+                    self._agent = loaded(self._world, self.folder)
+                except (OrchestratorError, OSError, Fault) as error:
+                    self._wrong = _as_ours(error, self.file)
+            if self._agent is None:
+                assert self._wrong is not None
+                raise self._wrong.with_traceback(None)
+            return self._agent
+
+    def refuse(self, error: OrchestratorError) -> None:
+        """Has it be wrong, under an id of its own."""
+        self._wrong = error
+        self.agent_id = made_id(str(self.folder))
+
+    def failure(self) -> str:
+        """What is wrong with it; empty when nothing is."""
+        try:
+            self.agent()
+        except OrchestratorError as error:
+            return error.message
+        return ""
+
+    def shown(self) -> Shown:
+        """The agent as the API tells it."""
+        from orchestrator.server.control.shown import shown_of
+
+        with self._lock:
+            if self._shown is None:
+                self._shown = shown_of(self, self._world)
+            return self._shown
+
+    def close(self) -> None:
+        """Ends what the agent has begun."""
+        with self._lock:
+            if self._agent is not None:
+                self._agent.close()
+
+
+class Folders:
+    """The agents of `settings.agents`, read again when their files have changed."""
+
+    def __init__(self, world: World, clock: Callable[[], float] = time.monotonic) -> None:
+        """Finds them.
+
+        Args:
+            world: What the server has open.
+            clock: The time in seconds; the files are looked at once in each.
+
+        Raises:
+            ResourceNotFound: The folder is not there, or has no agent.
+            DefinitionError: Two define an agent of the same id or name.
+        """
+        self._world = world
+        self._root = world.settings.agents
+        self._clock = clock
+        self._lock = Lock()
+        self._found: dict[Path, FolderAgent] = {}
+        self._looked = float("-inf")
+        if self._root is None:
+            return
+        if not self._root.is_dir():
+            raise ResourceNotFound(f"there is no folder {str(self._root)!r} of agents")
+        self._found = dict(self._look(self._root))
+        if not self._found:
+            raise ResourceNotFound(
+                f"there is no agent in {str(self._root)!r}: give the folder of one, with an "
+                f"{FILE_NAMES[0]}, or a folder of such folders"
+            )
+        for _, error in _second(list(self._found.values())):
+            raise error
+
+    def all(self) -> list[FolderAgent]:
+        """The agents, by their folders' names."""
+        if self._root is None:
+            return []
+        with self._lock:
+            if self._clock() - self._looked >= _SECONDS:
+                self._found = dict(self._look(self._root))
+                for one, error in _second(list(self._found.values())):
+                    one.refuse(error)
+                self._looked = self._clock()
+            return list(self._found.values())
+
+    def find(self, agent_id: str) -> FolderAgent | None:
+        """The agent with an id."""
+        return next((it for it in self.all() if it.agent_id == agent_id), None)
+
+    def has_name(self, name: str) -> bool:
+        """Whether one of them has this name."""
+        return any(it.name == name for it in self.all())
+
+    def close(self) -> None:
+        """Closes the agents."""
+        for one in self._found.values():
+            one.close()
+
+    def _look(self, root: Path) -> Iterator[tuple[Path, FolderAgent]]:
+        for folder in _agent_folders(root.resolve()):
+            before = self._found.get(folder)
+            seen = list(_files(folder, before.skipped if before else frozenset()))
+            if before is not None and before.mark == digest([list(it) for it in seen]):
+                yield folder, before
+            else:
+                yield folder, FolderAgent(self._world, folder, seen).known_as(before)
+
+
+def _agent_folders(root: Path) -> list[Path]:
+    if _has_definition(root):
+        return [root]
+    try:
+        inside = sorted(it for it in root.iterdir() if not it.name.startswith("."))
+    except OSError:  # it was taken away while the server runs
+        return []
+    return [it for it in inside if it.is_dir() and _has_definition(it)]
+
+
+def _has_definition(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in FILE_NAMES)
+
+
+class _File(NamedTuple):
+    # A file as it was when it was looked at.
+    path: str
+    time: int
+    size: int
+    inode: int
+
+
+def _files(folder: Path, skipped: frozenset[str]) -> Iterator[_File]:
+    left = _MOST_FILES
+    for where, folders, files in os.walk(folder):
+        folders[:] = sorted(
+            it
+            for it in folders
+            if not it.startswith(".")
+            and it not in _PASSED_OVER
+            and os.path.join(where, it) not in skipped
+        )
+        for name in sorted(files)[:left]:
+            left -= 1
+            path = os.path.join(where, name)
+            try:
+                state = os.stat(path)
+            except OSError:  # it was taken away in between
+                continue
+            yield _File(path, state.st_mtime_ns, state.st_size, state.st_ino)
+
+
+def _second(found: list[FolderAgent]) -> Iterator[tuple[FolderAgent, DefinitionError]]:
+    """The agents whose id or name another one has already, and what to say of them."""
+    ids: dict[str, FolderAgent] = {}
+    names: dict[str, FolderAgent] = {}
+    for one in found:
+        for other, noun, value, way in (
+            (ids.setdefault(one.agent_id, one), "id", one.agent_id, "give one another agentId"),
+            (names.setdefault(one.name, one), "name", one.name, "rename one"),
+        ):
+            if other is not one:
+                text = f"there is a second agent with the {noun} {value!r} in {str(other.folder)!r}"
+                yield one, DefinitionError(f"{text}; {way}", file=one.file)
+                break
+
+
+def _as_ours(error: BaseException, file: Path) -> OrchestratorError:
+    if isinstance(error, OrchestratorError):
+        return error
+    if isinstance(error, Fault):
+        return DefinitionError(error.message, file=file)
+    return DefinitionError(f"its files cannot be read: {error}", file=file)

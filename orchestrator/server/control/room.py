@@ -1,0 +1,107 @@
+"""What the handlers of this room share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.server.control.ids import DRAFT
+from orchestrator.server.control.prompts import Prompts
+from orchestrator.server.control.store import Store
+from orchestrator.server.control.tags import Tags
+from orchestrator.server.documents import Page, paged
+from orchestrator.server.operations import Fault, Request
+
+if TYPE_CHECKING:
+    from orchestrator.server.world import World
+
+__all__ = ["Handling", "Room", "check_draft", "check_quota", "page_of", "picked"]
+
+Data = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What the handlers work with.
+
+    Attributes:
+        world: What the server has open.
+        store: Where agents are.
+        prompts: Their prompts.
+        tags: Their tags.
+    """
+
+    world: World
+    store: Store
+    prompts: Prompts
+    tags: Tags
+
+    @classmethod
+    def of(cls, world: World) -> Room:
+        """The room of a world."""
+        store = world.agents.store
+        return cls(world, store, Prompts(world), Tags(world, store))
+
+    def once(self, request: Request, make: Callable[[], Data]) -> dict[str, Any]:
+        """Carries a request out once for its client token, in one transaction."""
+        return self.store.documents.once(
+            request.caller.tenant,
+            request.operation,
+            request.params.get("clientToken"),
+            request.params,
+            make,
+        )
+
+
+Handling = Callable[[Room, Request], Data]
+"""Carries an operation out."""
+
+
+def picked(given: Data, names: Sequence[str]) -> dict[str, Any]:
+    """The members of these names that were given."""
+    return {name: given[name] for name in names if given.get(name) is not None}
+
+
+def check_draft(params: Data) -> None:
+    """Refuses to change a version.
+
+    Raises:
+        Fault: ValidationException.
+    """
+    if params["agentVersion"] != DRAFT:
+        raise Fault(
+            "ValidationException",
+            f"the agent version {params['agentVersion']!r} cannot be changed; change {DRAFT}",
+        )
+
+
+def check_quota(count: int, most: int, what: str) -> None:
+    """Refuses one more than there may be.
+
+    Raises:
+        Fault: ServiceQuotaExceededException.
+    """
+    if count >= most:
+        raise Fault(
+            "ServiceQuotaExceededException",
+            f"there are {count} {what}, and the most are {most}; delete one first",
+        )
+
+
+def page_of(
+    found: Sequence[tuple[Sequence[Any], Data]], request: Request, member: str
+) -> dict[str, Any]:
+    """One page of a list as an answer.
+
+    Args:
+        found: All items, each with what orders them.
+        request: The request, whose caller, operation and path tell the list from others.
+        member: The answer's member that has the items.
+    """
+    params = request.params
+    path = (params.get("agentId", ""), params.get("agentVersion", ""))
+    scope = "\0".join((request.caller.tenant, request.operation, *path))
+    page: Page[Data] = paged(found, params.get("maxResults"), params.get("nextToken"), scope)
+    items, token = page
+    return {member: items, **({"nextToken": token} if token else {})}

@@ -1,0 +1,190 @@
+"""A folder's agent in the shapes of the API: what of its definition the API has a member for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.definition import AgentDefinition, prompt_text
+from orchestrator.definition.dump import as_data
+from orchestrator.definition.files import is_arn, locate
+from orchestrator.errors import OrchestratorError
+from orchestrator.server.control.folders import FolderAgent, Shown
+from orchestrator.server.control.ids import DRAFT, Arns, made_id
+from orchestrator.server.control.prompts import default_configurations
+from orchestrator.server.control.store import ASSOCIATION, COLLABORATOR, GROUP
+
+if TYPE_CHECKING:
+    from orchestrator.server.world import World
+
+__all__ = ["shown_of"]
+
+IDLE_SECONDS = 600
+# Models at addresses and in files are the operator's business (Bedrock: ModelIdentifier).
+_MODEL = re.compile(r"[A-Za-z0-9.:/_-]{1,2048}")
+_PRIVATE_MODELS = ("openai:", "scripted:", "replay:")
+_AS_THEY_ARE = (
+    *("description", "instruction", "idleSessionTTLInSeconds", "agentResourceRoleArn"),
+    *("customerEncryptionKeyArn", "memoryConfiguration", "agentCollaboration"),
+    "orchestrationType",
+)
+_OF_A_GROUP = (
+    *("description", "parentActionGroupSignatureParams", "functionSchema"),
+    *("actionGroupState",),
+)
+
+
+def shown_of(defined: FolderAgent, world: World) -> Shown:
+    """The agent as GetAgent, and its parts as their operations, tell it.
+
+    What the API has no member for is left out: handlers that are files, documents in folders.
+    """
+    arns = Arns.of(world.settings)
+    failure = defined.failure()
+    members: dict[str, Any] = {
+        "agentId": defined.agent_id,
+        "agentName": _name(defined),
+        "agentArn": arns.agent(defined.agent_id),
+        "agentVersion": DRAFT,
+        "agentStatus": "FAILED" if failure else "PREPARED",
+        "idleSessionTTLInSeconds": IDLE_SECONDS,
+        "agentResourceRoleArn": arns.role(),
+        "createdAt": defined.changed,
+        "updatedAt": defined.changed,
+        **({"failureReasons": [failure[:2048]]} if failure else {"preparedAt": defined.changed}),
+    }
+    parts: dict[str, list[dict[str, Any]]] = {GROUP.name: [], ASSOCIATION.name: []}
+    parts[COLLABORATOR.name] = []
+    if defined.definition is not None:
+        members |= _agent(defined.definition, defined, failed=bool(failure))
+        parts = _parts(defined.definition, defined, failed=bool(failure))
+    return Shown(members, parts)
+
+
+def _name(defined: FolderAgent) -> str:
+    return re.sub(r"[^0-9a-zA-Z]+", "-", defined.name).strip("-")[:100] or defined.agent_id
+
+
+def _agent(definition: AgentDefinition, defined: FolderAgent, *, failed: bool) -> dict[str, Any]:
+    data = as_data(definition)
+    made = {name: data[name] for name in _AS_THEY_ARE if data.get(name) not in (None, "")}
+    made["idleSessionTTLInSeconds"] = definition.idle_session_ttl_in_seconds
+    model = definition.foundation_model
+    if model and _MODEL.fullmatch(model) and not model.startswith(_PRIVATE_MODELS):
+        made["foundationModel"] = model
+    guardrail = definition.guardrail_configuration
+    if guardrail is not None and guardrail.guardrail_identifier:
+        made["guardrailConfiguration"] = {
+            "guardrailIdentifier": guardrail.guardrail_identifier,
+            "guardrailVersion": guardrail.guardrail_version or DRAFT,
+        }
+    orchestrates = definition.orchestration_lambda
+    if orchestrates and is_arn(orchestrates):
+        made["customOrchestration"] = {"executor": {"lambda": orchestrates}}
+    if not failed:
+        made["promptOverrideConfiguration"] = _prompts(definition, defined)
+    return made
+
+
+def _prompts(definition: AgentDefinition, defined: FolderAgent) -> dict[str, Any]:
+    folder = defined.folder / "templates"
+    model_id = defined.agent().plan.orchestration.model.model_id
+    memory = definition.memory_configuration is not None
+    shipped = default_configurations(model_id, memory=memory)
+    used = default_configurations(model_id, folder if folder.is_dir() else None, memory=memory)
+    told = {it["promptType"]: it for it in used}
+    for one in shipped:  # a template of the folder is the agent's own
+        own = told.get(one["promptType"])
+        if own is not None and own != one:
+            own["promptCreationMode"] = "OVERRIDDEN"
+    overrides = definition.prompt_override_configuration
+    for configuration in overrides.prompt_configurations if overrides else ():
+        data = as_data(configuration)
+        stage = data["promptType"]
+        data.pop("basePromptTemplateFile", None)
+        found = prompt_text(definition, stage, defined.folder)
+        if found is not None:
+            data |= {"basePromptTemplate": found.text, "promptCreationMode": "OVERRIDDEN"}
+            data.setdefault("promptState", "ENABLED")
+        if stage in told or found is not None:
+            told[stage] = {**told.get(stage, {}), **data}
+    made: dict[str, Any] = {"promptConfigurations": list(told.values())}
+    if overrides and overrides.override_lambda and is_arn(overrides.override_lambda):
+        made["overrideLambda"] = overrides.override_lambda
+    return made
+
+
+def _parts(
+    definition: AgentDefinition, defined: FolderAgent, *, failed: bool
+) -> dict[str, list[dict[str, Any]]]:
+    base = {"agentId": defined.agent_id, "agentVersion": DRAFT, "createdAt": defined.changed}
+    changed = {"updatedAt": defined.changed}
+    return {
+        GROUP.name: [
+            {**base, **changed, **_group(definition, index, defined)}
+            for index in range(len(definition.action_groups))
+        ],
+        ASSOCIATION.name: [
+            {
+                **base,
+                **changed,
+                "knowledgeBaseId": it.knowledge_base_id,
+                "description": it.description or it.knowledge_base_id,
+                "knowledgeBaseState": it.knowledge_base_state or "ENABLED",
+            }
+            for it in definition.knowledge_bases
+        ],
+        COLLABORATOR.name: [
+            {
+                **base,
+                "lastUpdatedAt": defined.changed,
+                "collaboratorId": made_id(defined.agent_id, it.collaborator_name),
+                "collaboratorName": it.collaborator_name,
+                "collaborationInstruction": it.collaboration_instruction or it.collaborator_name,
+                "relayConversationHistory": it.relay_conversation_history or "DISABLED",
+                "agentDescriptor": _descriptor(it.collaborator_name, defined, failed=failed),
+            }
+            for it in definition.agent_collaborators
+        ],
+    }
+
+
+def _descriptor(name: str, defined: FolderAgent, *, failed: bool) -> dict[str, Any]:
+    member = None if failed else defined.agent().plan.collaborators.get(name)
+    return {"aliasArn": member.alias_arn} if member is not None else {}
+
+
+def _group(definition: AgentDefinition, index: int, defined: FolderAgent) -> dict[str, Any]:
+    group = definition.action_groups[index]
+    data = as_data(group)
+    made = {
+        "actionGroupState": "ENABLED",
+        **{name: data[name] for name in _OF_A_GROUP if data.get(name) is not None},
+        "actionGroupId": made_id(defined.agent_id, group.action_group_name),
+        "actionGroupName": group.action_group_name,
+    }
+    if group.parent_action_group_signature is not None:
+        made["parentActionSignature"] = group.parent_action_group_signature
+    executor = group.action_group_executor
+    if executor and executor.custom_control:
+        made["actionGroupExecutor"] = {"customControl": executor.custom_control}
+    elif executor and executor.lambda_ and is_arn(executor.lambda_):
+        made["actionGroupExecutor"] = {"lambda": executor.lambda_}
+    if schema := _schema(definition, index, data.get("apiSchema") or {}, defined.folder):
+        made["apiSchema"] = schema
+    return made
+
+
+def _schema(
+    definition: AgentDefinition, index: int, schema: Mapping[str, Any], folder: Path
+) -> dict[str, Any] | None:
+    if schema.get("file") is None:
+        found = next(((it, schema[it]) for it in ("s3", "payload") if schema.get(it)), None)
+        return dict([found]) if found else None
+    keys = ("actionGroups", index, "apiSchema", "file")
+    try:
+        return {"payload": locate(definition, schema["file"], keys, folder).read_text("utf-8-sig")}
+    except (OrchestratorError, OSError, UnicodeDecodeError):  # it was changed in between
+        return None

@@ -1,0 +1,142 @@
+"""Tags: of agents, aliases, knowledge bases and sessions, told apart by their ARNs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.server.control.ids import TEST_ALIAS
+from orchestrator.server.control.store import Store, missing
+from orchestrator.server.operations import Caller, Fault, Handler, Request
+
+if TYPE_CHECKING:
+    from orchestrator.server.world import World
+
+__all__ = ["Tags", "operations_of_tags"]
+
+_KIND = "tags"
+_MOST = 50
+_ARN = re.compile(
+    r"arn:aws[a-z-]*:bedrock:(?P<region>[a-z0-9-]+):(?P<account>\d{12}):(?P<kind>[a-z-]+)/(?P<id>.+)",
+    re.DOTALL,
+)
+
+Change = Callable[[dict[str, str]], dict[str, str]]
+
+
+class Tags:
+    """The tags of all that has some."""
+
+    def __init__(self, world: World, store: Store) -> None:
+        """Begins.
+
+        Args:
+            world: What the server has open.
+            store: Where agents are.
+        """
+        self._world = world
+        self._store = store
+        self._kinds = {
+            "agent": self._of_agent,
+            "agent-alias": self._of_alias,
+            "knowledge-base": self._of_base,
+            "session": self._of_session,
+        }
+
+    def of(self, caller: Caller, arn: str, change: Change | None = None) -> dict[str, str]:
+        """The tags of a thing, after a change of them if there is one.
+
+        Raises:
+            Fault: The caller has no such thing, or it would have too many tags.
+        """
+        found = _ARN.fullmatch(arn)
+        kind = self._kinds.get(found["kind"]) if found else None
+        if found is None or kind is None or found.group("region", "account") != self._store.arns:
+            raise missing("resource", arn)
+        return kind(caller, found["id"], change)
+
+    def put(self, caller: Caller, arn: str, tags: Mapping[str, str] | None) -> None:
+        """Keeps the tags of a thing that is made.
+
+        Raises:
+            Fault: There are too many.
+        """
+        if tags:
+            self._kept(caller, arn, lambda _: dict(tags))
+
+    def forget(self, caller: Caller, arn: str) -> None:
+        """Forgets the tags of a thing that is deleted."""
+        self._store.documents.delete(caller.tenant, _KIND, arn)
+
+    def _kept(self, caller: Caller, arn: str, change: Change | None) -> dict[str, str]:
+        documents, tenant = self._store.documents, caller.tenant
+        with documents.transaction():
+            tags: dict[str, str] = documents.get(tenant, _KIND, arn) or {}
+            if change is not None:
+                tags = change(tags)
+                _check(tags)
+                documents.put(tenant, _KIND, arn, tags)
+        return tags
+
+    def _of_agent(self, caller: Caller, id: str, change: Change | None) -> dict[str, str]:
+        record = self._store.agent(caller, id)
+        if record.folder is not None:
+            return self._of_folder(record.folder, change)
+        return self._kept(caller, self._store.arns.agent(id), change)
+
+    def _of_folder(self, folder: Any, change: Change | None) -> dict[str, str]:
+        if change is not None:
+            raise Fault(
+                "ValidationException",
+                f"the agent {folder.agent_id!r} is defined in {str(folder.file)!r}, and is tagged "
+                "by editing that file",
+            )
+        return dict((folder.definition and folder.definition.tags) or {})
+
+    def _of_alias(self, caller: Caller, id: str, change: Change | None) -> dict[str, str]:
+        agent_id, _, alias_id = id.partition("/")
+        self._store.agent(caller, agent_id)
+        if alias_id == TEST_ALIAS or not self._store.alias(caller, agent_id, alias_id):
+            raise missing("alias", alias_id)
+        return self._kept(caller, self._store.arns.alias(agent_id, alias_id), change)
+
+    def _of_base(self, caller: Caller, id: str, change: Change | None) -> dict[str, str]:
+        return self._world.bases.tags(caller, id, change)
+
+    def _of_session(self, caller: Caller, id: str, change: Change | None) -> dict[str, str]:
+        sessions = import_module("orchestrator.server.runtime.sessions_api")
+        tags: dict[str, str] = sessions.tags(self._world, caller, id, change)
+        return tags
+
+
+def _check(tags: Mapping[str, str]) -> None:
+    if len(tags) > _MOST:
+        raise Fault(
+            "ServiceQuotaExceededException",
+            f"there would be {len(tags)} tags, and the most are {_MOST}; remove some",
+        )
+
+
+def operations_of_tags(tags: Tags) -> dict[str, Handler]:
+    """TagResource, UntagResource and ListTagsForResource, which are the same in both services."""
+
+    def tag(request: Request) -> dict[str, Any]:
+        added = request.params["tags"]
+        tags.of(request.caller, request.params["resourceArn"], lambda had: {**had, **added})
+        return {}
+
+    def untag(request: Request) -> dict[str, Any]:
+        gone = set(request.params["tagKeys"])
+
+        def left(had: dict[str, str]) -> dict[str, str]:
+            return {key: value for key, value in had.items() if key not in gone}
+
+        tags.of(request.caller, request.params["resourceArn"], left)
+        return {}
+
+    def listed(request: Request) -> dict[str, Any]:
+        return {"tags": tags.of(request.caller, request.params["resourceArn"])}
+
+    return {"TagResource": tag, "UntagResource": untag, "ListTagsForResource": listed}
