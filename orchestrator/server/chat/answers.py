@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
 from collections.abc import AsyncGenerator, Iterator, Mapping
@@ -13,6 +12,7 @@ from orchestrator.reply import Event, Reply, TextDelta, TurnEnd
 from orchestrator.server.chat.conversation import Asked
 from orchestrator.server.chat.errors import error_body
 from orchestrator.server.chat.handover import tool_calls
+from orchestrator.server.rest import event_of
 
 __all__ = ["chunks", "completion"]
 
@@ -58,7 +58,7 @@ async def chunks(
                     for chunk in _ending(asked, head, event.reply):
                         yield chunk
         except Exception as error:
-            yield _data(error_body(error, request_id)[1])
+            yield event_of(error_body(error, request_id)[1])
             return
     yield _DONE
 
@@ -70,7 +70,7 @@ def _ending(asked: Asked, head: Mapping[str, Any], reply: Reply) -> Iterator[byt
         yield _event(head, {"tool_calls": told})
     yield _event(head, {}, _finish(reply))
     if asked.counts:
-        yield _data({**head, "choices": [], "usage": _usage(reply)})
+        yield event_of({**head, "choices": [], "usage": _usage(reply)})
 
 
 def _head(asked: Asked, kind: str) -> dict[str, Any]:
@@ -84,12 +84,7 @@ def _head(asked: Asked, kind: str) -> dict[str, Any]:
 
 def _event(head: Mapping[str, Any], delta: dict[str, Any], finish: str | None = None) -> bytes:
     choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-    return _data({**head, "choices": [choice]})
-
-
-def _data(value: Mapping[str, Any]) -> bytes:
-    # In ASCII: some clients take other line separators of Unicode for ends of lines.
-    return f"data: {json.dumps(value, separators=(',', ':'))}\n\n".encode("ascii")
+    return event_of({**head, "choices": [choice]})
 
 
 def _finish(reply: Reply) -> str:

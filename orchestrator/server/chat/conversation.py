@@ -65,21 +65,19 @@ class Asked:
         return self.session_id or f"chat-{uuid.uuid4()}"
 
 
-def asked_of(body: Any, session_id: str) -> Asked:
+def asked_of(body: Mapping[str, Any], session_id: str) -> Asked:
     """What a request's body asks for.
 
     Sampling parameters are the agent's own business and are passed over, as are the definitions of
     tools, which clients send that carry out what the agent hands to them.
 
     Args:
-        body: The JSON value.
+        body: The JSON object.
         session_id: The session that a header named; empty when none did.
 
     Raises:
         ValidationError: Something in it is wrong, or cannot be done.
     """
-    if not isinstance(body, dict):
-        raise ValidationError("the body must be a JSON object with 'model' and 'messages'")
     _refuse(body)
     model = body.get("model")
     if not isinstance(model, str) or not model:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
-import uuid
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
@@ -14,9 +12,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from orchestrator.errors import ResourceNotFound, ValidationError
+from orchestrator.errors import ResourceNotFound
 from orchestrator.options import Options
-from orchestrator.reply import Event, Reply, TurnEnd
+from orchestrator.reply import Event
 from orchestrator.server.chat.answers import chunks, completion
 from orchestrator.server.chat.conversation import Asked, asked_of
 from orchestrator.server.chat.errors import error_body
@@ -24,11 +22,12 @@ from orchestrator.server.chat.handover import resumed, session_of
 from orchestrator.server.named import agent_named, names_of
 from orchestrator.server.operations import Caller
 from orchestrator.server.presence import Events, while_there
+from orchestrator.server.rest import json_of, last_of, request_id
 
 if TYPE_CHECKING:
     from orchestrator.server.world import World
 
-__all__ = ["json_of", "last_of", "routes_of"]
+__all__ = ["routes_of"]
 
 _BEGAN = int(time.time())
 _SESSION = "x-session-id"
@@ -55,37 +54,10 @@ def _told(endpoint: Endpoint) -> Endpoint:
             answer = await while_there(endpoint(request), request.receive)
             return answer or Response()
         except Exception as error:
-            status, body = error_body(error, _id(request))
+            status, body = error_body(error, request_id(request))
             return JSONResponse(body, status)
 
     return told
-
-
-def _id(request: Request) -> str:
-    found: str = getattr(request.state, "request_id", "") or str(uuid.uuid4())
-    return found
-
-
-async def json_of(request: Request) -> Any:
-    """The JSON value of a request's body.
-
-    Raises:
-        ValidationError: It is none.
-    """
-    try:
-        return json.loads(await request.body())
-    except (ValueError, RecursionError):
-        raise ValidationError("the body is not JSON") from None
-
-
-async def last_of(events: AsyncGenerator[Event, None]) -> Reply:
-    """The reply that the events of a turn end with."""
-    reply: Reply | None = None
-    async for event in events:
-        if isinstance(event, TurnEnd):
-            reply = event.reply
-    assert reply is not None  # a turn ends with its reply, or raises
-    return reply
 
 
 async def _complete(world: World, request: Request) -> Response:
@@ -93,7 +65,7 @@ async def _complete(world: World, request: Request) -> Response:
     events = await _begun(world, request.state.caller, asked)
     if not asked.streams:
         return JSONResponse(completion(asked, await last_of(events)))
-    stream = chunks(asked, events, _id(request))
+    stream = chunks(asked, events, request_id(request))
     await anext(stream)  # begun: whoever closes it closes the turn
     return Events(stream)
 

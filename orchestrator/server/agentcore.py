@@ -1,0 +1,201 @@
+"""The contract of Amazon Bedrock AgentCore's runtime: one agent behind `POST /invocations`.
+
+A container that answers these two paths on port 8080 can be deployed there (AWS: "Understand the
+AgentCore Runtime service contract"). The body is the agent's own affair; here it has InvokeAgent's
+members, or a `prompt`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import time
+import uuid
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from orchestrator.effects import ReturnControl
+from orchestrator.errors import ValidationError
+from orchestrator.options import Options
+from orchestrator.reply import Event, Reply, TextDelta, TracePart, TurnEnd
+from orchestrator.server.named import agent_named
+from orchestrator.server.operations import Caller
+from orchestrator.server.presence import Events, while_there
+from orchestrator.server.rest import error_of, event_of, json_of, last_of, request_id
+
+if TYPE_CHECKING:
+    from orchestrator.server.world import World
+
+__all__ = ["routes_of"]
+
+_SESSION = "x-amzn-bedrock-agentcore-runtime-session-id"
+_LONGEST = 256
+_SESSION_ID = re.compile(r"[0-9a-zA-Z._:-]{2,100}")
+_QUESTIONS = ("prompt", "inputText", "input", "message")
+_STATE = (
+    "sessionAttributes",
+    "promptSessionAttributes",
+    "invocationId",
+    "returnControlInvocationResults",
+    "conversationHistory",
+)
+
+
+def routes_of(world: World) -> list[Route]:
+    """The routes; `/invocations` reads `request.state.caller`, who is calling."""
+    runtime = _Runtime(world)
+    return [
+        Route("/invocations", runtime.invoke, methods=["POST"]),
+        Route("/ping", runtime.ping, methods=["GET"]),
+    ]
+
+
+class _Runtime:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._running = 0
+        self._since = int(time.time())
+
+    async def ping(self, request: Request) -> Response:
+        """Whether the server is well, and busy; asked again and again by whoever runs it."""
+        status = "HealthyBusy" if self._running else "Healthy"
+        return JSONResponse({"status": status, "time_of_last_update": self._since})
+
+    async def invoke(self, request: Request) -> Response:
+        """One turn."""
+        self._count(1)
+        busy = True
+        try:
+            await request.body()
+            answer = await while_there(self._answer(request), request.receive)
+            busy = not isinstance(answer, Events)  # which are counted until they end
+            return answer or Response()
+        except Exception as error:
+            name, status, message = error_of(error, request_id(request))
+            return JSONResponse({"error": message, "errorType": name}, status)
+        finally:
+            if busy:
+                self._count(-1)
+
+    async def _answer(self, request: Request) -> Response:
+        body = await json_of(request)
+        session_id = _session_of(request.headers.get(_SESSION), body)
+        name = body.get("agent") or request.query_params.get("agent") or ""
+        if not isinstance(name, str):
+            raise ValidationError("'agent' must be the name or id of an agent")
+        events = await self._begun(request.state.caller, name, session_id, body)
+        if "text/event-stream" not in request.headers.get("accept", ""):
+            return JSONResponse(_whole(await last_of(events)))
+        stream = self._events(events, body.get("enableTrace") is True, request_id(request))
+        await anext(stream)
+        return Events(stream)
+
+    async def _begun(
+        self, caller: Caller, name: str, session_id: str, body: Mapping[str, Any]
+    ) -> AsyncGenerator[Event, None]:
+        options = _options(body)
+        resumes = "returnControlInvocationResults" in options.get("session_state", {})
+        question = "" if resumes else _question(body)
+        agent = await asyncio.to_thread(agent_named, self._world, caller, name)
+        return await agent.astart(question, session_id, **options)
+
+    async def _events(
+        self, events: AsyncGenerator[Event, None], traced: bool, id: str
+    ) -> AsyncGenerator[bytes, None]:
+        try:
+            async with aclosing(events):
+                yield b""  # begun: from here on closing it stops the turn
+                try:
+                    async for event in events:
+                        for told in _told(event, traced):
+                            yield event_of(told)
+                except Exception as error:
+                    name, _, message = error_of(error, id)
+                    yield event_of({"error": message, "errorType": name})
+        finally:
+            self._count(-1)
+
+    def _count(self, change: int) -> None:
+        was = self._running
+        self._running = was + change
+        if bool(was) != bool(self._running):
+            self._since = int(time.time())
+
+
+def _session_of(header: str | None, body: Mapping[str, Any]) -> str:
+    given = header if header is not None else body.get("sessionId")
+    if given is None:
+        return str(uuid.uuid4())
+    if not isinstance(given, str) or not 0 < len(given) <= _LONGEST:
+        raise ValidationError(f"a session id has 1 to {_LONGEST} characters")
+    if _SESSION_ID.fullmatch(given):
+        return given
+    # AgentCore's may be longer than Bedrock's, and have other characters.
+    return f"agentcore-{hashlib.sha256(given.encode('utf-8', 'replace')).hexdigest()}"
+
+
+def _question(body: Mapping[str, Any]) -> str:
+    inside = body.get("input")
+    for members in (body, inside if isinstance(inside, dict) else {}):
+        for name in _QUESTIONS:
+            if isinstance(given := members.get(name), str):
+                return given
+    raise ValidationError(f"the body has no question; give it as {_QUESTIONS[0]!r}")
+
+
+def _options(body: Mapping[str, Any]) -> Options:
+    options: Options = {}
+    state = body.get("sessionState")
+    if state is not None:
+        if not isinstance(state, dict):
+            raise ValidationError("'sessionState' must be an object")
+        if unknown := state.keys() - set(_STATE):
+            raise ValidationError(
+                f"'sessionState' may not have {sorted(unknown)[0]!r} here; there are "
+                f"{', '.join(_STATE)}. InvokeAgent takes them all"
+            )
+        options["session_state"] = state
+    if body.get("endSession") is True:
+        options["end_session"] = True
+    memory_id = body.get("memoryId")
+    if memory_id is not None:
+        options["memory_id"] = memory_id
+    return options
+
+
+def _whole(reply: Reply) -> dict[str, Any]:
+    usage = reply.usage
+    made: dict[str, Any] = {
+        "response": reply.text,
+        "status": "success",
+        "stopReason": reply.stop_reason,
+        "sessionId": reply.session_id,
+        "usage": {"inputTokens": usage.input_tokens, "outputTokens": usage.output_tokens},
+    }
+    if reply.citations:
+        made["citations"] = reply.citations
+    if reply.return_control is not None:
+        made["returnControl"] = _handed_over(reply.return_control)
+    return made
+
+
+def _told(event: Event, traced: bool) -> Iterator[Mapping[str, Any]]:
+    if isinstance(event, TextDelta) and event.text:
+        yield {"chunk": {"text": event.text}}
+    elif isinstance(event, TracePart) and traced:
+        yield {"trace": event.part}
+    elif isinstance(event, TurnEnd):
+        yield {"end": _whole(event.reply)}
+
+
+def _handed_over(control: ReturnControl) -> dict[str, Any]:
+    return {
+        "invocationId": control.invocation_id,
+        "invocationInputs": control.invocation_inputs,
+    }

@@ -1,0 +1,107 @@
+"""What the doors share that speak plain JSON over HTTP."""
+
+from __future__ import annotations
+
+import json
+import logging
+import uuid
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import Any, NamedTuple
+
+from starlette.requests import Request
+
+from orchestrator.errors import OrchestratorError, ValidationError
+from orchestrator.reply import Event, Reply, TurnEnd
+from orchestrator.server.operations import Fault
+
+__all__ = ["Failed", "error_of", "event_of", "json_of", "last_of", "request_id"]
+
+_LOG = logging.getLogger("orchestrator.server")
+
+INTERNAL = "InternalServerException"
+_STATUSES: Mapping[str, int] = {
+    "AccessDeniedException": 403,
+    "ConflictException": 409,
+    "DependencyFailedException": 424,
+    "ModelNotReadyException": 503,
+    "ResourceNotFoundException": 404,
+    "ServiceQuotaExceededException": 400,
+    "ThrottlingException": 429,
+    "ValidationException": 400,
+}
+
+
+class Failed(NamedTuple):
+    """An error, as it is told.
+
+    Attributes:
+        name: Its name in Bedrock's API.
+        status: The HTTP status.
+        message: What went wrong.
+    """
+
+    name: str
+    status: int
+    message: str
+
+
+def error_of(error: BaseException, id: str) -> Failed:
+    """An error as it is told.
+
+    What neither is a `Fault` nor an error of this package is a mistake of ours: it is logged, and
+    the caller learns nothing but the request's id.
+
+    Args:
+        error: What was raised.
+        id: The request's id.
+    """
+    if isinstance(error, Fault):
+        name, message = error.name, error.message
+    elif isinstance(error, OrchestratorError):
+        name, message = error.bedrock_name, error.message
+    else:
+        _LOG.error("request %s failed", id, exc_info=error)
+        name = INTERNAL
+        message = f"Something went wrong in the server. Its log says more: {id}."
+    return Failed(name, _STATUSES.get(name, 500), message)
+
+
+def request_id(request: Request) -> str:
+    """The request's id."""
+    found: str = getattr(request.state, "request_id", "") or str(uuid.uuid4())
+    return found
+
+
+async def json_of(request: Request) -> dict[str, Any]:
+    """The JSON object of a request's body.
+
+    Raises:
+        ValidationError: It is none.
+    """
+    try:
+        value = json.loads(await request.body())
+    except (ValueError, RecursionError):
+        raise ValidationError("the body is not JSON") from None
+    if not isinstance(value, dict):
+        raise ValidationError("the body must be a JSON object")
+    return value
+
+
+async def last_of(events: AsyncGenerator[Event, None]) -> Reply:
+    """The reply that the events of a turn end with; stopping this stops the turn."""
+    reply: Reply | None = None
+    async with aclosing(events):
+        async for event in events:
+            if isinstance(event, TurnEnd):
+                reply = event.reply
+    assert reply is not None  # a turn ends with its reply, or raises
+    return reply
+
+
+def event_of(value: Mapping[str, Any]) -> bytes:
+    """A server-sent event with JSON data, in ASCII.
+
+    Some clients take other line separators of Unicode for ends of lines.
+    """
+    return f"data: {json.dumps(value, separators=(',', ':'))}\n\n".encode("ascii")
