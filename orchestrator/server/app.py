@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    aclosing,
+    asynccontextmanager,
+    nullcontext,
+)
 from typing import TYPE_CHECKING
 
 from anyio import to_thread
@@ -21,6 +27,7 @@ from orchestrator.server.access.guards import check_binding
 from orchestrator.server.access.keys import Keys
 from orchestrator.server.door import Door
 from orchestrator.server.presence import while_there
+from orchestrator.server.running import Running
 from orchestrator.server.wire.api import Answer, Api
 
 if TYPE_CHECKING:
@@ -31,12 +38,19 @@ __all__ = ["application"]
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
-def application(world: World, *, clock: Clock = now) -> Starlette:
+During = Callable[[Running], AbstractContextManager[None]]
+"""What is done around the application's running, in its event loop."""
+
+
+def application(
+    world: World, *, clock: Clock = now, during: During = lambda running: nullcontext()
+) -> Starlette:
     """The ASGI application over a world, which the caller closes after it.
 
     Args:
         world: What it serves.
         clock: Tells the time that signatures are compared with.
+        during: What is done around its running.
 
     Raises:
         ValidationError: Others than this machine could use it without keys.
@@ -45,11 +59,12 @@ def application(world: World, *, clock: Clock = now) -> Starlette:
     settings = world.settings
     check_binding(settings)
     callers = Callers(Keys(settings.keys) if settings.keys is not None else None, clock)
-    bedrock = Route("/{path:path}", _Bedrock(world), methods=list(_METHODS))
+    running = Running(world.sessions, settings.turn_seconds)
+    bedrock = Route("/{path:path}", _Bedrock(world, running), methods=list(_METHODS))
     return Starlette(
         routes=[*_others(world), bedrock],
-        middleware=[Middleware(Door, settings=settings, callers=callers)],
-        lifespan=_lifespan(world),
+        middleware=[Middleware(Door, settings=settings, callers=callers, running=running)],
+        lifespan=_lifespan(settings.concurrency, lambda: during(running)),
     )
 
 
@@ -58,18 +73,21 @@ def _others(world: World) -> list[Route]:
 
     found: list[Route] = []
     for name in ("agentcore", "chat"):
-        room = _landed(f"inference.{name}") or _landed(name)
+        room = _landed(name)
         if room is not None:
             found += room.routes_of(world)
     return found
 
 
-def _lifespan(world: World) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
+def _lifespan(
+    threads: int, during: Callable[[], AbstractContextManager[None]]
+) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         # Handlers that block are as many as requests are let in.
-        to_thread.current_default_thread_limiter().total_tokens = world.settings.concurrency
-        yield
+        to_thread.current_default_thread_limiter().total_tokens = threads
+        with during():
+            yield
 
     return lifespan
 
@@ -77,8 +95,8 @@ def _lifespan(world: World) -> Callable[[Starlette], AbstractAsyncContextManager
 class _Bedrock:
     """The three services of Amazon Bedrock, as an ASGI application."""
 
-    def __init__(self, world: World) -> None:
-        self._api = Api(world.operations())
+    def __init__(self, world: World, running: Running) -> None:
+        self._api = Api(running.watched(world.operations()))
         self._seconds = world.settings.turn_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

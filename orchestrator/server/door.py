@@ -18,6 +18,7 @@ from orchestrator.server.access.guards import Guard
 from orchestrator.server.access.presented import Presented
 from orchestrator.server.access.refusal import Refusal
 from orchestrator.server.operations import Caller
+from orchestrator.server.running import Running
 from orchestrator.server.settings import Settings
 
 __all__ = ["Door"]
@@ -57,17 +58,21 @@ class Door:
     A request that passes has in its `scope["state"]`: `caller`, a `Caller`, and `request_id`.
     """
 
-    def __init__(self, app: ASGIApp, *, settings: Settings, callers: Callers) -> None:
+    def __init__(
+        self, app: ASGIApp, *, settings: Settings, callers: Callers, running: Running
+    ) -> None:
         """Makes it.
 
         Args:
             app: What answers.
             settings: The limits.
             callers: Tells who is calling.
+            running: Learns of every request.
         """
         self._app = app
         self._settings = settings
         self._callers = callers
+        self._running = running
         self._guard = Guard(settings)
         self._inside = 0
         self._held = 0
@@ -122,9 +127,15 @@ class Door:
         visit.tenant = caller.tenant
         scope["state"] = {**scope.get("state", {}), "caller": caller, "request_id": visit.id}
         try:
-            await self._app(scope, receive, send)
+            with self._running.request():
+                await self._app(scope, receive, send)
         except OSError:
             return  # the client has gone
+        except asyncio.CancelledError:
+            if not self._running.left or visit.status:
+                raise
+            message = "The server is shutting down; what was begun is kept. Try again."
+            await _refuse(Refusal("ServiceUnavailableException", 503, message), visit, send)
         except Exception as error:
             _log.error("request %s failed", visit.id, exc_info=error)
             if not visit.status:

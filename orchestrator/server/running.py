@@ -1,0 +1,133 @@
+"""What a worker process is doing right now, so that it can end in time and without losing any."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager, suppress
+from functools import wraps
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from orchestrator.errors import LimitExceeded
+from orchestrator.server.operations import EventStream, Fault, Handler, Operations, Request
+
+if TYPE_CHECKING:
+    from orchestrator.sessions import Sessions
+
+__all__ = ["Running"]
+
+T = TypeVar("T")
+
+_LAST_WORDS = 1.0  # seconds for the clients to be told, before what is left is cut off
+
+
+class Running:
+    """The requests that a process is answering; used in its event loop alone.
+
+    Attributes:
+        left: Whether the process has stopped waiting for them.
+    """
+
+    def __init__(self, sessions: Sessions, seconds: float) -> None:
+        """Makes it.
+
+        Args:
+            sessions: The sessions of the turns.
+            seconds: How long the events of one answer may go on.
+        """
+        self.left = False
+        self._sessions = sessions
+        self._seconds = seconds
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._limits: set[asyncio.Timeout] = set()
+        self._stopping = False
+
+    @contextmanager
+    def request(self) -> Iterator[None]:
+        """Around a task's work on one request: what cuts it off when the process cannot wait."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            yield
+        finally:
+            self._tasks.discard(task)
+
+    def stop(self, seconds: float) -> None:
+        """Has what runs be left after some seconds; at once when it is called again."""
+        if self._stopping:
+            self.leave()
+        else:
+            self._stopping = True
+            asyncio.get_running_loop().call_later(seconds, self.leave)
+
+    def leave(self) -> None:
+        """Leaves every turn open in its journal, for another process, and tells its client."""
+        if self.left:
+            return
+        self.left = self._sessions.leaving = True
+        loop = asyncio.get_running_loop()
+        for limit in self._limits:
+            with suppress(RuntimeError):  # it is over already
+                limit.reschedule(loop.time())
+        loop.call_later(_LAST_WORDS, self._cut_off)
+
+    def _cut_off(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+
+    def watched(self, operations: Operations) -> Operations:
+        """Operations whose event streams end when their time is over, or the process ends."""
+        return {
+            service: {name: self._handler(handler) for name, handler in handlers.items()}
+            for service, handlers in operations.items()
+        }
+
+    def _handler(self, handler: Handler) -> Handler:
+        if not iscoroutinefunction(handler):
+            return handler
+
+        @wraps(handler)
+        async def watched(request: Request) -> Any:
+            answer = await handler(request)
+            if isinstance(answer, EventStream):
+                return EventStream(self.events(answer.events), answer.members)
+            return answer
+
+        return watched
+
+    async def events(self, events: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
+        """The same events, which are closed with this generator.
+
+        Raises:
+            LimitExceeded: They went on for too long.
+            Fault: The process ends; a turn is kept.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._seconds
+        async with aclosing(events):
+            while True:
+                limit = asyncio.timeout_at(loop.time() if self.left else deadline)
+                self._limits.add(limit)
+                try:
+                    async with limit:
+                        event = await anext(events)
+                except StopAsyncIteration:
+                    return
+                except TimeoutError:
+                    if not limit.expired():
+                        raise
+                    raise self._late() from None
+                finally:
+                    self._limits.discard(limit)
+                yield event
+
+    def _late(self) -> Exception:
+        if self.left:
+            return Fault(
+                "InternalServerException",
+                "The server is shutting down. What the turn has done is kept: send the same "
+                "request again to go on with it.",
+            )
+        return LimitExceeded(f"the answer took over {self._seconds:g} seconds", limit="seconds")

@@ -1,0 +1,258 @@
+"""Running the server: in this process, in several, or in a thread beside a test."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import math
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from uvicorn.config import STARTUP_FAILURE
+from uvicorn.supervisors import Multiprocess
+
+from orchestrator.errors import DependencyFailed, OrchestratorError, ValidationError
+from orchestrator.server.access.callers import Clock, now
+from orchestrator.server.access.guards import check_binding
+from orchestrator.server.app import application
+from orchestrator.server.protocol import Protocol
+from orchestrator.server.running import Running
+from orchestrator.server.settings import Settings
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+    from orchestrator.server.world import World
+
+__all__ = ["serve", "serving", "worker"]
+
+_log = logging.getLogger("orchestrator.server")
+
+_SETTINGS = "ORCHESTRATOR_SERVER_SETTINGS"
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_BACKLOG = 2048
+_SPARE_SECONDS = 5.0  # after turns were left, for their clients to be told
+
+
+def serve(settings: Settings, told: Callable[[str, World], None]) -> None:
+    """Serves until the process is told to stop (SIGTERM, SIGINT), and ends in order.
+
+    Running turns go on for `settings.shutdown_seconds`, and are then left open in their journals;
+    another process goes on with them. A second signal leaves them at once.
+
+    Args:
+        settings: How.
+        told: Called with the server's URL and what it serves, once it takes connections.
+
+    Raises:
+        ValidationError: The settings do not fit together, or the address cannot be used.
+        OrchestratorError: What they name cannot be opened, or a worker process could not start.
+    """
+    from orchestrator.server.world import World
+
+    check_binding(settings)
+    if settings.workers > 1 and settings.state is None:
+        raise ValidationError(
+            f"{settings.workers} worker processes share nothing but files: give --state FILE, "
+            "or serve with one"
+        )
+    with World.open(settings) as world, _bound(settings) as listening:
+        url = _url(settings.host, listening)
+        if settings.workers == 1:
+            _alone(world, listening, lambda: told(url, world))
+            return
+        application(world)  # what is wrong is told here, and not once by every worker
+        told(url, world)
+    _together(settings, listening)
+
+
+def _alone(world: World, listening: socket.socket, told: Callable[[], None]) -> None:
+    settings = world.settings
+    app = application(world, during=lambda running: _stopped_by_signals(running, settings))
+    before = {number: signal.signal(number, _ignored) for number in _SIGNALS}
+    try:
+        told()
+        # Uvicorn gives every signal that it took back to the handlers before its own.
+        uvicorn.Server(_config(app, settings)).run(sockets=[listening])
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _ignored(number: int, frame: FrameType | None) -> None:
+    pass
+
+
+def _together(settings: Settings, listening: socket.socket) -> None:
+    os.environ[_SETTINGS] = settings.as_text()
+    config = _config("orchestrator.server.serving:worker", settings, factory=True)
+    supervisor = Multiprocess(config, sockets=[listening])
+    supervisor.run()
+    if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
+        raise DependencyFailed("a worker process could not start; what it logged says why")
+
+
+def worker() -> Starlette:
+    """The application of a worker process, which `serve` has told its settings."""
+    from orchestrator.server.world import World
+
+    settings = Settings.of_text(os.environ[_SETTINGS])
+    log_requests()
+    threading.Thread(target=_end_with_parent, name="orchestrator-parent", daemon=True).start()
+    try:
+        world = World.open(settings)
+        return application(world, during=lambda running: _worked(world, running))
+    except OrchestratorError as error:
+        _log.error("%s", error.message)
+        sys.exit(STARTUP_FAILURE)
+
+
+@contextmanager
+def _worked(world: World, running: Running) -> Iterator[None]:
+    with world, _stopped_by_signals(running, world.settings):
+        yield
+
+
+def _end_with_parent() -> None:
+    """Has a worker whose parent was killed stop, instead of holding the port for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def log_requests() -> None:
+    """Writes a line on stderr for each request, and what goes wrong."""
+    log = logging.getLogger("orchestrator.server")
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    log.propagate = False
+
+
+@contextmanager
+def _stopped_by_signals(running: Running, settings: Settings) -> Iterator[None]:
+    """Has signals, besides what uvicorn does with them, give turns their last seconds."""
+    loop = asyncio.get_running_loop()
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+
+    def stopped(number: int, frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(running.stop, settings.shutdown_seconds)
+        handler = before[signal.Signals(number)]
+        if callable(handler):
+            handler(number, frame)
+
+    for number in _SIGNALS:
+        signal.signal(number, stopped)
+    yield
+
+
+@contextmanager
+def _bound(settings: Settings) -> Iterator[socket.socket]:
+    """A socket that takes connections already; they wait until they are answered."""
+    try:
+        found = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    except (OSError, UnicodeError):
+        raise ValidationError(f"the host {settings.host!r} has no address here") from None
+    family, kind, protocol, _, address = min(found, key=lambda one: one[0] != socket.AF_INET)
+    listening = socket.socket(family, kind, protocol)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind(address)
+        listening.listen(_BACKLOG)
+    except OSError as error:
+        listening.close()
+        raise ValidationError(_why(settings, error)) from None
+    listening.set_inheritable(True)
+    yield listening
+
+
+def _why(settings: Settings, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"port {settings.port} of {settings.host!r} is in use by another program: choose "
+            "another with --port, or 0 for any that is free"
+        )
+    if error.errno == errno.EACCES:
+        return f"port {settings.port} is for the system's own programs: choose one from 1024"
+    return f"{settings.host!r} port {settings.port} cannot be served: {error.strerror}"
+
+
+def _url(host: str, listening: socket.socket) -> str:
+    port = listening.getsockname()[1]
+    name = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(host, host)
+    return f"http://{f'[{name}]' if ':' in name and not name.startswith('[') else name}:{port}"
+
+
+def _config(app: Any, settings: Settings, *, factory: bool = False) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        factory=factory,
+        workers=settings.workers,
+        http=Protocol,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=math.ceil(settings.shutdown_seconds + _SPARE_SECONDS),
+    )
+
+
+@contextmanager
+def serving(world: World, *, clock: Clock = now) -> Iterator[str]:
+    """Serves in a thread of this process while a `with` block runs; gives the URL.
+
+    Args:
+        world: What to serve; `settings.port` may be 0. It stays open.
+        clock: Tells the time that signatures are compared with.
+
+    Raises:
+        ValidationError: The address cannot be used.
+    """
+    settings = world.settings
+    ready = threading.Event()
+    stop: list[Callable[[], object]] = []
+
+    @contextmanager
+    def during(running: Running) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        seconds = settings.shutdown_seconds
+        stop.append(lambda: loop.call_soon_threadsafe(running.stop, seconds))
+        ready.set()
+        yield
+
+    app = application(world, clock=clock, during=during)
+    with _bound(settings) as listening:
+        server = uvicorn.Server(_config(app, settings))
+
+        def run() -> None:
+            try:
+                server.run(sockets=[listening])
+            finally:
+                ready.set()
+
+        thread = threading.Thread(target=run, name="orchestrator-server", daemon=True)
+        thread.start()
+        ready.wait()
+        try:
+            yield _url(settings.host, listening)
+        finally:
+            server.should_exit = True
+            for tell in stop:
+                tell()
+            thread.join()
