@@ -20,7 +20,7 @@ from botocore.model import ListShape, MapShape, OperationModel, Shape, Structure
 from orchestrator.server.operations import Fault
 from orchestrator.server.wire.models import operation_model
 from orchestrator.server.wire.problems import Problems
-from orchestrator.server.wire.scalars import NULL, Walk
+from orchestrator.server.wire.scalars import NULL, Walk, document
 from orchestrator.server.wire.shapes import reading
 
 __all__ = ["Incoming", "incoming"]
@@ -47,7 +47,8 @@ class Incoming:
             where = member.serialization.get("location")
             if where is not None:
                 wire = member.serialization.get("name", name)
-                told = (name, wire, member, self._walks.walk(member))
+                walk = document if _is_json(member) else self._walks.walk(member)
+                told = (name, wire, member, walk)
                 self._placed.setdefault(where, []).append(told)
         self._required = _required_elsewhere(shape)
         self._body = _body(shape, self._walks) if shape is not None else _no_body
@@ -244,10 +245,15 @@ def _from_number(text: str) -> Any:
     return float(text) if re.fullmatch(r"-?[\d.]{1,32}([eE][+-]?\d{1,3})?", text) else text
 
 
+def _is_json(shape: Shape) -> bool:
+    where = shape.serialization.get("location")
+    return where == "header" and bool(shape.serialization.get("jsonvalue"))
+
+
 def _from_header(shape: Shape, text: str) -> Any:
-    if shape.serialization.get("jsonvalue"):
+    if _is_json(shape):
         try:
-            return b64decode(text, validate=True).decode()
+            return _json(b64decode(text, validate=True))
         except ValueError:
             raise Fault("SerializationException", "A header is not JSON in base64.") from None
     if isinstance(shape, ListShape):
