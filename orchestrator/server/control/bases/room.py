@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.embeddings import Embedder
 from orchestrator.errors import ResourceNotFound
 from orchestrator.knowledge import KnowledgeBase
+from orchestrator.server.control.bases.in_folders import FolderBases
 from orchestrator.server.control.bases.index import Index
 from orchestrator.server.control.bases.living import Living
 from orchestrator.server.control.bases.records import BASE, base_of
@@ -28,11 +29,7 @@ __all__ = ["Bases"]
 _log = logging.getLogger(__name__)
 
 _ID = re.compile("[0-9a-zA-Z]{10}")
-_ARN = re.compile(r"arn:aws[^:]*:bedrock:[^:]*:[0-9]{12}:knowledge-base/([0-9a-zA-Z]{10})")
 _THREADS = 4
-
-Elsewhere = Callable[[Caller, str], KnowledgeBase | None]
-"""The knowledge base of an id that another room has, for a caller."""
 
 
 class Bases:
@@ -42,7 +39,7 @@ class Bases:
         world: What else the process has open.
         living: Which processes of the state still live.
         closing: Set when work in the background is to end.
-        elsewhere: Finds the knowledge bases of agents' folders; set by the room that has those.
+        in_folders: The knowledge bases of agents that are defined on disk.
     """
 
     def __init__(self, world: World) -> None:
@@ -56,7 +53,7 @@ class Bases:
         self._folder = world.beside("knowledge")
         self.living = Living(self._folder)
         self.closing = Event()
-        self.elsewhere: Elsewhere = lambda *_: None
+        self.in_folders = FolderBases(world)
         self._lock = Lock()
         self._indexes: dict[tuple[str, str], Index] = {}
         self._embedder: Embedder | None = None
@@ -66,6 +63,7 @@ class Bases:
         """Ends the work in the background, and closes all indexes."""
         self.closing.set()
         self._pool.shutdown()
+        self.in_folders.close()
         self.living.close()
         with self._lock:
             for index in self._indexes.values():
@@ -83,13 +81,7 @@ class Bases:
 
     # -- searching -------------------------------------------------------------------------------
 
-    def base(
-        self,
-        caller: Caller,
-        knowledge_base_id: str,
-        description: str = "",
-        retrieval_configuration: Mapping[str, Any] | None = None,
-    ) -> KnowledgeBase:
+    def base(self, caller: Caller, knowledge_base_id: str) -> KnowledgeBase:
         """What a caller, or an agent of his, searches by an id.
 
         Knowledge bases made here come first, then those of agents' folders, then those of AWS that
@@ -97,19 +89,13 @@ class Bases:
 
         Args:
             caller: Who searches.
-            knowledge_base_id: The id, or an ARN.
-            description: For the model; that of the knowledge base when empty.
-            retrieval_configuration: Bedrock's `retrievalConfiguration` for all searches; that of a
-                search wins, member by member.
+            knowledge_base_id: The id.
 
         Raises:
             ResourceNotFound: There is no such knowledge base for the caller.
-            ValidationError: The configuration is wrong.
         """
-        told = _ARN.fullmatch(knowledge_base_id)
-        id = told[1] if told else knowledge_base_id
-        find, own = self._found(caller, id)
-        return Searched(find, id, description or own, caller, retrieval_configuration)
+        find, description = self._found(caller, knowledge_base_id)
+        return Searched(find, knowledge_base_id, description, caller)
 
     def _found(self, caller: Caller, id: str) -> tuple[Find, str]:
         """How a knowledge base is found for each search, and its own description."""
@@ -117,9 +103,9 @@ class Bases:
         if kept is not None:
             own: str = kept["knowledgeBase"].get("description", "")
             return lambda: self.index(caller.tenant, id), own
-        found = self.elsewhere(caller, id)
-        if found is not None:
-            return lambda: found, found.description
+        in_folder = self.in_folders.base(id)
+        if in_folder is not None:
+            return lambda: in_folder, in_folder.description
         if not caller.may_use(id) or not _ID.fullmatch(id):
             raise ResourceNotFound(f"there is no knowledge base {id!r}")
         return lambda: of_aws(id), ""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from orchestrator.aws import Settings, Target, shared_client
 from orchestrator.errors import AccessDenied, ResourceNotFound
-from orchestrator.knowledge.settings import merged
 from orchestrator.server.operations import Caller
 
 __all__ = ["Find", "Searchable", "Searched", "of_aws"]
@@ -27,21 +26,14 @@ Find = Callable[[], Searchable]
 
 
 class Searched:
-    """Finds what it searches anew each time, since others may delete it meanwhile.
+    """A `KnowledgeBase` that is found anew for each search: others may delete it meanwhile.
 
     Attributes:
         id: The knowledge base id.
         description: For the model.
     """
 
-    def __init__(
-        self,
-        find: Find,
-        id: str,
-        description: str,
-        caller: Caller,
-        configuration: Mapping[str, Any] | None = None,
-    ) -> None:
+    def __init__(self, find: Find, id: str, description: str, caller: Caller) -> None:
         """Names the knowledge base.
 
         Args:
@@ -49,17 +41,11 @@ class Searched:
             id: The knowledge base id.
             description: For the model.
             caller: Who searches.
-            configuration: Bedrock's `retrievalConfiguration` for all searches; that of a search
-                wins, member by member.
-
-        Raises:
-            ValidationError: The configuration is wrong.
         """
         self.id = id
         self.description = description
         self._find = find
         self._caller = caller
-        self._configuration = merged(configuration, None)
 
     def retrieve(
         self, query: str, configuration: Mapping[str, Any] | None = None
@@ -67,30 +53,15 @@ class Searched:
         """The passages that fit `query` best, best first; see `orchestrator.KnowledgeBase`.
 
         Raises:
-            AccessDenied: The configuration names a model that the caller may not use.
+            Fault: The configuration names a model that the caller may not use.
             ResourceNotFound: The knowledge base is no more.
             ValidationError: The query or the configuration is wrong.
             DependencyFailed: The search failed.
         """
-        settings = merged(self._configuration, configuration)
-        for model in _models(settings):
-            if not (self._caller.may_use(model) or self._caller.may_use(model.split("/")[-1])):
-                raise AccessDenied(
-                    f"this access key may not use the model {model!r}; add it to what the key is "
-                    "allowed",
-                    resource=model,
-                )
-        return self._find().retrieve(query, settings)
+        from orchestrator.server.runtime.resources import check_retrieval
 
-
-def _models(settings: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """The models that a search asks for in the server's name."""
-    for members in settings.values():
-        reranking = members.get("rerankingConfiguration") or {}
-        model = reranking.get("bedrockRerankingConfiguration", {}).get("modelConfiguration", {})
-        yield from filter(None, [model.get("modelArn")])
-        implicit = members.get("implicitFilterConfiguration") or {}
-        yield from filter(None, [implicit.get("modelArn")])
+        check_retrieval(self._caller, configuration)
+        return self._find().retrieve(query, configuration)
 
 
 def of_aws(id: str) -> Searchable:

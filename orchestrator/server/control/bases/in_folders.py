@@ -1,0 +1,109 @@
+"""The knowledge bases of agents that are defined on disk: searched and told, never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from orchestrator.definition.knowledge_base import build_knowledge_bases
+from orchestrator.knowledge import KnowledgeBase, LocalKnowledgeBase
+from orchestrator.server.control.ids import Arns
+
+if TYPE_CHECKING:
+    from orchestrator.definition import AgentDefinition
+    from orchestrator.server.control.folders import FolderAgent
+    from orchestrator.server.world import World
+
+__all__ = ["FolderBases"]
+
+_MODEL = "foundation-model/sentence-transformers.all-minilm-l6-v2"
+
+
+class FolderBases:
+    """The folders of documents of the agents in `settings.agents`. Safe for many threads.
+
+    Everybody who sees the agents may search them.
+    """
+
+    def __init__(self, world: World) -> None:
+        """Names the world, whose agents may be opened later.
+
+        Args:
+            world: What the server has open.
+        """
+        self._world = world
+        self._lock = Lock()
+        self._open: WeakKeyDictionary[FolderAgent, dict[str, LocalKnowledgeBase]] = (
+            WeakKeyDictionary()
+        )
+
+    def base(self, id: str) -> KnowledgeBase | None:
+        """The knowledge base with an id, if an agent has such a folder.
+
+        Raises:
+            DefinitionError: Its folder or its settings are wrong.
+        """
+        for agent, definition in self._agents():
+            if any(it.knowledge_base_id == id and it.folder for it in definition.knowledge_bases):
+                with self._lock:
+                    # Not the compiled agent's own: an agent may be compiled just now that asks.
+                    if agent not in self._open:
+                        self._open[agent] = dict(_built(agent, definition))
+                    return self._open[agent].get(id)
+        return None
+
+    def told(self, id: str) -> dict[str, Any] | None:
+        """A folder as GetKnowledgeBase tells a knowledge base."""
+        return next((it for it in self.all() if it["knowledgeBaseId"] == id), None)
+
+    def all(self) -> Iterator[dict[str, Any]]:
+        """All folders as GetKnowledgeBase tells knowledge bases."""
+        seen = set()
+        for agent, definition in self._agents():
+            for it in definition.knowledge_bases:
+                if it.folder and it.knowledge_base_id not in seen:
+                    seen.add(it.knowledge_base_id)
+                    yield self._told(it.knowledge_base_id, it.description, agent.changed)
+
+    def _told(self, id: str, description: str | None, changed: datetime) -> dict[str, Any]:
+        arns = Arns.of(self._world.settings)
+        model = f"arn:aws:bedrock:{arns.region}::{_MODEL}"
+        return {
+            "knowledgeBaseId": id,
+            "name": id,
+            "knowledgeBaseArn": arns.knowledge_base(id),
+            **({"description": description[:200]} if description else {}),
+            "roleArn": arns.role(),
+            "knowledgeBaseConfiguration": {
+                "type": "VECTOR",
+                "vectorKnowledgeBaseConfiguration": {"embeddingModelArn": model},
+            },
+            "status": "ACTIVE",
+            "createdAt": changed,
+            "updatedAt": changed,
+        }
+
+    def close(self) -> None:
+        """Closes the indexes that were opened."""
+        with self._lock:
+            for bases in self._open.values():
+                for base in bases.values():
+                    base.close()
+            self._open.clear()
+
+    def _agents(self) -> Iterator[tuple[FolderAgent, AgentDefinition]]:
+        agents = getattr(self._world, "agents", None)
+        for agent in agents.folders.all() if agents is not None else ():
+            if agent.definition is not None:
+                yield agent, agent.definition
+
+
+def _built(
+    agent: FolderAgent, definition: AgentDefinition
+) -> Iterator[tuple[str, LocalKnowledgeBase]]:
+    for base in build_knowledge_bases(definition, agent.folder):
+        if isinstance(base, LocalKnowledgeBase):
+            yield base.id, base
