@@ -30,6 +30,7 @@ from orchestrator.server.presence import Events, while_there
 from orchestrator.server.rest import error_of, event_of, json_of, last_of, request_id
 
 if TYPE_CHECKING:
+    from orchestrator.server.running import Running
     from orchestrator.server.world import World
 
 __all__ = ["routes_of"]
@@ -47,9 +48,9 @@ _STATE = (
 )
 
 
-def routes_of(world: World) -> list[Route]:
+def routes_of(world: World, running: Running) -> list[Route]:
     """The routes; `/invocations` reads `request.state.caller`, who is calling."""
-    runtime = _Runtime(world)
+    runtime = _Runtime(world, running)
     return [
         Route("/invocations", runtime.invoke, methods=["POST"]),
         Route("/ping", runtime.ping, methods=["GET"]),
@@ -57,14 +58,15 @@ def routes_of(world: World) -> list[Route]:
 
 
 class _Runtime:
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, running: Running) -> None:
         self._world = world
-        self._running = 0
+        self._watched = running.events
+        self._turns = 0
         self._since = int(time.time())
 
     async def ping(self, request: Request) -> Response:
         """Whether the server is well, and busy; asked again and again by whoever runs it."""
-        status = "HealthyBusy" if self._running else "Healthy"
+        status = "HealthyBusy" if self._turns else "Healthy"
         return JSONResponse({"status": status, "time_of_last_update": self._since})
 
     async def invoke(self, request: Request) -> Response:
@@ -91,7 +93,7 @@ class _Runtime:
             raise ValidationError("'agent' must be the name or id of an agent")
         events = await self._begun(request.state.caller, name, session_id, body)
         if "text/event-stream" not in request.headers.get("accept", ""):
-            return JSONResponse(_whole(await last_of(events)))
+            return JSONResponse(_whole(await last_of(self._watched(events))))
         stream = self._events(events, body.get("enableTrace") is True, request_id(request))
         await anext(stream)
         return Events(stream)
@@ -112,7 +114,7 @@ class _Runtime:
             async with aclosing(events):
                 yield b""  # begun: from here on closing it stops the turn
                 try:
-                    async for event in events:
+                    async for event in self._watched(events):
                         for told in _told(event, traced):
                             yield event_of(told)
                 except Exception as error:
@@ -122,9 +124,9 @@ class _Runtime:
             self._count(-1)
 
     def _count(self, change: int) -> None:
-        was = self._running
-        self._running = was + change
-        if bool(was) != bool(self._running):
+        was = self._turns
+        self._turns = was + change
+        if bool(was) != bool(self._turns):
             self._since = int(time.time())
 
 

@@ -62,20 +62,20 @@ def application(
     running = Running(world.sessions, settings.turn_seconds)
     bedrock = Route("/{path:path}", _Bedrock(world, running), methods=list(_METHODS))
     return Starlette(
-        routes=[*_others(world), bedrock],
+        routes=[*_others(world, running), bedrock],
         middleware=[Middleware(Door, settings=settings, callers=callers, running=running)],
         lifespan=_lifespan(settings.concurrency, lambda: during(running)),
     )
 
 
-def _others(world: World) -> list[Route]:
+def _others(world: World, running: Running) -> list[Route]:
     from orchestrator.server.world import _landed
 
     found: list[Route] = []
     for name in ("agentcore", "chat"):
         room = _landed(name)
         if room is not None:
-            found += room.routes_of(world)
+            found += room.routes_of(world, running)
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing
 from typing import Any
 
@@ -36,12 +36,21 @@ def completion(asked: Asked, reply: Reply) -> dict[str, Any]:
 
 
 async def chunks(
-    asked: Asked, events: AsyncGenerator[Event, None], request_id: str
+    asked: Asked,
+    events: AsyncGenerator[Event, None],
+    watched: Callable[[AsyncGenerator[Event, None]], AsyncGenerator[Event, None]],
+    request_id: str,
 ) -> AsyncGenerator[bytes, None]:
     """The chunks of a completion as server-sent events.
 
     The first item is empty, for whoever begins the generator; from then on closing it stops the
     turn. A turn that fails ends with an error in a chunk's place.
+
+    Args:
+        asked: What was asked for.
+        events: The turn.
+        watched: Gives the events until their time is over.
+        request_id: The request's id.
     """
     head = _head(asked, "chat.completion.chunk")
     if asked.counts:
@@ -50,7 +59,7 @@ async def chunks(
         yield b""
         try:
             yield _event(head, {"role": "assistant", "content": ""})
-            async for event in events:
+            async for event in watched(events):
                 if isinstance(event, TextDelta):
                     if event.text:
                         yield _event(head, {"content": event.text})

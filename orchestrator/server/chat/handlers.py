@@ -25,6 +25,7 @@ from orchestrator.server.presence import Events, while_there
 from orchestrator.server.rest import json_of, last_of, request_id
 
 if TYPE_CHECKING:
+    from orchestrator.server.running import Running
     from orchestrator.server.world import World
 
 __all__ = ["routes_of"]
@@ -35,10 +36,10 @@ _SESSION = "x-session-id"
 Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
-def routes_of(world: World) -> list[Route]:
+def routes_of(world: World, running: Running) -> list[Route]:
     """The routes; each reads `request.state.caller`, who is calling."""
     return [
-        Route("/v1/chat/completions", _told(partial(_complete, world)), methods=["POST"]),
+        Route("/v1/chat/completions", _told(partial(_complete, world, running)), methods=["POST"]),
         Route("/v1/models", _told(partial(_models, world)), methods=["GET"]),
         Route("/v1/models/{model:path}", _told(partial(_model, world)), methods=["GET"]),
     ]
@@ -60,12 +61,12 @@ def _told(endpoint: Endpoint) -> Endpoint:
     return told
 
 
-async def _complete(world: World, request: Request) -> Response:
+async def _complete(world: World, running: Running, request: Request) -> Response:
     asked = asked_of(await json_of(request), request.headers.get(_SESSION, ""))
     events = await _begun(world, request.state.caller, asked)
     if not asked.streams:
-        return JSONResponse(completion(asked, await last_of(events)))
-    stream = chunks(asked, events, request_id(request))
+        return JSONResponse(completion(asked, await last_of(running.events(events))))
+    stream = chunks(asked, events, running.events, request_id(request))
     await anext(stream)  # begun: whoever closes it closes the turn
     return Events(stream)
 
