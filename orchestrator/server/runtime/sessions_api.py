@@ -22,7 +22,7 @@ from orchestrator.server.settings import Settings
 if TYPE_CHECKING:
     from orchestrator.server.world import World
 
-__all__ = ["SessionsApi", "operations_of"]
+__all__ = ["SessionsApi", "operations_of", "tags"]
 
 _SESSION = "session"
 _INVOCATION = "session-invocation"
@@ -35,6 +35,7 @@ _MOST_SESSIONS = 10_000
 _MOST_INVOCATIONS = 1_000
 _MOST_STEPS = 10_000
 _MOST_BYTES = 50_000_000
+_MOST_TAGS = 200  # Bedrock: TagsMap
 _UUID = re.compile(r"[a-f0-9]{8}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{12}")
 
 _Answer = Mapping[str, Any]
@@ -43,6 +44,21 @@ _Answer = Mapping[str, Any]
 def operations_of(world: World) -> Operations:
     """The operations of the Sessions API."""
     return {"bedrock-agent-runtime": SessionsApi(world.documents, world.settings).handlers()}
+
+
+def tags(
+    world: World,
+    caller: Caller,
+    session_id: str,
+    change: Callable[[dict[str, str]], dict[str, str]] | None = None,
+) -> dict[str, str]:
+    """A session's tags, after a change of them if there is one.
+
+    Raises:
+        ResourceNotFound: The caller has no such session.
+        Fault: ServiceQuotaExceededException, when it would have too many.
+    """
+    return SessionsApi(world.documents, world.settings).tags(caller, session_id, change)
 
 
 def _now() -> datetime:
@@ -175,12 +191,15 @@ class SessionsApi:
 
         Raises:
             ResourceNotFound: The caller has no such session.
+            Fault: ServiceQuotaExceededException, when it would have too many.
         """
         with self._documents.transaction():
             kept = self._session(caller.tenant, session_id)
             tags: dict[str, str] = kept["tags"]
             if change is not None:
                 kept["tags"] = tags = change(tags)
+                if len(tags) > _MOST_TAGS:
+                    raise _full(f"the session {session_id!r} would have {len(tags)} tags")
                 self._documents.put(caller.tenant, _SESSION, session_id, kept)
         return tags
 

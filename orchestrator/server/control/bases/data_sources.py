@@ -176,7 +176,8 @@ def listed(bases: Bases, request: Request) -> Mapping[str, Any]:
     """ListDataSources, in the order in which they were made."""
     params, tenant = request.params, request.caller.tenant
     base = params["knowledgeBaseId"]
-    base_of(bases.documents, tenant, base)
+    if bases.in_folders.told(base) is None:
+        base_of(bases.documents, tenant, base)
     found, token = bases.documents.page(
         tenant, SOURCE, base, params.get("maxResults"), params.get("nextToken")
     )

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 from orchestrator.definition.knowledge_base import build_knowledge_bases
 from orchestrator.knowledge import KnowledgeBase, LocalKnowledgeBase
+from orchestrator.server.control.bases.records import ID
 from orchestrator.server.control.ids import Arns
 
 if TYPE_CHECKING:
@@ -60,13 +61,14 @@ class FolderBases:
         return next((it for it in self.all() if it["knowledgeBaseId"] == id), None)
 
     def all(self) -> Iterator[dict[str, Any]]:
-        """All folders as GetKnowledgeBase tells knowledge bases."""
+        """All folders whose ids are of Bedrock's form, as GetKnowledgeBase tells them."""
         seen = set()
         for agent, definition in self._agents():
             for it in definition.knowledge_bases:
-                if it.folder and it.knowledge_base_id not in seen:
-                    seen.add(it.knowledge_base_id)
-                    yield self._told(it.knowledge_base_id, it.description, agent.changed)
+                id = it.knowledge_base_id
+                if it.folder and id not in seen and ID.fullmatch(id):
+                    seen.add(id)
+                    yield self._told(id, it.description, agent.changed)
 
     def _told(self, id: str, description: str | None, changed: datetime) -> dict[str, Any]:
         arns = Arns.of(self._world.settings)

@@ -6,10 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.errors import ValidationError
-from orchestrator.server.control.bases.records import BASE, DOCUMENT, JOB, SOURCE, base_of, now
+from orchestrator.server.control.bases.records import (
+    BASE,
+    DOCUMENT,
+    JOB,
+    SOURCE,
+    base_of,
+    check_tags,
+    now,
+)
 from orchestrator.server.control.bases.room import Bases
 from orchestrator.server.control.bases.running import check_idle
 from orchestrator.server.control.ids import Arns, new_id
+from orchestrator.server.documents import paged
 from orchestrator.server.operations import Fault, Request
 
 __all__ = ["create", "delete", "get", "listed", "update"]
@@ -26,6 +35,8 @@ def create(bases: Bases, request: Request) -> Mapping[str, Any]:
         raise ValidationError(
             "knowledgeBaseConfiguration.type: only knowledge bases of the type VECTOR are run here"
         )
+
+    check_tags(params.get("tags", {}))
 
     def make() -> Mapping[str, Any]:
         if bases.documents.count(tenant, BASE) >= _MOST:
@@ -61,13 +72,25 @@ def _check_name(bases: Bases, tenant: str, name: str, id: str | None) -> None:
 
 def get(bases: Bases, request: Request) -> Mapping[str, Any]:
     """GetKnowledgeBase."""
-    kept = base_of(bases.documents, request.caller.tenant, request.params["knowledgeBaseId"])
-    return {"knowledgeBase": kept["knowledgeBase"]}
+    id = request.params["knowledgeBaseId"]
+    in_folder = bases.in_folders.told(id)
+    if in_folder is not None and bases.documents.get(request.caller.tenant, BASE, id) is None:
+        return {"knowledgeBase": in_folder}
+    return {"knowledgeBase": base_of(bases.documents, request.caller.tenant, id)["knowledgeBase"]}
+
+
+def _refuse_folder(bases: Bases, tenant: str, id: str) -> None:
+    if bases.documents.get(tenant, BASE, id) is None and bases.in_folders.told(id) is not None:
+        raise ValidationError(
+            f"the knowledge base {id!r} is a folder of an agent that is defined on disk; change it "
+            "there"
+        )
 
 
 def update(bases: Bases, request: Request) -> Mapping[str, Any]:
     """UpdateKnowledgeBase: all that is given replaces what was; the configurations must stay."""
     params, tenant = request.params, request.caller.tenant
+    _refuse_folder(bases, tenant, params["knowledgeBaseId"])
     with bases.documents.transaction():
         kept = base_of(bases.documents, tenant, params["knowledgeBaseId"])
         before = kept["knowledgeBase"]
@@ -93,6 +116,7 @@ def delete(bases: Bases, request: Request) -> Mapping[str, Any]:
     """
     id, tenant = request.params["knowledgeBaseId"], request.caller.tenant
     documents = bases.documents
+    _refuse_folder(bases, tenant, id)
     with documents.transaction():
         kept = base_of(documents, tenant, id)
         check_idle(bases, tenant, kept)
@@ -108,15 +132,16 @@ def delete(bases: Bases, request: Request) -> Mapping[str, Any]:
 
 
 def listed(bases: Bases, request: Request) -> Mapping[str, Any]:
-    """ListKnowledgeBases, in the order in which they were made."""
-    params = request.params
-    found, token = bases.documents.page(
-        request.caller.tenant, BASE, "", params.get("maxResults"), params.get("nextToken")
+    """ListKnowledgeBases, in the order in which they were made; those of agents' folders too."""
+    params, tenant = request.params, request.caller.tenant
+    kept = (it["knowledgeBase"] for it in bases.documents.all(tenant, BASE))
+    made = {it["knowledgeBaseId"]: it for it in kept}
+    in_folders = {it["knowledgeBaseId"]: it for it in bases.in_folders.all()}
+    found, token = paged(
+        (((it["createdAt"].timestamp(), id), it) for id, it in {**in_folders, **made}.items()),
+        *(params.get("maxResults"), params.get("nextToken")),
+        f"{tenant}\0{BASE}",
     )
     names = ("knowledgeBaseId", "name", "description", "status", "updatedAt")
-    told = [{name: it[name] for name in names if name in it} for it in _each(found)]
+    told = [{name: it[name] for name in names if name in it} for it in found]
     return {"knowledgeBaseSummaries": told, **({"nextToken": token} if token else {})}
-
-
-def _each(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [kept["knowledgeBase"] for kept in found]

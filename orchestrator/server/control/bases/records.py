@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -9,13 +10,16 @@ from typing import Any
 
 from orchestrator.errors import ResourceNotFound
 from orchestrator.server.documents import Documents
+from orchestrator.server.operations import Fault
 
 __all__ = [
     "BASE",
     "DOCUMENT",
+    "ID",
     "JOB",
     "SOURCE",
     "base_of",
+    "check_tags",
     "identity",
     "key_of",
     "now",
@@ -27,6 +31,11 @@ BASE = "knowledge-base"
 SOURCE = "data-source"
 JOB = "ingestion-job"
 DOCUMENT = "knowledge-base-document"
+
+ID = re.compile("[0-9a-zA-Z]{10}")
+"""The form of ids (Bedrock: Id)."""
+
+_MOST_TAGS = 50
 
 
 def now() -> datetime:
@@ -69,6 +78,19 @@ def source_of(documents: Documents, tenant: str, base: str, id: str) -> dict[str
     if found is None:
         raise ResourceNotFound(f"the knowledge base {base!r} has no data source {id!r}")
     return found
+
+
+def check_tags(tags: Mapping[str, str]) -> None:
+    """Sees to it that a knowledge base has no more tags than it may.
+
+    Raises:
+        Fault: ServiceQuotaExceededException, when it has.
+    """
+    if len(tags) > _MOST_TAGS:
+        raise Fault(
+            "ServiceQuotaExceededException",
+            f"there would be {len(tags)} tags, and the most are {_MOST_TAGS}; remove some",
+        )
 
 
 def shortened(reasons: Sequence[str], most: int = 100, longest: int = 2000) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
@@ -17,7 +16,7 @@ from orchestrator.knowledge import KnowledgeBase
 from orchestrator.server.control.bases.in_folders import FolderBases
 from orchestrator.server.control.bases.index import Index
 from orchestrator.server.control.bases.living import Living
-from orchestrator.server.control.bases.records import BASE, base_of
+from orchestrator.server.control.bases.records import BASE, ID, base_of, check_tags
 from orchestrator.server.control.bases.searching import Find, Searched, of_aws
 from orchestrator.server.operations import Caller
 
@@ -28,7 +27,6 @@ __all__ = ["Bases"]
 
 _log = logging.getLogger(__name__)
 
-_ID = re.compile("[0-9a-zA-Z]{10}")
 _THREADS = 4
 
 
@@ -106,7 +104,7 @@ class Bases:
         in_folder = self.in_folders.base(id)
         if in_folder is not None:
             return lambda: in_folder, in_folder.description
-        if not caller.may_use(id) or not _ID.fullmatch(id):
+        if not caller.may_use(id) or not ID.fullmatch(id):
             raise ResourceNotFound(f"there is no knowledge base {id!r}")
         return lambda: of_aws(id), ""
 
@@ -164,12 +162,14 @@ class Bases:
 
         Raises:
             ResourceNotFound: There is no such knowledge base.
+            Fault: ServiceQuotaExceededException, when it would have too many.
         """
         with self.documents.transaction():
             kept = base_of(self.documents, caller.tenant, id)
             tags: dict[str, str] = kept["tags"]
             if change is not None:
                 kept["tags"] = tags = change(tags)
+                check_tags(tags)
                 self.keep(caller.tenant, kept)
         return tags
 
