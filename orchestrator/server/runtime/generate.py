@@ -18,7 +18,7 @@ from orchestrator.reply import Event, Reply, TextDelta, TurnEnd
 from orchestrator.server.operations import EventStream, Fault, Handler, Request
 from orchestrator.server.runtime.answering import Answering
 from orchestrator.server.runtime.events import Told, citations_of, started
-from orchestrator.server.runtime.turns import begun, blocking
+from orchestrator.server.runtime.turns import blocking
 
 if TYPE_CHECKING:
     from orchestrator.server.world import World
@@ -47,7 +47,7 @@ async def _answer(answering: Answering, request: Request) -> Mapping[str, Any]:
 
 async def _stream(answering: Answering, request: Request) -> EventStream:
     agent, question, session_id = await blocking(_begin, answering, request)
-    events = await begun(agent, question, session_id)
+    events = await agent.astart(question, session_id)
     stream = await started(_told(agent, events))
     return EventStream(stream, {"sessionId": session_id})
 

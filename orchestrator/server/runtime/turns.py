@@ -17,7 +17,7 @@ from orchestrator.threads import in_thread
 if TYPE_CHECKING:
     from orchestrator.server.world import World
 
-__all__ = ["answered", "begun", "blocking"]
+__all__ = ["answered", "blocking"]
 
 T = TypeVar("T")
 
@@ -61,16 +61,9 @@ async def answered(
         return EventStream(await started(_nothing()), members)
     read = partial(read_state, world, request.caller, given)
     options = _options(params, await blocking(read) if in_s3(given) else read())
-    events = await begun(agent, question, session_id, **options)
+    events = await agent.astart(question, session_id, **options)
     asked = Asked(trace if params.get("enableTrace") else "", _streams(params))
     return EventStream(await started(completion(events, asked)), members)
-
-
-async def begun(agent: Any, question: str, session_id: str, **options: Any) -> Any:
-    """The events of a turn that has begun."""
-    if hasattr(agent, "astart"):
-        return await agent.astart(question, session_id, **options)
-    return agent.astream(question, session_id, **options)
 
 
 async def _nothing() -> AsyncGenerator[Told, None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,7 +116,8 @@ class Runtime:
 
 
 def told(response: dict[str, Any]) -> dict[str, Any]:
-    events = list(response.pop("completion"))
+    with closing(response.pop("completion")) as stream:
+        events = list(stream)
     chunks = [event["chunk"] for event in events if "chunk" in event]
     text = b"".join(chunk.get("bytes", b"") for chunk in chunks).decode()
     return {**response, "events": events, "chunks": chunks, "text": text}
@@ -155,8 +156,8 @@ def running(
     model = model or ScriptedModel([], CLAUDE)
     given = Settings(port=0, agents=agents, **settings)
     opened = World.open(given, models={"*": model}, lambdas=lambdas)
-    with opened as world, serving(world) as url:
-        yield Runtime(world, client_of(url), url, model)
+    with opened as world, serving(world) as url, closing(client_of(url)) as client:
+        yield Runtime(world, client, url, model)
 
 
 def client_of(url: str, key: str = "AKIDEXAMPLE", secret: str = "secret") -> Any:

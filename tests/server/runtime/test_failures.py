@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -27,11 +28,12 @@ def streamed(server: Any, text: str = "Hi", **params: Any) -> tuple[list[Any], A
     """The events of an answer, and the error that ended it."""
     given = {"agentId": AGENT_ID, "agentAliasId": ALIAS_ID, "sessionId": "s-1", **params}
     events = []
-    try:
-        for event in server.client.invoke_agent(inputText=text, **given)["completion"]:
-            events.append(event)
-    except EventStreamError as error:
-        return events, error
+    with closing(server.client.invoke_agent(inputText=text, **given)["completion"]) as stream:
+        try:
+            for event in stream:
+                events.append(event)
+        except EventStreamError as error:
+            return events, error
     return events, None
 
 
@@ -134,7 +136,7 @@ def test_a_client_that_goes_stops_the_turn(start: Any) -> None:
     agent = server.world.agents.running(_nobody(), AGENT_ID, ALIAS_ID)
     stream.close()
     try:
-        _until(lambda: agent.turns("s-1")[-1].stop_reason == "cancelled")
+        _until(lambda: [it.stop_reason for it in agent.turns("s-1")] == ["cancelled"])
         assert model.calls == 1
     finally:
         model.go.set()
