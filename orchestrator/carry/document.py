@@ -1,0 +1,70 @@
+"""The form that every agent takes on its way from one place to another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from orchestrator.definition import Source
+from orchestrator.diagnostics import Diagnostic
+
+__all__ = ["Document", "note"]
+
+
+@dataclass(slots=True)
+class Document:
+    """An agent with all of its parts, as plain data.
+
+    Attributes:
+        data: The members of `agent.yaml` in Bedrock's spelling, with every text in place: no
+            `basePromptTemplateFile`, no `apiSchema.file`.
+        team: The agents that come along, by `collaboratorName`; two names of one agent have the
+            same document. Other collaborators stay where their `aliasArn` says.
+        notes: What was not carried, and what to do about it.
+        source: Where it was read from, for messages.
+    """
+
+    data: dict[str, Any]
+    team: dict[str, Document] = field(default_factory=dict)
+    notes: list[Diagnostic] = field(default_factory=list)
+    source: Source = field(default_factory=Source)
+
+    @property
+    def name(self) -> str:
+        """The agent's name."""
+        return str(self.data.get("agentName", ""))
+
+    @property
+    def agent_id(self) -> str:
+        """The agent's id; empty when it has none yet."""
+        return str(self.data.get("agentId") or "")
+
+    def parts(self, member: str) -> list[dict[str, Any]]:
+        """The list at a member, such as `actionGroups`; empty when there is none."""
+        found: list[dict[str, Any]] = self.data.get(member) or []
+        return found
+
+    def everyone(self) -> Iterator[Document]:
+        """The agent and all agents that come along, each once, those that are led first."""
+        seen: set[int] = set()
+
+        def visit(one: Document) -> Iterator[Document]:
+            if id(one) in seen:
+                return
+            seen.add(id(one))
+            for member in one.team.values():
+                yield from visit(member)
+            yield one
+
+        return visit(self)
+
+    def all_notes(self) -> list[Diagnostic]:
+        """The notes of the agent and of all that come along."""
+        told = dict.fromkeys(it for one in self.everyone() for it in one.notes)
+        return list(told)
+
+
+def note(code: str, message: str, suggestion: str = "") -> Diagnostic:
+    """A note about what was carried."""
+    return Diagnostic(severity="info", code=code, message=message, suggestion=suggestion)

@@ -1,0 +1,135 @@
+"""What of an agent's data says nothing: defaults, empty members, templates that are not used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+__all__ = ["DEFAULT_TTL", "STAGES", "normal"]
+
+STAGES = (
+    "PRE_PROCESSING",
+    "ORCHESTRATION",
+    "KNOWLEDGE_BASE_RESPONSE_GENERATION",
+    "POST_PROCESSING",
+    "MEMORY_SUMMARIZATION",
+    "ROUTING_CLASSIFIER",
+)
+"""The prompt types, in the order in which they are written."""
+
+DEFAULT_TTL = 1800
+"""Idle seconds of a session when the agent's definition does not say."""
+
+_OFF_BY_DEFAULT = ("PRE_PROCESSING", "POST_PROCESSING")
+"""Stages that are `DISABLED` unless something else is said (Bedrock: PromptConfiguration)."""
+
+_DEFAULTS: dict[str, dict[str, Any]] = {
+    "agent": {"idleSessionTTLInSeconds": DEFAULT_TTL, "orchestrationType": "DEFAULT"},
+    "actionGroups": {"actionGroupState": "ENABLED"},
+    "functions": {"requireConfirmation": "DISABLED"},
+    "parameters": {"required": False},
+    "knowledgeBases": {"knowledgeBaseState": "ENABLED"},
+    "agentCollaborators": {"relayConversationHistory": "DISABLED"},
+}
+
+
+def normal(data: Mapping[str, Any], *, listed: bool = False) -> dict[str, Any]:
+    """The same agent with the members that say something.
+
+    Args:
+        data: An agent, as in `Document.data`.
+        listed: Whether it is from Bedrock, whose GetAgent lists every stage: one that is not
+            overridden then comes with the service's own template and settings, which are left out.
+    """
+    made = _without(data, _DEFAULTS["agent"])
+    for member in ("knowledgeBases", "agentCollaborators"):
+        if member in made:
+            made[member] = [_without(it, _DEFAULTS[member]) for it in made[member]]
+    if made.get("agentCollaboration") == "DISABLED" and not made.get("agentCollaborators"):
+        del made["agentCollaboration"]
+    if "actionGroups" in made:
+        made["actionGroups"] = [_group(it) for it in made["actionGroups"]]
+    if prompts := _prompts(made.pop("promptOverrideConfiguration", {}), made, listed):
+        made["promptOverrideConfiguration"] = prompts
+    return made
+
+
+def _without(data: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: value
+        for key, value in data.items()
+        if not _is_empty(value) and not (key in defaults and defaults[key] == value)
+    }
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or (isinstance(value, (str, dict, list)) and not value)
+
+
+def _group(group: Mapping[str, Any]) -> dict[str, Any]:
+    made = _without(group, _DEFAULTS["actionGroups"])
+    if signature := made.pop("parentActionSignature", None):  # what Bedrock calls it in answers
+        made.setdefault("parentActionGroupSignature", signature)
+    for member in ("apiSchema", "actionGroupExecutor"):
+        if member in made and _is_empty(inner := _without(made[member], {})):
+            del made[member]
+        elif member in made:
+            made[member] = inner
+    if functions := made.get("functionSchema", {}).get("functions"):
+        made["functionSchema"] = {"functions": [_function(it) for it in functions]}
+    else:
+        made.pop("functionSchema", None)
+    return made
+
+
+def _function(function: Mapping[str, Any]) -> dict[str, Any]:
+    made = _without(function, _DEFAULTS["functions"])
+    if parameters := made.get("parameters"):
+        made["parameters"] = {
+            name: _without(it, _DEFAULTS["parameters"]) for name, it in parameters.items()
+        }
+    return made
+
+
+def _prompts(
+    part: Mapping[str, Any], agent: Mapping[str, Any], listed: bool
+) -> dict[str, Any] | None:
+    configured = (_prompt(it, agent, listed) for it in part.get("promptConfigurations") or ())
+    stages = _in_order(it for it in configured if len(it) > 1)
+    made = {"promptConfigurations": stages} if stages else {}
+    return {**made, **{k: v for k, v in part.items() if k == "overrideLambda" and v}} or None
+
+
+def _in_order(stages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    known = {stage: place for place, stage in enumerate(STAGES)}
+    return sorted(stages, key=lambda it: known.get(it.get("promptType", ""), len(known)))
+
+
+def _prompt(prompt: Mapping[str, Any], agent: Mapping[str, Any], listed: bool) -> dict[str, Any]:
+    made = _without(prompt, {"parserMode": "DEFAULT"})
+    inference = made.get("inferenceConfiguration")
+    if inference is not None:
+        made["inferenceConfiguration"] = {k: v for k, v in inference.items() if v is not None}
+    if made.get("foundationModel") == agent.get("foundationModel"):
+        made.pop("foundationModel", None)
+    mode = made.pop("promptCreationMode", None)
+    has_template = "basePromptTemplate" in made or "basePromptTemplateFile" in made
+    if has_template and mode != "DEFAULT":
+        # A stage runs when it has a template of one's own, unless it is said that it does not.
+        return {
+            "promptType": made.pop("promptType", ""),
+            "promptCreationMode": "OVERRIDDEN",
+            "promptState": made.pop("promptState", "ENABLED"),
+            **made,
+        }
+    if has_template and listed:
+        made.pop("inferenceConfiguration", None)
+        if made.get("promptState") == _state_by_default(made.get("promptType", "")):
+            del made["promptState"]
+    made.pop("basePromptTemplate", None)
+    made.pop("basePromptTemplateFile", None)
+    return made
+
+
+def _state_by_default(stage: str) -> str:
+    return "DISABLED" if stage in _OFF_BY_DEFAULT else "ENABLED"

@@ -1,0 +1,98 @@
+"""What the expressions of a Terraform configuration refer to, through modules and their inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+__all__ = ["References"]
+
+_MOST_STEPS = 20
+
+
+class References:
+    """The references in a plan's `configuration`; a state has none."""
+
+    def __init__(self, plan: Mapping[str, Any]) -> None:
+        configuration = plan.get("configuration")
+        root = _mapping(configuration).get("root_module")
+        self._root = _mapping(root)
+
+    def of(self, place: str, member: str) -> set[str]:
+        """The addresses, without indexes, of the resources that a resource's member refers to.
+
+        Args:
+            place: The resource's address without indexes.
+            member: The member, with all blocks inside.
+        """
+        path, own = _parted(place)
+        expressions = self._expressions(path, own)
+        return set(self._resolved(path, _references(expressions.get(member)), 0))
+
+    def members(self, place: str) -> set[str]:
+        """The members of a resource whose values refer to something."""
+        path, own = _parted(place)
+        found = self._expressions(path, own)
+        return {name for name, value in found.items() if any(True for _ in _references(value))}
+
+    def _expressions(self, path: tuple[str, ...], own: str) -> Mapping[str, Any]:
+        for it in self._module(path).get("resources") or ():
+            if isinstance(it, Mapping) and it.get("address") == own:
+                return _mapping(it.get("expressions"))
+        return {}
+
+    def _module(self, path: tuple[str, ...]) -> Mapping[str, Any]:
+        module = self._root
+        for name in path:
+            call = _mapping(_mapping(module.get("module_calls")).get(name))
+            module = _mapping(call.get("module"))
+        return module
+
+    def _resolved(
+        self, path: tuple[str, ...], references: Iterable[str], steps: int
+    ) -> Iterator[str]:
+        if steps > _MOST_STEPS:
+            return
+        for reference in references:
+            kind, *rest = reference.replace("[", ".").split(".")
+            if kind == "var" and path and rest:
+                calls = _mapping(self._module(path[:-1]).get("module_calls"))
+                given = _mapping(_mapping(calls.get(path[-1])).get("expressions")).get(rest[0])
+                yield from self._resolved(path[:-1], _references(given), steps + 1)
+            elif kind == "module" and len(rest) > 1:
+                inner = (*path, rest[0])
+                outputs = _mapping(self._module(inner).get("outputs"))
+                names = [name for name in rest[1:] if name in outputs]
+                for name in names[:1]:
+                    told = _references(_mapping(outputs[name]).get("expression"))
+                    yield from self._resolved(inner, told, steps + 1)
+            elif rest and kind not in ("var", "local", "data", "each", "count", "module"):
+                yield "".join(f"module.{it}." for it in path) + f"{kind}.{rest[0]}"
+
+
+def _parted(place: str) -> tuple[tuple[str, ...], str]:
+    """The modules that lead to a resource, and its address in the last of them."""
+    parts = place.split(".")
+    path = []
+    while len(parts) > 2 and parts[0] == "module":
+        path.append(parts[1])
+        parts = parts[2:]
+    return tuple(path), ".".join(parts)
+
+
+def _references(expression: Any) -> Iterator[str]:
+    """All references inside of an expression, or of blocks of expressions."""
+    if isinstance(expression, list):
+        for it in expression:
+            yield from _references(it)
+    elif isinstance(expression, Mapping):
+        told = expression.get("references")
+        if isinstance(told, list) and all(isinstance(it, str) for it in told):
+            yield from told
+        else:
+            for it in expression.values():
+                yield from _references(it)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,50 @@
+"""API schemas: read from Amazon S3, and compared by what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from orchestrator.aws import Settings, Target, body_of, shared_client, translated
+from orchestrator.definition.document import MAX_BYTES, decode, parse
+from orchestrator.errors import DefinitionError
+
+__all__ = ["same_schema", "schema_in_s3"]
+
+
+def schema_in_s3(place: Mapping[str, Any], region: str | None, profile: str | None) -> str:
+    """The text of an API schema in Amazon S3.
+
+    Args:
+        place: `s3BucketName` and `s3ObjectKey`.
+        region: The region; that of the environment or the profile when `None`.
+        profile: A profile of AWS's configuration files.
+
+    Raises:
+        DefinitionError: It is too large, or is no text.
+        DependencyFailed: It is not there, or may not be read.
+    """
+    bucket, key = str(place.get("s3BucketName")), str(place.get("s3ObjectKey"))
+    address = f"s3://{bucket}/{key}"
+    target = Target(
+        f"the schema {address!r}",
+        address,
+        "allow s3:GetObject",
+        quoted=frozenset(("AccessDenied",)),
+        callers=False,
+    )
+    settings = Settings("s3", region=region, profile=profile, read_timeout=30.0, deadline=30.0)
+    with translated(target):
+        answer = shared_client(settings, target).get_object(Bucket=bucket, Key=key)
+        return decode(body_of(answer["Body"], MAX_BYTES), address)
+
+
+def same_schema(one: str, other: str) -> bool:
+    """Whether two texts of API schemas say the same, however they are written."""
+    if one == other:
+        return True
+    try:
+        # What is JSON is YAML, too.
+        return bool(parse(one, "schema.yaml").data == parse(other, "schema.yaml").data)
+    except DefinitionError:
+        return False
