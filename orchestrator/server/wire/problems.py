@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-__all__ = ["HIDDEN", "Path", "Problem", "Problems", "spelled"]
+__all__ = ["HIDDEN", "Path", "Problem", "Problems", "deeper", "spelled"]
 
 Path = tuple[Any, str] | None
 """Where a value lies: the path around it and its name. Spelled out only when something is wrong."""
@@ -65,6 +65,13 @@ class Problems:
         errors = "error" if count == 1 else "errors"
         told = "; ".join(map(str, self.found))
         return f"{count} validation {errors} detected: {told}" + ("; ..." if self.more else "")
+
+
+def deeper(path: Path, names: int) -> bool:
+    """Whether a path has more names than so many."""
+    while path is not None and names >= 0:
+        path, names = path[0], names - 1
+    return names < 0
 
 
 def spelled(path: Path) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from botocore.model import ListShape, MapShape, Shape, StructureShape
 
-from orchestrator.server.wire.problems import HIDDEN, Path, Problems
+from orchestrator.server.wire.problems import HIDDEN, Path, Problems, deeper
 from orchestrator.server.wire.scalars import (
     NULL,
     SCALARS_READ,
@@ -25,24 +25,31 @@ from orchestrator.server.wire.scalars import (
 __all__ = ["Structure", "Walks", "reading", "writing"]
 
 
+_DEEPEST = 100
+
+
 class Structure:
     """A structure's members, by the names that they have in what is walked.
 
     What only JSON has is passed over, as AWS does; what only a handler gives is a mistake of ours.
     """
 
-    __slots__ = ("_strict", "members", "required", "union")
+    __slots__ = ("_strict", "members", "recursive", "required", "union")
 
     def __init__(self, strict: bool) -> None:
         self.members: dict[str, tuple[str, str, Walk]] = {}
         self.required: tuple[str, ...] = ()
         self.union = False
+        self.recursive = False
         self._strict = strict
 
     def walk(self, value: Any, path: Path, problems: Problems) -> Any:
         """Gives the members of `value` that the shape has; `None` is a member left out."""
         if type(value) is not dict and not isinstance(value, Mapping):
             problems.add(path, "Member must be a structure")
+            return value
+        if self.recursive and deeper(path, _DEEPEST):
+            problems.add(path, f"Member must not be deeper than {_DEEPEST} names")
             return value
         told: dict[str, Any] = {}
         seen = 0
@@ -77,6 +84,7 @@ class Walks:
         self._scalars = SCALARS_WRITTEN if writing else SCALARS_READ
         self._writing = writing
         self._known: dict[tuple[str, bool], Structure] = {}
+        self._open: set[tuple[str, bool]] = set()
         self._filling = RLock()
 
     def walk(self, shape: Shape, hidden: bool = False) -> Walk:
@@ -98,11 +106,16 @@ class Walks:
             return self._filled(Structure(self._writing), shape, hidden, names)
         key = (shape.name, hidden)
         with self._filling:
-            if key not in self._known:
+            made = self._known.get(key)
+            if made is None:
                 # Known before it is filled, for shapes within themselves.
                 made = self._known[key] = Structure(self._writing)
+                self._open.add(key)
                 self._filled(made, shape, hidden, frozenset(shape.members))
-            return self._known[key]
+                self._open.remove(key)
+            elif key in self._open:
+                made.recursive = True
+            return made
 
     def _filled(
         self, made: Structure, shape: StructureShape, hidden: bool, names: frozenset[str]

@@ -17,6 +17,7 @@ from orchestrator.server.operations import Caller, EventStream, Request
 from orchestrator.server.wire.api import Answer, Api
 
 AGENT_ARN = "arn:aws:bedrock:us-east-1:000000000000:agent/ABCDEFGHIJ"
+MODEL = "arn:aws:bedrock:us-east-1::foundation-model/anthropic.claude-v2"
 SESSION_ARN = "arn:aws:bedrock:us-east-1:000000000000:session/00000000-0000-0000-0000-000000000000"
 
 
