@@ -17,6 +17,7 @@ from orchestrator.cli.lint import lint
 from orchestrator.cli.parse import parse
 from orchestrator.cli.render import render
 from orchestrator.cli.schema import schema
+from orchestrator.cli.serve import serve
 from orchestrator.cli.trace import trace
 
 __all__ = ["app", "main"]
@@ -32,7 +33,7 @@ app = typer.Typer(
 )
 
 for _panel, _verbs in {
-    "Run an agent": (init, chat, invoke),
+    "Run an agent": (init, chat, invoke, serve),
     "Look inside": (render, trace, parse, lint, schema),
 }.items():
     for _verb in _verbs:

@@ -1,0 +1,209 @@
+"""`orchestrator serve`: Amazon Bedrock's own API, for agents on this machine."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from orchestrator.cli.options import pairs
+from orchestrator.cli.terminal import Terminal, clean
+from orchestrator.cli.verb import verb
+from orchestrator.errors import ValidationError
+
+if TYPE_CHECKING:
+    from orchestrator.server.settings import Settings
+    from orchestrator.server.world import World
+
+__all__ = ["serve"]
+
+_SPECS = ("local", "local:", "openai:", "replay:", "scripted:")
+
+
+@verb
+def serve(
+    terminal: Terminal,
+    host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", help="The port; 0 for any that is free.")] = 8080,
+    agents: Annotated[
+        Path | None,
+        typer.Option(
+            "--agents",
+            metavar="DIR",
+            help="A folder of agents' folders, or one agent's; read again when files change.",
+            show_default=False,
+        ),
+    ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            "--state",
+            metavar="FILE",
+            help="Keep sessions in this SQLite file, and all else beside it. Default: in memory.",
+            show_default=False,
+        ),
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model",
+            metavar="SPEC|PATTERN=SPEC",
+            help="Use this model instead of every other, or instead of those that fit a pattern "
+            "such as 'anthropic.*'. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    function: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--lambda",
+            metavar="NAME=FILE:FUNCTION",
+            help="Use this function for the Lambda function of a name or ARN. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    bucket: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--bucket",
+            metavar="NAME=FOLDER",
+            help="Use this folder for an S3 bucket. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    keys: Annotated[
+        Path | None,
+        typer.Option(
+            "--keys",
+            metavar="FILE",
+            help="Access keys, which callers have to sign with, and their tenants.",
+            show_default=False,
+        ),
+    ] = None,
+    everybody: Annotated[
+        bool, typer.Option("--open", help="Serve everybody who reaches the address, without keys.")
+    ] = False,
+    workers: Annotated[
+        int, typer.Option("--workers", help="Worker processes; they need --state.")
+    ] = 1,
+) -> None:
+    """Serve agents over Amazon Bedrock's own API.
+
+    A boto3 client uses them with endpoint_url= alone; chat clients find them at /v1. Ctrl-C lets
+    running turns finish, a second one leaves them for the next start.
+
+    [bold]Examples[/bold]
+      $ orchestrator serve --agents examples --model local
+      $ orchestrator serve --agents my-agents --state s.sqlite --workers 4
+      $ orchestrator serve --host 0.0.0.0 --keys keys.yaml --agents my-agents
+    """
+    _check_installed()
+    _check_numbers(port, workers)
+    from orchestrator.server import serving
+    from orchestrator.server.settings import Settings
+
+    every, patterns = _models(model)
+    settings = Settings(
+        host=host,
+        port=port,
+        agents=agents.resolve() if agents is not None else None,
+        state=state.resolve() if state is not None else None,
+        model=every,
+        models=patterns,
+        lambdas=pairs(function, "--lambda"),
+        buckets={name: Path(it).resolve() for name, it in pairs(bucket, "--bucket").items()},
+        keys=keys.resolve() if keys is not None else None,
+        open=everybody,
+        workers=workers,
+    )
+    serving.log_requests()
+    serving.serve(settings, lambda url, world: _tell(terminal, url, world))
+
+
+def _check_installed() -> None:
+    missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
+    if missing:
+        raise ValidationError(
+            f"the server needs {' and '.join(missing)}, which is not installed; run "
+            "`pip install 'bedrock-orchestrator[serve]'`"
+        )
+
+
+def _check_numbers(port: int, workers: int) -> None:
+    if not 0 <= port < 65536:
+        raise ValidationError(f"--port {port} is no port: give 0 to 65535")
+    if not 0 < workers <= 256:
+        raise ValidationError(f"--workers {workers} is not possible: give 1 to 256")
+
+
+def _models(given: list[str] | None) -> tuple[str | None, dict[str, str]]:
+    """The model that answers for all, and those that answer for some."""
+    every: str | None = None
+    some = {}
+    for one in given or ():
+        if "=" in one and not one.startswith(_SPECS[1:]):
+            some.update(pairs([one], "--model"))
+        elif every is not None:
+            raise ValidationError(
+                f"--model {every!r} and --model {one!r} are both for every agent: give the ids "
+                f"that one is for, as in --model 'anthropic.*={one}'"
+            )
+        else:
+            every = one
+    return every, some
+
+
+def _tell(terminal: Terminal, url: str, world: World) -> None:
+    agents = _agents(world)
+    if terminal.json:
+        terminal.line({"url": url, "pid": os.getpid(), "agents": agents})
+        return
+    from rich.text import Text
+
+    terminal.path(Text.assemble("Serving Amazon Bedrock's API on ", (url, "name")))
+    terminal.path(Text("Ctrl-C stops it.", "quiet"))
+    terminal.print()
+    for one in agents:
+        terminal.path(
+            Text.assemble(
+                f"  {one['agentId']}  {one['agentAliasId']}  ",
+                (clean(one["agentName"]), "name"),
+            )
+        )
+    if not agents:
+        terminal.path(
+            Text("  There are no agents yet: give --agents DIR, or create one with boto3.")
+        )
+    terminal.print()
+    for line in _snippet(url, world.settings, agents):
+        terminal.path(Text(f"  {line}", "quiet"))
+    terminal.print()
+    terminal.out.file.flush()
+
+
+def _agents(world: World) -> list[dict[str, Any]]:
+    from orchestrator.server.operations import Caller
+
+    # With keys these are the agents in folders: what tenants have made is theirs alone.
+    return [
+        {"agentId": agent_id, "agentAliasId": alias_id, "agentName": name}
+        for agent_id, alias_id, name, _ in world.agents.listed(Caller())
+    ]
+
+
+def _snippet(url: str, settings: Settings, agents: list[dict[str, Any]]) -> list[str]:
+    """Three lines of Python that talk to the first agent."""
+    first = agents[0] if agents else {"agentId": "AGENT_ID", "agentAliasId": "TSTALIASID"}
+    region = settings.region
+    # boto3 signs with something; without keys nobody looks at it.
+    some = "" if settings.keys else ', aws_access_key_id="local", aws_secret_access_key="local"'
+    return [
+        "import boto3",
+        f'client = boto3.client("bedrock-agent-runtime", region_name="{region}", '
+        f'endpoint_url="{url}"{some})',
+        f'client.invoke_agent(agentId="{first["agentId"]}", '
+        f'agentAliasId="{first["agentAliasId"]}", sessionId="s-1", inputText="Hello")',
+    ]
