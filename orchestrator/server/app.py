@@ -56,27 +56,18 @@ def application(
         ValidationError: Others than this machine could use it without keys.
         DefinitionError: The file of keys is wrong.
     """
+    from orchestrator.server import agentcore, chat
+
     settings = world.settings
     check_binding(settings)
     callers = Callers(Keys(settings.keys) if settings.keys is not None else None, clock)
     running = Running(world.sessions, settings.turn_seconds)
     bedrock = Route("/{path:path}", _Bedrock(world, running), methods=list(_METHODS))
     return Starlette(
-        routes=[*_others(world, running), bedrock],
+        routes=[*chat.routes_of(world, running), *agentcore.routes_of(world, running), bedrock],
         middleware=[Middleware(Door, settings=settings, callers=callers, running=running)],
         lifespan=_lifespan(settings.concurrency, lambda: during(running)),
     )
-
-
-def _others(world: World, running: Running) -> list[Route]:
-    from orchestrator.server.world import _landed
-
-    found: list[Route] = []
-    for name in ("agentcore", "chat"):
-        room = _landed(name)
-        if room is not None:
-            found += room.routes_of(world, running)
-    return found
 
 
 def _lifespan(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
@@ -105,12 +105,11 @@ class World:
     def _open(self, models: Mapping[str, Model], opened: ExitStack) -> None:
         from orchestrator.features import memory_store
         from orchestrator.memory import InMemoryMemory
+        from orchestrator.server.control.agents import Agents
+        from orchestrator.server.control.bases import Bases
+        from orchestrator.server.documents import Documents
+        from orchestrator.server.inference.models import Models
         from orchestrator.sessions import Sessions
-
-        Documents = _landing("documents", "Documents")
-        Models = _landing("inference.models", "Models")
-        Bases = _landing("control.bases", "Bases")
-        Agents = _landing("control.agents", "Agents")
 
         state = self.settings.state
         if state is not None and not state.parent.is_dir():
@@ -149,16 +148,11 @@ class World:
     def operations(self) -> Operations:
         """The operations of all rooms."""
         joined: dict[str, dict[str, Handler]] = {}
-        for room in self._rooms():
+        for name in _ROOMS:
+            room = import_module(f"orchestrator.server.{name}")
             for service, handlers in room.operations_of(self).items():
                 joined.setdefault(service, {}).update(handlers)
         return joined
-
-    def _rooms(self) -> Iterator[Any]:
-        for name in _ROOMS:
-            room = _landed(name)
-            if hasattr(room, "operations_of"):
-                yield room
 
     def close(self) -> None:
         """Closes what was opened."""
@@ -171,20 +165,6 @@ class World:
     def __exit__(self, *_: object) -> None:
         """Closes it."""
         self.close()
-
-
-def _landed(name: str) -> Any:
-    whole = f"orchestrator.server.{name}"
-    try:
-        return import_module(whole)
-    except ModuleNotFoundError as error:
-        if not whole.startswith(error.name or "?"):
-            raise
-        return None
-
-
-def _landing(name: str, attribute: str) -> Any:
-    return getattr(_landed(name), attribute, lambda *_: None)
 
 
 def _close(what: Any) -> None:
