@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.model import OperationModel, Shape, StructureShape
 
 from orchestrator.server.operations import Fault
-from orchestrator.server.wire.faults import UNMODELLED, chosen, members_of
+from orchestrator.server.wire.faults import UNMODELLED, WrongOutput, chosen, members_of
 from orchestrator.server.wire.models import operation_model
 from orchestrator.server.wire.problems import Problems
 from orchestrator.server.wire.scalars import Walk, written_time
@@ -29,7 +29,7 @@ from orchestrator.server.wire.shapes import Walks, writing
 if TYPE_CHECKING:
     from orchestrator.server.wire.streams import Messages
 
-__all__ = ["Answer", "Outgoing", "WrongOutput", "checked", "encoded", "outgoing", "refusal"]
+__all__ = ["Answer", "Outgoing", "checked", "encoded", "outgoing", "refusal"]
 
 _LOG = logging.getLogger("orchestrator.server")
 _JSON = "application/json"
@@ -50,10 +50,6 @@ class Answer:
     status: int
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes | Messages = b""
-
-
-class WrongOutput(Exception):
-    """A handler gave back what its operation does not model."""
 
 
 @cache

@@ -12,8 +12,8 @@ from uuid import uuid4
 from anyio import to_thread
 
 from orchestrator.server.operations import Caller, EventStream, Fault, Handler, Operations, Request
-from orchestrator.server.wire.answers import Answer, WrongOutput, outgoing, refusal
-from orchestrator.server.wire.faults import fault_of
+from orchestrator.server.wire.answers import Answer, outgoing, refusal
+from orchestrator.server.wire.faults import WrongOutput, fault_of
 from orchestrator.server.wire.models import SERVICES, operation_model, service_model
 from orchestrator.server.wire.requests import incoming
 from orchestrator.server.wire.routes import Route, Routes

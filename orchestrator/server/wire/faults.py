@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
+from traceback import format_tb
 from typing import Any
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.server.operations import Fault
 
-__all__ = ["UNMODELLED", "chosen", "fault_of"]
+__all__ = ["UNMODELLED", "WrongOutput", "chosen", "fault_of", "log_failure", "members_of"]
 
 _LOG = logging.getLogger("orchestrator.server")
 
+_CAUSES = 5
 INTERNAL = "InternalServerException"
 UNMODELLED: Mapping[str, int] = {
     "ExpiredTokenException": 403,
@@ -59,8 +61,27 @@ def fault_of(error: BaseException, request_id: str) -> Fault:
         resource = getattr(error, "resource", "")
         members = {"resourceName": resource} if resource else {}
         return Fault(error.bedrock_name, error.message, **members)
-    _LOG.error("request %s failed", request_id, exc_info=error)
+    log_failure(error, request_id)
     return Fault(INTERNAL, f"Something went wrong in the server. Its log says more: {request_id}.")
+
+
+class WrongOutput(Exception):
+    """A handler gave back what its operation does not model; the text holds no values."""
+
+
+def log_failure(error: BaseException, request_id: str) -> None:
+    """Logs a mistake of ours: what was raised, and where.
+
+    The error's own text is left out, since it may hold what nobody else may read.
+    """
+    parts: list[str] = []
+    cause: BaseException | None = error
+    while cause is not None and len(parts) < _CAUSES:
+        told = f": {cause}" if isinstance(cause, WrongOutput) else ""
+        frames = "".join(format_tb(cause.__traceback__))
+        parts.append(f"{type(cause).__name__}{told}\n{frames}")
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    _LOG.error("request %s failed: %s", request_id, "because of ".join(parts).rstrip())
 
 
 def chosen(name: str, modelled: Collection[str]) -> str:

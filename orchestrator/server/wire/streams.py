@@ -10,8 +10,8 @@ from typing import Any
 from botocore.model import Shape, StructureShape
 
 from orchestrator.server.operations import EventStream, Fault
-from orchestrator.server.wire.answers import WrongOutput, checked, encoded, outgoing
-from orchestrator.server.wire.faults import chosen, members_of
+from orchestrator.server.wire.answers import checked, encoded, outgoing
+from orchestrator.server.wire.faults import WrongOutput, chosen, members_of
 from orchestrator.server.wire.frames import HeaderValue, frame
 from orchestrator.server.wire.problems import Problems
 from orchestrator.server.wire.scalars import Walk

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from shape_values import parsed, sent
 
 from orchestrator.server.operations import Fault
-from orchestrator.server.wire.answers import Outgoing, WrongOutput
+from orchestrator.server.wire.answers import Outgoing
+from orchestrator.server.wire.faults import WrongOutput
 from orchestrator.server.wire.requests import Incoming
 
 WHERE = {

@@ -21,8 +21,7 @@ from shape_values import STREAMED, Operation, values
 
 from orchestrator.errors import DependencyFailed, LimitExceeded, ThrottlingError
 from orchestrator.server.operations import EventStream, Fault
-from orchestrator.server.wire.answers import WrongOutput
-from orchestrator.server.wire.faults import fault_of
+from orchestrator.server.wire.faults import WrongOutput, fault_of
 from orchestrator.server.wire.frames import LARGEST_PAYLOAD, frame
 from orchestrator.server.wire.models import operation_model
 from orchestrator.server.wire.shapes import Walks
