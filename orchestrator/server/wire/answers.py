@@ -33,6 +33,9 @@ __all__ = ["Answer", "Outgoing", "checked", "encoded", "outgoing", "refusal"]
 
 _LOG = logging.getLogger("orchestrator.server")
 _JSON = "application/json"
+_ENCODE = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False
+).encode
 _UNSAFE = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
 
 
@@ -178,7 +181,7 @@ def encoded(value: Any, problems: Problems) -> bytes:
     """JSON; nothing when there are problems, for then it cannot be made."""
     if any(not problem.limit for problem in problems.found):
         return b""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    return _ENCODE(value).encode()
 
 
 def checked(problems: Problems, place: str) -> None:
@@ -213,5 +216,5 @@ def refusal(fault: Fault, errors: Mapping[str, StructureShape], walks: Walks | N
         status = int(shape.metadata.get("error", {}).get("httpStatusCode", 400))
         known = {n: value for n, value in members_of(fault).items() if n in shape.members}
         told = walks.structure(shape).walk(known, None, Problems())
-    body = json.dumps(told).encode()
+    body = _ENCODE(told).encode()
     return Answer(status, {"Content-Type": _JSON, "x-amzn-ErrorType": name}, body)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import cache
 from typing import Any
@@ -114,7 +113,7 @@ class Frames:
         members = {n: value for n, value in members_of(fault).items() if n in shape.members}
         told = self._walks.structure(shape).walk(members, None, Problems())
         headers = {":message-type": "exception", ":exception-type": name}
-        return frame({**headers, ":content-type": "application/json"}, json.dumps(told).encode())
+        return frame({**headers, ":content-type": "application/json"}, encoded(told, Problems()))
 
     def told(self, stream: EventStream, fault_of: Callable[[BaseException], Fault]) -> Messages:
         """The messages of a stream; the last one is an exception when something went wrong."""
