@@ -9,7 +9,6 @@ from orchestrator.server.control.ids import ALIAS_ARN, DRAFT, TEST_ALIAS, new_id
 from orchestrator.server.control.room import (
     Handling,
     Room,
-    check_draft,
     check_quota,
     page_of,
     picked,
@@ -32,7 +31,6 @@ Data = Mapping[str, Any]
 
 def _associate_base(room: Room, request: Request) -> Data:
     caller, params = request.caller, request.params
-    check_draft(params)
     agent_id, id = params["agentId"], params["knowledgeBaseId"]
     room.store.own(caller, agent_id)
     room.world.bases.base(caller, id)  # says so when there is none
@@ -63,7 +61,6 @@ def _associate_base(room: Room, request: Request) -> Data:
 
 def _update_base(room: Room, request: Request) -> Data:
     caller, params = request.caller, request.params
-    check_draft(params)
     agent_id, id = params["agentId"], params["knowledgeBaseId"]
     with room.store.documents.transaction():
         record = room.store.own(caller, agent_id)
@@ -97,7 +94,6 @@ def _listed_bases(room: Room, request: Request) -> Data:
 
 def _take_away(room: Room, request: Request, kind: Kind) -> None:
     caller, params = request.caller, request.params
-    check_draft(params)
     agent_id, id = params["agentId"], params[kind.id]
     with room.store.documents.transaction():
         record = room.store.own(caller, agent_id)
@@ -108,7 +104,6 @@ def _take_away(room: Room, request: Request, kind: Kind) -> None:
 
 def _associate_collaborator(room: Room, request: Request) -> Data:
     caller, params = request.caller, request.params
-    check_draft(params)
     agent_id = params["agentId"]
 
     def make() -> Data:
@@ -162,7 +157,6 @@ def _check_alias(room: Room, caller: Caller, leader: str, descriptor: Data) -> N
 
 def _update_collaborator(room: Room, request: Request) -> Data:
     caller, params = request.caller, request.params
-    check_draft(params)
     agent_id, id = params["agentId"], params["collaboratorId"]
     with room.store.documents.transaction():
         record = room.store.own(caller, agent_id)

@@ -119,8 +119,8 @@ class FolderAgent:
             return self._agent
 
     def refuse(self, error: OrchestratorError) -> None:
-        """Has it be wrong, under an id of its own."""
-        self._wrong = error
+        """Has it be wrong, under an id of its own, until the files are looked at again."""
+        self._wrong, self.mark = error, ""
         self.agent_id = made_id(str(self.folder))
 
     def failure(self) -> str:

@@ -10,7 +10,6 @@ from orchestrator.server.control.ids import DRAFT, new_id
 from orchestrator.server.control.room import (
     Handling,
     Room,
-    check_draft,
     check_quota,
     page_of,
     picked,
@@ -35,7 +34,6 @@ Data = Mapping[str, Any]
 
 def _create(room: Room, request: Request) -> Data:
     caller, params = request.caller, request.params
-    check_draft(params)
     room.store.own(caller, params["agentId"])
     given = _given(room, caller, params)
 
@@ -63,7 +61,6 @@ def _create(room: Room, request: Request) -> Data:
 
 def _update(room: Room, request: Request) -> Data:
     caller, params = request.caller, request.params
-    check_draft(params)
     room.store.own(caller, params["agentId"])
     given = _given(room, caller, params)
     agent_id, id = params["agentId"], params["actionGroupId"]
@@ -159,7 +156,6 @@ def _get(room: Room, request: Request) -> Data:
 
 def _delete(room: Room, request: Request) -> Data:
     caller, params = request.caller, request.params
-    check_draft(params)
     agent_id, id = params["agentId"], params["actionGroupId"]
     with room.store.documents.transaction():
         record = room.store.own(caller, agent_id)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.server.control.ids import DRAFT
 from orchestrator.server.control.prompts import Prompts
 from orchestrator.server.control.store import Store
 from orchestrator.server.control.tags import Tags
@@ -16,7 +15,7 @@ from orchestrator.server.operations import Fault, Request
 if TYPE_CHECKING:
     from orchestrator.server.world import World
 
-__all__ = ["Handling", "Room", "check_draft", "check_quota", "page_of", "picked"]
+__all__ = ["Handling", "Room", "check_quota", "page_of", "picked"]
 
 Data = Mapping[str, Any]
 
@@ -61,19 +60,6 @@ Handling = Callable[[Room, Request], Data]
 def picked(given: Data, names: Sequence[str]) -> dict[str, Any]:
     """The members of these names that were given."""
     return {name: given[name] for name in names if given.get(name) is not None}
-
-
-def check_draft(params: Data) -> None:
-    """Refuses to change a version.
-
-    Raises:
-        Fault: ValidationException.
-    """
-    if params["agentVersion"] != DRAFT:
-        raise Fault(
-            "ValidationException",
-            f"the agent version {params['agentVersion']!r} cannot be changed; change {DRAFT}",
-        )
 
 
 def check_quota(count: int, most: int, what: str) -> None:
