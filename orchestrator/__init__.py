@@ -22,6 +22,7 @@ from orchestrator.errors import (
     OrchestratorError,
     SessionConflict,
     TemplateError,
+    TurnLeft,
     ValidationError,
 )
 from orchestrator.limits import Limits
@@ -62,6 +63,7 @@ __all__ = [
     "TextDelta",
     "TracePart",
     "TurnEnd",
+    "TurnLeft",
     "ValidationError",
     "action",
 ]

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import aclosing, closing
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from copy import copy
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast
 
 from orchestrator.actions import ActionGroup
 from orchestrator.arguments import check_parts, given_features, given_overrides
 from orchestrator.closing import close_before, close_idle, close_session
 from orchestrator.collaborator import Collaborator
 from orchestrator.compiling import build_plan
-from orchestrator.driver import Told, drive
+from orchestrator.driver import drive
 from orchestrator.errors import ValidationError
 from orchestrator.guardrails import Guardrail
-from orchestrator.invoking import begun, ended
+from orchestrator.invoking import (
+    adriver,
+    aevents,
+    awaitable,
+    begun,
+    ended,
+    events,
+    opened,
+    opened_apart,
+)
 from orchestrator.kept import KeptTurn, kept_turns
 from orchestrator.knowledge import KnowledgeBase
 from orchestrator.limits import Limits
@@ -29,7 +36,6 @@ from orchestrator.models import Model, resolve_model
 from orchestrator.opening import Input, check_memory_id, check_session_id
 from orchestrator.options import Options, may_block, read_options
 from orchestrator.rendered import Prompt, prompt_of, values_told
-from orchestrator.replies import RunEvents, last_events
 from orchestrator.reply import Event, Reply
 from orchestrator.run import Run, restore_history
 from orchestrator.sessions import Session, Sessions, SessionStore
@@ -40,8 +46,6 @@ if TYPE_CHECKING:
     from orchestrator.custom.base import Orchestration
 
 __all__ = ["Agent", "Collaborator", "Options", "Prompt"]
-
-T = TypeVar("T")
 
 
 class Agent:
@@ -233,7 +237,7 @@ class Agent:
         Raises:
             OrchestratorError: The turn failed; `error.reply` holds what it had done.
         """
-        run = self._open(self._given(question, session_id, options))
+        run = self._opened(question, session_id, options)
         if isinstance(run, Reply):
             return run
         for _ in drive(run, listen=False):
@@ -247,7 +251,7 @@ class Agent:
         run = await self._aopen(question, session_id, options)
         if isinstance(run, Reply):
             return run
-        async for _ in _adrive()(run, listen=False):
+        async for _ in adriver()(run, listen=False):
             pass
         return ended(run)
 
@@ -266,33 +270,36 @@ class Agent:
 
         Raises:
             OrchestratorError: The turn failed; `error.reply` holds what it had done.
+            TurnLeft: It was thrown in: the turn stays open, for another process to go on with.
         """
-        run = self._open(self._given(question, session_id, options))
-        if isinstance(run, Reply):
-            yield from last_events(run)
-            return
-        events = RunEvents(run)
-        with closing(drive(run, listen=True)) as progress:
-            for item in progress:
-                yield from events.of(item)
-        yield from events.rest(partial(ended, run))
+        opening = partial(self._opened, question, session_id, options)
+        return cast("Generator[Event, None, None]", events(opening))
 
-    async def astream(
+    def start(
+        self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
+    ) -> Generator[Event, None, None]:
+        """`stream`, begun: what is wrong with the call is raised here, before the first event.
+
+        The session is taken then, until the iterator ends or is closed.
+        """
+        made = events(partial(self._opened, question, session_id, options), waits=True)
+        next(made)
+        return cast("Generator[Event, None, None]", made)
+
+    def astream(
         self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
     ) -> AsyncGenerator[Event, None]:
         """`stream`, for an event loop."""
-        run = await self._aopen(question, session_id, options)
-        if isinstance(run, Reply):
-            for event in last_events(run):
-                yield event
-            return
-        events = RunEvents(run)
-        async with aclosing(_adrive()(run, listen=True)) as progress:
-            async for item in progress:
-                for event in events.of(item):
-                    yield event
-        for event in events.rest(partial(ended, run)):
-            yield event
+        opening = partial(self._aopen, question, session_id, options)
+        return cast("AsyncGenerator[Event, None]", aevents(opening))
+
+    async def astart(
+        self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
+    ) -> AsyncGenerator[Event, None]:
+        """`start`, for an event loop."""
+        made = aevents(partial(self._aopen, question, session_id, options), waits=True)
+        await anext(made)
+        return cast("AsyncGenerator[Event, None]", made)
 
     def for_tenant(self, tenant: str) -> Self:
         """The same agent for one tenant: what it keeps of sessions is the tenant's own.
@@ -441,44 +448,20 @@ class Agent:
             close_before(self.plan, self.sessions, given)
         return given
 
+    def _opened(self, question: str, session_id: str | None, options: Options) -> Run | Reply:
+        return self._open(self._given(question, session_id, options))
+
     async def _aopen(self, question: str, session_id: str | None, options: Options) -> Run | Reply:
         if self.plan.features.memory is not None:  # its store may block
-            opening = in_thread(lambda: self._open(self._given(question, session_id, options)))
-            try:
-                return await _awaitable(opening)
-            except BaseException:
-                opening.add_done_callback(_let_go)  # nobody waits any more: whenever it is open
-                raise
+            return await opened_apart(partial(self._opened, question, session_id, options))
         if options and may_block(options):
-            given = await _awaitable(in_thread(partial(self._given, question, session_id, options)))
+            given = await awaitable(in_thread(partial(self._given, question, session_id, options)))
         else:
             given = self._given(question, session_id, options)
-        return self._open(given)
+        label = self._label(given.session_id)
+        return await opened(self.sessions, label, partial(self._open, given))
 
     def _open(self, given: Input) -> Run | Reply:
         label = self._label(given.session_id)
         session = self.sessions.acquire(label, self.plan.idle_ttl)
         return begun(self.plan, self.sessions, session, given)
-
-
-def _awaitable(future: Future[T]) -> Awaitable[T]:
-    import asyncio
-
-    return asyncio.wrap_future(future)
-
-
-def _let_go(opening: Future[Run | Reply]) -> None:
-    run = opening.result() if opening.exception() is None else None
-    if isinstance(run, Run):
-        try:
-            run.cancel()
-        finally:
-            run.close()
-
-
-@cache
-def _adrive() -> Callable[..., AsyncGenerator[Told, None]]:
-    # Imported when it is first used, and not looked for again: asyncio takes its time.
-    from orchestrator.driver.asynchronous import adrive
-
-    return adrive

@@ -47,6 +47,7 @@ __all__ = [
     "SessionConflict",
     "TemplateError",
     "ThrottlingError",
+    "TurnLeft",
     "ValidationError",
 ]
 
@@ -216,6 +217,15 @@ class ActionOutcomeUnknown(DependencyFailed):
     """A process stopped, or the time was up, while an action ran: nobody knows its effect.
 
     The action is never run again by itself. `resource` names it.
+    """
+
+
+class TurnLeft(Exception):
+    """Thrown into the events of a turn by a process that is about to end; no failure of anything.
+
+    The turn stays open in its journal, as after a crash, and any process may go on with it at once:
+    with an empty question, or with the same question again. What was being carried out is stopped;
+    an action whose outcome is not known then is not carried out again, unless it is idempotent.
     """
 
 

@@ -44,7 +44,7 @@ from orchestrator.models.base import ModelReply, ModelRequest
 from orchestrator.parsers.base import Parsed
 from orchestrator.replay import Replay
 from orchestrator.sessions import Past, Record, Session, Sessions, TurnLog
-from orchestrator.sessions.journal import cancelled, closed
+from orchestrator.sessions.journal import cancelled, closed, unclaimed
 from orchestrator.stages import Memory, Plan
 
 __all__ = ["Run", "end_record", "replay_again", "restore_history", "told_of"]
@@ -66,6 +66,7 @@ class Run:
         checked: The answer that a guardrail has checked while it streamed, and what it said.
         guard_interval: After how many characters of a streamed answer the guardrail checks it, if
             the caller said so.
+        left: Whether the turn, once it is stopped, is for another process to go on with.
     """
 
     __slots__ = (
@@ -80,6 +81,7 @@ class Run:
         "checked",
         "deadline",
         "guard_interval",
+        "left",
         "log",
         "now",
         "plan",
@@ -108,6 +110,7 @@ class Run:
         self.causes: dict[str, BaseException] = {}
         self.checked: tuple[str, Verdict] | None = None
         self.guard_interval: int | None = None
+        self.left = False
         if replay is None and len(self.log.records) > 1:
             restore_team(plan, self.log, session)
         self.replay = replay or Replay(plan, self.log, session)
@@ -129,6 +132,15 @@ class Run:
 
     def advance(self, effect: Effect, outcome: Any) -> Live | Result:
         """Takes an effect's outcome; the next effect to carry out, or the result."""
+        following = self.take(effect, outcome)
+        if self._unwritten and self.owes(following):
+            self.flush()
+        if self.deadline is not None and self.now() > self.deadline:
+            return self._out_of_time(following)
+        return following
+
+    def take(self, effect: Effect, outcome: Any) -> Live | Result:
+        """`advance`, without writing what is owed and without looking at the time."""
         if isinstance(outcome, list):  # actions are written as each one ends
             self._begun = []
         else:
@@ -137,11 +149,19 @@ class Run:
         following = self.replay.send(outcome)
         if self.causes and isinstance(following, Failure):
             self._name_cause(following.error, outcome)
-        if self._unwritten and (
-            isinstance(following, Collaborate)  # what collaborators write comes after these
-            or (self._durable and isinstance(following, (CallModel, Retrieve, Guard, Orchestrate)))
-        ):
-            self.flush()  # what was paid for is not paid for again after a crash
+        return following
+
+    def owes(self, following: Live | Result) -> bool:
+        """Whether something is to be written before the next effect is carried out."""
+        if not self._unwritten:
+            return False
+        if isinstance(following, Collaborate):  # what collaborators write comes after it
+            return True
+        # What was paid for is not paid for again after a crash.
+        return self._durable and isinstance(following, (CallModel, Retrieve, Guard, Orchestrate))
+
+    def in_time(self, following: Live | Result) -> Live | Result:
+        """The next effect, or the failure of a turn whose time is over."""
         if self.deadline is not None and self.now() > self.deadline:
             return self._out_of_time(following)
         return following
@@ -327,9 +347,15 @@ class Run:
         return isinstance(effect, Dispatch) and outcome is None
 
     def cancel(self) -> None:
-        """Writes that the caller stopped the turn before its end."""
+        """Writes that the caller stopped the turn before its end, or that this process left it."""
+        if self.log.end or self.log.suspended:
+            return  # it was stopped when all was written
         # Its transcript is made from what was written, which may be more than `turn` knows.
-        self.flush(cancelled(self.now()))
+        if self.left or self.sessions.leaving:
+            self.flush(unclaimed())
+            self.sessions.forget(self.session)
+        else:
+            self.flush(cancelled(self.now()))
 
     def close(self) -> None:
         """Gives the session back."""

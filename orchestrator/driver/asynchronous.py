@@ -36,7 +36,9 @@ from orchestrator.effects import (
     CallModel,
     Collaborate,
     Dispatch,
+    Effect,
     Guard,
+    Live,
     Orchestrate,
     Result,
     Retrieve,
@@ -53,7 +55,8 @@ T = TypeVar("T")
 
 
 async def adrive(run: Run, *, listen: bool) -> AsyncGenerator[Told, None]:
-    """`drive`, for an event loop."""
+    """`drive`, for an event loop; what a blocking store has to do is done in a thread."""
+    blocks = run.sessions.durable
     try:
         step = run.begin()  # a turn of another version of the agent stays as it is
         try:
@@ -76,20 +79,39 @@ async def adrive(run: Run, *, listen: bool) -> AsyncGenerator[Told, None]:
                     continue
                 if listen:
                     yield Progress(step, run, outcome)
-                step = run.advance(step, outcome)
+                step = await _advance(run, step, outcome) if blocks else run.advance(step, outcome)
             await _finish(run, step)
         except BaseException:
-            run.cancel()
+            await _kept(run, run.cancel)
             raise
     finally:
         run.close()
 
 
+async def _advance(run: Run, effect: Effect, outcome: Any) -> Live | Result:
+    following = run.take(effect, outcome)
+    if run.owes(following):
+        await _kept(run, run.flush)
+    return run.in_time(following)
+
+
 async def _finish(run: Run, result: Result) -> None:
     if run.plan.memory_stage is not None:
-        for work in run.memory_work(result):
+        works = run.memory_work(result)
+        while (work := await _kept(run, next, works, None)) is not None:
             await _blocking(work)
-    run.finish(result)
+    if run.sessions.durable:
+        await _kept(run, run.finish, result)
+    else:
+        run.finish(result)
+
+
+async def _kept(run: Run, work: Callable[..., T], *arguments: Any) -> T:
+    """Does what may write to the journal: in the session's lane, if its store blocks."""
+    lanes = run.sessions.lanes
+    if lanes is None:
+        return work(*arguments)
+    return await lanes.do(run.session.key, partial(work, *arguments))
 
 
 def _atold(
@@ -194,7 +216,7 @@ async def _acollaborate(
 async def _awork(run: Run, branch: Branch, lock: Lock, items: asyncio.Queue[Any] | None) -> Record:
     if branch.collaborator.agent is None:
         record = await _whole_in_time(run, _blocking(work_elsewhere, run, branch))
-        run.write([record])
+        await _kept(run, run.write, [record])
         return record
     work = BranchRun(run, branch, lock)
     async with contextlib.aclosing(adrive(work, listen=items is not None)) as progress:
@@ -205,16 +227,21 @@ async def _awork(run: Run, branch: Branch, lock: Lock, items: asyncio.Queue[Any]
 
 
 async def _adispatch(run: Run, effect: Dispatch) -> list[Record]:
-    known, calls = to_do(run, effect)
+    blocks = run.sessions.durable
+    known, calls = await _kept(run, to_do, run, effect) if blocks else to_do(run, effect)
     context = run.context()
     if len(calls) == 1:
-        note(run, known, await _aperform(run, calls[0], context))
+        record = await _aperform(run, calls[0], context)
+        if blocks:
+            await _kept(run, note, run, known, record)
+        else:
+            note(run, known, record)
     else:
         gate = asyncio.Semaphore(run.plan.limits.parallel)
 
         async def gated(call: Call) -> None:
             async with gate:
-                note(run, known, await _aperform(run, call, context))
+                await _kept(run, note, run, known, await _aperform(run, call, context))
 
         try:
             async with asyncio.TaskGroup() as group:

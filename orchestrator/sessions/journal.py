@@ -26,7 +26,8 @@ with a `kind`:
 | `suspend` | the turn waits for the caller: `invocation_id`, `inputs`, `waits` (the branch) |
 | `returned` | the caller's results: `invocation_id`, `results`, `digest`, `owner`, `until`,
   `end_session` |
-| `claim` | another process goes on with the turn: `owner`, `until`, `end_session` |
+| `claim` | another process goes on with the turn: `owner`, `until`, `end_session`; an empty
+  `owner` has left it, and any process may |
 | `end` | the turn ended: `result`, `text`, `stop_reason`, `citations`, `error`, `at`, and `cut`
   when its time was over while it waited |
 | `closed` | the session was ended, by its user or by its idle time-out: `reason`, `at` |
@@ -44,7 +45,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-__all__ = ["Record", "Said", "SessionInfo", "SessionStore", "cancelled", "closed", "complaint"]
+__all__ = [
+    "Record",
+    "Said",
+    "SessionInfo",
+    "SessionStore",
+    "cancelled",
+    "closed",
+    "complaint",
+    "unclaimed",
+]
 
 Record = dict[str, Any]
 
@@ -215,7 +225,8 @@ class SessionStore(Protocol):
     """Keeps journals. Safe for many threads; processes may share what a store keeps.
 
     A store that several objects may open (a file) has an `identity`, equal for all of them, so
-    that one process does not run two turns of a session at once.
+    that one process does not run two turns of a session at once. One that is durable may block: an
+    event loop has its work done in threads, in as many as its `threads` says, or 16.
 
     Attributes:
         durable: Whether what was appended outlives the process. A turn's records are then
@@ -256,6 +267,11 @@ def cancelled(at: int) -> Record:
         "stop_reason": "cancelled",
         "at": at,
     }
+
+
+def unclaimed() -> Record:
+    """The record of a turn that its process has left: nobody runs it."""
+    return {"kind": "claim", "owner": "", "until": 0}
 
 
 def closed(reason: str, at: int) -> Record:

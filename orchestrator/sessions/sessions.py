@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from orchestrator.errors import DependencyFailed, SessionConflict
@@ -17,6 +17,9 @@ from orchestrator.sessions.memory import MemoryStore
 from orchestrator.sessions.owners import owner_is_alive, process_owner
 from orchestrator.sessions.session import Session, TurnLog
 
+if TYPE_CHECKING:
+    from orchestrator.sessions.lanes import Lanes
+
 __all__ = ["NEVER", "Clock", "Sessions"]
 
 Clock = Callable[[], int]
@@ -24,6 +27,8 @@ Clock = Callable[[], int]
 
 NEVER = 1 << 62
 """An idle time-out that no session reaches, in nanoseconds."""
+
+_THREADS = 16  # for event loops, of a store that does not say how many are of use
 
 _GRACE = 60_000_000_000  # after a turn's own time limit, before another host may take it over
 
@@ -35,6 +40,9 @@ class Sessions:
         store: Keeps the journals.
         durable: Whether they outlive the process.
         clock: Tells the time.
+        leaving: Whether a turn that is stopped before its end is left open in its journal, for
+            another process to go on with, instead of cancelled. Set it in a process that is
+            about to end.
     """
 
     def __init__(
@@ -54,6 +62,8 @@ class Sessions:
         self.store: SessionStore = store if store is not None else MemoryStore()
         self.durable = self.store.durable
         self.clock = clock
+        self._lanes: Lanes | None = None
+        self.leaving = False
         self._cached = cached
         self._sessions: dict[str, Session] = {}
         self._used = _in_use(self.store)
@@ -90,7 +100,7 @@ class Sessions:
             if session is None:
                 if len(self._sessions) >= self._cached:
                     self._evict()
-                session = self._sessions[label] = Session(self._key(label), label)
+                session = self._sessions[label] = Session(self.key(label), label)
             if session.key in used.keys:
                 raise SessionConflict(
                     f"session {label.rsplit('/', 1)[-1]!r} is busy with another invocation; "
@@ -102,7 +112,7 @@ class Sessions:
             if session.count:
                 self._expire(session, ttl)
         except BaseException:
-            self._forget(session)
+            self.forget(session)  # it may not be what its journal says
             self.release(session)
             raise
         return session
@@ -124,13 +134,23 @@ class Sessions:
         session.forget()
         return self.store.load(session.key)
 
-    def _forget(self, session: Session) -> None:
-        # What is kept of it may not be what its journal says; the next turn reads it again.
+    def forget(self, session: Session) -> None:
+        """Keeps nothing of a session but its journal, which the next turn reads again."""
         self._sessions.pop(session.label, None)
 
     def release(self, session: Session) -> None:
         """Gives a session back."""
         self._used.keys.discard(session.key)
+
+    @property
+    def lanes(self) -> Lanes | None:
+        """What does the store's work for event loops; `None` for a store that does not block."""
+        if self._lanes is None and self.durable:
+            from orchestrator.sessions.lanes import Lanes
+
+            with self._used.lock:
+                self._lanes = self._lanes or Lanes(getattr(self.store, "threads", _THREADS))
+        return self._lanes
 
     def peek(self, label: str) -> Session:
         """Reads a session from the store, for display; takes nothing.
@@ -138,7 +158,7 @@ class Sessions:
         Raises:
             DependencyFailed: The store, or the session's journal in it, cannot be read.
         """
-        session = Session(self._key(label), label)
+        session = Session(self.key(label), label)
         self._read(session)
         return session
 
@@ -148,7 +168,7 @@ class Sessions:
         Raises:
             DependencyFailed: The store, or the session's journal in it, cannot be read.
         """
-        return _checked(self.store.load(self._key(label)), label, 0)
+        return _checked(self.store.load(self.key(label)), label, 0)
 
     def end(self, label: str) -> None:
         """Ends a session: its next turn begins with no attributes and no conversation.
@@ -177,7 +197,8 @@ class Sessions:
                 "for its end, or use another session id"
             )
 
-    def _key(self, label: str) -> str:
+    def key(self, label: str) -> str:
+        """The store's key of a session."""
         # Where names meet a file system or a database, they do so as hashes.
         return _hashed(label) if self.durable else label
 
@@ -211,7 +232,7 @@ class Sessions:
         try:
             self.store.append(session.key, count, news, label=session.label, at=self.clock())
         except BaseException:
-            self._forget(session)
+            self.forget(session)
             raise
         for record in records:
             session.apply(record)

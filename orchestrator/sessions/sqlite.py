@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -27,18 +28,34 @@ CREATE TABLE journal (
 )
 
 
+# An append is one statement: it is a transaction by itself, and a thread that carries it out for an
+# event loop has to wait for the interpreter's lock once, and not at every step of several.
+_APPEND = """
+CREATE TEMP VIEW appended AS
+    SELECT NULL AS key, NULL AS expected, NULL AS records, NULL AS label, NULL AS at;
+CREATE TEMP TRIGGER append INSTEAD OF INSERT ON appended BEGIN
+    SELECT RAISE(ABORT, 'another count') WHERE NEW.expected
+        <> (SELECT coalesce(max(place) + 1, 0) FROM journal WHERE key = NEW.key);
+    INSERT INTO journal
+        SELECT NEW.key, NEW.expected + entry.key, entry.value FROM json_each(NEW.records) AS entry;
+    INSERT INTO session VALUES (NEW.key, NEW.label, NEW.at)
+        ON CONFLICT (key) DO UPDATE SET updated = excluded.updated;
+END;
+"""
+
+
 class SQLiteStore:
     """A `SessionStore` in a file, shared by the processes of one machine.
 
     Every append is one transaction. A killed process loses nothing; a power cut may lose the last
     appends, never the file.
 
-    Calls block, also those of `Agent.ainvoke` and `Agent.astream`: mostly for less than a
-    millisecond, but for up to 30 seconds while another process has the file locked. An event loop
-    that must not wait runs `Agent.invoke` in threads, or has a store of its own.
+    Calls block: mostly for less than a millisecond, but for up to 30 seconds while another process
+    has the file locked. `Agent.ainvoke` and `Agent.astream` have them made in a thread.
     """
 
     durable = True
+    threads = 1  # one connection, one writer
 
     def __init__(self, path: str | Path) -> None:
         """Opens the file, and makes it when it is not there.
@@ -53,6 +70,8 @@ class SQLiteStore:
         self.path = Path(path)
         self.identity = str(self.path.resolve()) if str(path) != ":memory:" else id(self)
         self._file = SqliteFile(path, "the session store", _LAYOUT)
+        with self._file.used() as db:
+            db.executescript(_APPEND)
 
     def close(self) -> None:
         """Closes the file."""
@@ -64,11 +83,14 @@ class SQLiteStore:
         Raises:
             DependencyFailed: The file failed, or something in it is not JSON.
         """
-        rows = self._file.rows(
-            "SELECT record FROM journal WHERE key = ? AND place >= ? ORDER BY place", (key, after)
+        ((records,),) = self._file.rows(
+            "SELECT '[' || coalesce(group_concat(record), '') || ']' FROM (SELECT record "
+            "FROM journal WHERE key = ? AND place >= ? ORDER BY place)",
+            (key, after),
         )
         try:
-            return [json.loads(row[0]) for row in rows]
+            found: list[Record] = json.loads(records)
+            return found
         except (ValueError, TypeError, RecursionError) as error:
             raise self._file.failure(
                 "has a record that is not JSON; delete its session (key "
@@ -78,27 +100,20 @@ class SQLiteStore:
     def append(
         self, key: str, expected: int, records: Sequence[Record], *, label: str = "", at: int = 0
     ) -> None:
-        """Appends in one transaction, if the journal has exactly `expected` records.
+        """Appends at once, if the journal has exactly `expected` records.
 
         Raises:
             SessionConflict: It has another number of records; nothing was written.
             DependencyFailed: The file failed; nothing was written.
         """
-        rows = [
-            (key, expected + offset, json.dumps(record)) for offset, record in enumerate(records)
-        ]
-        with self._file.transaction() as db:
-            (count,) = db.execute(
-                "SELECT coalesce(max(place) + 1, 0) FROM journal WHERE key = ?", (key,)
-            ).fetchone()
-            if count != expected:
-                raise SessionConflict("the session was changed by another invocation; try again")
-            db.executemany("INSERT INTO journal VALUES (?, ?, ?)", rows)
-            db.execute(
-                "INSERT INTO session VALUES (?, ?, ?) "
-                "ON CONFLICT (key) DO UPDATE SET updated = excluded.updated",
-                (key, label, at),
-            )
+        values = (key, expected, json.dumps(records), label, at)
+        with self._file.used() as db:
+            try:
+                db.execute("INSERT INTO appended VALUES (?, ?, ?, ?, ?)", values)
+            except sqlite3.IntegrityError:
+                raise SessionConflict(
+                    "the session was changed by another invocation; try again"
+                ) from None
 
     def delete(self, key: str) -> None:
         """Forgets a session.
