@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.server.operations import EventStream, Fault, Request
-from orchestrator.server.wire.answers import WrongOutput, outgoing
+from orchestrator.server.wire.answers import outgoing
 from orchestrator.server.wire.api import Answer, Api
+from orchestrator.server.wire.faults import WrongOutput
 from orchestrator.server.wire.streams import frames_of
 
 INVOKE = ("bedrock-agent-runtime", "InvokeAgent")
