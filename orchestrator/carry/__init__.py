@@ -9,6 +9,7 @@ Every source is read into one form, a `Document`, and every target is written fr
 - `portable.py`, `bounds.py`: what of a folder the API does not take.
 """
 
+from orchestrator.carry.difference import Difference, difference
 from orchestrator.carry.document import Document
 from orchestrator.carry.files import Change, changes, files_of, write_files
 from orchestrator.carry.folder import read_folder
@@ -20,6 +21,7 @@ from orchestrator.carry.sources import read_source
 
 __all__ = [
     "Change",
+    "Difference",
     "Document",
     "Options",
     "Pushed",
@@ -27,6 +29,7 @@ __all__ = [
     "Step",
     "changes",
     "connect",
+    "difference",
     "files_of",
     "push",
     "read_agent",

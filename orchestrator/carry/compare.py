@@ -8,7 +8,7 @@ from typing import Any
 from orchestrator.carry.normal import normal
 from orchestrator.carry.schemas import same_schema
 
-__all__ = ["PARTS", "agent_part", "same_content", "same_part"]
+__all__ = ["KEPT_THERE", "PARTS", "agent_part", "same_content", "same_part"]
 
 PARTS = {
     "actionGroups": "actionGroupName",
@@ -17,7 +17,7 @@ PARTS = {
 }
 """The lists of an agent that are made one by one, and what each of their items is called by."""
 
-_KEPT_THERE = ("agentResourceRoleArn", "foundationModel")
+KEPT_THERE = ("agentResourceRoleArn", "foundationModel")
 """Members that the service needs: a folder without them leaves those of the agent there."""
 
 _NOT_OF_A_VERSION = ("orchestrationType", "customOrchestration", "tags", "agentId")
@@ -32,7 +32,7 @@ def agent_part(data: Mapping[str, Any], there: Mapping[str, Any] | None = None) 
             service needs.
     """
     own = {k: v for k, v in normal(data).items() if k not in (*PARTS, "agentId", "tags")}
-    kept = {k: there[k] for k in _KEPT_THERE if there and k in there}
+    kept = {k: there[k] for k in KEPT_THERE if there and k in there}
     return {**kept, **own}
 
 

@@ -32,12 +32,12 @@ class Change:
     Attributes:
         path: The file, relative to the agent's folder.
         before: Its text; `None` when there is no such file.
-        after: What would be written.
+        after: What would be written; `None` when there would be no such file.
     """
 
     path: str
     before: str | None
-    after: str
+    after: str | None
 
 
 def files_of(document: Document) -> dict[str, str]:
@@ -176,7 +176,7 @@ def write_files(files: Mapping[str, str], folder: Path, *, force: bool = False) 
             "--force overwrites, another folder keeps both"
         )
     for change in found:
-        _write(_inside(folder, change.path), change.after)
+        _write(_inside(folder, change.path), files[change.path])
     return found
 
 

@@ -20,9 +20,6 @@ STAGES = (
 DEFAULT_TTL = 1800
 """Idle seconds of a session when the agent's definition does not say."""
 
-_OFF_BY_DEFAULT = ("PRE_PROCESSING", "POST_PROCESSING")
-"""Stages that are `DISABLED` unless something else is said (Bedrock: PromptConfiguration)."""
-
 _DEFAULTS: dict[str, dict[str, Any]] = {
     "agent": {"idleSessionTTLInSeconds": DEFAULT_TTL, "orchestrationType": "DEFAULT"},
     "actionGroups": {"actionGroupState": "ENABLED"},
@@ -122,14 +119,9 @@ def _prompt(prompt: Mapping[str, Any], agent: Mapping[str, Any], listed: bool) -
             "promptState": made.pop("promptState", "ENABLED"),
             **made,
         }
-    if has_template and listed:
+    if has_template and listed:  # the service refuses anything else than its own here
         made.pop("inferenceConfiguration", None)
-        if made.get("promptState") == _state_by_default(made.get("promptType", "")):
-            del made["promptState"]
+        made.pop("promptState", None)
     made.pop("basePromptTemplate", None)
     made.pop("basePromptTemplateFile", None)
     return made
-
-
-def _state_by_default(stage: str) -> str:
-    return "DISABLED" if stage in _OFF_BY_DEFAULT else "ENABLED"

@@ -9,6 +9,7 @@ from typing import Any
 
 from orchestrator.carry.bounds import misfits
 from orchestrator.carry.document import Document, note
+from orchestrator.carry.lambdas import CUSTOM, PARSER
 from orchestrator.carry.normal import DEFAULT_TTL, normal
 from orchestrator.definition.files import is_arn
 from orchestrator.definition.places import Keys
@@ -85,9 +86,10 @@ class _Work:
     def done(self) -> Portable:
         self.top()
         self.models()
-        self.code("overrideLambda", self.data.get("promptOverrideConfiguration"), "overrideLambda")
+        self.stages()
+        self.code(PARSER, self.data.get("promptOverrideConfiguration"), "overrideLambda")
         custom = self.data.get("customOrchestration")
-        self.code("customOrchestration", (custom or {}).get("executor"), "lambda", "executor")
+        self.code(CUSTOM, (custom or {}).get("executor"), "lambda", "executor")
         self.loose_files()
         places = {part: self.keep(part) for part in _PARTS}
         data = normal(self.data)
@@ -144,6 +146,21 @@ class _Work:
                     *(*_STAGES, index, "foundationModel"),
                 )
 
+    def stages(self) -> None:
+        """Settings of a stage that Bedrock takes only together with its whole template."""
+        overrides = self.data.get(_STAGES[0]) or {}
+        for index, stage in enumerate(overrides.get(_STAGES[1]) or ()):
+            if stage.get("basePromptTemplate") is not None:
+                continue
+            for member in ("promptState", "inferenceConfiguration"):
+                if stage.pop(member, None):
+                    self.refuse(
+                        f"Bedrock changes the {member} of {stage['promptType']} only together "
+                        "with its template",
+                        "give the stage its whole template, too",
+                        *(*_STAGES, index, member),
+                    )
+
     def is_local(self, spec: str | None) -> bool:
         if spec is None or (self.local_models and spec == "local"):
             return False
@@ -164,7 +181,10 @@ class _Work:
             f"deploy it, and give --lambda {name}=ARN",
             *at,
         )
-        if name == "customOrchestration":
+        if name == PARSER:
+            for stage in part.get("promptConfigurations") or ():
+                stage.pop("parserMode", None)
+        else:
             self.data.pop("customOrchestration", None)
             self.data.pop("orchestrationType", None)
 

@@ -154,11 +154,8 @@ class _Push:
         for one in everyone:
             self.agent(one)
         target = self.targets[id(self.document)]
-        ids = (
-            ids_of_alias(self.alias(self.document, self.options.alias, ""))
-            if (self.options.alias)
-            else None
-        )
+        arn = self.alias(self.document, self.options.alias, "") if self.options.alias else ""
+        ids = None if self.options.dry_run else ids_of_alias(arn)
         return Pushed(target.id, ids[1] if ids else "", tuple(self.sender.steps), tuple(notes))
 
     def target(self, document: Document) -> _Target:
@@ -247,7 +244,7 @@ class _Push:
 
     def prepare(self, document: Document, target: _Target, *, changed: bool) -> None:
         if not changed and self.sender.agent_at(target.id).get("agentStatus") == "PREPARED":
-            return
+            return  # a new agent has been changed in any case
         with self.sender.step(document.name, "prepare", "the agent"):
             self.sender.send(document.name, "prepare_agent", agentId=target.id)
             self.sender.until_settled(target.id)

@@ -10,11 +10,15 @@ import typer
 
 from orchestrator.cli import knowledge, memory, models, sessions
 from orchestrator.cli.chat import chat
+from orchestrator.cli.diff import diff
 from orchestrator.cli.help import Verb, Verbs
+from orchestrator.cli.import_ import import_
 from orchestrator.cli.init import init
 from orchestrator.cli.invoke import invoke
 from orchestrator.cli.lint import lint
 from orchestrator.cli.parse import parse
+from orchestrator.cli.pull import pull
+from orchestrator.cli.push import push
 from orchestrator.cli.render import render
 from orchestrator.cli.schema import schema
 from orchestrator.cli.serve import serve
@@ -35,9 +39,10 @@ app = typer.Typer(
 for _panel, _verbs in {
     "Run an agent": (init, chat, invoke, serve),
     "Look inside": (render, trace, parse, lint, schema),
+    "Carry agents": (pull, push, diff, import_),
 }.items():
     for _verb in _verbs:
-        app.command(cls=Verb, rich_help_panel=_panel)(_verb)
+        app.command(_verb.__name__.rstrip("_"), cls=Verb, rich_help_panel=_panel)(_verb)
 app.add_typer(sessions.app, name="sessions", rich_help_panel="What is kept")
 app.add_typer(memory.app, name="memory", rich_help_panel="What is kept")
 app.add_typer(knowledge.app, name="knowledge", rich_help_panel="What is kept")

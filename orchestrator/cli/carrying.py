@@ -1,0 +1,135 @@
+"""What the verbs that carry agents share: options of an endpoint, notes, and differences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import unified_diff
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from orchestrator.cli.findings import show_finding, shown_path
+from orchestrator.cli.terminal import Terminal, clean
+
+if TYPE_CHECKING:
+    from orchestrator.carry import Change
+    from orchestrator.diagnostics import Diagnostic
+
+__all__ = [
+    "Alias",
+    "Endpoint",
+    "Force",
+    "Into",
+    "Profile",
+    "Region",
+    "Version",
+    "show_changes",
+    "show_notes",
+    "write_agent",
+]
+
+Endpoint = Annotated[
+    str | None,
+    typer.Option(
+        "--endpoint-url",
+        metavar="URL",
+        help="Another address than AWS's, such as that of `orchestrator serve`.",
+        show_default=False,
+    ),
+]
+Region = Annotated[
+    str | None,
+    typer.Option("--region", metavar="NAME", help="The AWS region.", show_default=False),
+]
+Profile = Annotated[
+    str | None,
+    typer.Option(
+        "--profile", metavar="NAME", help="A profile of AWS's configuration.", show_default=False
+    ),
+]
+Alias = Annotated[
+    str | None,
+    typer.Option(
+        "--alias", metavar="ID", help="The version that this alias leads to.", show_default=False
+    ),
+]
+Version = Annotated[
+    str | None,
+    typer.Option("--version", metavar="N", help="This version.", show_default=False),
+]
+Into = Annotated[
+    Path | None,
+    typer.Option(
+        "--into",
+        metavar="FOLDER",
+        help="The folder to write. Default: the agent's name.",
+        show_default=False,
+    ),
+]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite files that have other texts.")]
+
+
+def show_notes(terminal: Terminal, notes: Iterable[Diagnostic]) -> None:
+    """Writes notes to stderr."""
+    for it in notes:
+        show_finding(terminal, it, stderr=True)
+
+
+def show_changes(terminal: Terminal, changes: Sequence[Change]) -> None:
+    """Writes what is different as a unified diff, in colour on a terminal."""
+    from rich.text import Text
+
+    for line in (line for it in changes for line in _lines_of(it)):
+        style = next((name for mark, name in _STYLES if line.startswith(mark)), "")
+        terminal.path(Text(clean(line), style))
+
+
+_STYLES = (
+    ("---", "name"),
+    ("+++", "name"),
+    ("@@", "heading"),
+    ("-", "error"),
+    ("+", "good"),
+)
+
+
+def _lines_of(change: Change) -> Iterable[str]:
+    before = "/dev/null" if change.before is None else f"a/{change.path}"
+    after = "/dev/null" if change.after is None else f"b/{change.path}"
+    return unified_diff(
+        (change.before or "").splitlines(),
+        (change.after or "").splitlines(),
+        before,
+        after,
+        lineterm="",
+    )
+
+
+def write_agent(
+    terminal: Terminal, files: dict[str, str], folder: Path, *, force: bool
+) -> dict[str, Any]:
+    """Writes an agent's folder; shows what would be changed where that is refused.
+
+    Returns:
+        What to tell in JSON.
+
+    Raises:
+        ValidationError: Files that are there have other texts, and `force` was not given.
+    """
+    from orchestrator.carry import changes, write_files
+
+    changed = [it for it in changes(files, folder) if it.before is not None]
+    if changed and not force and not terminal.json:
+        show_changes(terminal, changed)
+    written = write_files(files, folder, force=force)
+    if not terminal.json:
+        _tell_written(terminal, folder, [it.path for it in written])
+    return {"folder": str(folder), "written": [it.path for it in written], "files": [*files]}
+
+
+def _tell_written(terminal: Terminal, folder: Path, written: list[str]) -> None:
+    for path in written:
+        terminal.path(f"wrote {shown_path(folder / path)}")
+    if not written:
+        terminal.path(f"{shown_path(folder)} is as it was: there is nothing to do")
