@@ -15,6 +15,7 @@ from typing import Any
 
 import botocore
 import coverage_contracts as contracts
+import coverage_server as server
 import coverage_wire as wire
 from botocore_shapes import service
 from coverage_definition import definition
@@ -29,6 +30,7 @@ from orchestrator.content import root
 from orchestrator.models.base import ModelReply
 from orchestrator.prompts import PLACEHOLDERS, load_dialect
 from orchestrator.prompts.placeholders import STAGES, status
+from orchestrator.server.wire.models import SERVICES
 from orchestrator.testing import ScriptedModel
 
 PAGE = Path(__file__).resolve().parents[1] / "COVERAGE.md"
@@ -59,6 +61,7 @@ def build() -> str:
     sections = [
         ("Ways in", ("way", "state"), ways()),
         ("Operations", ("operation", "service", "state", "in Python"), wire.operations()),
+        ("Operations of the server", ("service", "state", "operations"), server.operations()),
         ("InvokeAgent", here, wire.invoke_agent()),
         ("InvokeAgent's events", ("event", "state", "here"), events()),
         ("InvokeInlineAgent", here, wire.invoke_inline_agent()),
@@ -94,6 +97,8 @@ def section(title: str, heads: Row, rows: Iterable[Row]) -> str:
 
 NOTES = {
     "Operations": "Of the services `bedrock-agent-runtime` and `bedrock-runtime`.",
+    "Operations of the server": "What `orchestrator serve` answers to AWS's own clients. "
+    "What is not there yet answers a `ValidationException` that names the operation.",
     "InvokeAgent": "Options of `Agent.invoke` and its kind, in Bedrock's spelling or Python's "
     "(`memory_id=`); `sessionState` may be given whole or by its members (`session_attributes=`).",
     "InvokeInlineAgent": "What defines the agent is `Agent.inline`'s, the rest `invoke`'s.",
@@ -121,7 +126,8 @@ def code(name: str) -> str:
 def ways() -> Iterator[Row]:
     yield "Python (`orchestrator.Agent`)", "works"
     yield "command line (`orchestrator`)", "works"
-    yield "HTTP, for an unmodified boto3 `bedrock-agent-runtime` and `bedrock-agent`", "not yet"
+    services = ", ".join(code(name) for name in SERVICES)
+    yield f"HTTP, for unmodified boto3 clients of {services}", "works"
     yield "flows (`bedrock-agent`'s Flow)", "not yet"
 
 
@@ -136,7 +142,8 @@ _EVENTS = {
 def events() -> Iterator[Row]:
     by_name: dict[str, list[str]] = {}
     for name in errors.__all__:
-        by_name.setdefault(getattr(errors, name).bedrock_name.lower(), []).append(code(name))
+        told = getattr(getattr(errors, name), "bedrock_name", "")
+        by_name.setdefault(told.lower(), []).append(code(name))
     for name in sorted(service().operation_model("InvokeAgent").get_event_stream_output().members):
         told = _EVENTS.get(name, "") if name in seen().events else ""
         here = told or ", ".join(by_name.get(name.lower(), ()))
