@@ -46,8 +46,14 @@ def length(shape: Shape, what: str = "length") -> _Check:
     return check
 
 
+_UNLIKE_THE_SERVICE = frozenset({"TraceId"})
+"""Shapes whose limits the service itself does not keep: its trace ids are far over 16 letters."""
+
+
 def _string(shape: Shape, hidden: bool) -> Walk:
     low, high = shape.metadata.get("min", 0), shape.metadata.get("max", math.inf)
+    if shape.name in _UNLIKE_THE_SERVICE:
+        high = math.inf
     check = length(shape)
     enum = frozenset(shape.enum) if isinstance(shape, StringShape) else frozenset()
     pattern = shape.metadata.get("pattern")
