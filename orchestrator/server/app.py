@@ -22,6 +22,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from orchestrator.errors import LimitExceeded
+from orchestrator.server import agentcore, chat
 from orchestrator.server.access.callers import Callers, Clock, now
 from orchestrator.server.access.guards import check_binding
 from orchestrator.server.access.keys import Keys
@@ -56,8 +57,6 @@ def application(
         ValidationError: Others than this machine could use it without keys.
         DefinitionError: The file of keys is wrong.
     """
-    from orchestrator.server import agentcore, chat
-
     settings = world.settings
     check_binding(settings)
     callers = Callers(Keys(settings.keys) if settings.keys is not None else None, clock)
