@@ -17,7 +17,6 @@ Told = tuple[str, Mapping[str, Any]]
 
 _CHUNK_BYTES = 1_000_000  # (Bedrock: PartBody)
 _FILES = 5  # (Bedrock: OutputFiles)
-_REFERENCE = ("content", "location", "metadata")  # (Bedrock: RetrievedReference)
 _BEGUN: Told = ("", {})
 
 
@@ -91,15 +90,9 @@ def _chunks(text: str, citations: Sequence[Mapping[str, Any]] = ()) -> Iterator[
 
 
 def citations_of(reply: Reply) -> list[dict[str, Any]]:
-    """Bedrock's citations of an answer; what only the engine knows of a reference is left out."""
-    return [
-        {**one, "retrievedReferences": [_cited(it) for it in one["retrievedReferences"]]}
-        for one in reply.citations
-    ]
-
-
-def _cited(reference: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: reference[name] for name in _REFERENCE if name in reference}
+    """Bedrock's citations of an answer."""
+    told: list[dict[str, Any]] = told_as("Citations")(reply.citations)
+    return told
 
 
 def _ending(reply: Reply, said: bool) -> Iterator[Told]:

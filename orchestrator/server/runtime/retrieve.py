@@ -13,12 +13,14 @@ from orchestrator.server.operations import Handler, Request
 from orchestrator.server.runtime.guarded import guarded_references, named_guardrail
 from orchestrator.server.runtime.pages import place_of, token_for
 from orchestrator.server.runtime.resources import check_retrieval
+from orchestrator.server.runtime.shapes import told_as
 
 if TYPE_CHECKING:
     from orchestrator.server.world import World
 
 __all__ = ["operations_of_knowledge"]
 
+_RESULTS = "KnowledgeBaseRetrievalResults"
 _PAGE_CHARS = 1_000_000  # of the texts in one answer
 
 
@@ -42,7 +44,7 @@ def _retrieve(world: World, request: Request) -> Mapping[str, Any]:
     end = _end_of_page(found, start)
     if end < len(found):
         answer["nextToken"] = token_for(end, name)
-    return {"retrievalResults": list(found[start:end]), **answer}
+    return {"retrievalResults": told_as(_RESULTS)(found[start:end]), **answer}
 
 
 def _text(query: Mapping[str, Any]) -> str:

@@ -16,20 +16,15 @@ _SERVICE = "bedrock-agent-runtime"
 
 @cache
 def told_as(shape: str) -> Converted:
-    """What makes times of a value's texts, where its shape has timestamps; the rest is shared.
+    """What makes a value of a shape as a handler gives it: times for texts, and no more members.
 
-    Members of the value itself that its shape does not have are left out: trace parts of agents
-    name them, and those of inline agents do not.
+    Members that the shape does not have are left out: those of agents that inline agents' traces
+    do not have, and what knowledge bases and agents elsewhere say besides.
 
     Args:
         shape: The name of a shape of `bedrock-agent-runtime`.
     """
-    model = _model().shape_for(shape)
-    convert = _of(model, ()) or _same
-    if model.type_name != "structure":
-        return convert
-    known = frozenset(model.members)
-    return lambda value: convert({name: it for name, it in value.items() if name in known})
+    return _of(_model().shape_for(shape), ()) or _same
 
 
 @cache
@@ -41,25 +36,27 @@ def _model() -> Any:
 
 
 def _of(shape: Any, above: tuple[str, ...]) -> Converted | None:
-    """How a value of a shape is converted; `None` when nothing in it is a time."""
+    """How a value of a shape is converted; `None` when it is told as it is."""
     if shape.type_name == "timestamp":
         return _time
-    if shape.name in above:  # filters and documents hold themselves, and no times
+    if shape.name in above:  # filters hold themselves, and are the caller's own
         return None
-    if shape.type_name == "structure":
-        found = {name: _of(it, (*above, shape.name)) for name, it in shape.members.items()}
-        return _in_structure({name: it for name, it in found.items() if it is not None})
+    if shape.type_name == "structure" and not shape.is_document_type:
+        above = (*above, shape.name)
+        return _in_structure({name: _of(it, above) for name, it in shape.members.items()})
     if shape.type_name == "list":
         return _in_list(_of(shape.member, (*above, shape.name)))
     return None
 
 
-def _in_structure(members: Mapping[str, Converted]) -> Converted | None:
-    if not members:
-        return None
-
+def _in_structure(members: Mapping[str, Converted | None]) -> Converted:
     def converted(value: Any) -> Any:
-        return {name: members[name](one) if name in members else one for name, one in value.items()}
+        told = {}
+        for name, one in value.items():
+            if name in members:
+                convert = members[name]
+                told[name] = one if convert is None else convert(one)
+        return told
 
     return converted
 

@@ -150,12 +150,13 @@ def running(
     agents: Path | None = None,
     *,
     lambdas: Mapping[str, Callable[..., Any]] | None = None,
+    models: Mapping[str, Model] | None = None,
     **settings: Any,
 ) -> Iterator[Runtime]:
-    """A server of a folder's agents, all of whose models are `model`."""
+    """A server of a folder's agents, all of whose models are `model`, or as `models` says."""
     model = model or ScriptedModel([], CLAUDE)
     given = Settings(port=0, agents=agents, **settings)
-    opened = World.open(given, models={"*": model}, lambdas=lambdas)
+    opened = World.open(given, models={"*": model} if models is None else models, lambdas=lambdas)
     with opened as world, serving(world) as url, closing(client_of(url)) as client:
         yield Runtime(world, client, url, model)
 
