@@ -43,7 +43,8 @@ def diff(
 ) -> None:
     """Show how a folder differs from an agent elsewhere.
 
-    Lines with - are as it is there, those with + as in the folder, as push would make it. The exit code is 0 when there is no difference, 1 when there is one.
+    Lines with - are as it is there, those with + as in the folder, and as push would make it.
+    The exit code is 0 when there is no difference, 1 when there is one.
 
     [bold]Examples[/bold]
       $ orchestrator diff my-agent
