@@ -166,6 +166,7 @@ class Folders:
         self._clock = clock
         self._lock = Lock()
         self._found: dict[Path, FolderAgent] = {}
+        self._added: dict[str, FolderAgent] = {}
         self._looked = float("-inf")
         if self._root is None:
             return
@@ -183,14 +184,21 @@ class Folders:
     def all(self) -> list[FolderAgent]:
         """The agents, by their folders' names."""
         if self._root is None:
-            return []
+            return list(self._added.values())
         with self._lock:
             if self._clock() - self._looked >= _SECONDS:
                 self._found = dict(self._look(self._root))
                 for one, error in _second(list(self._found.values())):
                     one.refuse(error)
                 self._looked = self._clock()
-            return list(self._found.values())
+            return [*self._added.values(), *self._found.values()]
+
+    def add(self, one: FolderAgent) -> None:
+        """Adds an agent that lies elsewhere, and whose files are not looked at again.
+
+        It takes the place of one with its id that was added before.
+        """
+        self._added[one.agent_id] = one
 
     def find(self, agent_id: str) -> FolderAgent | None:
         """The agent with an id."""
@@ -202,7 +210,7 @@ class Folders:
 
     def close(self) -> None:
         """Closes the agents."""
-        for one in self._found.values():
+        for one in (*self._added.values(), *self._found.values()):
             one.close()
 
     def _look(self, root: Path) -> Iterator[tuple[Path, FolderAgent]]:
