@@ -177,13 +177,17 @@ def served(
     *,
     model: Model | None = None,
     lambdas: Mapping[str, Callable[..., Any]] | None = None,
+    files: Mapping[str, str] | None = None,
     **settings: Any,
 ) -> Iterator[Served]:
-    """A server whose model answers from a script, whatever model is named."""
+    """A server whose model answers from a script, whatever model is named.
+
+    Functions stand for Lambda functions in `lambdas`, and handler files in `files`.
+    """
     answers = model or (
         Answering(script) if callable(script) else ScriptedModel(list(script), CLAUDE)
     )
-    given = Settings(port=0, shutdown_seconds=1.0, **settings)
+    given = Settings(port=0, shutdown_seconds=1.0, lambdas=files or {}, **settings)
     with World.open(given, models={"*": answers}, lambdas=lambdas) as world:
         with serving(world) as url:
             yield Served(world, url, answers)
