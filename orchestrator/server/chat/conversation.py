@@ -1,8 +1,8 @@
 """From the messages of a chat completion to one turn of an agent.
 
 A chat client sends the whole conversation each time. Without a session of its own, each request is
-a session of its own: the messages before the last are told as conversation history, and the session
-ends with the turn. With one, the server remembers, and the last message is all that is read.
+a session of its own: the messages before the last are told as conversation history. With one, the
+server remembers, and the last message is all that is read.
 """
 
 from __future__ import annotations
@@ -97,10 +97,8 @@ def asked_of(body: Mapping[str, Any], session_id: str) -> Asked:
         raise ValidationError("the last message must be of the role 'user' or 'tool'")
     if files := list(_files(said[-1])):
         options["files"] = files
-    if not session_id:
-        options["end_session"] = True
-        if history := list(_history(said[:-1])):
-            options["conversation_history"] = history
+    if not session_id and (history := list(_history(said[:-1]))):
+        options["conversation_history"] = history
     return Asked(model, session_id, _text(said[-1]), options, None, streams, counts)
 
 
