@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple, Protocol
 
 from orchestrator.aws import Settings, Target, read_object, shared_client, translated
-from orchestrator.errors import AccessDenied, ResourceNotFound, ValidationError
+from orchestrator.errors import AccessDenied, DependencyFailed, ResourceNotFound, ValidationError
 from orchestrator.server.operations import Caller
 
 __all__ = ["Bucket", "Object", "bucket_of", "check_allowed", "read_uri", "split_uri"]
@@ -120,7 +120,15 @@ class _Folder:
         self._root = folder.resolve()
 
     def list(self, prefix: str) -> Iterator[Object]:
-        return (Object(key) for key in sorted(self._keys("")) if key.startswith(prefix))
+        try:
+            keys = sorted(self._keys(""))
+        except OSError as error:
+            raise DependencyFailed(
+                f"the folder that stands for the bucket {self._name!r} cannot be read: "
+                f"{error.strerror}",
+                resource=self._name,
+            ) from error
+        return (Object(key) for key in keys if key.startswith(prefix))
 
     def _keys(self, folder: str) -> Iterator[str]:
         with os.scandir(self._root / folder) as entries:
