@@ -1,0 +1,47 @@
+"""A server of sessions, and one who calls it through boto3."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from orchestrator.server.serving import serving
+from orchestrator.server.settings import Settings
+from orchestrator.server.world import World
+
+
+def client_of(url: str, key: str = "AKIDEXAMPLE", secret: str = "secret") -> Any:
+    """An unmodified client of boto3's, which tries once."""
+    return boto3.client(
+        "bedrock-agent-runtime",
+        endpoint_url=url,
+        region_name="us-east-1",
+        aws_access_key_id=key,
+        aws_secret_access_key=secret,
+        config=Config(retries={"total_max_attempts": 1}, read_timeout=60),
+    )
+
+
+@contextmanager
+def served(**settings: Any) -> Iterator[str]:
+    """A server's address."""
+    with World.open(Settings(port=0, **settings)) as world, serving(world) as url:
+        yield url
+
+
+def refused(call: Callable[..., Any], **params: Any) -> str:
+    """The code of the error that a call ends with."""
+    with pytest.raises(ClientError) as error:
+        call(**params)
+    return str(error.value.response["Error"]["Code"])
+
+
+def words(*texts: str) -> dict[str, Any]:
+    """A step's payload."""
+    return {"contentBlocks": [{"text": text} for text in texts]}
