@@ -14,8 +14,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from lark import Lark, Token, Transformer, UnexpectedInput, v_args
-from lark.exceptions import VisitError
+from orchestrator.flows.needed import missing
+
+try:
+    from lark import Lark, Token, Transformer, UnexpectedInput, v_args
+    from lark.exceptions import VisitError
+except ImportError as _error:
+    raise missing("lark") from _error
 
 __all__ = [
     "UNDEFINED",

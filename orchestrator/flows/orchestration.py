@@ -206,7 +206,7 @@ class _Run:
 
     def _ask(self, step: Ask) -> Generator[Effect, Any, ModelAnswer]:
         try:
-            messages = read_messages([dict(one) for one in step.messages])
+            messages = read_messages(list(step.messages))
         except NotConverse as error:
             raise self._failed(step.place, f"the messages cannot be sent: {error}") from None
         request = ConverseRequest(

@@ -316,8 +316,8 @@ Reply with the class alone, exactly as it is written above. If it belongs to non
 no_answer."""
 
 _CODER = """Write a Python program for the user's task. Put its result into the variable `result`. \
-Use only the standard library's modules for calculations, dates and texts; no files, no network. Reply \
-with the program alone, in a ```python fence."""
+Use only the standard library's modules for calculations, dates and texts; no files, no network. \
+Reply with the program alone, in a ```python fence."""
 
 
 def _said(text: str) -> dict[str, Any]:

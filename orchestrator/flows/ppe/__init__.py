@@ -2,11 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from orchestrator.flows.steps import Program
+from orchestrator.flows.steps import Event, Known, Outcome, Place, Program, Running
 
 __all__ = ["read"]
+
+
+class _Program:
+    """A script that was read; see `orchestrator.flows.steps.Program`."""
+
+    language = "ppe"
+    uses_code = False
+
+    def __init__(self, text: str, file: Path | None) -> None:
+        from orchestrator.flows.ppe.library import Library
+        from orchestrator.flows.ppe.reader import read_script
+
+        self.file = str(file) if file is not None else None
+        self._library = Library(text, file)
+        self.digest = self._library.digest
+        self._script = self._library.inherited(read_script(text, "main", self.file))
+
+    def run(self, arguments: Mapping[str, Any] | str | None, known: Known) -> Running:
+        """Runs it; see `Program.run`."""
+        from orchestrator.flows.ppe.dialogue import sent
+        from orchestrator.flows.ppe.interpreter import Interpreter
+        from orchestrator.flows.ppe.matching import plain
+
+        args = [arguments] if isinstance(arguments, str) else []
+        named = {} if isinstance(arguments, str) else dict(arguments or {})
+        start = Place(1)
+        yield Event("run_start", start)
+        run = Interpreter(self._script, self._library, known, args, named)
+        output = plain((yield from run.run()))
+        yield Event("run_end", start, {"output": output})
+        system, messages = sent([(one.role, one.done) for one in run.dialogue.all])
+        told = [{"role": "system", "content": [{"text": system}]}] if system else []
+        return Outcome(output, plain(run.data.whole()), [*told, *messages])
 
 
 def read(text: str, file: Path | None = None) -> Program:
@@ -14,9 +49,9 @@ def read(text: str, file: Path | None = None) -> Program:
 
     Args:
         text: The script.
-        file: The file that it is from; what it loads lies beside it.
+        file: The file that it is from; what it calls lies beside it.
 
     Raises:
         FlowError: It is wrong, with line and column.
     """
-    raise NotImplementedError
+    return _Program(text, file)

@@ -1,0 +1,29 @@
+"""The libraries that scripts need, which an installation without the extra does not have."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from orchestrator.errors import DefinitionError
+
+__all__ = ["missing", "needed"]
+
+
+def missing(library: str) -> DefinitionError:
+    """The error of an installation that lacks a library."""
+    return DefinitionError(
+        f"scripts need {library!r}, of the extra 'flows': pip install 'bedrock-orchestrator[flows]'"
+    )
+
+
+def needed(library: str) -> Any:
+    """A library.
+
+    Raises:
+        DefinitionError: It is not installed.
+    """
+    try:
+        return import_module(library)
+    except ImportError as error:
+        raise missing(library) from error

@@ -1,0 +1,191 @@
+"""How a script asks models: for a message's substitution, or with all messages (`$AI`)."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.flows.expressions import Wrong
+from orchestrator.flows.ppe.choices import Choice
+from orchestrator.flows.ppe.dialogue import Said, sent
+from orchestrator.flows.ppe.output import read_output, words
+from orchestrator.flows.ppe.texts import Substitution
+from orchestrator.flows.steps import Ask, Chance, Event, Place, Step
+
+if TYPE_CHECKING:
+    from orchestrator.flows.ppe.interpreter import Interpreter
+
+__all__ = ["ask_all", "substituted"]
+
+_TRIES = 4
+_REPAIRS = 1
+_INFERENCE = {
+    "temperature": "temperature",
+    "top_p": "topP",
+    "top_k": "topK",
+    "max_tokens": "maximumLength",
+    "stop": "stopSequences",
+    "stop_words": "stopSequences",
+    "stop_sequences": "stopSequences",
+}
+_OF_CALL = ("shouldAppendResponse", "pushMessage", "stream", "memoized")
+
+Steps = Generator[Step, Any, Any]
+
+
+def substituted(
+    run: Interpreter, message: Said, substitution: Substitution
+) -> Generator[Step, Any, tuple[Any, str]]:
+    """What a substitution's variable is, and the text that takes its place.
+
+    Raises:
+        FlowError: The model chose nothing that may be chosen.
+    """
+    _, named = yield from run.arguments(substitution.parameters)
+    choice = substitution.choice
+    if choice is not None and choice.random:
+        chosen = choice.draw((yield Chance()))
+        return choice.text(chosen), choice.text(chosen)
+    before = yield from run.messages(message)
+    if message.done.strip():
+        before.append((message.role, message.done))
+    inference = _inference(run, named)
+    if choice is None:
+        reply = yield from _asked(run, substitution.place, before, inference)
+        return reply, reply
+    text = yield from _chosen(run, substitution, choice, before, inference)
+    return text, text
+
+
+def _chosen(
+    run: Interpreter,
+    substitution: Substitution,
+    choice: Choice,
+    before: list[tuple[str, str]],
+    inference: Mapping[str, Any],
+) -> Generator[Step, Any, str]:
+    place = substitution.place
+    told = [("system", choice.instruction()), *before]
+    choices = choice.known if choice.most == 1 else []
+    for _ in range(_TRIES):
+        reply = yield from _asked(run, place, told, inference, choices)
+        found = choice.read(reply)
+        if not isinstance(found, str):
+            return choice.text(found)
+        yield Event("warning", place, {"text": f"the model's choice: {found}"})
+        told = [*told, ("assistant", reply), ("user", f"{found} {choice.instruction()}")]
+    run.fail(
+        place,
+        f"the model chose none of {', '.join(map(repr, choice.known))} for "
+        f"[[{substitution.name}]] in {_TRIES} replies",
+    )
+
+
+def ask_all(run: Interpreter, place: Place, given: Mapping[str, Any]) -> Steps:
+    """`$AI`: runs what waits, or asks with all messages; the result.
+
+    Args:
+        run: The script.
+        place: The statement.
+        given: The call's arguments: model parameters, and data for templates.
+
+    Raises:
+        FlowError: The reply is not what the script's `output` promises.
+    """
+    if any(message.waiting for message in run.dialogue.all):
+        yield from run.complete(None)
+        last = run.dialogue.last
+        return last.done if last is not None else ""
+    data = {name: one for name, one in given.items() if name not in (*_INFERENCE, *_OF_CALL)}
+    run.data.arguments = data
+    try:
+        messages = yield from run.messages()
+    finally:
+        run.data.arguments = {}
+    value, reply = yield from _promised(run, place, messages, _inference(run, given))
+    _add(run, reply, place, given)
+    run.data.prompt["RESPONSE"] = value
+    run.data.last = value
+    return value
+
+
+def _add(run: Interpreter, reply: str, place: Place, given: Mapping[str, Any]) -> None:
+    messages = run.dialogue.messages
+    if given.get("pushMessage") is False:
+        return
+    said = Said("assistant", None, place, done=reply, drawn=True)
+    if given.get("shouldAppendResponse") is False and messages and messages[-1].role == "assistant":
+        messages[-1] = said
+    else:
+        messages.append(said)
+
+
+def _promised(
+    run: Interpreter, place: Place, messages: list[tuple[str, str]], inference: Mapping[str, Any]
+) -> Generator[Step, Any, tuple[Any, str]]:
+    """A reply as the script's `output` promises it, and its text; it is repaired once."""
+    front = run.script.front
+    format = _format(front)
+    schema = front.get("output") if isinstance(front.get("output"), dict) else None
+    if not format:
+        reply = yield from _asked(run, place, messages, inference)
+        return reply, reply
+    told = [("system", _form(format, schema)), *messages]
+    wrong = ""
+    for _ in range(1 + _REPAIRS):
+        reply = yield from _asked(run, place, told, inference)
+        try:
+            return read_output(reply, format, schema), reply
+        except Wrong as found:
+            wrong = found.message
+        if front.get("forceJson") is False:
+            return reply, reply
+        told = [*told, ("assistant", reply), ("user", f"That is wrong: {wrong}. Write it again.")]
+    run.fail(place, f"the model's reply is not what 'output' promises: {wrong}")
+
+
+def _format(front: Mapping[str, Any]) -> str:
+    parameters = front.get("parameters")
+    wanted = parameters.get("response_format") if isinstance(parameters, dict) else None
+    kind = str(wanted.get("type", "")) if isinstance(wanted, dict) else str(wanted or "")
+    return {"json": "json", "json_object": "json", "yaml": "yaml", "nobj": "nobj"}.get(kind, "")
+
+
+def _form(format: str, schema: Mapping[str, Any] | None) -> str:
+    name = {"json": "JSON", "yaml": "YAML", "nobj": "lines of `key: value`"}[format]
+    what = f"\nIt has:\n{words(schema)}" if schema and schema.get("properties") else ""
+    return f"Reply with {name} alone.{what}"
+
+
+def _inference(run: Interpreter, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Model parameters in Bedrock's names: those of the call over `prompt` over `parameters`."""
+    parameters = run.script.front.get("parameters")
+    merged: dict[str, Any] = {}
+    for source in (parameters, run.data.prompt, given):
+        if isinstance(source, Mapping):
+            merged.update({name: it for name, it in source.items() if name in _INFERENCE})
+    found = {}
+    for name, value in run.data.rendered(merged).items():
+        if value is not None:
+            found[_INFERENCE[name]] = _listed(value) if name.startswith("stop") else value
+    return found
+
+
+def _listed(value: Any) -> list[str]:
+    return [str(one) for one in value] if isinstance(value, list) else [str(value)]
+
+
+def _asked(
+    run: Interpreter,
+    place: Place,
+    messages: Sequence[tuple[str, str]],
+    inference: Mapping[str, Any],
+    choices: Sequence[str] = (),
+) -> Generator[Step, Any, str]:
+    system, others = sent(messages)
+    if not others:
+        run.fail(place, "there is no message to send; write one, such as user: ...")
+    run.called = True
+    reply = yield Ask(place, others, system, inference, choices=choices)
+    text: str = reply.text
+    return text

@@ -1,0 +1,177 @@
+"""Choices in `[[VAR:|a|b:2]]`: what may be chosen, how many, by whom, and what replies choose."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+from orchestrator.flows.expressions import Argument, Wrong, parse_arguments
+
+__all__ = ["Choice", "read_substitution"]
+
+_NAMES = ("type", "minPick", "maxPick", "separator", "prefix", "suffix")
+_RANDOM = "random"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What may be chosen.
+
+    Attributes:
+        items: The items, in order; one that occurs twice is twice as likely to be drawn.
+        most: How many may be chosen.
+        fewest: How many must be.
+        random: Whether chance chooses, and not the model.
+        separator: What stands between several in the text.
+        prefix: What stands before each.
+        suffix: What stands behind each.
+    """
+
+    items: tuple[str, ...]
+    most: int = 1
+    fewest: int = 1
+    random: bool = False
+    separator: str = ","
+    prefix: str = ""
+    suffix: str = ""
+
+    @property
+    def known(self) -> list[str]:
+        """The items, each once."""
+        return list(dict.fromkeys(self.items))
+
+    def draw(self, seed: int) -> list[str]:
+        """Draws as many as may be: one, or from `fewest` to `most` without drawing one twice."""
+        chance = Random(seed)
+        if self.most == 1:
+            return [chance.choice(self.items)]
+        count = chance.randint(self.fewest, min(self.most, len(self.items)))
+        return chance.sample(self.items, count)
+
+    def text(self, chosen: Sequence[str]) -> str:
+        """What was chosen, as the text that takes the substitution's place."""
+        return self.separator.join(f"{self.prefix}{one}{self.suffix}" for one in chosen)
+
+    def read(self, reply: str) -> list[str] | str:
+        """What a reply chooses, or why it is wrong, as a text for the model."""
+        parts = (
+            [reply]
+            if self.most == 1
+            else re.split(r"[\n,;，；]|" + re.escape(self.separator), reply)
+        )
+        found: list[str] = []
+        for part in parts:
+            if not part.strip():
+                continue
+            item = self._meant(part)
+            if item is None:
+                return f"{part.strip()[:100]!r} is not one of them."
+            if item not in found:
+                found.append(item)
+        if not self.fewest <= len(found) <= self.most:
+            return f"That names {len(found)} of them."
+        return found
+
+    def _meant(self, part: str) -> str | None:
+        """The one item that a text means: exactly, but for case and signs, or by having it."""
+        known = self.known
+        if part.strip() in known:
+            return part.strip()
+        plain = _plain(part)
+        same = [one for one in known if _plain(one) == plain]
+        if len(same) == 1:
+            return same[0]
+        inside = [one for one in known if _plain(one) and f" {_plain(one)} " in f" {plain} "]
+        return inside[0] if len(inside) == 1 else None
+
+    def instruction(self) -> str:
+        """What the model is told."""
+        count = "exactly one" if self.most == 1 else f"{self.fewest} to {self.most}"
+        between = "" if self.most == 1 else f", with {self.separator!r} between them"
+        listed = "\n".join(f"- {one}" for one in self.known)
+        return (
+            f"Choose {count} of these{between}:\n{listed}\n"
+            "Reply with what you choose alone, exactly as it is written above."
+        )
+
+
+def _plain(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.casefold()))
+
+
+def read_substitution(text: str) -> tuple[Choice | None, list[Argument]]:
+    """What stands behind the colon of `[[VAR:...]]`: a choice, if any, and model parameters.
+
+    Raises:
+        Wrong: It is neither.
+    """
+    stripped = text.strip()
+    if not stripped.startswith("|"):
+        return None, parse_arguments(text)
+    bars, *options = _split(stripped[1:], ":")
+    items = tuple(_unquoted(one) for one in _split(bars, "|"))
+    made: dict[str, object] = {}
+    parameters: list[Argument] = []
+    for option in options:
+        _take(option.strip(), made, parameters)
+    if not all(items):
+        raise Wrong("a choice has an empty item", "")
+    most = int(str(made.get("maxPick", 1)))
+    fewest = int(str(made.get("minPick", 1)))
+    if not 1 <= fewest <= most:
+        raise Wrong(f"a choice of {fewest} to {most} items is none", "")
+    kind = made.get("type", "ai")
+    if kind not in ("ai", _RANDOM):
+        raise Wrong(f"a choice has the type {kind!r}; it is 'ai' or 'random'", "")
+    texts = {name: str(made.get(name, default)) for name, default in _TEXTS.items()}
+    return Choice(items, most, fewest, kind == _RANDOM, **texts), parameters
+
+
+_TEXTS = {"separator": ",", "prefix": "", "suffix": ""}
+
+
+def _take(option: str, made: dict[str, object], parameters: list[Argument]) -> None:
+    """Takes one option: a count, a type, a separator in quotes, or `name=value`s."""
+    if option.isdecimal():
+        made["maxPick"] = int(option)
+    elif option in (_RANDOM, "ai"):
+        made["type"] = option
+    elif option[:1] in ("'", '"'):
+        made["separator"] = _unquoted(option)
+    elif option:
+        for one in parse_arguments(option):
+            if one.name in _NAMES:
+                made[one.name] = one.node.value
+            else:
+                parameters.append(one)
+
+
+def _split(text: str, sign: str) -> list[str]:
+    """Splits at a sign that is not in quotes."""
+    parts = [""]
+    at = 0
+    while at < len(text):
+        begins = not parts[-1].strip() or parts[-1].rstrip().endswith("=")
+        quoted = _QUOTED.match(text, at) if begins else None
+        if quoted is not None:
+            parts[-1] += quoted[0]
+            at = quoted.end()
+        elif text[at] == sign:
+            parts.append("")
+            at += 1
+        else:
+            parts[-1] += text[at]
+            at += 1
+    return parts
+
+
+_QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'")
+
+
+def _unquoted(text: str) -> str:
+    text = text.strip()
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
+        return re.sub(r"\\(.)", r"\1", text[1:-1])
+    return text

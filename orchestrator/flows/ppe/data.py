@@ -1,0 +1,189 @@
+"""Data that an author wrote, as YAML: with places, in YAML 1.2's types, without aliases."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, ClassVar, NoReturn
+
+import yaml
+
+from orchestrator.errors import FlowError
+from orchestrator.flows.steps import Place
+
+__all__ = ["Author", "Source", "data_of", "yaml_text"]
+
+_DEEPEST = 60
+
+
+class Author(str):
+    """A text that the script's author wrote: its templates are rendered. Other texts are values.
+
+    Attributes:
+        place: Where it is.
+    """
+
+    place: Place
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads YAML 1.2's types: `No` is a text, and `012` is twelve."""
+
+    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            event = self.peek_event()  # type: ignore[no-untyped-call]
+            raise yaml.composer.ComposerError(
+                None, None, "aliases are not understood here", event.start_mark
+            )
+        return super().compose_node(parent, index)
+
+
+for _tag, _pattern, _first in (
+    ("bool", r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),
+    ("null", r"^(?:~|null|Null|NULL|)$", ["~", "n", "N", ""]),
+    ("int", r"^[-+]?[0-9]+$", "-+0123456789"),
+    ("float", r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$", "-+0123456789."),
+):
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), list(_first))
+
+# A value that begins with a template or a substitution and has no quotes would be YAML's own.
+_UNQUOTED = re.compile(
+    r"^(?P<before>[ ]*(?:-[ ]+)*(?:(?:\"[^\"]*\"|'[^']*'|[^\s\"'#\[{][^:#]*?)[ ]*:[ ]+)?)"
+    r"(?P<value>\{\{.*|\[\[[^\[\],]*\]\].*?)[ ]*$"
+)
+_BLOCK = re.compile(r"(?:^|[:\-][ ]+)[|>][-+0-9]*[ ]*(?:#.*)?$")
+
+
+def _quoted(text: str) -> str:
+    """The text, with quotes around values that begin with `{{` or `[[`."""
+    lines, block = [], -1
+    for line in text.split("\n"):
+        indent = len(line) - len(line.lstrip(" "))
+        if block >= 0 and (not line.strip() or indent > block):
+            lines.append(line)
+            continue
+        block = indent if _BLOCK.search(line) else -1
+        found = _UNQUOTED.match(line)
+        if found is not None:
+            value = found["value"].replace("'", "''")
+            line = f"{found['before']}'{value}'"
+        lines.append(line)
+    return "\n".join(lines)
+
+
+class Source:
+    """A part of a script's text, and where it is in the script.
+
+    Attributes:
+        text: The part.
+        first: The line of the script that it begins in, from 1.
+        file: The script's file, if any.
+    """
+
+    def __init__(self, text: str, first: int, file: str | None) -> None:
+        self.text = text
+        self.first = first
+        self.file = file
+        self._lines = text.split("\n")
+
+    def place(self, line: int, column: int = 0) -> Place:
+        """A place in the script, by the line and the column in the part, both from 0."""
+        statement = self._lines[line].strip() if line < len(self._lines) else ""
+        return Place(self.first + line, column + 1, statement)
+
+    def fail(self, place: Place, message: str) -> NoReturn:
+        """Refuses the script.
+
+        Raises:
+            FlowError: Always.
+        """
+        raise FlowError(
+            message,
+            file=self.file,
+            line=place.line,
+            column=place.column,
+            statement=place.statement,
+        )
+
+    def compose(self) -> yaml.Node | None:
+        """The part as YAML nodes.
+
+        Raises:
+            FlowError: It is none.
+        """
+        try:
+            node: yaml.Node | None = yaml.compose(_quoted(self.text), _Loader)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            place = self.place(mark.line, mark.column) if mark else self.place(0)
+            self.fail(place, f"no YAML: {error.problem or error.context}")
+        except (yaml.YAMLError, RecursionError) as error:
+            self.fail(self.place(0), f"no YAML: {error}")
+        return node
+
+    def at(self, node: yaml.Node) -> Place:
+        """Where a node's content begins."""
+        mark = node.start_mark
+        block = isinstance(node, yaml.ScalarNode) and node.style in ("|", ">")
+        return self.place(mark.line + 1 if block else mark.line, 0 if block else mark.column)
+
+
+_MADE: dict[str, Callable[[str], Any]] = {
+    "tag:yaml.org,2002:bool": lambda text: text.lower() == "true",
+    "tag:yaml.org,2002:null": lambda text: None,
+    "tag:yaml.org,2002:int": int,
+    "tag:yaml.org,2002:float": float,
+}
+
+
+def data_of(node: yaml.Node | None, source: Source, depth: int = 0) -> Any:
+    """A node as data; its texts are the author's.
+
+    Raises:
+        FlowError: It has a tag, or is nested too deeply.
+    """
+    if node is None:
+        return None
+    if depth > _DEEPEST:
+        source.fail(source.at(node), "the data is nested too deeply")
+    if isinstance(node, yaml.MappingNode):
+        return {
+            str(data_of(key, source, depth + 1)): data_of(value, source, depth + 1)
+            for key, value in node.value
+        }
+    if isinstance(node, yaml.SequenceNode):
+        return [data_of(one, source, depth + 1) for one in node.value]
+    if node.tag in _MADE:
+        return _MADE[node.tag](node.value)
+    if node.tag != "tag:yaml.org,2002:str":
+        source.fail(source.at(node), refused_tag(node.tag))
+    text = Author(node.value)
+    text.place = source.at(node)
+    return text
+
+
+def refused_tag(tag: str) -> str:
+    """Why a tag is refused."""
+    if tag.startswith("!fn"):
+        return (
+            "functions in JavaScript are not run; register a Python function under the same name: "
+            "tools={'name': function}"
+        )
+    return f"the tag {tag!r} is not understood"
+
+
+def yaml_text(value: Any) -> str:
+    """A list or a map as YAML text."""
+    plain = _plain(value)
+    text: str = yaml.safe_dump(plain, allow_unicode=True, sort_keys=False)
+    return text.rstrip("\n")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    return str(value) if isinstance(value, str) else value

@@ -1,0 +1,96 @@
+"""The scripts beside a script, which it may call by their names."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+from orchestrator.errors import FlowError
+from orchestrator.flows.ppe.nodes import Script
+from orchestrator.flows.ppe.reader import read_script
+
+__all__ = ["Library"]
+
+_ENDINGS = (".ai.yaml", ".ppe.yaml")
+_MOST_FILES = 500
+_MOST_BYTES = 1_000_000
+_ID = re.compile(r"[^\W\d]\w*(?:[-.]\w+)*")
+_KINDS = ("char", "type", "lib")
+
+
+class Library:
+    """Scripts by their ids: the files beside the main one, read when they are first called.
+
+    Attributes:
+        digest: Changes with the text of any of them.
+    """
+
+    def __init__(self, text: str, file: Path | None) -> None:
+        """Finds the scripts.
+
+        Args:
+            text: The main script.
+            file: Its file; without one there are no others.
+        """
+        self._texts: dict[str, tuple[str, str]] = {}
+        self._read: dict[str, Script] = {}
+        if file is not None:
+            self._find(file.resolve().parent, file.name)
+        whole = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
+        for id, (_, found) in sorted(self._texts.items()):
+            whole.update(f"\0{id}\0{found}".encode("utf-8", "surrogatepass"))
+        self.digest = whole.hexdigest()
+
+    def _find(self, folder: Path, main: str) -> None:
+        for path in sorted(folder.iterdir())[:_MOST_FILES]:
+            ending = next((it for it in _ENDINGS if path.name.endswith(it)), None)
+            if ending is None or path.name == main or path.is_symlink() or not path.is_file():
+                continue
+            if path.stat().st_size <= _MOST_BYTES:
+                text = path.read_text(encoding="utf-8-sig", errors="replace")
+                self._texts[path.name.removesuffix(ending)] = (str(path), text)
+
+    def has(self, id: str) -> bool:
+        """Whether there is a script of that id."""
+        return id in self._texts
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of all."""
+        return list(self._texts)
+
+    def script(self, id: str) -> Script:
+        """A script, with what it inherits.
+
+        Raises:
+            FlowError: It is wrong.
+        """
+        if id not in self._read:
+            file, text = self._texts[id]
+            self._read[id] = self.inherited(read_script(text, id, file))
+        return self._read[id]
+
+    def inherited(self, script: Script, above: tuple[str, ...] = ()) -> Script:
+        """A script with the front matter and the statements of what it inherits from.
+
+        Raises:
+            FlowError: It inherits from a script that is not there, or from itself.
+        """
+        base = script.front.get("type")
+        if not isinstance(base, str) or base in _KINDS or not _ID.fullmatch(base):
+            return script
+        if base in (*above, script.id):
+            raise FlowError(f"the script inherits from itself: {base!r}", file=script.file, line=1)
+        if not self.has(base):
+            return script
+        file, text = self._texts[base]
+        found = self.inherited(read_script(text, base, file), (*above, script.id))
+        return Script(
+            script.id,
+            script.file,
+            {**found.front, **script.front},
+            found.body + script.body,
+            [*found.calls, *script.calls],
+            found.needs | script.needs,
+        )

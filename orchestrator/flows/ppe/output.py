@@ -1,0 +1,178 @@
+"""What a script's `input` takes and its `output` promises: told in words, read, and validated."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.flows.expressions import Wrong
+from orchestrator.flows.needed import needed
+
+__all__ = ["Input", "inputs_of", "read_output", "words"]
+
+_FENCE = re.compile(r"```[ \t]*\w*[ \t]*\n(.*?)```", re.S)
+_FEW = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One input of a script.
+
+    Attributes:
+        name: Its name.
+        required: Whether it must be given.
+        index: Its place among arguments without names.
+        default: Its value when it is not given; `None` for none.
+        schema: What it must be, as a JSON Schema.
+    """
+
+    name: str
+    required: bool = False
+    index: int | None = None
+    default: Any = None
+    schema: Mapping[str, Any] | None = None
+
+
+def inputs_of(declared: Any) -> list[Input]:
+    """The inputs that front matter declares: names, or mappings from names to settings."""
+    items = list(declared.items()) if isinstance(declared, dict) else declared or []
+    found = []
+    for one in items:
+        if isinstance(one, tuple):
+            found.append(_input(*one))
+        elif isinstance(one, dict):
+            found += [_input(name, settings) for name, settings in one.items()]
+        else:
+            found.append(Input(str(one)))
+    return found
+
+
+def _input(name: str, settings: Any) -> Input:
+    if not isinstance(settings, dict):
+        return Input(name)
+    schema = {key: settings[key] for key in ("type", "enum") if key in settings}
+    index = settings.get("index")
+    return Input(
+        name,
+        settings.get("required") is True,
+        index if isinstance(index, int) else None,
+        settings.get("default"),
+        schema or None,
+    )
+
+
+def bound(inputs: Sequence[Input], args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments by name.
+
+    Raises:
+        Wrong: A required one is missing, or one is not of its type.
+    """
+    values = dict(named)
+    places = {one.index: one.name for one in inputs if one.index is not None}
+    for at, value in enumerate(args):
+        name = places.get(at, "content" if at == 0 else None)
+        if name is None:
+            raise Wrong(f"there is no input for the argument {at + 1} without a name", "")
+        values.setdefault(name, value)
+    for one in inputs:
+        if one.name not in values and one.default is not None:
+            values[one.name] = one.default
+        if one.required and values.get(one.name) is None:
+            raise Wrong(f"the required input {one.name!r} is missing", "")
+        if (
+            one.schema
+            and one.name in values
+            and (wrong := _complaint(values[one.name], one.schema))
+        ):
+            raise Wrong(f"the input {one.name!r} is wrong: {wrong}", "")
+    return values
+
+
+def words(schema: Mapping[str, Any]) -> str:
+    """A JSON Schema in words, for a model: `* "a" is a required number`."""
+    properties = schema.get("properties")
+    if not isinstance(properties, dict):
+        return f"a {schema.get('type', 'value')}"
+    required = schema.get("required") or ()
+    lines = []
+    for name, one in properties.items():
+        kind = one.get("type", "value") if isinstance(one, dict) else "value"
+        what = f"{'a required' if name in required else 'an optional'} {kind}"
+        about = one.get("description") if isinstance(one, dict) else None
+        lines.append(f'* "{name}" is {what}' + (f": {about}" if about else ""))
+    return "\n".join(lines)
+
+
+def read_output(reply: str, format: str, schema: Mapping[str, Any] | None) -> Any:
+    """A reply as data.
+
+    Args:
+        reply: The reply; a fence around the data, and text around the fence, are passed over.
+        format: `json`, `yaml` or `nobj`.
+        schema: What it must be.
+
+    Raises:
+        Wrong: It is no such data.
+    """
+    found = _FENCE.search(reply)
+    text = (found[1] if found else reply).strip()
+    value = _PARSERS[format](text)
+    if schema and (wrong := _complaint(value, schema)):
+        raise Wrong(wrong, "")
+    return value
+
+
+def _complaint(value: Any, schema: Mapping[str, Any]) -> str:
+    """What is wrong with a value; empty for nothing."""
+    jsonschema = needed("jsonschema")
+    plain = json.loads(json.dumps(schema))
+    try:
+        found = list(jsonschema.Draft202012Validator(plain).iter_errors(value))[:_FEW]
+    except Exception as error:  # a schema that is none: jsonschema raises many kinds of errors
+        raise Wrong(f"the schema is wrong: {type(error).__name__}", "") from error
+    return "; ".join(f"{one.json_path}: {one.message[:200]}" for one in found)
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Wrong(f"no JSON: {error}", "") from None
+
+
+def _yaml(text: str) -> Any:
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise Wrong(f"no YAML: {error}", "") from None
+
+
+def _flat(text: str) -> Any:
+    """`key: value` lines; commas make lists, a blank line begins the next object."""
+    objects = []
+    for block in re.split(r"\n\s*\n", text.strip()):
+        made: dict[str, Any] = {}
+        for line in block.splitlines():
+            key, colon, value = line.partition(":")
+            if not colon:
+                raise Wrong(f"{line!r} is no 'key: value'", "")
+            made[key.strip().replace(" ", "_")] = _flat_value(value.strip())
+        objects.append(made)
+    return objects[0] if len(objects) == 1 else objects
+
+
+def _flat_value(text: str) -> Any:
+    if "," in text:
+        return [one.strip() for one in text.split(",")]
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+_PARSERS = {"json": _json, "yaml": _yaml, "nobj": _flat}

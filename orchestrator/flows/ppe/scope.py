@@ -1,0 +1,150 @@
+"""The data of a running script, and who wins: `$AI` arguments, loops, `prompt`, then the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from orchestrator.flows.expressions import UNDEFINED, Node, Wrong, path_value
+from orchestrator.flows.ppe.data import Author
+from orchestrator.flows.ppe.texts import compile_text
+from orchestrator.flows.steps import Place
+from orchestrator.prompts.jinja import Mistake
+
+__all__ = ["Data", "names_read"]
+
+ALL = frozenset(("this", "prompt"))
+"""Names of everything; who reads them reads every variable."""
+
+_DEEPEST = 10
+
+
+class Data:
+    """Values by name.
+
+    Attributes:
+        runtime: Arguments over front matter, and what `$set` sets.
+        prompt: The prompt object, with what models said.
+        scope: Variables of the loops that are running.
+        arguments: Those of the `$AI` that is being called.
+        last: The result before (`LatestResult`).
+    """
+
+    def __init__(self, runtime: dict[str, Any], prompt: dict[str, Any]) -> None:
+        self.runtime = runtime
+        self.prompt = prompt
+        self.scope: Mapping[str, Any] = {}
+        self.arguments: Mapping[str, Any] = {}
+        self.last: Any = None
+
+    def whole(self) -> dict[str, Any]:
+        """Every name and its value, rendered."""
+        names = {**self.runtime, **self.prompt, **self.scope, **self.arguments}
+        return {name: self.value(name) for name in names if name not in _NOT_DATA}
+
+    def raw(self, name: str) -> Any:
+        """The value of a name as it is kept, or `UNDEFINED`."""
+        for values in (self.arguments, self.scope, self.prompt, self.runtime):
+            if name in values:
+                return values[name]
+        return UNDEFINED
+
+    def value(self, name: str) -> Any:
+        """The value of a name: the author's templates in it are rendered."""
+        if name == "LatestResult":
+            return self.last
+        if name == "this":
+            return {one: it for one, it in self.whole().items() if one != "this"}
+        if name == "prompt":
+            return self.rendered(self.prompt)
+        return self.rendered(self.raw(name))
+
+    def rendered(self, value: Any, depth: int = 0) -> Any:
+        """A value with the author's templates in it rendered; other texts are final."""
+        if isinstance(value, Author):
+            return self._text(value, depth)
+        if isinstance(value, dict):
+            return {str(key): self.rendered(one, depth) for key, one in value.items()}
+        return [self.rendered(one, depth) for one in value] if isinstance(value, list) else value
+
+    def _text(self, text: Author, depth: int) -> str:
+        if not any(mark in text for mark in ("{{", "{%")):
+            return str(text)
+        if depth > _DEEPEST:
+            raise Wrong("the values of the front matter name each other without end", "")
+        made = ""
+        for part in compile_text(str(text), text.place, None).parts:
+            if part.template is None or part.inlines or part.substitution:
+                return str(text)
+            values = {
+                name: self.rendered(self.raw(name), depth + 1)
+                for name in part.template.names
+                if self.raw(name) is not UNDEFINED
+            }
+            try:
+                made += part.template.render(values)
+            except Mistake as mistake:
+                raise Wrong(mistake.message, "") from None
+        return made
+
+    def context(self, names: frozenset[str]) -> dict[str, Any]:
+        """The values that a template reads; what is undefined is absent."""
+        found = {name: self.value(name) for name in names}
+        return {name: value for name, value in found.items() if value is not UNDEFINED}
+
+    def reads(self, names: frozenset[str]) -> frozenset[str]:
+        """The names that reading these names reads, through the author's templates."""
+        known, left = set(names), list(names)
+        while left:
+            for name in _names_in(self.raw(left.pop())):
+                if name not in known:
+                    known.add(name)
+                    left.append(name)
+        return frozenset(known)
+
+    # The scope of expressions (`orchestrator.flows.expressions.Scope`).
+
+    def variable(self, steps: Sequence[str | int], written: str) -> Any:
+        """The value at a path."""
+        return path_value(self.value(str(steps[0])), steps[1:])
+
+    def text(self, text: str) -> str:
+        """A quoted text."""
+        return text
+
+    def call(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Never: expressions have no calls.
+
+        Raises:
+            Wrong: Always.
+        """
+        raise Wrong(f"{name!r} cannot be called in an expression", "")
+
+
+_NOT_DATA = ("messages",)
+
+
+def _names_in(value: Any) -> Iterator[str]:
+    """The names that the author's templates in a value read."""
+    if isinstance(value, Author) and "{" in value:
+        for part in compile_text(str(value), getattr(value, "place", Place(1)), None).parts:
+            if part.template is not None:
+                yield from part.template.names
+    for one in (
+        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    ):
+        yield from _names_in(one)
+
+
+def names_read(node: Node) -> frozenset[str]:
+    """The names that an expression reads; members of `this` and `prompt` are names, too."""
+    if node.kind == "member" and node.parts[0].kind == "name" and node.parts[0].value in ALL:
+        return frozenset((node.value,))
+    found = {node.value} if node.kind == "name" else set()
+    for part in node.parts:
+        for one in part if isinstance(part, tuple) else (part,):
+            found |= names_read(one)
+    if node.kind == "called":
+        for argument in node.value:
+            found |= names_read(argument.node)
+    return frozenset(found)
