@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
 import yaml
 
@@ -29,8 +29,6 @@ class Author(str):
 class _Loader(yaml.SafeLoader):
     """Reads YAML 1.2's types: `No` is a text, and `012` is twelve."""
 
-    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
-
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
             event = self.peek_event()  # type: ignore[no-untyped-call]
@@ -39,6 +37,8 @@ class _Loader(yaml.SafeLoader):
             )
         return super().compose_node(parent, index)
 
+
+_Loader.yaml_implicit_resolvers = {}
 
 for _tag, _pattern, _first in (
     ("bool", r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),
