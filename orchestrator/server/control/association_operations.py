@@ -10,6 +10,7 @@ from orchestrator.server.control.room import (
     Handling,
     Room,
     check_quota,
+    ordered,
     page_of,
     picked,
 )
@@ -25,6 +26,10 @@ _GIVEN = (
     "relayConversationHistory",
 )
 _BASE_SUMMARY = ("knowledgeBaseId", "description", "knowledgeBaseState", "updatedAt")
+_COLLABORATOR_SUMMARY = (
+    *("agentId", "agentVersion", "collaboratorId", "createdAt", "lastUpdatedAt"),
+    *_GIVEN,
+)
 
 Data = Mapping[str, Any]
 
@@ -85,10 +90,7 @@ def _disassociate_base(room: Room, request: Request) -> Data:
 def _listed_bases(room: Room, request: Request) -> Data:
     params = request.params
     found = room.store.parts(request.caller, ASSOCIATION, params["agentId"], params["agentVersion"])
-    summaries = [
-        ((it["createdAt"].timestamp(), it["knowledgeBaseId"]), picked(it, _BASE_SUMMARY))
-        for it in found
-    ]
+    summaries = ordered(found, _BASE_SUMMARY)
     return page_of(summaries, request, "agentKnowledgeBaseSummaries")
 
 
@@ -188,13 +190,7 @@ def _listed_collaborators(room: Room, request: Request) -> Data:
     found = room.store.parts(
         request.caller, COLLABORATOR, params["agentId"], params["agentVersion"]
     )
-    summaries = [
-        (
-            (it["createdAt"].timestamp(), it["collaboratorId"]),
-            {key: value for key, value in it.items() if key != "clientToken"},
-        )
-        for it in found
-    ]
+    summaries = ordered(found, _COLLABORATOR_SUMMARY)
     return page_of(summaries, request, "agentCollaboratorSummaries")
 
 

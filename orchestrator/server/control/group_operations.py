@@ -11,6 +11,7 @@ from orchestrator.server.control.room import (
     Handling,
     Room,
     check_quota,
+    ordered,
     page_of,
     picked,
 )
@@ -175,9 +176,7 @@ def _delete(room: Room, request: Request) -> Data:
 def _listed(room: Room, request: Request) -> Data:
     params = request.params
     found = room.store.parts(request.caller, GROUP, params["agentId"], params["agentVersion"])
-    summaries = [
-        ((it["createdAt"].timestamp(), it["actionGroupId"]), picked(it, _SUMMARY)) for it in found
-    ]
+    summaries = ordered(found, _SUMMARY)
     return page_of(summaries, request, "actionGroupSummaries")
 
 

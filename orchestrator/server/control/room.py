@@ -15,7 +15,7 @@ from orchestrator.server.operations import Fault, Request
 if TYPE_CHECKING:
     from orchestrator.server.world import World
 
-__all__ = ["Handling", "Room", "check_quota", "page_of", "picked"]
+__all__ = ["Handling", "Room", "check_quota", "ordered", "page_of", "picked"]
 
 Data = Mapping[str, Any]
 
@@ -73,6 +73,16 @@ def check_quota(count: int, most: int, what: str) -> None:
             "ServiceQuotaExceededException",
             f"there are {count} {what}, and the most are {most}; delete one first",
         )
+
+
+def ordered(parts: Sequence[Data], names: Sequence[str]) -> list[tuple[Sequence[Any], Data]]:
+    """Members of an agent's parts, each with what orders them: when they were made.
+
+    Those of a folder were all made at once, and stay in the folder's order.
+    """
+    return [
+        ((it["createdAt"].timestamp(), place), picked(it, names)) for place, it in enumerate(parts)
+    ]
 
 
 def page_of(
