@@ -113,6 +113,6 @@ def vouched(document: Document) -> Document:
         try:
             refuse_untrusted(definition_of(data), folder=False, models=True)
         except DefinitionError as error:
-            reason = error.reason.split("; pass trusted=True")[0]
+            reason = "; ".join(it.message for it in error.diagnostics) or error.reason
             raise DefinitionError(f"the agent {one.name!r} is not carried: {reason}") from None
     return document

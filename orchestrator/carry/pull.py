@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from orchestrator.carry.document import Document, note
+from orchestrator.carry.gathered import vouched
 from orchestrator.carry.lambdas import lambdas_of
 from orchestrator.carry.normal import normal
 from orchestrator.carry.remote import DRAFT, Remote, checked_id, ids_of_alias
-from orchestrator.definition.files import is_arn
 from orchestrator.errors import DefinitionError, DependencyFailed, OrchestratorError
 from orchestrator.stages import MOST_LEVELS
 
@@ -49,7 +49,9 @@ def read_agent(
         version: A version's number; without both, the working draft.
 
     Raises:
-        ValidationError: An id is none; `ResourceNotFound` when there is no such agent.
+        ValidationError: An id is none, or the agent names what is on this machine;
+            `ResourceNotFound` when there is no such agent.
+        DefinitionError: What the endpoint told is no agent.
         DependencyFailed: The endpoint failed, or told something that cannot be.
     """
     checked_id(agent_id, "an agent")
@@ -57,6 +59,7 @@ def read_agent(
         version = read_version_of_alias(remote, agent_id, alias)
     reader = _Reader(remote)
     document = reader.read(agent_id, version or DRAFT, ())
+    vouched(document)
     for one in document.everyone():
         _tell_what_stays(one)
     return document
@@ -214,15 +217,9 @@ def _in_order_of_making(parts: list[dict[str, Any]], names: Iterable[str]) -> li
 def _tell_what_stays(document: Document) -> None:
     """Notes what of an agent is not in its data, and what a local run can use instead."""
     for where, arn in lambdas_of(document.data):
-        if is_arn(arn):
-            text = f"the code of the Lambda function {arn!r} ({where}) was not carried"
-            way = "put a handler file in the folder and name it instead, or leave it in AWS"
-            document.notes.append(note("lambda", text, way))
-        else:
-            raise DependencyFailed(
-                f"the endpoint names {arn!r} as the Lambda function of {where}, which is no ARN; "
-                "it could be any file, so it is not carried"
-            )
+        text = f"the code of the Lambda function {arn!r} ({where}) was not carried"
+        way = "put a handler file in the folder and name it instead, or leave it in AWS"
+        document.notes.append(note("lambda", text, way))
     for base in document.parts("knowledgeBases"):
         id = base.get("knowledgeBaseId")
         text = f"the documents of the knowledge base {id!r} were not carried; it is asked in AWS"
