@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+from model_servers import aws_error
 from runtime_support import CLAUDE, Runtime, definition, running, write_agent
 
 from orchestrator.testing import ScriptedModel
@@ -29,3 +31,33 @@ def start(tmp_path: Path) -> Iterator[Start]:
             return stack.enter_context(running(model, agents, **options))
 
         yield started
+
+
+@pytest.fixture
+def handbook(tmp_path: Path) -> dict[str, Any]:
+    """The members of an agent that has a knowledge base of three documents."""
+    folder = tmp_path / "agents" / "own" / "handbook"
+    folder.mkdir(parents=True)
+    texts = {
+        "days": "Everybody has thirty vacation days.",
+        "pay": "Vacation days that are left are paid.",
+        "dogs": "Dogs may come along on Fridays, and on vacation days.",
+    }
+    for name, text in texts.items():
+        (folder / f"{name}.md").write_text(f"# {name}\n\n{text}\n")
+        attributes = {"metadataAttributes": {"about": name}}
+        (folder / f"{name}.md.metadata.json").write_text(json.dumps(attributes))
+    base = {
+        "knowledgeBaseId": "HANDBOOK01",
+        "description": "The handbook.",
+        "folder": "handbook",
+        "embedder": None,
+    }
+    return {"knowledgeBases": [base]}
+
+
+@pytest.fixture
+def missing_in_aws(serve: Any, aws: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An account of AWS that has no knowledge bases: that is where others are looked for."""
+    service = serve(aws_error("ResourceNotFoundException", "there is none", 404))
+    monkeypatch.setenv("AWS_ENDPOINT_URL_BEDROCK_AGENT_RUNTIME", service.url)

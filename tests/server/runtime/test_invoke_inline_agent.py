@@ -229,7 +229,7 @@ def test_models_of_stages_and_of_members_are_the_servers(start: Any) -> None:
     assert len(own.requests) == len(post.requests) == 1
 
 
-def test_a_parser_and_an_orchestration_of_ones_own(start: Any) -> None:
+def test_an_orchestration_of_ones_own(start: Any) -> None:
     arn = LAMBDA.replace("vacations", "own")
 
     def finish(event: Any, context: Any) -> Any:
