@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["serve"]
 
+_LAST_SECONDS = 2.0
 _SPECS = ("local", "local:", "openai:", "replay:", "scripted:")
 
 
@@ -89,6 +91,10 @@ def serve(
     workers: Annotated[
         int, typer.Option("--workers", help="Worker processes; they need --state.")
     ] = 1,
+    shutdown_seconds: Annotated[
+        float,
+        typer.Option("--shutdown-seconds", help="How long running turns may go on at the end."),
+    ] = 20.0,
 ) -> None:
     """Serve agents over Amazon Bedrock's own API.
 
@@ -118,9 +124,18 @@ def serve(
         keys=keys.resolve() if keys is not None else None,
         open=everybody,
         workers=workers,
+        shutdown_seconds=max(shutdown_seconds, 0.0),
     )
     serving.log_requests()
     serving.serve(settings, lambda url, world: _tell(terminal, url, world))
+    _end()
+
+
+def _end() -> None:
+    """Has the process end though a thread still waits for a model that nobody waits for."""
+    last = threading.Timer(_LAST_SECONDS, os._exit, (0,))
+    last.daemon = True
+    last.start()
 
 
 def _check_installed() -> None:

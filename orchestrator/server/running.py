@@ -54,11 +54,14 @@ class Running:
         finally:
             self._tasks.discard(task)
 
+    @property
+    def stopping(self) -> bool:
+        """Whether the process has been told to end."""
+        return self._stopping
+
     def stop(self, seconds: float) -> None:
-        """Has what runs be left after some seconds; at once when it is called again."""
-        if self._stopping:
-            self.leave()
-        else:
+        """Has what still runs after some seconds be left; said again, it changes nothing."""
+        if not self._stopping:
             self._stopping = True
             asyncio.get_running_loop().call_later(seconds, self.leave)
 

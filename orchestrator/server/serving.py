@@ -48,7 +48,7 @@ def serve(settings: Settings, told: Callable[[str, World], None]) -> None:
     """Serves until the process is told to stop (SIGTERM, SIGINT), and ends in order.
 
     Running turns go on for `settings.shutdown_seconds`, and are then left open in their journals;
-    another process goes on with them. A second signal leaves them at once.
+    another process goes on with them. A second SIGINT leaves them at once.
 
     Args:
         settings: How.
@@ -66,40 +66,43 @@ def serve(settings: Settings, told: Callable[[str, World], None]) -> None:
             f"{settings.workers} worker processes share nothing but files: give --state FILE, "
             "or serve with one"
         )
-    with World.open(settings) as world, _bound(settings) as listening:
+    with _bound(settings) as listening:
         url = _url(settings.host, listening)
-        if settings.workers == 1:
-            _alone(world, listening, lambda: told(url, world))
-            return
-        application(world)  # what is wrong is told here, and not once by every worker
-        told(url, world)
-    _together(settings, listening)
+        with World.open(settings) as world:
+            if settings.workers == 1:
+                _alone(world, listening, lambda: told(url, world))
+                return
+            application(world)  # what is wrong is told here, and not once by every worker
+            supervisor = _supervisor(settings, listening)
+            told(url, world)
+        supervisor.run()
+    if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
+        raise DependencyFailed("a worker process could not start; what it logged says why")
 
 
 def _alone(world: World, listening: socket.socket, told: Callable[[], None]) -> None:
     settings = world.settings
     app = application(world, during=lambda running: _stopped_by_signals(running, settings))
-    before = {number: signal.signal(number, _ignored) for number in _SIGNALS}
+    server = uvicorn.Server(_config(app, settings))
+
+    def stopped(number: int, frame: FrameType | None) -> None:
+        # Before uvicorn listens to signals; after its end it raises again those that it took.
+        server.should_exit = True
+
+    before = {number: signal.signal(number, stopped) for number in _SIGNALS}
     try:
         told()
-        # Uvicorn gives every signal that it took back to the handlers before its own.
-        uvicorn.Server(_config(app, settings)).run(sockets=[listening])
+        server.run(sockets=[listening])
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def _ignored(number: int, frame: FrameType | None) -> None:
-    pass
-
-
-def _together(settings: Settings, listening: socket.socket) -> None:
+def _supervisor(settings: Settings, listening: socket.socket) -> Multiprocess:
+    """What starts workers, and others for those that die; it listens to signals from here on."""
     os.environ[_SETTINGS] = settings.as_text()
     config = _config("orchestrator.server.serving:worker", settings, factory=True)
-    supervisor = Multiprocess(config, sockets=[listening])
-    supervisor.run()
-    if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
-        raise DependencyFailed("a worker process could not start; what it logged says why")
+    return Multiprocess(config, sockets=[listening])
 
 
 def worker() -> Starlette:
@@ -148,7 +151,11 @@ def _stopped_by_signals(running: Running, settings: Settings) -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in _SIGNALS}
 
     def stopped(number: int, frame: FrameType | None) -> None:
-        loop.call_soon_threadsafe(running.stop, settings.shutdown_seconds)
+        # A terminal's Ctrl-C reaches workers twice: as SIGINT, and as their parent's SIGTERM.
+        if number == signal.SIGINT and running.stopping:
+            loop.call_soon_threadsafe(running.leave)
+        else:
+            loop.call_soon_threadsafe(running.stop, settings.shutdown_seconds)
         handler = before[signal.Signals(number)]
         if callable(handler):
             handler(number, frame)

@@ -1,0 +1,106 @@
+"""A server that is told to stop ends in order: turns go on for a while, and none is lost."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from botocore.exceptions import EventStreamError, HTTPClientError
+from serving_support import (
+    AGENT_ID,
+    Start,
+    WaitingModel,
+    invoke,
+    text_of,
+    write_agent,
+)
+
+from orchestrator.server.serving import serving
+from orchestrator.server.settings import Settings
+from orchestrator.server.world import World
+
+
+@pytest.fixture
+def threads() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor() as pool:
+        yield pool
+
+
+def test_it_says_what_it_serves(start: Start, tmp_path: Path) -> None:
+    server = start("--agents", write_agent(tmp_path))
+    assert server.told["pid"] == server.pid
+    told = {"agentId": AGENT_ID, "agentAliasId": "TSTALIASID", "agentName": "waiting"}
+    assert server.told["agents"] == [told]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_idle_server_ends_at_once(start: Start, number: int) -> None:
+    server = start()
+    server.signal(number)
+    code, log = server.end()
+    assert (code, log) == (0, "")
+
+
+def test_a_running_turn_goes_on(
+    start: Start, model: WaitingModel, tmp_path: Path, threads: ThreadPoolExecutor
+) -> None:
+    server = start("--agents", write_agent(tmp_path), "--model", model.spec)
+    events = invoke(server.url)
+    told = threads.submit(text_of, events)
+    assert model.asked.wait(30)
+    server.signal()
+    with pytest.raises(HTTPClientError):  # it takes no more connections; whoever asks is refused
+        while True:
+            invoke(server.url, session_id="s-2").close()
+    model.go.set()
+    assert told.result(30) == "All is well."
+    assert server.end()[0] == 0
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_turn_that_is_not_done_in_time_is_left_for_the_next_process(
+    start: Start, model: WaitingModel, tmp_path: Path, workers: int
+) -> None:
+    options = ("--agents", write_agent(tmp_path), "--model", model.spec)
+    kept = ("--state", tmp_path / "sessions.sqlite")
+    server = start(*options, *kept, "--workers", workers, "--shutdown-seconds", "0.2")
+    events = invoke(server.url, "Is all well?")
+    assert model.asked.wait(30)
+    server.signal()
+    with pytest.raises(EventStreamError, match="shutting down") as error:
+        text_of(events)
+    assert error.value.response["Error"]["Code"] == "internalServerException"
+    assert server.end()[0] == 0
+    model.go.set()
+    again = start(*options, *kept)
+    assert text_of(invoke(again.url, "Is all well?")) == "All is well."
+    first, second = [asked.json["messages"] for asked in model.loopback.asked]
+    assert first == second  # one question, not two
+
+
+def test_a_second_interrupt_ends_at_once(
+    start: Start, model: WaitingModel, tmp_path: Path, threads: ThreadPoolExecutor
+) -> None:
+    server = start("--agents", write_agent(tmp_path), "--model", model.spec)
+    told = threads.submit(text_of, invoke(server.url))
+    assert model.asked.wait(30)
+    server.signal(signal.SIGINT)
+    while not told.done():
+        server.signal(signal.SIGINT)
+    assert told.exception() is not None
+    server.end()
+
+
+def test_a_server_in_a_thread_waits_as_well(model: WaitingModel, tmp_path: Path) -> None:
+    settings = Settings(
+        port=0, agents=write_agent(tmp_path), model=model.spec, shutdown_seconds=0.2
+    )
+    with World.open(settings) as world:
+        with serving(world) as url:
+            events = invoke(url)
+            assert model.asked.wait(30)
+        with pytest.raises(EventStreamError, match="shutting down"):
+            text_of(events)
