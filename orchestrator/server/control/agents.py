@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from orchestrator.server.control.folders import Folders
 from orchestrator.server.control.ids import ALIAS_ARN, DRAFT, TEST_ALIAS, Arns
 from orchestrator.server.control.store import Head, Store, head_of
 from orchestrator.server.documents import digest
-from orchestrator.server.operations import Caller, Fault
+from orchestrator.server.operations import Caller
 from orchestrator.stages import MOST_LEVELS
 
 if TYPE_CHECKING:
@@ -125,23 +124,21 @@ class Agents:
         self.folders.close()
 
     def _version(self, caller: Caller, agent_id: str, alias_id: str) -> str:
-        with suppress(Fault):
-            self.store.agent(caller, agent_id)
-            if alias_id == TEST_ALIAS:
-                return DRAFT
-            alias = self.store.alias(caller, agent_id, alias_id)
-            if alias is not None and alias.get("aliasInvocationState") == _REJECTS:
-                raise ValidationError(
-                    f"the alias {alias_id!r} of the agent {agent_id!r} takes no invocations; set "
-                    "its aliasInvocationState to ACCEPT_INVOCATIONS"
-                )
-            if alias is not None:
-                return str(alias["routingConfiguration"][0]["agentVersion"])
-        raise self._missing(agent_id, alias_id)
+        if alias_id == TEST_ALIAS:
+            return DRAFT
+        alias = self.store.alias(caller, agent_id, alias_id)
+        if alias is None:
+            raise self._missing(agent_id, alias_id)
+        if alias["aliasInvocationState"] == _REJECTS:
+            raise ValidationError(
+                f"the alias {alias_id!r} of the agent {agent_id!r} takes no invocations; set its "
+                "aliasInvocationState to ACCEPT_INVOCATIONS"
+            )
+        return str(alias["routingConfiguration"][0]["agentVersion"])
 
     def _head(self, caller: Caller, agent_id: str, alias_id: str, version: str) -> Head:
         head = self.store.head(caller, agent_id, version)
-        if head is None and version == DRAFT:
+        if head is None and version == DRAFT and self.store.has(caller, agent_id):
             raise ValidationError(
                 f"the agent {agent_id!r} was never prepared; call PrepareAgent before you invoke it"
             )

@@ -121,6 +121,10 @@ class Store:
             raise missing("agent", agent_id)
         return Record(found["agent"], found["latest"])
 
+    def has(self, caller: Caller, agent_id: str) -> bool:
+        """Whether the caller has made an agent with this id."""
+        return self.documents.get(caller.tenant, AGENT, agent_id) is not None
+
     def own(self, caller: Caller, agent_id: str) -> Record:
         """An agent that may be changed.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.server.control.ids import TEST_ALIAS
@@ -106,9 +105,9 @@ class Tags:
         return self._world.bases.tags(caller, id, change)
 
     def _of_session(self, caller: Caller, id: str, change: Change | None) -> dict[str, str]:
-        sessions = import_module("orchestrator.server.runtime.sessions_api")
-        tags: dict[str, str] = sessions.tags(self._world, caller, id, change)
-        return tags
+        from orchestrator.server.runtime import sessions_api
+
+        return sessions_api.tags(self._world, caller, id, change)
 
 
 def _check(tags: Mapping[str, str]) -> None:
