@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.carry.compare import PARTS, same_part
@@ -89,6 +89,7 @@ class Parts:
     agent_id: str
     there: Document | None
     wanted: Mapping[str, Any]
+    _gone: set[tuple[str, str]] = field(default_factory=set)
 
     def match(self) -> None:
         """Takes away what is not wanted, changes what differs and makes what is missing.
@@ -106,6 +107,7 @@ class Parts:
         key, kind = PARTS[part], _KINDS[part]
         wanted = {it[key] for it in self.wanted.get(part) or ()}
         for name in [name for name in self.named(part) if name not in wanted]:
+            self._gone.add((part, name))
             with self.sender.step(self.document.name, "delete", kind.of(name)):
                 self.send(
                     kind.operations[3], **{kind.id: self.id(part, name)}, **(kind.taken_away or {})
@@ -127,7 +129,8 @@ class Parts:
     def named(self, part: str) -> dict[str, Any]:
         """The parts that are there, by their names."""
         found = self.there.parts(part) if self.there else []
-        return {str(it.get(PARTS[part])): it for it in found}
+        named = {str(it.get(PARTS[part])): it for it in found}
+        return {name: it for name, it in named.items() if (part, name) not in self._gone}
 
     def is_same(self, there: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
         """Whether a part is as it is wanted; a schema in Amazon S3 by its text."""

@@ -193,12 +193,13 @@ class _Push:
 
     def agent(self, document: Document) -> None:
         target = self.targets[id(document)]
-        data, before = target.wanted.data, len(self.sender.steps)
+        data = target.wanted.data
         for member in data.get("agentCollaborators") or ():
             if member["collaboratorName"] in document.team:
                 led = document.team[member["collaboratorName"]]
                 arn = self.alias(led, None, _arn_there(target, member))
                 member["agentDescriptor"] = {"aliasArn": arn}
+        before = len(self.sender.steps)
         if target.before is None:
             self.create(document, target)
         parts = Parts(self.sender, document, target.id, target.before, data)
