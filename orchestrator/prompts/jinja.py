@@ -3,25 +3,38 @@
 A user's template may loop, assign and define macros, which the shipped partials may not
 (`orchestrator.prompts.partials`). So here the work is counted: every item of every loop, and every
 character that is put together. Values are plain data; nothing of a Python object can be reached.
+
+A rendering knows who wrote what (`Compiled.pieces`). While it is rendered, a value is only a token,
+which the template's author cannot write; the value's text is put there when all else is done. What
+a value says can so never be taken for something that the author wrote, such as a role's mark.
 """
 
 from __future__ import annotations
 
+import re
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any
 
 from jinja2 import Undefined, nodes
 from jinja2.exceptions import SecurityError, TemplateSyntaxError
 from jinja2.meta import find_undeclared_variables
+from jinja2.nodes import Impossible
 from jinja2.runtime import LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
 from orchestrator.errors import innermost
+from orchestrator.message import AUTHOR
+from orchestrator.prompts.markers import Piece
 
-__all__ = ["Compiled", "Jinja", "Mistake"]
+__all__ = ["VALUE", "Compiled", "Jinja", "Mistake", "Value", "named"]
+
+VALUE = "value"
+"""The origin of a text that was calculated, of more than one input or of none."""
 
 MOST_ITEMS = 1_000_000
 """Items of all loops of one rendering together."""
@@ -42,7 +55,76 @@ _METHODS = {
 _REMOVED_FILTERS = ("attr", "center", "format", "pprint", "random", "xmlattr", "wordwrap", "indent")
 _LOOP = ("first", "last", "index", "index0", "revindex", "revindex0", "length", "depth", "cycle")
 
-_left: ContextVar[list[int]] = ContextVar("left")
+_OPEN, _SHUT = "\ue000", "\ue001"
+"""What tokens are made of: private-use characters, which authors may not write."""
+
+
+class Value(str):
+    """A text of an input.
+
+    Attributes:
+        origin: The input's name.
+    """
+
+    __slots__ = ("origin",)
+    origin: str
+
+
+def named(value: Any, origin: str) -> Any:
+    """An input's data, with its texts knowing the input's name."""
+    if isinstance(value, str):
+        made = Value(value)
+        made.origin = origin
+        return made
+    if isinstance(value, Mapping):
+        return {key: named(one, origin) for key, one in value.items()}
+    return [named(one, origin) for one in value] if isinstance(value, list | tuple) else value
+
+
+class _Put(str):
+    """A text that a template put together itself: the author's, with tokens for values."""
+
+    __slots__ = ()
+
+
+@dataclass(slots=True)
+class _Work:
+    """What one rendering has done.
+
+    Attributes:
+        left: Items that its loops may still have.
+        nonce: Tells its tokens from those of others, and from anything that a value says.
+        values: The values that tokens stand for: origins and texts.
+    """
+
+    left: int
+    nonce: str = field(default_factory=lambda: str(secrets.randbits(64)))
+    values: list[Piece] = field(default_factory=list)
+
+    def token(self, origin: str, text: str) -> str:
+        """A token for a value."""
+        self.values.append((origin, text))
+        return f"{_OPEN}{self.nonce}.{len(self.values) - 1}{_SHUT}"
+
+    def pieces(self, text: str) -> list[Piece]:
+        """What a rendered text is made of."""
+        found: list[Piece] = []
+        for at, part in enumerate(re.split(rf"{_OPEN}{self.nonce}\.(\d+){_SHUT}", text)):
+            if at % 2:
+                origin, value = self.values[int(part)]
+                found.append((origin, self._plain(value)))
+            elif part:
+                found.append((AUTHOR, part))
+        return found
+
+    def _plain(self, text: str) -> str:
+        # A text that was put together and then changed by a filter is a value with tokens in it.
+        if self.nonce not in text:
+            return text
+        return "".join([piece for _, piece in self.pieces(text)])
+
+
+_work: ContextVar[_Work] = ContextVar("work")
 
 
 class Mistake(Exception):
@@ -71,13 +153,24 @@ class Jinja(ImmutableSandboxedEnvironment):
             finalize: What `{{ value }}` prints.
             **options: As for Jinja2's `Environment`.
         """
-        super().__init__(finalize=finalize, autoescape=False, **options)
+        self._text = finalize or _as_text
+        super().__init__(finalize=self._printed, autoescape=False, **options)
         self.globals = {name: self.globals[name] for name in ("range", "namespace", "dict")}
         for name in _REMOVED_FILTERS:
             self.filters.pop(name, None)
         self.filters["counted_"] = _counted
         self.filters["joined_"] = _joined
         self.concat = _together  # type: ignore[method-assign]
+
+    def _printed(self, value: Any) -> str:
+        """What takes the place of `{{ value }}` while the template is rendered."""
+        if isinstance(value, _Put):
+            return value
+        work = _work.get(None)
+        text = self._text(value)  # an undefined one may raise here
+        if work is None:  # Jinja2 asks at compile time, to fold constants
+            raise Impossible
+        return work.token(value.origin if isinstance(value, Value) else VALUE, text)
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         tree: nodes.Template = _Bounds().visit(super()._parse(source, name, filename))
@@ -135,6 +228,10 @@ class Jinja(ImmutableSandboxedEnvironment):
         Raises:
             Mistake: It is wrong.
         """
+        for at, letter in enumerate(source):
+            if letter in (_OPEN, _SHUT):
+                line = source.count("\n", 0, at) + 1
+                raise Mistake(f"the character {letter!a} may not be in a template", line)
         try:
             names = find_undeclared_variables(self.parse(source))
             return Compiled(self.from_string(source), frozenset(names - self.globals.keys()))
@@ -163,14 +260,25 @@ class Compiled:
         Raises:
             Mistake: It cannot be rendered, or does too much.
         """
-        token = _left.set([MOST_ITEMS])
+        return "".join([text for _, text in self.pieces(values)])
+
+    def pieces(self, values: Mapping[str, Any]) -> list[Piece]:
+        """Renders it, as pieces: who wrote each, and its text.
+
+        Args:
+            values: Plain data by name; texts made by `named` are told by their input's name.
+
+        Raises:
+            Mistake: It cannot be rendered, or does too much.
+        """
+        work = _Work(MOST_ITEMS)
+        token = _work.set(work)
         try:
-            rendered: str = self._template.render(values)
-            return rendered
+            return work.pieces(self._template.render(values))
         except Exception as error:  # a template may raise whatever its filters do
             raise Mistake(f"the template cannot be rendered: {error}", _line_of(error)) from error
         finally:
-            _left.reset(token)
+            _work.reset(token)
 
 
 def _line_of(error: BaseException) -> int:
@@ -201,23 +309,27 @@ def _counted(items: Any) -> Any:
 
 
 def _counting(items: Iterable[Any]) -> Iterator[Any]:
-    left = _left.get([MOST_ITEMS])
+    work = _work.get()
     for item in items:
-        left[0] -= 1
-        if left[0] < 0:
+        work.left -= 1
+        if work.left < 0:
             raise SecurityError(f"the template's loops have more than {MOST_ITEMS} items")
         yield item
 
 
 def _joined(parts: list[Any]) -> str:
-    return _together(map(str, parts))
+    return str(_together(map(str, parts)))
 
 
-def _together(parts: Iterable[str]) -> str:
+def _as_text(value: Any) -> str:
+    return str(value)
+
+
+def _together(parts: Iterable[str]) -> _Put:
     made, size = [], 0
     for part in parts:
         size += len(part)
         if size > MOST_CHARS:
             raise SecurityError(f"the text has more than {MOST_CHARS} characters")
         made.append(part)
-    return "".join(made)
+    return _Put("".join(made))

@@ -1,0 +1,201 @@
+"""What a template of any language comes to: messages, whose every piece knows who wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from orchestrator.diagnostics import Diagnostic
+from orchestrator.prompts.markers import Piece
+
+__all__ = [
+    "Content",
+    "Document",
+    "Input",
+    "Media",
+    "Rendered",
+    "Said",
+    "Thread",
+    "ToolResult",
+    "ToolUse",
+    "Words",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A text.
+
+    Attributes:
+        pieces: Who wrote each piece (`orchestrator.message.AUTHOR`, or an input's name), and it.
+    """
+
+    pieces: Sequence[Piece]
+
+    @property
+    def text(self) -> str:
+        """The whole text."""
+        return "".join([text for _, text in self.pieces])
+
+
+@dataclass(frozen=True, slots=True)
+class Media:
+    """An image, a sound, a video or a document.
+
+    Attributes:
+        kind: Which of them; `file` for any document.
+        url: Where it is, when it is elsewhere.
+        data: Its bytes, when it is here.
+        media_type: Its media type, such as `image/png`; empty when it is not known.
+        attributes: What the author says of it besides, such as `{"quality": "high"}`.
+    """
+
+    kind: Literal["image", "audio", "video", "file"]
+    url: str = ""
+    data: bytes = b""
+    media_type: str = ""
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """A call that the assistant made.
+
+    Attributes:
+        id: Names the call.
+        name: The tool.
+        input: Its input: JSON data, or the text that stands for it where that is no JSON.
+    """
+
+    id: str
+    name: str
+    input: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a call gave.
+
+    Attributes:
+        id: The call that it answers.
+        name: The tool, when it is told.
+        content: What it gave.
+    """
+
+    id: str
+    name: str
+    content: Sequence[Words | Media]
+
+
+Content = Words | Media | ToolUse | ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message.
+
+    Attributes:
+        role: `system`, `user`, `assistant`, `developer`, `tool`, or another that the author writes.
+        content: What it says; empty for a message without content.
+        attributes: What else the author says of it, such as `{"name": "Ann"}`.
+        line: The line of the template that it begins in, from 1; 0 for one of an input.
+    """
+
+    role: str
+    content: Sequence[Content]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    line: int = 0
+
+    @property
+    def text(self) -> str:
+        """Its texts, joined."""
+        return "".join([one.text for one in self.content if isinstance(one, Words)])
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """The place of messages that come from elsewhere.
+
+    Attributes:
+        name: The input that they are in: such as `conversation_history` and `agent_scratchpad` of
+            a stage's template, which the engine puts there.
+    """
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A rendered template.
+
+    Attributes:
+        items: The messages, in order. `Thread`s are left only of the inputs that were given as
+            `Thread`s; the messages of the others are in their place.
+        tools: Tools that the template defines, as it writes them.
+        diagnostics: What was doubtful while it was rendered.
+    """
+
+    items: Sequence[Said | Thread]
+    tools: Sequence[Mapping[str, Any]] = ()
+    diagnostics: Sequence[Diagnostic] = ()
+
+    @property
+    def messages(self) -> list[Said]:
+        """The messages."""
+        return [one for one in self.items if isinstance(one, Said)]
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """An input of a template.
+
+    Attributes:
+        name: Its name.
+        line: The line of the template that uses it first, from 1.
+        column: The column there, from 1.
+        kind: What it is, where the template says so, such as `string` or `thread`.
+        required: Whether it must be given.
+        default: Its value when it is not given.
+    """
+
+    name: str
+    line: int = 1
+    column: int = 1
+    kind: str = ""
+    required: bool = False
+    default: Any = None
+
+
+class Document(Protocol):
+    """A template that was read.
+
+    Attributes:
+        language: `prompty`, `semantic-kernel`, `handlebars`, `jinja2` or `ppe`.
+        text: The author's text.
+        source: The file that it is from, if any.
+        inputs: Its inputs, in the order of their first use.
+        settings: What it says of the model and the call, in Bedrock's names where there are any:
+            `model`, `inference`, `additional`, `name`, `description`, `tools`, `outputs`.
+        diagnostics: What is doubtful about it.
+    """
+
+    language: str
+    text: str
+    source: str | None
+    inputs: Sequence[Input]
+    settings: Mapping[str, Any]
+    diagnostics: Sequence[Diagnostic]
+
+    def render(self, inputs: Mapping[str, Any]) -> Rendered:
+        """Renders it.
+
+        Args:
+            inputs: Values by name: texts, JSON data, a list of messages for a thread, or a
+                `Thread` that is to stay in its place.
+
+        Raises:
+            TemplateError: It cannot be rendered, with its place.
+            ValidationError: A required input is missing.
+        """
+        ...
