@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from model_servers import aws_error
-from runtime_support import CLAUDE, Runtime, definition, running, write_agent
+from runtime_servers import CLAUDE, Runtime, definition, running, write_agent
 
 from orchestrator.testing import ScriptedModel
 

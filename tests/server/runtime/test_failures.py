@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, EventStreamError
-from runtime_support import (
+from runtime_servers import (
     AGENT_ID,
     ALIAS_ID,
     BY_LAMBDA,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from runtime_support import (
+from runtime_servers import (
     ASKS_USER,
     BY_CALLER,
     BY_LAMBDA,

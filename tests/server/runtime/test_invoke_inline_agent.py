@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from runtime_support import (
+from runtime_servers import (
     ALIAS_ID,
     BY_CALLER,
     BY_LAMBDA,

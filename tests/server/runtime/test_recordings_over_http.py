@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from botocore_shapes import parsed_by_botocore
-from runtime_support import CLAUDE
+from runtime_servers import CLAUDE
 
 from orchestrator.testing import ScriptedModel
 

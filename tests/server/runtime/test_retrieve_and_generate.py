@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, EventStreamError
-from runtime_support import CLAUDE
+from runtime_servers import CLAUDE
 
 from orchestrator.errors import DependencyFailed
 from orchestrator.guardrails import BedrockGuardrail, Verdict

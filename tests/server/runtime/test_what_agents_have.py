@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 from model_servers import aws_stream, event
-from runtime_support import (
+from runtime_servers import (
     AGENT_ID,
     ALIAS_ID,
     CLAUDE,

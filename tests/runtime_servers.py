@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +97,7 @@ class HumanResources:
 
 @dataclass
 class Runtime:
-    """A server that runs, and its client."""
+    """A server that runs, and a client of it."""
 
     world: World
     client: Any
@@ -108,6 +108,12 @@ class Runtime:
         """One InvokeAgent; the answer's members, its events in `events` and its text."""
         given = {"agentId": AGENT_ID, "agentAliasId": ALIAS_ID, "inputText": text, **params}
         return told(self.client.invoke_agent(sessionId=session_id, **given))
+
+    @contextmanager
+    def as_caller(self, key: str, secret: str) -> Iterator[Runtime]:
+        """The same server, called with other credentials."""
+        with closing(client_of(self.url, key, secret)) as client:
+            yield replace(self, client=client)
 
     def inline(self, text: str = "", session_id: str = "s-1", **params: Any) -> dict[str, Any]:
         """One InvokeInlineAgent, likewise."""
@@ -162,7 +168,7 @@ def running(
 
 
 def client_of(url: str, key: str = "AKIDEXAMPLE", secret: str = "secret") -> Any:
-    """An unmodified client of boto3's, which tries once."""
+    """An unmodified client of boto3's, which tries once; to be closed."""
     return boto3.client(
         "bedrock-agent-runtime",
         endpoint_url=url,
