@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bases_support import Caller, running, write
+from knowledge_servers import Caller, running, write
 
 
 @pytest.fixture

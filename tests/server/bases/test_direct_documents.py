@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from bases_support import Caller, Gate, refused, running, text, write
+from knowledge_servers import Caller, Gate, refused, running, text, write
 
 from orchestrator.errors import ResourceNotFound
 from orchestrator.server.operations import Caller as Tenant

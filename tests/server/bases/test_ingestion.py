@@ -11,7 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from bases_support import Caller, Gate, refused, running, write
+from knowledge_servers import Caller, Gate, refused, running, write
 
 from orchestrator.server.control.bases.living import Living
 
@@ -368,7 +368,7 @@ CHILD = """
 import sys, threading
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from bases_support import running, Gate
+from knowledge_servers import running, Gate
 gate = Gate()
 with running(gate, state=Path(sys.argv[2]), buckets={"handbook": Path(sys.argv[3])}) as server:
     base = server.base()
@@ -383,7 +383,7 @@ with running(gate, state=Path(sys.argv[2]), buckets={"handbook": Path(sys.argv[3
 
 def test_the_job_of_a_killed_process_has_failed(tmp_path: Path, folder: Path) -> None:
     state = tmp_path / "state.sqlite"
-    here = str(Path(__file__).parent)
+    here = str(Path(__file__).parents[2])
     child = subprocess.Popen(
         [sys.executable, "-c", CHILD, here, str(state), str(folder)],
         stdin=subprocess.PIPE,

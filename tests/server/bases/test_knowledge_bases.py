@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from bases_support import ROLE, STORAGE, VECTORS, Caller, refused, running
+from knowledge_servers import ROLE, STORAGE, VECTORS, Caller, refused, running
 
 
 def test_a_knowledge_base_lives_as_in_aws(server: Caller) -> None:

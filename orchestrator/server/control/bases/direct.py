@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from orchestrator.errors import OrchestratorError, ValidationError
@@ -71,6 +71,7 @@ def ingest(bases: Bases, request: Request) -> Mapping[str, Any]:
         AccessDenied: The caller may not have an object read.
         ValidationError: A document is of another kind than the data source, is outside of it, or
             has an access control list, which nobody would keep here.
+        Fault: ServiceQuotaExceededException, when the documents of too many requests wait.
     """
     params, tenant = request.params, request.caller.tenant
     source = _source(bases, request)
@@ -84,10 +85,18 @@ def ingest(bases: Bases, request: Request) -> Mapping[str, Any]:
         begun.append(batch)
         return {"documentDetails": [_told(params, kept) for kept in told]}
 
-    token = params.get("clientToken")
-    answer = bases.documents.once(tenant, request.operation, token, params, make)
+    give_back = bases.background.place(tenant)
+    try:
+        token = params.get("clientToken")
+        answer = bases.documents.once(tenant, request.operation, token, params, make)
+    except BaseException:
+        give_back()
+        raise
+    if not begun:  # it came before
+        give_back()
     for batch in begun:
-        bases.in_background(_Batch(bases, request.caller, source, items, batch).run)
+        work = _Batch(bases, request.caller, source, items, batch, give_back)
+        bases.background.run(tenant, work.run)
     return answer
 
 
@@ -190,7 +199,9 @@ class _Batch:
         source: Mapping[str, Any],
         items: Sequence[_Item],
         batch: str,
+        done: Callable[[], None],
     ) -> None:
+        self.done = done
         self.bases = bases
         self.caller = caller
         self.source = source
@@ -216,6 +227,8 @@ class _Batch:
         except Exception:
             _log.exception("documents could not be put in")
             self._fail(waiting, "an internal error; the server's log has more")
+        finally:
+            self.done()
 
     def _tick(self) -> None:
         if self.bases.closing.is_set():

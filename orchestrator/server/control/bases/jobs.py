@@ -79,7 +79,7 @@ def start(bases: Bases, request: Request) -> Mapping[str, Any]:
     token = params.get("clientToken")
     answer = bases.documents.once(tenant, request.operation, token, params, make)
     for id in begun:
-        bases.in_background(_Job(bases, request.caller, base, source, id).run)
+        bases.background.run(tenant, _Job(bases, request.caller, base, source, id).run)
     return answer
 
 

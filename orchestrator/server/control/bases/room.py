@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
 from threading import Event, Lock
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.embeddings import Embedder
 from orchestrator.errors import ResourceNotFound
 from orchestrator.knowledge import KnowledgeBase
+from orchestrator.server.control.bases.background import Background
 from orchestrator.server.control.bases.in_folders import FolderBases
 from orchestrator.server.control.bases.index import Index
 from orchestrator.server.control.bases.living import Living
@@ -25,10 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Bases"]
 
-_log = logging.getLogger(__name__)
-
-_THREADS = 4
-
 
 class Bases:
     """Knowledge bases made through the API. Safe for many threads.
@@ -36,6 +31,7 @@ class Bases:
     Attributes:
         world: What else the process has open.
         living: Which processes of the state still live.
+        background: Does the work that callers do not wait for.
         closing: Set when work in the background is to end.
         in_folders: The knowledge bases of agents that are defined on disk.
     """
@@ -55,22 +51,18 @@ class Bases:
         self._lock = Lock()
         self._indexes: dict[tuple[str, str], Index] = {}
         self._embedder: Embedder | None = None
-        self._pool = ThreadPoolExecutor(_THREADS, "ingestion")
+        self.background = Background()
 
     def close(self) -> None:
         """Ends the work in the background, and closes all indexes."""
         self.closing.set()
-        self._pool.shutdown()
+        self.background.close()
         self.in_folders.close()
         self.living.close()
         with self._lock:
             for index in self._indexes.values():
                 index.close()
             self._indexes.clear()
-
-    def in_background(self, work: Callable[[], None]) -> None:
-        """Has work done by and by, in one of a few threads; it sees to its own errors."""
-        self._pool.submit(work)
 
     @property
     def folders(self) -> Mapping[str, Path]:

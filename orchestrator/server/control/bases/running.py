@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +11,6 @@ from orchestrator.server.operations import Fault
 
 __all__ = ["RUNNING", "Stopped", "check_idle", "settled_document", "settled_job"]
 
-_log = logging.getLogger(__name__)
 
 RUNNING = frozenset(("STARTING", "IN_PROGRESS", "STOPPING"))
 """The states of work that is not done."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -144,6 +145,29 @@ def polled(seconds: float = 60.0) -> Iterator[None]:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         yield
+
+
+def two_tenants(folder: Path, allow: str = "*") -> Path:
+    """The file of two access keys, `AKIDTENANTA` and `AKIDTENANTB`."""
+    path = folder / "keys.yaml"
+    entries = [
+        {
+            "accessKeyId": f"AKIDTENANT{name}",
+            "secretAccessKey": f"secret-key-of-tenant-{name}",
+            "tenant": f"tenant-{name}",
+            "allow": [allow],
+        }
+        for name in "AB"
+    ]
+    path.write_text(json.dumps(entries))
+    path.chmod(0o600)
+    return path
+
+
+def tenant(server: Caller, name: str) -> Caller:
+    """Who has one of the two keys."""
+    secret = f"secret-key-of-tenant-{name}"
+    return Caller(server.world, server.agent.meta.endpoint_url, f"AKIDTENANT{name}", secret)
 
 
 @contextmanager

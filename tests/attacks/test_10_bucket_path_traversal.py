@@ -1,0 +1,87 @@
+"""Attack 10: objects that are reached by leaving the folder that stands for a bucket."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from knowledge_servers import running, text, write
+
+from orchestrator.errors import OrchestratorError
+from orchestrator.server.control.bases.objects import bucket_of
+
+SECRET = "canary-of-another-folder"
+
+
+@pytest.fixture
+def bucket(tmp_path: Path) -> Path:
+    """A bucket's folder with links that lead out of it, beside a secret."""
+    write(tmp_path / "outside", {"secret.md": SECRET})
+    folder = write(tmp_path / "bucket", {"page.md": "An ordinary page.", "sub/page.md": "Another."})
+    (folder / "link.md").symlink_to(tmp_path / "outside" / "secret.md")
+    (folder / "links").symlink_to(tmp_path / "outside")
+    return folder
+
+
+KEYS = [
+    "../outside/secret.md",
+    "sub/../../outside/secret.md",
+    "link.md",
+    "links/secret.md",
+    "sub/../page.md/../../outside/secret.md",
+    "/etc/hostname",
+    "a\0b.md",
+    "x" * 300 + ".md",
+    "sub",
+    "",
+    "..",
+]
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_no_key_reads_outside_of_the_folder(bucket: Path, key: str) -> None:
+    with pytest.raises(OrchestratorError):
+        bucket_of("docs", {"docs": bucket}).read(key, 1000)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.sampled_from(["..", ".", "", "links", "link.md", "sub", "secret.md"]), max_size=6)
+)
+def test_no_made_up_key_gives_the_secret(
+    tmp_path_factory: pytest.TempPathFactory, parts: list[str]
+) -> None:
+    root = tmp_path_factory.mktemp("bucket")
+    write(root / "outside", {"secret.md": SECRET})
+    folder = write(root / "inside", {"sub/page.md": "A page."})
+    (folder / "links").symlink_to(root / "outside")
+    (folder / "link.md").symlink_to(root / "outside" / "secret.md")
+    key = "/".join(["..", "outside", *parts] if len(parts) % 2 else parts)
+    try:
+        assert SECRET.encode() not in bucket_of("docs", {"docs": folder}).read(key, 1000)
+    except OrchestratorError:
+        pass
+
+
+def test_no_job_and_no_sent_address_brings_the_secret_in(bucket: Path) -> None:
+    with running(buckets={"docs": bucket}) as server:
+        base = server.base()
+        source = server.source(base, "docs")
+        job = server.ingested(base, source)
+        assert job["statistics"]["numberOfNewDocumentsIndexed"] == 2
+        own = server.source(base)
+        for number, key in enumerate(["../outside/secret.md", "links/secret.md", "link.md"]):
+            document = text(f"{number}", "x")
+            document["content"]["custom"] = {
+                "customDocumentIdentifier": {"id": f"{number}"},
+                "sourceType": "S3_LOCATION",
+                "s3Location": {"uri": f"s3://docs/{key}"},
+            }
+            server.agent.ingest_knowledge_base_documents(
+                knowledgeBaseId=base, dataSourceId=own, documents=[document]
+            )
+        told = server.settled(base, own)
+        assert {it["status"] for it in told.values()} == {"FAILED"}
+        assert SECRET not in str(server.found(base, SECRET, numberOfResults=100)) + str(told)
