@@ -104,7 +104,7 @@ class Documents:
         found = self._file.rows(
             f"SELECT body FROM document WHERE {_ONE}", (tenant, kind, parent, id)
         )
-        return _read(found[0][0]) if found else None
+        return self._read(found[0][0]) if found else None
 
     def put(
         self,
@@ -163,7 +163,7 @@ class Documents:
         found = self._file.rows(
             f"SELECT body FROM document WHERE {_LIST} ORDER BY place", (tenant, kind, parent)
         )
-        return [_read(body) for (body,) in found]
+        return [self._read(body) for (body,) in found]
 
     def page(
         self,
@@ -195,7 +195,7 @@ class Documents:
             (tenant, kind, parent, _place(after), most + 1),
         )
         more = _token([found[most - 1][0]], scope) if len(found) > most else None
-        return [_read(body) for _, body in found[:most]], more
+        return [self._read(body) for _, body in found[:most]], more
 
     def once(
         self,
@@ -243,7 +243,16 @@ class Documents:
                     "ConflictException",
                     f"the clientToken {token!r} was sent with another request; use a new one",
                 )
-            return _read(found[0][1])
+            return self._read(found[0][1])
+
+    def _read(self, text: str) -> dict[str, Any]:
+        try:
+            found = decoded(text)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise self._file.failure("holds a document that cannot be read") from error
+        if not isinstance(found, dict):
+            raise self._file.failure("holds a document that is no mapping")
+        return found
 
 
 def paged(
@@ -291,11 +300,6 @@ def decoded(text: str) -> Any:
     return json.loads(text, object_hook=_rich)
 
 
-def _read(text: str) -> dict[str, Any]:
-    found: dict[str, Any] = decoded(text)
-    return found
-
-
 # What JSON has no value for is a mapping with one member of these, and so is every mapping of the
 # callers that would look like that.
 _TIME, _BYTES, _MAP = "$time", "$bytes", "$map"
@@ -318,10 +322,12 @@ def _plain(value: Any) -> Any:
 def _rich(members: dict[str, Any]) -> Any:
     if _MARKS.isdisjoint(members):
         return members
+    if len(members) != 1:
+        raise ValueError("a mark stands alone")
     ((mark, value),) = members.items()
     if mark == _TIME:
         return datetime.fromisoformat(value)
-    return base64.b64decode(value) if mark == _BYTES else dict(value)
+    return base64.b64decode(value, validate=True) if mark == _BYTES else dict(value)
 
 
 def _most(asked: int | None) -> int:

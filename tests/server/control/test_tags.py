@@ -49,3 +49,9 @@ def test_a_thing_has_fifty_tags_at_most(server: Served) -> None:
     with refused("ServiceQuotaExceededException", "51 tags"):
         server.control.tag_resource(resourceArn=arn, tags={"one": "more"})
     assert len(server.control.list_tags_for_resource(resourceArn=arn)["tags"]) == 50
+
+
+def test_a_session_is_tagged_through_both_services(server: Served) -> None:
+    arn = server.runtime.create_session(tags={"a": "b"})["sessionArn"]
+    server.runtime.tag_resource(resourceArn=arn, tags={"c": "d"})
+    assert server.runtime.list_tags_for_resource(resourceArn=arn)["tags"] == {"a": "b", "c": "d"}

@@ -1,4 +1,4 @@
-"""Nothing of one tenant is seen by another: agents, names, tokens, tags, sessions."""
+"""Attack 12: nothing of one tenant is seen by another: agents, names, tokens, tags, sessions."""
 
 from __future__ import annotations
 
