@@ -1,15 +1,115 @@
-"""The pytest plugin: fixtures for tests of agents; pytest finds it by itself."""
+"""The pytest plugin: fixtures for tests of agents; pytest finds it by itself.
+
+Nothing is imported for them before a test asks for one.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING
+
 import pytest
 
-from orchestrator.testing.fakes import FakeClock
+if TYPE_CHECKING:
+    from orchestrator.testing.bedrock import BedrockAgents
+    from orchestrator.testing.cassettes import Cassette
+    from orchestrator.testing.fakes import FakeClock
 
-__all__ = ["orchestrator_clock"]
+__all__ = ["bedrock_agents", "bedrock_cassette", "orchestrator_clock"]
+
+_PASSED = pytest.StashKey[bool]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds `--bedrock-record`."""
+    parser.getgroup("orchestrator").addoption(
+        "--bedrock-record",
+        action="store_true",
+        help="ask the real models of `bedrock_cassette` and record what they answer",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tells pytest of the marker."""
+    config.addinivalue_line(
+        "markers",
+        "bedrock_cassette(path): the file of the fixture's recording, beside the test's own",
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Notes whether a test has passed."""
+    report = yield
+    if report.when == "call":
+        item.stash[_PASSED] = report.passed
+    return report
 
 
 @pytest.fixture
 def orchestrator_clock() -> FakeClock:
     """A clock that moves only when it is told to."""
+    from orchestrator.testing.fakes import FakeClock
+
     return FakeClock()
+
+
+@pytest.fixture(scope="session")
+def _bedrock_closing() -> Iterator[Callable[[Callable[[], None]], object]]:
+    # Servers stop while the next tests run; whatever goes wrong then fails the last of them.
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+    closing: list[Future[None]] = []
+    with ThreadPoolExecutor(32, "bedrock-closing") as threads:
+        yield lambda close: closing.append(threads.submit(close))
+    for one in closing:
+        one.result()
+
+
+@pytest.fixture
+def bedrock_agents(
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    _bedrock_closing: Callable[[Callable[[], None]], object],
+) -> Iterator[BedrockAgents]:
+    """Amazon Bedrock in this process, for one test: see `orchestrator.testing.BedrockAgents`.
+
+    In the environment of the test, boto3's three Bedrock services have its address, and the
+    credentials open nothing: clients that the code under test makes for itself reach it, too.
+    """
+    try:
+        from orchestrator.testing.bedrock import BedrockAgents
+    except ModuleNotFoundError as error:
+        if error.name not in ("starlette", "uvicorn"):
+            raise
+        pytest.fail(
+            "the fixture 'bedrock_agents' needs a server: pip install 'bedrock-orchestrator[serve]'"
+        )
+    from orchestrator.testing.environment import set_environment
+
+    made = BedrockAgents(request.config.rootpath)
+    set_environment(monkeypatch, made.url, recording=_records(request))
+    yield made
+    _bedrock_closing(made.close)
+
+
+@pytest.fixture
+def bedrock_cassette(request: pytest.FixtureRequest) -> Iterator[Cassette]:
+    """Has a test replay what a real model answered: `bedrock_cassette("<model id>")` is a model.
+
+    With `--bedrock-record` the real model is asked and recorded. The recording is the file that
+    `@pytest.mark.bedrock_cassette("<path>")` names, or `cassettes/<module>/<test>.jsonl` beside
+    the test's own. A prompt that has changed since fails the test.
+    """
+    from orchestrator.testing.cassettes import Cassette, path_of
+
+    node = request.node
+    made = Cassette(path_of(node), recording=_records(request), test=node.nodeid)
+    yield made
+    made.finish(passed=node.stash.get(_PASSED, False))
+
+
+def _records(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--bedrock-record"))

@@ -1,0 +1,122 @@
+"""Cassettes: what real models answered once, for tests without them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from orchestrator.errors import ResourceNotFound
+from orchestrator.models import Model, RecordingModel, ReplayModel, resolve_model
+from orchestrator.models.base import ModelReply, ModelRequest
+
+__all__ = ["Cassette", "path_of"]
+
+
+class Cassette:
+    """The recordings of one test: one file for each model.
+
+    Attributes:
+        path: The first model's file.
+        recording: Whether real models are asked, and recorded.
+    """
+
+    def __init__(self, path: Path, *, recording: bool, test: str) -> None:
+        """Opens nothing yet.
+
+        Args:
+            path: The first model's file.
+            recording: Whether real models are asked, and recorded.
+            test: Names the test to pytest, for messages.
+        """
+        self.path = path
+        self.recording = recording
+        self._test = test
+        self._files: list[Path] = []
+        self._replayed: list[_Replayed] = []
+
+    def __call__(self, model: Model | str) -> Model:
+        """The model, recorded or replayed; several are told apart by the order of these calls.
+
+        Args:
+            model: The real model, or its spec; only asked when recording.
+        """
+        number = len(self._files) + 1
+        file = self.path if number == 1 else self.path.with_stem(f"{self.path.stem}.{number}")
+        self._files.append(file)
+        if self.recording:
+            _new(file).unlink(missing_ok=True)
+            return RecordingModel(resolve_model(model), _new(file))
+        try:
+            replay = ReplayModel(file)
+        except ResourceNotFound:
+            pytest.fail(f"there is no recording {str(file)!r}; {self._way()}", pytrace=False)
+        self._replayed.append(_Replayed(replay))
+        return self._replayed[-1]
+
+    def _way(self) -> str:
+        return f"with credentials of the real model, run: pytest --bedrock-record {self._test!r}"
+
+    def finish(self, *, passed: bool) -> None:
+        """Keeps what was recorded, if the test has passed; fails it if a prompt has changed."""
+        for file in self._files if self.recording else ():
+            if not passed:
+                _new(file).unlink(missing_ok=True)
+            elif _new(file).exists():
+                os.replace(_new(file), file)
+            else:
+                pytest.fail(f"no model was asked, so that {str(file)!r} was not recorded")
+        drifts = [drift for one in self._replayed for drift in one.drifts]
+        if drifts:
+            pytest.fail(f"{drifts[0]}\n{self._way()}", pytrace=False)
+
+
+def path_of(node: pytest.Item) -> Path:
+    """Where the recording of a test lies: as its marker says, or by its name."""
+    marker = node.get_closest_marker("bedrock_cassette")
+    if marker is not None and marker.args:
+        named: str = marker.args[0]
+        return node.path.parent / named
+    name = node.nodeid.partition("::")[2]
+    return node.path.parent / "cassettes" / node.path.stem / f"{_written(name)}.jsonl"
+
+
+def _written(name: str) -> str:
+    return re.sub(r"[^\w.-]+", "-", name).strip("-.") or "test"
+
+
+def _new(file: Path) -> Path:
+    return file.with_name(f"{file.name}.new")
+
+
+class _Replayed(Model):
+    """A replay that remembers which prompts it had no reply to."""
+
+    def __init__(self, replay: ReplayModel) -> None:
+        self.model_id = replay.model_id
+        self.drifts: list[str] = []
+        self._replay = replay
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        try:
+            return self._replay.complete(request)
+        except ResourceNotFound as error:
+            self.drifts.append(error.message)
+            raise
+
+    async def acomplete(self, request: ModelRequest) -> ModelReply:
+        return self.complete(request)
+
+    def stream(self, request: ModelRequest) -> Iterator[str | ModelReply]:
+        try:
+            yield from self._replay.stream(request)
+        except ResourceNotFound as error:
+            self.drifts.append(error.message)
+            raise
+
+    async def astream(self, request: ModelRequest) -> AsyncIterator[str | ModelReply]:
+        for item in self.stream(request):  # it never waits
+            yield item
