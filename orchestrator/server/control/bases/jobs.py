@@ -34,6 +34,7 @@ __all__ = ["get", "listed", "start", "stop"]
 _log = logging.getLogger(__name__)
 
 _MOST_RUNNING = 5  # Bedrock: "Concurrent ingestion jobs per account"
+_MOST_KEPT = 1000
 _STATES = ("STARTING", "IN_PROGRESS", "COMPLETE", "FAILED", "STOPPING", "STOPPED")
 _PRIVATE = ("process",)
 
@@ -70,6 +71,7 @@ def start(bases: Bases, request: Request) -> Mapping[str, Any]:
         kept = base_of(bases.documents, tenant, base)
         check_idle(bases, tenant, kept)
         _check_quota(bases, tenant)
+        _forget_old(bases, tenant, _parent(params))
         job = _made(bases, params)
         bases.documents.put(tenant, JOB, job["ingestionJobId"], job, _parent(params))
         bases.keep(tenant, {**kept, "job": [_parent(params), job["ingestionJobId"]]})
@@ -96,6 +98,13 @@ def _made(bases: Bases, params: Mapping[str, Any]) -> dict[str, Any]:
         "updatedAt": time,
         "process": bases.living.me,
     }
+
+
+def _forget_old(bases: Bases, tenant: str, parent: str) -> None:
+    """Makes room in what is told of earlier jobs."""
+    if bases.documents.count(tenant, JOB, parent) >= _MOST_KEPT:
+        (oldest, *_) = bases.documents.all(tenant, JOB, parent)
+        bases.documents.delete(tenant, JOB, oldest["ingestionJobId"], parent)
 
 
 def _check_quota(bases: Bases, tenant: str) -> None:
