@@ -56,21 +56,30 @@ def gathered(
         DefinitionError: The data is no agent's.
     """
     left: list[str] = []
-    data = shaped(AGENT, agent, left)
+    data = _shaped(AGENT, agent, left)
     if agent_id:
         data["agentId"] = str(agent_id)
     data["agentName"] = slug(str(data.get("agentName") or "")) or "agent"
-    data["actionGroups"] = [_one_schema(shaped(GROUP, it, left)) for it in groups]
+    data["actionGroups"] = [_one_schema(_shaped(GROUP, it, left)) for it in groups]
     for group in data["actionGroups"]:
         group["actionGroupName"] = slug(str(group.get("actionGroupName") or ""))
-    data["knowledgeBases"] = [shaped(BASE, it, left) for it in bases]
-    data["agentCollaborators"] = [shaped(MEMBER, it, left) for it in members]
+    data["knowledgeBases"] = [_shaped(BASE, it, left) for it in bases]
+    data["agentCollaborators"] = [_shaped(MEMBER, it, left) for it in members]
     document = Document(normal(data, listed=listed))
     unknown = sorted({it for it in left if it.replace("_", "").lower() not in _QUIET})
     if unknown:
         names = ", ".join(map(repr, unknown[:20]))
         document.notes.append(note("left-out", f"{document.name}: left out {names}"))
     return document
+
+
+def _shaped(operation: str, data: Mapping[str, Any], left: list[str]) -> dict[str, Any]:
+    made = shaped(operation, data, left)
+    return {name: value for name, value in made.items() if name not in _OF_REQUESTS}
+
+
+_OF_REQUESTS = ("agentId", "agentVersion", "clientToken")
+"""Members of requests that say which agent they are about, and not what it is."""
 
 
 def _one_schema(group: dict[str, Any]) -> dict[str, Any]:
