@@ -201,9 +201,7 @@ def checked(problems: Problems, place: str) -> None:
 
 @cache
 def _log_limit(place: str, path: str, constraint: str) -> None:
-    _LOG.warning(
-        "%s answered a value that its model does not allow: %s: %s", place, path, constraint
-    )
+    _LOG.warning("%s answered what its model does not allow: %s: %s", place, path, constraint)
 
 
 def refusal(fault: Fault, errors: Mapping[str, StructureShape], walks: Walks | None) -> Answer:

@@ -46,14 +46,13 @@ def length(shape: Shape, what: str = "length") -> _Check:
     return check
 
 
-_UNLIKE_THE_SERVICE = frozenset({"TraceId"})
-"""Shapes whose limits the service itself does not keep: its trace ids are far over 16 letters."""
+_UNLIKE_THE_SERVICE = frozenset({"AgentAliasArn", "TraceId"})
+"""Shapes whose limits the service itself does not keep in its answers (recorded): trace ids have far
+over 16 letters, and an inline agent is `agent-alias/INLINE_AGENT/TSTALIASID`."""
 
 
 def _string(shape: Shape, hidden: bool) -> Walk:
     low, high = shape.metadata.get("min", 0), shape.metadata.get("max", math.inf)
-    if shape.name in _UNLIKE_THE_SERVICE:
-        high = math.inf
     check = length(shape)
     enum = frozenset(shape.enum) if isinstance(shape, StringShape) else frozenset()
     pattern = shape.metadata.get("pattern")
@@ -78,6 +77,11 @@ def _string(shape: Shape, hidden: bool) -> Walk:
         return value
 
     return walk
+
+
+def _string_written(shape: Shape, hidden: bool) -> Walk:
+    plain = StringShape(shape.name, {"type": "string"})
+    return _string(plain if shape.name in _UNLIKE_THE_SERVICE else shape, hidden)
 
 
 def _is_unicode(text: str) -> bool:
@@ -241,5 +245,10 @@ _BOTH: dict[str, Callable[[Shape, bool], Walk]] = {
 }
 SCALARS_READ = {**_BOTH, "blob": _blob_read, "timestamp": _time_read}
 """What makes the walk of a scalar shape, by its type, for what was received."""
-SCALARS_WRITTEN = {**_BOTH, "blob": _blob_written, "timestamp": _time_written}
+SCALARS_WRITTEN = {
+    **_BOTH,
+    "string": _string_written,
+    "blob": _blob_written,
+    "timestamp": _time_written,
+}
 """The same, for what is sent."""

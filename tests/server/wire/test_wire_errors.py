@@ -161,6 +161,7 @@ def test_an_output_against_a_limit_is_answered_and_logged_once(
     told = [it.getMessage() for it in caplog.records if it.name == "orchestrator.server"]
     assert len(told) == 1 and "agentSummaries.N.member.agentId" in told[0]
     assert "too-short" not in told[0]
+    caplog.clear()
 
 
 def test_an_operation_without_a_handler_is_named() -> None:
