@@ -15,7 +15,7 @@ from orchestrator.server.operations import Caller, Fault, Request
 
 __all__ = ["HANDLERS"]
 
-_MOST_AGENTS = 1000
+_MOST_AGENTS = 200
 _GIVEN = (
     *("agentName", "instruction", "foundationModel", "description", "orchestrationType"),
     *("customOrchestration", "idleSessionTTLInSeconds", "agentResourceRoleArn"),

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.agent import Agent
 from orchestrator.errors import DefinitionError, ResourceNotFound, ValidationError
-from orchestrator.server.control.build import built
-from orchestrator.server.control.folders import Folders
+from orchestrator.server.control.build import OPERATOR, built
+from orchestrator.server.control.folders import FolderAgent, Folders
 from orchestrator.server.control.ids import ALIAS_ARN, DRAFT, TEST_ALIAS, Arns
 from orchestrator.server.control.store import Head, Store, head_of
 from orchestrator.server.documents import digest
@@ -152,31 +152,37 @@ class Agents:
         )
 
     def _key(self, caller: Caller, whose: tuple[str, str, str], head: Head) -> str:
-        team = self._team(caller, head, (whose[0],))
+        team = self._team(caller, head.team, (whose[0],))
         return digest([caller.tenant, list(caller.allow), list(whose), head.digest, team])
 
-    def _team(self, caller: Caller, head: Head, above: tuple[str, ...]) -> list[Any]:
-        """What tells the agents that one leads from what they were.
+    def team_of(self, defined: FolderAgent) -> list[Any]:
+        """What tells the agents that one in a folder leads from what they were.
 
         Raises:
             DefinitionError: They lead each other in a circle, or too many levels deep.
             ResourceNotFound: One is not there.
         """
+        return self._team(OPERATOR, defined.team, (defined.agent_id,))
+
+    def _team(self, caller: Caller, team: Sequence[str], above: tuple[str, ...]) -> list[Any]:
         told: list[Any] = []
-        for arn in head.team:
+        for arn in team:
             found = ALIAS_ARN.fullmatch(arn)
-            if not found or (found["region"], found["account"]) != Arns.of(self._world.settings):
+            if not found or found.group("region", "account") != Arns.of(self._world.settings):
                 continue
-            agent_id, alias_id = found["agent"], found["alias"]
-            defined = self.folders.find(agent_id)
-            if defined is not None:
-                told.append([arn, defined.mark])
-                continue
-            _check_way(agent_id, above)
-            version = self._version(caller, agent_id, alias_id)
-            below = self._head(caller, agent_id, alias_id, version)
-            told.append([arn, version, below.digest, self._team(caller, below, (*above, agent_id))])
+            _check_way(found["agent"], above)
+            mark, whose, below = self._led(caller, found["agent"], found["alias"])
+            told.append([arn, mark, self._team(whose, below, (*above, found["agent"]))])
         return told
+
+    def _led(self, caller: Caller, agent_id: str, alias_id: str) -> tuple[str, Caller, list[str]]:
+        """What tells an agent from what it was; who leads, and whom."""
+        defined = self.folders.find(agent_id)
+        if defined is not None:
+            return defined.mark, OPERATOR, defined.team
+        version = self._version(caller, agent_id, alias_id)
+        head = self._head(caller, agent_id, alias_id, version)
+        return f"{version} {head.digest}", caller, head.team
 
     def _once(self, key: str, build: Callable[[], Agent]) -> Agent:
         with self._lock:

@@ -149,11 +149,13 @@ def _check_alias(room: Room, caller: Caller, leader: str, descriptor: Data) -> N
     agent_id, alias_id = found["agent"], found["alias"]
     if agent_id == leader:
         raise Fault("ValidationException", f"the agent {leader!r} cannot lead itself")
-    record = room.store.agent(caller, agent_id)
-    own = alias_id == TEST_ALIAS or (
-        record.folder is None and room.store.alias(caller, agent_id, alias_id)
-    )
-    if not own:
+    if room.store.folders.find(agent_id) is not None:
+        found_alias = alias_id == TEST_ALIAS
+    else:
+        room.store.agent(caller, agent_id)
+        made = room.store.alias(caller, agent_id, alias_id)
+        found_alias = alias_id == TEST_ALIAS or made is not None
+    if not found_alias:
         raise missing(f"alias of the agent {agent_id!r}", alias_id)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock, RLock
@@ -12,12 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orchestrator.agent import Agent
 from orchestrator.definition import AgentDefinition, load_definition
-from orchestrator.definition.files import FILE_NAMES
+from orchestrator.definition.files import FILE_NAMES, locate_folder
 from orchestrator.errors import DefinitionError, OrchestratorError, ResourceNotFound
 from orchestrator.server.control.build import loaded
 from orchestrator.server.control.ids import made_id
 from orchestrator.server.documents import digest
 from orchestrator.server.operations import Fault
+from orchestrator.stages import MOST_LEVELS
 
 if TYPE_CHECKING:
     from orchestrator.server.world import World
@@ -54,6 +56,7 @@ class FolderAgent:
         definition: What its `agent.yaml` says, unless that is wrong.
         agent_id: Its id.
         name: Its name.
+        team: The ARNs of the aliases that it leads, or that agents in folders of it lead.
     """
 
     def __init__(self, world: World, folder: Path, seen: list[_File]) -> None:
@@ -69,13 +72,15 @@ class FolderAgent:
         self.definition: AgentDefinition | None = None
         self._wrong: OrchestratorError | None = None
         self._agent: Agent | None = None
-        self._shown: Shown | None = None
+        self._told: list[Any] = []
+        self._shown: tuple[str, Agent | None, Shown] | None = None
         self._lock = RLock()
         try:
             self.definition = load_definition(folder)
         except (OrchestratorError, OSError) as error:
             self._wrong = _as_ours(error, self.file)
         self.name, self.agent_id = self._identity()
+        self.team = list(_led(self.definition)) if self.definition else []
         # Searches see themselves when the documents of knowledge bases have changed.
         bases = self.definition.knowledge_bases if self.definition else ()
         self.skipped = frozenset(str(folder / it.folder) for it in bases if it.folder)
@@ -102,21 +107,28 @@ class FolderAgent:
         return self
 
     def agent(self) -> Agent:
-        """The agent, compiled when it is asked for first.
+        """The agent, compiled when it is asked for first, and when whom it leads has changed.
 
         Raises:
             OrchestratorError: It is wrong, with file, line and column.
         """
+        if self._wrong is not None:
+            raise self._wrong.with_traceback(None)
+        # Before the lock: agents that lead each other in a circle would wait for each other.
+        told = self._world.agents.team_of(self) if self.team else []
         with self._lock:
-            if self._agent is None and self._wrong is None:
-                try:
-                    self._agent = loaded(self._world, self.folder)
-                except (OrchestratorError, OSError, Fault) as error:
-                    self._wrong = _as_ours(error, self.file)
-            if self._agent is None:
-                assert self._wrong is not None
-                raise self._wrong.with_traceback(None)
+            if self._agent is None or self._told != told:
+                self._agent, self._told = self._loaded(), told
             return self._agent
+
+    def _loaded(self) -> Agent:
+        try:
+            return loaded(self._world, self.folder)
+        except (OrchestratorError, OSError, Fault) as error:
+            wrong = _as_ours(error, self.file)
+            if not self.team:  # else it may be right again when they are
+                self._wrong = wrong
+            raise wrong from error
 
     def refuse(self, error: OrchestratorError) -> None:
         """Has it be wrong, under an id of its own, until the files are looked at again."""
@@ -135,10 +147,11 @@ class FolderAgent:
         """The agent as the API tells it."""
         from orchestrator.server.control.shown import shown_of
 
+        failure = self.failure()
         with self._lock:
-            if self._shown is None:
-                self._shown = shown_of(self, self._world)
-            return self._shown
+            if self._shown is None or self._shown[:2] != (failure, self._agent):
+                self._shown = failure, self._agent, shown_of(self, self._world, failure)
+            return self._shown[2]
 
     def close(self) -> None:
         """Ends what the agent has begun."""
@@ -235,6 +248,18 @@ def _agent_folders(root: Path) -> list[Path]:
 
 def _has_definition(folder: Path) -> bool:
     return any((folder / name).is_file() for name in FILE_NAMES)
+
+
+def _led(definition: AgentDefinition, level: int = 1) -> Iterator[str]:
+    """The ARNs of the aliases that an agent, or one in a folder of it, leads."""
+    for member in definition.agent_collaborators:
+        where = member.agent_descriptor
+        if where is not None and where.alias_arn is not None:
+            yield where.alias_arn
+        elif where is not None and where.folder is not None and level < MOST_LEVELS:
+            with suppress(OrchestratorError, OSError):  # it is told when the agent is compiled
+                folder = locate_folder(definition, where.folder, ("agentCollaborators",))
+                yield from _led(load_definition(folder), level + 1)
 
 
 class _File(NamedTuple):

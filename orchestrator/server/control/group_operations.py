@@ -70,7 +70,8 @@ def _update(room: Room, request: Request) -> Data:
         before = room.store.part(caller, GROUP, agent_id, DRAFT, id)
         kept = picked(before, ("agentId", "agentVersion", "actionGroupId", "createdAt"))
         kept |= picked(before, ("clientToken",))
-        group = {**kept, "updatedAt": now(), **given}
+        state = params.get("actionGroupState", before["actionGroupState"])
+        group = {**kept, "updatedAt": now(), **given, "actionGroupState": state}
         others = room.store.parts(caller, GROUP, agent_id, DRAFT)
         _check_enabled([group, *(it for it in others if it["actionGroupId"] != id)])
         room.store.save_part(caller, GROUP, group)

@@ -36,13 +36,17 @@ _OF_A_GROUP = (
 )
 
 
-def shown_of(defined: FolderAgent, world: World) -> Shown:
+def shown_of(defined: FolderAgent, world: World, failure: str) -> Shown:
     """The agent as GetAgent, and its parts as their operations, tell it.
 
     What the API has no member for is left out: handlers that are files, documents in folders.
+
+    Args:
+        defined: The agent.
+        world: What the server has open.
+        failure: What is wrong with it; empty when nothing is.
     """
     arns = Arns.of(world.settings)
-    failure = defined.failure()
     members: dict[str, Any] = {
         "agentId": defined.agent_id,
         "agentName": _name(defined),

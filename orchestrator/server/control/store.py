@@ -131,14 +131,14 @@ class Store:
         Raises:
             Fault: There is none, or it is defined in a folder.
         """
-        record = self.agent(caller, agent_id)
-        if record.folder is not None:
+        defined = self.folders.find(agent_id)
+        if defined is not None:
             raise Fault(
                 "ConflictException",
-                f"the agent {agent_id!r} is defined in {str(record.folder.file)!r}, and is changed "
-                "by editing that file",
+                f"the agent {agent_id!r} is defined in {str(defined.file)!r}, and is changed by "
+                "editing that file",
             )
-        return record
+        return self.agent(caller, agent_id)
 
     def agents(self, caller: Caller) -> list[tuple[tuple[Any, ...], Record]]:
         """All agents that the caller has, each with what orders them."""

@@ -241,3 +241,14 @@ def test_a_lambda_function_may_be_a_file(tmp_path: Path) -> None:
         assert server.prepare(id)["agentStatus"] == "PREPARED"
         assert server.ask(id) == "told"
         assert "get_days done" in str(server.model.requests[-1].messages)
+
+
+def test_an_update_that_does_not_say_whether_a_group_is_enabled_leaves_that(
+    server: Served,
+) -> None:
+    id = server.create()
+    group = server.add(id, **by_caller(actionGroupState="DISABLED"))
+    updated = server.control.update_agent_action_group(
+        agentId=id, agentVersion="DRAFT", actionGroupId=group, **by_caller("other")
+    )["agentActionGroup"]
+    assert (updated["actionGroupName"], updated["actionGroupState"]) == ("other", "DISABLED")

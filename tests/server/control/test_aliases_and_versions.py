@@ -209,3 +209,12 @@ def test_an_agents_actions_are_those_of_its_version() -> None:
         server.prepare(id)
         alias = server.alias(id)["agentAliasId"]
         assert "get_days" in server.ask(id, alias)
+
+
+def test_an_agent_has_ten_aliases_at_most(server: Served) -> None:
+    id = server.ready()
+    first = server.alias(id, "a0")["routingConfiguration"]
+    for n in range(1, 10):
+        server.alias(id, f"a{n}", routingConfiguration=first)
+    with refused("ServiceQuotaExceededException", "10 aliases"):
+        server.alias(id, "more", routingConfiguration=first)

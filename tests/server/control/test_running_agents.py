@@ -25,7 +25,7 @@ from control_support import (
 
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.models import Model
-from orchestrator.server.operations import Caller, Request
+from orchestrator.server.operations import Caller, Fault, Request
 from orchestrator.server.settings import Settings
 from orchestrator.server.world import World
 
@@ -186,3 +186,18 @@ def test_what_botocore_would_refuse_is_refused_without_it_too(server: Served) ->
             agentId="short", agentName="a", foundationModel=CLAUDE, agentResourceRoleArn=ROLE
         )
     assert server.control.list_agents()["agentSummaries"] == []
+
+
+def test_a_tenant_has_two_hundred_agents_at_most() -> None:
+    with World.open(Settings()) as world:
+        create = world.operations()["bedrock-agent"]["CreateAgent"]
+
+        def made(n: int, tenant: str = "one") -> Any:
+            params = {"agentName": f"a{n}"}
+            return create(Request("bedrock-agent", "CreateAgent", params, Caller(tenant)))
+
+        for n in range(200):
+            made(n)
+        with pytest.raises(Fault, match="ServiceQuotaExceededException: there are 200 agents"):
+            made(200)
+        made(200, "two")
