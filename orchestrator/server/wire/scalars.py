@@ -47,8 +47,8 @@ def length(shape: Shape, what: str = "length") -> _Check:
 
 
 _UNLIKE_THE_SERVICE = frozenset({"AgentAliasArn", "TraceId"})
-"""Shapes whose limits the service itself does not keep in its answers (recorded): trace ids have far
-over 16 letters, and an inline agent is `agent-alias/INLINE_AGENT/TSTALIASID`."""
+"""Shapes whose limits the service itself does not keep in its answers (recorded): trace ids have
+far over 16 letters, and an inline agent is `agent-alias/INLINE_AGENT/TSTALIASID`."""
 
 
 def _string(shape: Shape, hidden: bool) -> Walk:
