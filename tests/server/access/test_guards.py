@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from access_support import API_KEY, send, write_keys
+from server_requests import API_KEY, send, write_keys
 
 from orchestrator import ValidationError
 from orchestrator.server.access.guards import Guard, check_binding, is_loopback

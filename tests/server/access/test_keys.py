@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from access_support import API_KEY, ID, KEYS, SECRET, write_keys
+from server_requests import API_KEY, ID, KEYS, SECRET, write_keys
 
 from orchestrator import DefinitionError
 from orchestrator.errors import ResourceNotFound

@@ -6,7 +6,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from access_support import (
+from botocore.exceptions import ClientError
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from server_requests import (
     API_KEY,
     ID,
     OTHER_ID,
@@ -20,9 +23,6 @@ from access_support import (
     signed,
     write_keys,
 )
-from botocore.exceptions import ClientError
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from orchestrator.server.access.callers import Callers
 from orchestrator.server.access.keys import Keys

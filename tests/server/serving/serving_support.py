@@ -100,10 +100,11 @@ class Process:
             start_new_session=True,
         )
         assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise AssertionError(self.end()[1])
-        self.told = json.loads(line)
+        try:
+            self.told = json.loads(self._process.stdout.readline())
+        except BaseException:
+            self.stop()
+            raise
         self.url: str = self.told["url"]
 
     @property

@@ -1,0 +1,142 @@
+"""How much a server takes at once, and for how long."""
+
+from __future__ import annotations
+
+import http.client
+import logging
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from botocore.exceptions import ClientError, EventStreamError
+from server_requests import Raw, send
+from serving_support import WaitingModel, client, invoke, text_of, write_agent
+
+import orchestrator.server.protocol
+from orchestrator.server.serving import serving
+from orchestrator.server.settings import Settings
+from orchestrator.server.world import World
+
+
+@pytest.fixture
+def serve_with(tmp_path: Path) -> Iterator[Callable[..., str]]:
+    """Serves with some settings, in this process."""
+    with ExitStack() as stack:
+
+        def serve_with(**settings: Any) -> str:
+            world = stack.enter_context(World.open(Settings(port=0, **settings)))
+            return stack.enter_context(serving(world))
+
+        yield serve_with
+
+
+def raw(url: str) -> socket.socket:
+    parts = urlsplit(url)
+    return socket.create_connection((parts.hostname, parts.port), timeout=20)
+
+
+def test_a_body_that_is_too_large(serve_with: Callable[..., str]) -> None:
+    url = serve_with(body_bytes=1000)
+    assert send(url, body=b'{"maxResults": 1}' + b" " * 900).status == 200
+    answer = send(url, body=b'{"maxResults": 1}' + b" " * 1000)
+    assert (answer.status, answer.error) == (413, "RequestEntityTooLargeException")
+    with pytest.raises(ClientError) as error:
+        client(url, "bedrock-agent").create_agent(agentName="a", instruction="x" * 1500)
+    assert error.value.response["Error"]["Code"] == "RequestEntityTooLargeException"
+    assert error.value.response["ResponseMetadata"]["HTTPStatusCode"] == 413
+
+
+def test_a_body_that_grows_too_large(serve_with: Callable[..., str]) -> None:
+    url = serve_with(body_bytes=1000)
+    with closing(raw(url)) as connection:
+        connection.sendall(
+            b"POST /agents/ HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+            + b"200\r\n" + b" " * 512 + b"\r\n"
+            + b"200\r\n" + b" " * 512 + b"\r\n"
+        )  # fmt: skip
+        assert b" 413 " in connection.recv(4096).splitlines()[0]
+
+
+def test_a_large_body_over_the_limit_is_answered_still(serve_with: Callable[..., str]) -> None:
+    url = serve_with(body_bytes=1_000_000)
+    answer = send(url, body=b" " * 20_000_000)
+    assert answer.error == "RequestEntityTooLargeException"
+
+
+def test_a_body_that_does_not_come(serve_with: Callable[..., str]) -> None:
+    url = serve_with(body_seconds=0.2)
+    with closing(raw(url)) as connection:
+        connection.sendall(
+            b"POST /agents/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{"
+        )
+        got = connection.recv(4096)
+        assert b" 408 " in got.splitlines()[0] and b"RequestTimeoutException" in got
+
+
+@pytest.mark.parametrize("sent", [b"", b"POST /agents/ HTTP/1.1\r\nHo"])
+def test_a_head_that_does_not_come(
+    serve_with: Callable[..., str], monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    monkeypatch.setattr(orchestrator.server.protocol, "_SECONDS", 0.2)
+    with closing(raw(serve_with())) as connection:
+        connection.sendall(sent)
+        assert connection.recv(4096) == b""
+
+
+def test_a_connection_is_used_again_and_again(serve_with: Callable[..., str]) -> None:
+    parts = urlsplit(serve_with())
+    with closing(http.client.HTTPConnection(parts.netloc, timeout=20)) as connection:
+        for _ in range(3):
+            connection.request("GET", "/v1/models")
+            answer = connection.getresponse()
+            assert (answer.status, answer.getheader("Connection")) == (200, None)
+            assert answer.getheader("Server") is None
+            answer.read()
+
+
+def test_more_at_once_than_the_limit(
+    serve_with: Callable[..., str], model: WaitingModel, tmp_path: Path
+) -> None:
+    url = serve_with(concurrency=1, agents=write_agent(tmp_path), model=model.spec)
+    events = invoke(url)
+    assert model.asked.wait(30)
+    with pytest.raises(ClientError) as error:
+        client(url, "bedrock-agent").list_agents()
+    assert error.value.response["Error"]["Code"] == "ThrottlingException"
+    assert error.value.response["ResponseMetadata"]["HTTPStatusCode"] == 429
+    assert send(url, "GET", "/ping", b"").status == 200
+    model.go.set()
+    assert text_of(events) == "All is well."
+    assert client(url, "bedrock-agent").list_agents()["agentSummaries"]
+
+
+def test_a_turn_that_takes_too_long(
+    serve_with: Callable[..., str], model: WaitingModel, tmp_path: Path
+) -> None:
+    url = serve_with(turn_seconds=0.3, agents=write_agent(tmp_path), model=model.spec)
+    with pytest.raises(EventStreamError, match=r"0\.3 seconds") as error:
+        text_of(invoke(url))
+    assert error.value.response["Error"]["Code"] == "serviceQuotaExceededException"
+
+
+def test_a_line_for_each_request_without_what_is_in_it(
+    serve_with: Callable[..., str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "orchestrator.server.access")
+    url = serve_with()
+    secret = "the-users-own-words"
+    answer: Raw = send(
+        url,
+        path=f"/agents/AAAAAAAAAA/agentAliases/BBBBBBBBBB/sessions/s-1/text?a={secret}",
+        body=f'{{"inputText": "{secret}"}}'.encode(),
+        headers={"Authorization": secret, "Cookie": secret},
+    )
+    (line,) = [record.getMessage() for record in caplog.records]
+    method, path, status, took, request_id, tenant = line.split()
+    assert (method, status, tenant) == ("POST", "404", "-")
+    assert path == "/agents/AAAAAAAAAA/agentAliases/BBBBBBBBBB/sessions/s-1/text"
+    assert took.endswith("ms") and request_id == answer.headers["x-amzn-requestid"]

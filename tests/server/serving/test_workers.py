@@ -1,0 +1,69 @@
+"""Worker processes: they share what is kept, and one that dies is replaced."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from serving_support import Start, WaitingModel, client, invoke, text_of, write_agent
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Waits for what another process does."""
+    deadline = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < deadline, "it did not come to pass"
+
+
+def test_a_killed_worker_is_replaced(start: Start, model: WaitingModel, tmp_path: Path) -> None:
+    model.go.set()
+    server = start(
+        *("--agents", write_agent(tmp_path), "--model", model.spec),
+        *("--state", tmp_path / "sessions.sqlite", "--workers", 2),
+    )
+    assert text_of(invoke(server.url, "One")) == "All is well."
+    before = set(server.workers())
+    assert len(before) == 2
+    for worker in before:
+        os.kill(worker, signal.SIGKILL)
+    # Connections wait in the socket, which the parent holds, until a new worker takes them.
+    assert text_of(invoke(server.url, "Two")) == "All is well."
+    until(lambda: len(set(server.workers()) - before) == 2)
+    asked = [message["content"] for message in model.loopback.asked[-1].json["messages"]]
+    assert "One" in str(asked) and "All is well." in str(asked)  # the session outlived them
+    server.signal()
+    assert server.end()[0] == 0
+
+
+def test_workers_end_with_a_parent_that_was_killed(start: Start, tmp_path: Path) -> None:
+    server = start("--state", tmp_path / "sessions.sqlite", "--workers", 2)
+    client(server.url, "bedrock-agent").list_agents()
+    workers = server.workers()
+    assert len(workers) == 2
+    server.signal(signal.SIGKILL)
+    until(lambda: not any(_runs(worker) for worker in workers))
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:1]
+    except OSError:
+        return False
+
+
+def test_an_interrupt_of_the_whole_group(start: Start, model: WaitingModel, tmp_path: Path) -> None:
+    """A terminal's Ctrl-C reaches the workers too, and lets running turns finish all the same."""
+    server = start(
+        *("--agents", write_agent(tmp_path), "--model", model.spec),
+        *("--state", tmp_path / "sessions.sqlite", "--workers", 2),
+    )
+    events = invoke(server.url)
+    assert model.asked.wait(30)
+    server.signal_all(signal.SIGINT)
+    until(lambda: len(server.workers()) == 1)  # the idle one has ended
+    model.go.set()
+    assert text_of(events) == "All is well."
+    assert server.end()[0] == 0
