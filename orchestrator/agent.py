@@ -294,10 +294,24 @@ class Agent:
         return cast("AsyncGenerator[Event, None]", aevents(opening))
 
     async def astart(
-        self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
+        self,
+        question: str = "",
+        session_id: str | None = None,
+        *,
+        listen: bool = True,
+        **options: Unpack[Options],
     ) -> AsyncGenerator[Event, None]:
-        """`start`, for an event loop."""
-        made = aevents(partial(self._aopen, question, session_id, options), waits=True)
+        """`start`, for an event loop.
+
+        Args:
+            question: As for `invoke`.
+            session_id: As for `invoke`.
+            listen: Whether what happens is told as it happens. If not, models answer whole, no
+                trace is made, and only the events come that end every turn.
+            **options: See `Options`.
+        """
+        opening = partial(self._aopen, question, session_id, options)
+        made = aevents(opening, waits=True, listen=listen)
         await anext(made)
         return cast("AsyncGenerator[Event, None]", made)
 

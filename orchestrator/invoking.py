@@ -114,9 +114,9 @@ def events(
 
 
 async def aevents(
-    open_run: Callable[[], Awaitable[Run | Reply]], *, waits: bool = False
+    open_run: Callable[[], Awaitable[Run | Reply]], *, waits: bool = False, listen: bool = True
 ) -> AsyncGenerator[Event | None, None]:
-    """`events`, for an event loop."""
+    """`events`, for an event loop; unless somebody listens, only those that end the turn."""
     run = await open_run()
     if isinstance(run, Reply):
         if waits:
@@ -125,20 +125,20 @@ async def aevents(
             yield event
         return
     made = RunEvents(run)
-    async with aclosing(adriver()(run, listen=True)) as progress:
+    async with aclosing(adriver()(run, listen=listen, begins=waits)) as progress:
         try:
             async for item in progress:
                 if waits:
                     waits = False
                     yield None
-                for event in made.of(item):
+                for event in made.of(item) if listen else ():
                     yield event
         except TurnLeft:
             run.left = True
             raise
     if waits:
         yield None
-    for event in made.rest(partial(ended, run)):
+    for event in made.rest(partial(ended, run)) if listen else last_events(ended(run)):
         yield event
 
 

@@ -54,14 +54,18 @@ __all__ = ["adrive"]
 T = TypeVar("T")
 
 
-async def adrive(run: Run, *, listen: bool) -> AsyncGenerator[Told, None]:
-    """`drive`, for an event loop; what a blocking store has to do is done in a thread."""
+async def adrive(run: Run, *, listen: bool, begins: bool = False) -> AsyncGenerator[Told, None]:
+    """`drive`, for an event loop; what a blocking store has to do is done in a thread.
+
+    With `begins` it tells, also when nobody listens, that the first effect is to be carried out.
+    """
     blocks = run.sessions.durable
     try:
         step = run.begin()  # a turn of another version of the agent stays as it is
         try:
             while isinstance(step, LIVE):
-                if listen:
+                if listen or begins:
+                    begins = False
                     yield Progress(step, run)
                 try:
                     if isinstance(step, CallModel) and not listen:

@@ -61,8 +61,9 @@ async def answered(
         return EventStream(await started(_nothing()), members)
     read = partial(read_state, world, request.caller, given)
     options = _options(params, await blocking(read) if in_s3(given) else read())
-    events = await agent.astart(question, session_id, **options)
     asked = Asked(trace if params.get("enableTrace") else "", _streams(params))
+    listen = bool(asked.trace) or asked.streams
+    events = await agent.astart(question, session_id, listen=listen, **options)
     return EventStream(await started(completion(events, asked)), members)
 
 

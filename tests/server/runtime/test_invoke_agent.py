@@ -10,12 +10,15 @@ from runtime_servers import (
     ASKS_USER,
     BY_CALLER,
     BY_LAMBDA,
+    CLAUDE,
     LAMBDA,
     HumanResources,
     calls,
     kinds,
     says,
 )
+
+from orchestrator.testing import ScriptedModel
 
 TURN = [
     "modelInvocationInput",
@@ -130,13 +133,37 @@ def test_the_user_is_asked(start: Any) -> None:
 
 
 def test_an_answer_comes_as_it_is_written(start: Any) -> None:
-    from orchestrator.testing import ScriptedModel
-
     model = ScriptedModel([says("One two three four.")], "anthropic.claude-3-5-sonnet", chunk=4)
     server = start(model)
     answer = server.invoke("Count", streamingConfigurations={"streamFinalResponse": True})
     assert len(answer["chunks"]) > 2
     assert answer["text"] == "One two three four."
+
+
+def test_a_model_streams_only_when_somebody_listens(start: Any) -> None:
+    asked = []
+
+    class Noting(ScriptedModel):
+        def stream(self, request: Any) -> Any:
+            asked.append("stream")
+            return super().stream(request)
+
+        async def acomplete(self, request: Any) -> Any:
+            asked.append("whole")
+            return self.complete(request)
+
+    server = start(Noting([says("Hello.")] * 3, CLAUDE))
+    server.invoke("Hi")
+    server.invoke("Hi", enableTrace=True)
+    server.invoke("Hi", streamingConfigurations={"streamFinalResponse": True})
+    assert asked == ["whole", "stream", "stream"]
+
+
+def test_an_answer_longer_than_a_chunk(start: Any) -> None:
+    text = "ä" * 700_000
+    answer = start([says(text)]).invoke("Tell me all")
+    assert [len(chunk["bytes"]) <= 1_000_000 for chunk in answer["chunks"]] == [True, True]
+    assert answer["text"] == text
 
 
 def test_the_end_of_a_session(start: Any) -> None:

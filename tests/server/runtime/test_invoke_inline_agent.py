@@ -30,6 +30,7 @@ def code_of(caught: Any) -> str:
     return str(caught.value.response["Error"]["Code"])
 
 
+@pytest.mark.usefixtures("inline_arns")
 def test_an_answer_with_its_trace(start: Any) -> None:
     server = start([says("Hello.")])
     answer = server.inline("Hi", enableTrace=True)
@@ -147,6 +148,7 @@ def test_a_schema_in_s3(start: Any, tmp_path: Path) -> None:
     assert asked["apiInvocationInput"]["apiPath"] == "/days"
 
 
+@pytest.mark.usefixtures("inline_arns")
 def test_a_team_of_inline_agents(start: Any) -> None:
     sent = {"recipient": "payroll", "content": "What is paid?"}
     server = start(
@@ -169,6 +171,7 @@ def test_a_team_of_inline_agents(start: Any) -> None:
     assert names == {None, "payroll"}
 
 
+@pytest.mark.usefixtures("inline_arns")
 def test_an_agent_of_the_server_as_collaborator(start: Any) -> None:
     sent = {"recipient": "vacations", "content": "How many?"}
     server = start(

@@ -134,6 +134,7 @@ def test_a_tool_call(start: Any, name: str) -> None:
     assert plain(answer["events"]) == plain(decoded(recorded))
 
 
+@pytest.mark.usefixtures("inline_arns")
 def test_an_inline_agent(start: Any) -> None:
     recorded = recording("invoke_inline_agent")
     request = recorded["request"]

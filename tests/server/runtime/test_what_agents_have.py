@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from model_servers import aws_stream, event
+from model_servers import json_answer
 from runtime_servers import (
     AGENT_ID,
     ALIAS_ID,
@@ -224,26 +224,19 @@ def test_latency_of_models_that_are_not_bedrocks(start: Any) -> None:
     assert server.invoke("Hi", bedrockModelConfigurations=configurations)["text"] == "Quick."
 
 
-STREAMED = (
-    event("messageStart", {"role": "assistant"}),
-    event("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": says("Quick.")}}),
-    event("contentBlockStop", {"contentBlockIndex": 0}),
-    event("messageStop", {"stopReason": "end_turn"}),
-    event(
-        "metadata",
-        {
-            "usage": {"inputTokens": 1, "outputTokens": 1, "totalTokens": 2},
-            "metrics": {"latencyMs": 1},
-        },
-    ),
-)
+CONVERSED = {
+    "output": {"message": {"role": "assistant", "content": [{"text": says("Quick.")}]}},
+    "stopReason": "end_turn",
+    "usage": {"inputTokens": 1, "outputTokens": 1, "totalTokens": 2},
+    "metrics": {"latencyMs": 1},
+}
 
 
 @pytest.mark.parametrize("latency", ["standard", "optimized"])
 def test_latency_of_bedrocks_models(
     start: Any, serve: Any, aws: Any, monkeypatch: pytest.MonkeyPatch, latency: str
 ) -> None:
-    service = serve(aws_stream(*STREAMED))
+    service = serve(json_answer(CONVERSED))
     monkeypatch.setenv("AWS_ENDPOINT_URL_BEDROCK_RUNTIME", service.url)
     configurations = {"performanceConfig": {"latency": latency}}
     server = start([], models={})
