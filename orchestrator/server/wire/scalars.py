@@ -49,12 +49,16 @@ def length(shape: Shape, what: str = "length") -> _Check:
 _UNLIKE_THE_SERVICE = frozenset({"AgentAliasArn", "TraceId"})
 """Shapes whose limits the service itself does not keep in its answers (recorded): trace ids have
 far over 16 letters, and an inline agent is `agent-alias/INLINE_AGENT/TSTALIASID`."""
+_ALSO = {"PromptType": frozenset({"MEMORY_SUMMARIZATION", "ROUTING_CLASSIFIER"})}
+"""Values beyond their enums: each of the two services names one of these stages, and agents of the
+service have had the other's (recorded)."""
 
 
 def _string(shape: Shape, hidden: bool) -> Walk:
     low, high = shape.metadata.get("min", 0), shape.metadata.get("max", math.inf)
     check = length(shape)
     enum = frozenset(shape.enum) if isinstance(shape, StringShape) else frozenset()
+    enum |= _ALSO.get(shape.name, frozenset()) if enum else enum
     pattern = shape.metadata.get("pattern")
     matches = matcher(pattern) if pattern else None
 

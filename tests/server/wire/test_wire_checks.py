@@ -88,6 +88,15 @@ def test_places_in_lists_and_structures_are_spelled_as_aws_does() -> None:
     )
 
 
+@pytest.mark.parametrize("stage", ["ROUTING_CLASSIFIER", "MEMORY_SUMMARIZATION"])
+def test_stages_are_those_of_both_services(stage: str) -> None:
+    override = {"promptConfigurations": [{"promptType": stage}]}
+    inline = ("bedrock-agent-runtime", "InvokeInlineAgent")
+    body = {"foundationModel": "m", "instruction": "x" * 40}
+    assert read(CREATE, {"agentName": "a", "promptOverrideConfiguration": override})
+    assert read(inline, {**body, "promptOverrideConfiguration": override}, {"sessionId": "s-1"})
+
+
 def test_unions_have_exactly_one_member() -> None:
     both = {"text": "x", "image": {"format": "png", "source": {"bytes": "eA=="}}}
     body = {"messages": [{"role": "user", "content": [both]}]}
