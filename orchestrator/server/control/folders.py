@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from orchestrator.server.world import World
 
 __all__ = ["FolderAgent", "Folders", "Shown"]
+
+_log = logging.getLogger("orchestrator.server")
 
 _SECONDS = 1.0
 """How old what is known of the folders may be."""
@@ -79,6 +82,7 @@ class FolderAgent:
             self.definition = load_definition(folder)
         except (OrchestratorError, OSError) as error:
             self._wrong = _as_ours(error, self.file)
+            _log.warning("the agent in %s is wrong: %s", folder, self._wrong.message)
         self.name, self.agent_id = self._identity()
         self.team = list(_led(self.definition)) if self.definition else []
         # Searches see themselves when the documents of knowledge bases have changed.
@@ -128,6 +132,7 @@ class FolderAgent:
             wrong = _as_ours(error, self.file)
             if not self.team:  # else it may be right again when they are
                 self._wrong = wrong
+                _log.warning("the agent in %s is wrong: %s", self.folder, wrong.message)
             raise wrong from error
 
     def refuse(self, error: OrchestratorError) -> None:
@@ -181,6 +186,7 @@ class Folders:
         self._found: dict[Path, FolderAgent] = {}
         self._added: dict[str, FolderAgent] = {}
         self._looked = float("-inf")
+        self._refused: set[str] = set()
         if self._root is None:
             return
         if not self._root.is_dir():
@@ -201,8 +207,7 @@ class Folders:
         with self._lock:
             if self._clock() - self._looked >= _SECONDS:
                 self._found = dict(self._look(self._root))
-                for one, error in _second(list(self._found.values())):
-                    one.refuse(error)
+                self._refuse_second()
                 self._looked = self._clock()
             return [*self._added.values(), *self._found.values()]
 
@@ -212,6 +217,14 @@ class Folders:
         It takes the place of one with its id that was added before.
         """
         self._added[one.agent_id] = one
+
+    def _refuse_second(self) -> None:
+        refused = list(_second(list(self._found.values())))
+        for one, error in refused:
+            one.refuse(error)
+            if error.message not in self._refused:
+                _log.warning("%s", error.message)
+        self._refused = {error.message for _, error in refused}
 
     def find(self, agent_id: str) -> FolderAgent | None:
         """The agent with an id."""

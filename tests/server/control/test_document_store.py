@@ -250,3 +250,33 @@ def test_a_token_is_forgotten_after_a_day() -> None:
     now[0] = 86_401
     assert documents.once("", "CreateAgent", "t", {"a": 2}, lambda: {"n": 3}) == {"n": 3}
     documents.close()
+
+
+KEYS = st.lists(st.tuples(st.integers(0, 3), st.text(max_size=4)), unique=True, max_size=12)
+
+
+@given(KEYS, st.integers(1, 5))
+@settings(max_examples=100, deadline=None)
+def test_pages_together_are_the_list(keys: list[tuple[int, str]], size: int) -> None:
+    items = [(key, key) for key in keys]
+    found, token = paged(items, size)
+    while token is not None:
+        page, token = paged(items, size, token)
+        assert 0 < len(page) <= size
+        found += page
+    assert found == sorted(keys)
+
+
+@given(st.text())
+@settings(max_examples=200, deadline=None)
+def test_any_text_is_a_token_or_refused(token: str) -> None:
+    documents = Documents()
+    for n in range(3):
+        documents.put("", "agent", f"{n}", {"n": n})
+    for ask in (
+        lambda: documents.page("", "agent", "", 1, token),
+        lambda: paged([((1, "a"), 1), ((2, "b"), 2)], 1, token),
+    ):
+        with refusal("ValidationException"):
+            ask()
+    documents.close()

@@ -256,7 +256,9 @@ def test_a_broken_edit_is_told_and_nothing_older_answers(tmp_path: Path, broken:
         assert server.ask(ID) == "old"
 
 
-def test_a_broken_template_is_told_with_its_place(tmp_path: Path) -> None:
+def test_a_broken_template_is_told_with_its_place(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     override = {
         "promptConfigurations": [
             {"promptType": "ORCHESTRATION", "basePromptTemplateFile": "mine.json"}
@@ -268,6 +270,9 @@ def test_a_broken_template_is_told_with_its_place(tmp_path: Path) -> None:
         agent = server.control.get_agent(agentId=ID)["agent"]
         assert agent["agentStatus"] == "FAILED"
         assert f"{folder / 'mine.json'}:2:" in agent["failureReasons"][0]
+        server.control.get_agent(agentId=ID)
+    told = [it for it in caplog.messages if f"{folder / 'mine.json'}:2:" in it]
+    assert len(told) == 1  # the operator reads it once
 
 
 def test_agents_come_and_go_with_their_folders(tmp_path: Path) -> None:

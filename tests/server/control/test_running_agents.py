@@ -201,3 +201,31 @@ def test_a_tenant_has_two_hundred_agents_at_most() -> None:
         with pytest.raises(Fault, match="ServiceQuotaExceededException: there are 200 agents"):
             made(200)
         made(200, "two")
+
+
+def test_versions_that_are_made_at_once_are_different_versions(server: Served) -> None:
+    id = server.ready()
+    with ThreadPoolExecutor(8) as threads:
+        made = list(threads.map(lambda n: server.alias(id, f"a{n}"), range(8)))
+    versions = sorted(it["routingConfiguration"][0]["agentVersion"] for it in made)
+    assert versions == [str(n) for n in range(1, 9)]
+
+
+def test_an_edit_while_an_agent_is_prepared_is_to_be_prepared_itself(
+    server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id = server.create()
+    check = server.world.agents.check
+
+    def edited_meanwhile(caller: Caller, snapshot: Any) -> None:
+        check(caller, snapshot)
+        server.control.update_agent(agentId=id, **members(description="Edited."))
+
+    monkeypatch.setattr(server.world.agents, "check", edited_meanwhile)
+    assert server.prepare(id)["agentStatus"] == "NOT_PREPARED"
+    monkeypatch.undo()
+    alias = server.alias(id)
+    version = server.control.get_agent_version(agentId=id, agentVersion="1")["agentVersion"]
+    assert "description" not in version
+    assert server.ask(id, alias["agentAliasId"]) == "Yes."
+    assert server.prepare(id)["agentStatus"] == "PREPARED"
