@@ -33,7 +33,17 @@ PAGES = [
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "examples").glob("*/README.md")),
 ]
-WITHOUT_A_MODEL = {"render", "lint", "parse", "schema", "init", "templates", "--help", "--version"}
+WITHOUT_A_MODEL = {
+    "render",
+    "lint",
+    "import",
+    "parse",
+    "schema",
+    "init",
+    "templates",
+    "--help",
+    "--version",
+}
 BLOCK = re.compile(
     r"(?:^<!-- (?P<mark>no-run|file|answers): (?P<note>.+?) -->\n+)?"
     r"^(?P<fence>`{3,})(?P<language>\w*)[^\n]*\n(?P<text>.*?)^(?P=fence)$",
