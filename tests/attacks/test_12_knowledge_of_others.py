@@ -142,6 +142,13 @@ def test_only_what_a_key_is_allowed_is_read(tmp_path: Path) -> None:
                 documents=[given],
             )
             assert problem == "AccessDeniedException"
+        # What only looks as if it were allowed is not read.
+        document["content"]["custom"]["s3Location"]["uri"] = "s3://docs/open/../closed.md"
+        caller.agent.ingest_knowledge_base_documents(
+            knowledgeBaseId=base, dataSourceId=own, documents=[document]
+        )
+        assert caller.settled(base, own)["closed"]["status"] == "FAILED"
+        assert len(caller.found(base, "closed page")) == 1
 
 
 def _described(uri: str) -> dict[str, Any]:

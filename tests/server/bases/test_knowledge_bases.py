@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from knowledge_servers import ROLE, STORAGE, VECTORS, Caller, refused, running
+from knowledge_servers import ROLE, STORAGE, VECTORS, Caller, polled, refused, running
 
 
 def test_a_knowledge_base_lives_as_in_aws(server: Caller) -> None:
@@ -246,7 +246,7 @@ def test_folders_of_agents_are_told_and_searched(tmp_path: Path) -> None:
     agent = tmp_path / "agents" / "house"
     (agent / "docs").mkdir(parents=True)
     (agent / "docs" / "dogs.md").write_text("# Dogs\n\nA dog is welcome on the second floor.\n")
-    definition = {
+    definition: dict[str, Any] = {
         "agentName": "house",
         "instruction": "Answer questions about the rules of the house.",
         "foundationModel": "anthropic.claude-3-sonnet-20240229-v1:0",
@@ -263,8 +263,16 @@ def test_folders_of_agents_are_told_and_searched(tmp_path: Path) -> None:
     with running(agents=tmp_path / "agents") as server:
         (found,) = server.found("FOLDERBASE", "dog")
         assert "second floor" in found["content"]["text"]
-        told = server.agent.get_knowledge_base(knowledgeBaseId="FOLDERBASE")["knowledgeBase"]
-        assert (told["status"], told["description"]) == ("ACTIVE", "The rules")
+        (agent / "docs" / "cats.md").write_text("# Cats\n\nA cat climbs trees.\n")
+        described = [{**definition["knowledgeBases"][0], "description": "All rules"}]
+        (agent / "agent.yaml").write_text(json.dumps({**definition, "knowledgeBases": described}))
+        for _ in polled():
+            told = server.agent.get_knowledge_base(knowledgeBaseId="FOLDERBASE")["knowledgeBase"]
+            if told["description"] != "The rules":
+                break
+        (found,) = server.found("FOLDERBASE", "trees")
+        assert "cat climbs" in found["content"]["text"]
+        assert (told["status"], told["description"]) == ("ACTIVE", "All rules")
         (summary,) = server.agent.list_knowledge_bases()["knowledgeBaseSummaries"]
         assert summary["knowledgeBaseId"] == "FOLDERBASE"
         assert (

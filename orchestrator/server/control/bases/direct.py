@@ -20,6 +20,7 @@ from orchestrator.server.control.bases.room import Bases
 from orchestrator.server.control.bases.running import Stopped, settled_document
 from orchestrator.server.control.bases.syncing import MOST_BYTES, MOST_METADATA
 from orchestrator.server.control.ids import new_id
+from orchestrator.server.documents import digest
 from orchestrator.server.operations import Caller, Request
 
 __all__ = ["delete", "get", "ingest", "listed"]
@@ -85,10 +86,12 @@ def ingest(bases: Bases, request: Request) -> Mapping[str, Any]:
         begun.append(batch)
         return {"documentDetails": [_told(params, kept) for kept in told]}
 
+    # Nobody else is to wait while megabytes are looked at.
+    asked = {**params, "documents": digest(params["documents"])}
     give_back = bases.background.place(tenant)
     try:
         token = params.get("clientToken")
-        answer = bases.documents.once(tenant, request.operation, token, params, make)
+        answer = bases.documents.once(tenant, request.operation, token, asked, make)
     except BaseException:
         give_back()
         raise

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 from orchestrator.definition.knowledge_base import build_knowledge_bases
 from orchestrator.knowledge import KnowledgeBase, LocalKnowledgeBase
@@ -37,9 +37,7 @@ class FolderBases:
         """
         self._world = world
         self._lock = Lock()
-        self._open: WeakKeyDictionary[FolderAgent, dict[str, LocalKnowledgeBase]] = (
-            WeakKeyDictionary()
-        )
+        self._open: dict[Path, tuple[FolderAgent, dict[str, LocalKnowledgeBase]]] = {}
 
     def base(self, id: str) -> KnowledgeBase | None:
         """The knowledge base with an id, if an agent has such a folder.
@@ -49,12 +47,19 @@ class FolderBases:
         """
         for agent, definition in self._agents():
             if any(it.knowledge_base_id == id and it.folder for it in definition.knowledge_bases):
-                with self._lock:
-                    # Not the compiled agent's own: an agent may be compiled just now that asks.
-                    if agent not in self._open:
-                        self._open[agent] = dict(_built(agent, definition))
-                    return self._open[agent].get(id)
+                return self._bases(agent, definition).get(id)
         return None
+
+    def _bases(
+        self, agent: FolderAgent, definition: AgentDefinition
+    ) -> dict[str, LocalKnowledgeBase]:
+        # Not the compiled agent's own: an agent may be compiled just now that asks.
+        with self._lock:
+            known = self._open.get(agent.folder)
+            if known is None or known[0] is not agent:  # its files have changed
+                _close(known[1] if known else {})
+                known = self._open[agent.folder] = agent, dict(_built(agent, definition))
+            return known[1]
 
     def told(self, id: str) -> dict[str, Any] | None:
         """A folder as GetKnowledgeBase tells a knowledge base."""
@@ -91,9 +96,8 @@ class FolderBases:
     def close(self) -> None:
         """Closes the indexes that were opened."""
         with self._lock:
-            for bases in self._open.values():
-                for base in bases.values():
-                    base.close()
+            for _, bases in self._open.values():
+                _close(bases)
             self._open.clear()
 
     def _agents(self) -> Iterator[tuple[FolderAgent, AgentDefinition]]:
@@ -109,3 +113,8 @@ def _built(
     for base in build_knowledge_bases(definition, agent.folder):
         if isinstance(base, LocalKnowledgeBase):
             yield base.id, base
+
+
+def _close(bases: Mapping[str, LocalKnowledgeBase]) -> None:
+    for base in bases.values():
+        base.close()
