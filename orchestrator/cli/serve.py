@@ -28,8 +28,12 @@ _SPECS = ("local", "local:", "openai:", "replay:", "scripted:")
 @verb
 def serve(
     terminal: Terminal,
-    host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", help="The port; 0 for any that is free.")] = 8080,
+    host: Annotated[
+        str, typer.Option("--host", metavar="ADDRESS", help="The address to listen on.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", metavar="N", help="The port; 0 for any that is free.")
+    ] = 8080,
     agents: Annotated[
         Path | None,
         typer.Option(
@@ -89,11 +93,15 @@ def serve(
         bool, typer.Option("--open", help="Serve everybody who reaches the address, without keys.")
     ] = False,
     workers: Annotated[
-        int, typer.Option("--workers", help="Worker processes; they need --state.")
+        int, typer.Option("--workers", metavar="N", help="Worker processes; they need --state.")
     ] = 1,
     shutdown_seconds: Annotated[
         float,
-        typer.Option("--shutdown-seconds", help="How long running turns may go on at the end."),
+        typer.Option(
+            "--shutdown-seconds",
+            metavar="N",
+            help="How long running turns may go on at the end.",
+        ),
     ] = 20.0,
 ) -> None:
     """Serve agents over Amazon Bedrock's own API.

@@ -13,7 +13,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -177,14 +177,14 @@ def _bound(settings: Settings) -> Iterator[socket.socket]:
     family, kind, protocol, _, address = min(found, key=lambda one: one[0] != socket.AF_INET)
     listening = socket.socket(family, kind, protocol)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind(address)
-        listening.listen(_BACKLOG)
-    except OSError as error:
-        listening.close()
-        raise ValidationError(_why(settings, error)) from None
-    listening.set_inheritable(True)
-    yield listening
+    with closing(listening):
+        try:
+            listening.bind(address)
+            listening.listen(_BACKLOG)
+        except OSError as error:
+            raise ValidationError(_why(settings, error)) from None
+        listening.set_inheritable(True)
+        yield listening
 
 
 def _why(settings: Settings, error: OSError) -> str:
