@@ -49,9 +49,8 @@ def connect(
         )
     region = region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     place = (region or _REGION, profile, endpoint_url)
-    if parts.hostname in _LOOPBACK and not _has_credentials(profile):
-        return Remote(_unsigned(*place), *place)
-    return Remote(_client("bedrock-agent", *place), *place)
+    unsigned = _unsigned(*place) if parts.hostname in _LOOPBACK else None
+    return Remote(unsigned or _client("bedrock-agent", *place), *place)
 
 
 def _target(what: str, resource: str = "", operation: str = "") -> Target:
@@ -68,19 +67,20 @@ def _client(
     return shared_client(settings, _target(endpoint_url or "Amazon Bedrock"))
 
 
-def _has_credentials(profile: str | None) -> bool:
-    import botocore.session
-
-    with translated(_target("the endpoint")):
-        return botocore.session.Session(profile=profile).get_credentials() is not None
-
-
-def _unsigned(region: str, profile: str | None, endpoint_url: str) -> Any:
+def _unsigned(region: str, profile: str | None, endpoint_url: str) -> Any | None:
+    """A client that does not sign; `None` when there are credentials to sign with."""
     import boto3
+    import botocore.session
     from botocore import UNSIGNED
     from botocore.config import Config
 
-    session = boto3.Session(profile_name=profile, region_name=region)
+    core = botocore.session.Session(profile=profile)
+    # Nobody who asks a server on this machine wants to wait for the credentials of a cloud's.
+    core.set_config_variable("metadata_service_num_attempts", 0)
+    with translated(_target("the endpoint")):
+        if core.get_credentials() is not None:
+            return None
+    session = boto3.Session(botocore_session=core, region_name=region)
     config = Config(signature_version=UNSIGNED, user_agent_extra="bedrock-orchestrator")
     return session.client("bedrock-agent", endpoint_url=endpoint_url, config=config)
 

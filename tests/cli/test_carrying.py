@@ -1,0 +1,240 @@
+"""`pull`, `push`, `diff` and `import`, with a server of our own at the other end."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from orchestrator.server.serving import serving
+from orchestrator.server.settings import Settings
+from orchestrator.server.world import World
+from orchestrator.testing import ScriptedModel
+
+CLAUDE = "anthropic.claude-3-5-sonnet-20240620-v1:0"
+FUNCTION = "arn:aws:lambda:eu-central-1:123456789012:function:orders"
+AGENT = {
+    "agentName": "books",
+    "instruction": "You order books for people, and you pay for them when they have agreed.",
+    "foundationModel": CLAUDE,
+    "actionGroups": [
+        {
+            "actionGroupName": "shop",
+            "functionSchema": {"functions": [{"name": "order", "description": "Order a book."}]},
+            "actionGroupExecutor": {"customControl": "RETURN_CONTROL"},
+        }
+    ],
+}
+
+
+@pytest.fixture
+def url(place, canaries):
+    """An empty server."""
+    settings = Settings(port=0, shutdown_seconds=1.0)
+    with World.open(settings, models={"*": ScriptedModel([], CLAUDE)}) as world:
+        with serving(world) as address:
+            yield address
+
+
+@pytest.fixture
+def books(place):
+    folder = place / "books"
+    folder.mkdir()
+    save(AGENT)
+    return folder
+
+
+def save(data):
+    Path("books/agent.yaml").write_text(yaml.safe_dump(data, sort_keys=False))
+
+
+@pytest.fixture
+def there(run, url):
+    """Runs a verb against the server."""
+    return lambda *words: run(*words, "--endpoint-url", url)
+
+
+@pytest.fixture
+def pushed(there, books):
+    done = there("push", books, "--json")
+    assert done.exit_code == 0, done.stderr
+    return json.loads(done.stdout)["agentId"]
+
+
+def test_push_tells_what_it_does(there, books):
+    done = there("push", "books", "--alias", "live")
+    assert done.exit_code == 0
+    *steps, last = done.stdout.splitlines()
+    assert steps == [
+        "books: created the agent",
+        "books: created the action group 'shop'",
+        "books: prepared the agent",
+        "books: created the alias 'live'",
+    ]
+    assert last.startswith("agent ") and ", alias " in last
+    again = there("push", "books", "--alias", "live")
+    assert again.stdout.splitlines() == ["there is nothing to do", last]
+
+
+def test_a_dry_run_does_nothing(there, books):
+    done = there("push", "books", "--dry-run", "--json")
+    told = json.loads(done.stdout)
+    assert told["dry_run"] is True
+    assert told["steps"][0] == {"agent": "books", "step": "would create the agent"}
+    assert told["agentId"] is None
+    assert there("diff", "books").exit_code == 2
+
+
+def test_what_bedrock_does_not_have_is_told_with_its_place(there, books):
+    save({**AGENT, "limits": {"tokens": 100}})
+    refused = there("push", "books")
+    assert refused.exit_code == 2
+    assert "books/agent.yaml:13:" in refused.stderr
+    assert "Bedrock has no limits of a turn" in refused.stderr
+    done = there("push", "books", "--skip-unsupported")
+    assert done.exit_code == 0
+    assert "Bedrock has no limits of a turn" in done.stderr
+
+
+def test_a_function_can_be_named(there, books, pushed):
+    save(
+        {
+            **AGENT,
+            "actionGroups": [
+                {**AGENT["actionGroups"][0], "actionGroupExecutor": {"lambda": "shop.py"}}
+            ],
+        }
+    )
+    Path("books/shop.py").write_text("def lambda_handler(event, context): ...")
+    assert there("push", "books").exit_code == 2
+    assert there("push", "books", "--lambda", "shop").exit_code == 2
+    done = there("push", "books", "--lambda", f"shop={FUNCTION}")
+    assert "books: updated the action group 'shop'" in done.stdout
+    assert FUNCTION in done.stderr
+
+
+def test_how_far_it_came_is_told(run, books, monkeypatch):
+    # Without credentials, of which no metadata service is asked for a server on this machine.
+    for name in ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, "nothing")
+    broken = run("push", "books", "--endpoint-url", "http://127.0.0.1:9", "--json")
+    assert broken.exit_code == 1
+    assert json.loads(broken.stdout)["steps"] == []
+    assert "error" in json.loads(broken.stdout)
+
+
+def test_pull_writes_a_folder_that_push_leaves_alone(there, pushed):
+    done = there("pull", pushed, "--into", "pulled")
+    assert done.exit_code == 0
+    assert done.stdout == "wrote pulled/agent.yaml\n"
+    assert there("push", "pulled").stdout.startswith("there is nothing to do")
+    again = there("pull", pushed, "--into", "pulled")
+    assert again.stdout == "pulled is as it was: there is nothing to do\n"
+
+
+def test_pull_takes_the_agents_name(there, pushed, books):
+    books.rename("mine")
+    assert there("pull", pushed, "--json").exit_code == 0
+    assert Path("books/agent.yaml").read_text().startswith("agentName: books\nagentId: ")
+
+
+def test_pull_keeps_what_was_changed(there, pushed):
+    there("pull", pushed, "--into", "pulled")
+    file = Path("pulled/agent.yaml")
+    mine = file.read_text().replace("You order", "You sell")
+    file.write_text(mine)
+    refused = there("pull", pushed, "--into", "pulled")
+    assert refused.exit_code == 2
+    assert "--force" in refused.stderr
+    assert "-instruction: You sell" in refused.stdout
+    assert "+instruction: You order" in refused.stdout
+    assert file.read_text() == mine
+    assert there("pull", pushed, "--into", "pulled", "--force").exit_code == 0
+    assert "You order" in file.read_text()
+
+
+def test_json_of_pull(there, pushed):
+    told = json.loads(there("pull", pushed, "--into", "pulled", "--json").stdout)
+    assert told == {
+        "folder": "pulled",
+        "written": ["agent.yaml"],
+        "files": ["agent.yaml"],
+        "notes": [],
+    }
+
+
+def test_diff_has_the_exit_codes_of_diff(there, pushed):
+    same = there("diff", "books")
+    assert (same.exit_code, same.stdout) == (0, f"no difference from the agent {pushed}\n")
+    save({**AGENT, "description": "Books."})
+    differs = there("diff", "books", pushed)
+    assert differs.exit_code == 1
+    assert differs.stdout.splitlines()[:2] == ["--- a/agent.yaml", "+++ b/agent.yaml"]
+    assert "+description: Books." in differs.stdout
+    told = there("diff", "books", "--json")
+    assert told.exit_code == 1
+    document = json.loads(told.stdout)
+    assert document["agentId"] == pushed and document["same"] is False
+    [change] = document["changes"]
+    assert change["path"] == "agent.yaml"
+    assert "Books." in change["here"] and "Books." not in change["there"]
+    assert there("diff", "nothing").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("pull", "ABCDEFGHIJ", "--alias", "KLMNOPQRST", "--version", "1"),
+        ("diff", "books", "--alias", "KLMNOPQRST", "--version", "1"),
+        ("push", "books", "--create", "--agent-id", "ABCDEFGHIJ"),
+        ("pull", "no-id"),
+        ("pull", "ABCDEFGHIJ"),
+    ],
+)
+def test_wrong_usage(there, books, words):
+    refused = there(*words)
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith("error: ")
+
+
+TEMPLATE = {
+    "Resources": {
+        name: {
+            "Type": "AWS::Bedrock::Agent",
+            "Properties": {"AgentName": called, "FoundationModel": CLAUDE, "Instruction": "Help."},
+        }
+        for name, called in (("One", "books"), ("Two", "films"), ("Three", "books"))
+    }
+}
+
+
+def test_import_takes_one_of_many_or_all(run, place):
+    Path("t.json").write_text(json.dumps(TEMPLATE))
+    listed = run("import", "t.json")
+    assert listed.exit_code == 2
+    assert all(
+        name in listed.stderr for name in ("One", "Two", "Three", "films", "--name", "--all")
+    )
+    one = run("import", "t.json", "--name", "Two")
+    assert one.stdout == "wrote films/agent.yaml\n"
+    every = run("import", "t.json", "--all", "--into", "agents", "--json")
+    assert [it["folder"] for it in json.loads(every.stdout)["agents"]] == [
+        "agents/books",
+        "agents/films",
+        "agents/books-2",
+    ]
+    assert run("import", "t.json", "--name", "books").exit_code == 2
+
+
+def test_import_tells_what_is_not_known(run, place):
+    resources = TEMPLATE["Resources"]["One"]
+    properties = {**resources["Properties"], "AgentResourceRoleArn": {"Fn::GetAtt": ["R", "Arn"]}}
+    template = {"Resources": {"One": {**resources, "Properties": properties}}}
+    Path("t.json").write_text(json.dumps(template))
+    done = run("import", "t.json", "--into", "made")
+    assert done.exit_code == 0
+    assert "R.Arn is known only when deployed" in done.stderr
+    assert run("import", "t.json", "--into", "made").stdout.startswith("made is as it was")
+    assert run("import", "nothing.json").exit_code == 2
