@@ -157,12 +157,15 @@ def running(
     *,
     lambdas: Mapping[str, Callable[..., Any]] | None = None,
     models: Mapping[str, Model] | None = None,
+    embedder: Any = "local",
     **settings: Any,
 ) -> Iterator[Runtime]:
     """A server of a folder's agents, all of whose models are `model`, or as `models` says."""
     model = model or ScriptedModel([], CLAUDE)
     given = Settings(port=0, agents=agents, **settings)
-    opened = World.open(given, models={"*": model} if models is None else models, lambdas=lambdas)
+    opened = World.open(
+        given, models={"*": model} if models is None else models, lambdas=lambdas, embedder=embedder
+    )
     with opened as world, serving(world) as url, closing(client_of(url)) as client:
         yield Runtime(world, client, url, model)
 

@@ -8,6 +8,7 @@ from orchestrator.server.operations import Operations
 from orchestrator.server.runtime.generate import operations_of_generation
 from orchestrator.server.runtime.inline import operations_of_inline_agents
 from orchestrator.server.runtime.invoke import operations_of_agents
+from orchestrator.server.runtime.rerank import operations_of_reranking
 from orchestrator.server.runtime.retrieve import operations_of_knowledge
 
 if TYPE_CHECKING:
@@ -24,5 +25,6 @@ def operations_of(world: World) -> Operations:
             **operations_of_inline_agents(world),
             **operations_of_knowledge(world),
             **operations_of_generation(world),
+            **operations_of_reranking(world),
         }
     }

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.agent import Agent
 from orchestrator.errors import ValidationError
 from orchestrator.reply import Event, Reply, TextDelta, TurnEnd
-from orchestrator.server.operations import EventStream, Fault, Handler, Request
+from orchestrator.server.operations import EventStream, Handler, Request
 from orchestrator.server.runtime.answering import Answering
 from orchestrator.server.runtime.events import Told, citations_of, started
 from orchestrator.server.runtime.turns import blocking
@@ -78,14 +78,13 @@ def _earlier(agent: Agent, session_id: str) -> list[tuple[str, str]]:
     """The conversation of a session: questions and answers.
 
     Raises:
-        Fault: There is no such session of the caller: sessions are issued, and not chosen.
+        ValidationError: The caller has no such session: they are issued, and not chosen.
     """
     turns = agent.turns(session_id)
     if not turns:
-        raise Fault(
-            "ValidationException",
+        raise ValidationError(
             f"Session with Id {session_id} is not valid. Leave sessionId out to begin a session, "
-            "and go on with the id that the answer holds.",
+            "and go on with the id that the answer holds."
         )
     begins = max((index for index, turn in enumerate(turns) if turn.new), default=0)
     return [(turn.question, turn.text) for turn in turns[begins:]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -20,8 +22,9 @@ from runtime_servers import (
     says,
 )
 
-from orchestrator.errors import DependencyFailed, ThrottlingError
+from orchestrator.errors import DependencyFailed, SessionConflict, ThrottlingError
 from orchestrator.models import Model, ModelReply, ModelRequest
+from orchestrator.server.operations import Caller, Request
 
 
 def streamed(server: Any, text: str = "Hi", **params: Any) -> tuple[list[Any], Any]:
@@ -141,7 +144,7 @@ def test_a_client_that_goes_stops_the_turn(start: Any, listens: bool) -> None:
     if listens:
         assert "trace" in next(iter(stream))
     assert model.asked.wait(30)
-    agent = server.world.agents.running(_nobody(), AGENT_ID, ALIAS_ID)
+    agent = server.world.agents.running(Caller(), AGENT_ID, ALIAS_ID)
     stream.close()
     try:
         _until(lambda: [it.stop_reason for it in agent.turns("s-1")] == ["cancelled"])
@@ -150,10 +153,22 @@ def test_a_client_that_goes_stops_the_turn(start: Any, listens: bool) -> None:
         model.go.set()
 
 
-def _nobody() -> Any:
-    from orchestrator.server.operations import Caller
+def test_an_answer_that_nobody_ever_reads_gives_the_session_back(start: Any) -> None:
+    server = start([says("One.")])
+    invoke = server.world.operations()["bedrock-agent-runtime"]["InvokeAgent"]
+    ids = {"agentId": AGENT_ID, "agentAliasId": ALIAS_ID, "sessionId": "s-1"}
+    request = Request("bedrock-agent-runtime", "InvokeAgent", {**ids, "inputText": "Hi"})
 
-    return Caller()
+    async def asked() -> None:
+        answer = await invoke(request)
+        with pytest.raises(SessionConflict):
+            await invoke(request)
+        del answer
+        gc.collect()
+        await asyncio.sleep(0)
+
+    asyncio.run(asked())
+    assert server.invoke("Hi")["text"] == "One."
 
 
 def _until(true: Any) -> None:

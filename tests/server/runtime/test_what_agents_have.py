@@ -149,6 +149,15 @@ def test_memory_across_sessions(start: Any) -> None:
     assert "e7 has 12 days." in told.system + str(told.messages)
 
 
+def test_a_remembered_session_ends_without_a_question(start: Any) -> None:
+    server = start([says("12 days."), SUMMARY], REMEMBERS)
+    server.invoke("I am e7", memoryId="m-1")
+    assert memories(server)["memoryContents"] == []
+    server.invoke("", memoryId="m-1", endSession=True)
+    (content,) = memories(server)["memoryContents"]
+    assert "12 days" in content["sessionSummary"]["summaryText"]
+
+
 def test_memories_are_told_page_by_page_and_forgotten(start: Any) -> None:
     server = start([it for _ in range(3) for it in (says("12 days."), SUMMARY)], REMEMBERS)
     for session_id in ("s-1", "s-2", "s-3"):
