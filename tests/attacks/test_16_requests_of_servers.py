@@ -1,0 +1,84 @@
+"""Row 16: requests that would use up a server's memory, connections or time."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from urllib.parse import urlsplit
+
+import pytest
+from server_requests import send
+
+from orchestrator.server.serving import serving
+from orchestrator.server.settings import Settings
+from orchestrator.server.world import World
+
+MOST = 500_000
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    settings = Settings(port=0, body_bytes=MOST, body_seconds=0.5, concurrency=40)
+    with World.open(settings) as world, serving(world) as url:
+        yield url
+
+
+def started(url: str, head: bytes) -> socket.socket:
+    parts = urlsplit(url)
+    connection = socket.create_connection((parts.hostname, parts.port), timeout=20)
+    connection.sendall(b"POST /agents/ HTTP/1.1\r\nHost: localhost\r\n" + head + b"\r\n")
+    return connection
+
+
+def status(connection: socket.socket) -> int:
+    return int(connection.recv(200).split()[1])
+
+
+def test_bodies_that_trickle_in_do_not_keep_their_places(url: str) -> None:
+    with ExitStack() as stack:
+        slow = [
+            stack.enter_context(closing(started(url, b"Content-Length: 100\r\n")))
+            for _ in range(40)
+        ]
+        assert {status(one) for one in slow} == {408}
+        assert send(url).status == 200
+
+
+def test_unknown_callers_hold_only_so_much(url: str) -> None:
+    """Forty bodies that never end are not forty times the largest body in memory."""
+    tracemalloc.start()
+    with ExitStack() as stack:
+        head = f"Content-Length: {MOST}\r\n".encode()
+        many = [stack.enter_context(closing(started(url, head))) for _ in range(40)]
+        for one in many:
+            one.sendall(b" " * (MOST - 1))
+        answers = sorted(status(one) for one in many)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert set(answers) <= {408, 429} and answers.count(429) >= 20
+    assert peak < 20 * MOST
+
+
+@pytest.mark.parametrize("length", ["9" * 30, str(MOST + 1), "100000000000"])
+def test_lengths_that_are_too_large_are_refused_unread(url: str, length: str) -> None:
+    with closing(started(url, f"Content-Length: {length}\r\n".encode())) as connection:
+        assert status(connection) in (400, 413)
+
+
+def test_a_compressed_body_is_not_unpacked(url: str) -> None:
+    body = gzip.compress(b'{"nextToken": "' + b"a" * 50_000_000 + b'"}')
+    assert len(body) < MOST
+    assert send(url, body=body, headers={"Content-Encoding": "gzip"}).status == 400
+
+
+def test_a_head_without_end(url: str) -> None:
+    with closing(started(url, b"X: " + b"a" * 100_000)) as connection:
+        assert status(connection) == 400
+
+
+def test_deeply_nested_json(url: str) -> None:
+    assert send(url, body=b"[" * 200_000).status == 400
+    assert send(url, body=b'{"a":' * 60_000 + b"1" + b"}" * 60_000).status in (200, 400)
