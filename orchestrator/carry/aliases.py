@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from orchestrator.carry.compare import same_content
-from orchestrator.carry.pull import read_alone, read_version_of_alias
+from orchestrator.carry.pull import alias_called, read_alone, read_version_of_alias
 from orchestrator.carry.remote import DRAFT, checked_id, ids_of_alias
 from orchestrator.carry.sending import Sender
 from orchestrator.errors import DependencyFailed
@@ -51,7 +51,9 @@ class _Alias:
 
     def arn_of(self, name: str, arn: str) -> str:
         ids = ids_of_alias(arn)
-        alias_id = ids[1] if ids and ids[0] == self.agent_id else self.called(name)
+        alias_id = ids[1] if ids and ids[0] == self.agent_id else ""
+        if not alias_id and self.agent_id:
+            alias_id = alias_called(self.remote, self.agent_id, name)
         if not alias_id:
             with self.sender.step(self.agent, "create", f"the alias {name!r}"):
                 answer = self.sender.send(
@@ -66,17 +68,6 @@ class _Alias:
         if self.is_behind(alias_id):
             self.move(alias_id)
         return self.ready(alias_id)
-
-    def called(self, name: str) -> str:
-        """The id of the alias with a name, or with that id; empty when there is none."""
-        if not self.agent_id:
-            return ""
-        key = "agentAliasSummaries"
-        what = f"the aliases of the agent {self.agent!r}"
-        for it in self.remote.pages(what, "list_agent_aliases", key, agentId=self.agent_id):
-            if name in (it.get("agentAliasName"), it.get("agentAliasId")):
-                return checked_id(it.get("agentAliasId"), "an alias")
-        return ""
 
     def told(self, alias_id: str) -> dict[str, Any]:
         """What GetAgentAlias tells."""

@@ -54,7 +54,7 @@ def difference(
         document: The agent, as `read_folder` gives it.
         remote: Where the other is.
         agent_id: Its id; by default the agent with the document's id or name.
-        alias: The id of an alias: the version that it leads to is compared.
+        alias: The id or the name of an alias: the version that it leads to is compared.
         version: A version's number; without both, the working draft.
 
     Raises:

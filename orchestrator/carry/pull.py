@@ -10,10 +10,18 @@ from orchestrator.carry.gathered import vouched
 from orchestrator.carry.lambdas import lambdas_of
 from orchestrator.carry.normal import normal
 from orchestrator.carry.remote import DRAFT, Remote, checked_id, ids_of_alias
-from orchestrator.errors import DefinitionError, DependencyFailed, OrchestratorError
+from orchestrator.errors import (
+    DefinitionError,
+    DependencyFailed,
+    OrchestratorError,
+    ResourceNotFound,
+)
 from orchestrator.stages import MOST_LEVELS
 
-__all__ = ["read_agent", "read_alone", "read_version_of_alias"]
+__all__ = ["alias_called", "read_agent", "read_alone", "read_version_of_alias"]
+
+TEST_ALIAS = "TSTALIASID"
+"""The alias of the working draft, which every agent has (Bedrock)."""
 
 _MOST_AGENTS = 100
 """Agents that are read for one; a team has at most ten members, on three levels."""
@@ -45,7 +53,7 @@ def read_agent(
     Args:
         remote: Where the agent is.
         agent_id: Its id.
-        alias: The id of an alias: the version that it leads to is read.
+        alias: The id or the name of an alias: the version that it leads to is read.
         version: A version's number; without both, the working draft.
 
     Raises:
@@ -56,7 +64,7 @@ def read_agent(
     """
     checked_id(agent_id, "an agent")
     if alias is not None:
-        version = read_version_of_alias(remote, agent_id, alias)
+        version = read_version_of_alias(remote, agent_id, _alias_id(remote, agent_id, alias))
     reader = _Reader(remote)
     document = reader.read(agent_id, version or DRAFT, ())
     vouched(document)
@@ -65,13 +73,36 @@ def read_agent(
     return document
 
 
+def _alias_id(remote: Remote, agent_id: str, alias: str) -> str:
+    if alias == TEST_ALIAS:
+        return alias
+    found = alias_called(remote, agent_id, alias)
+    if not found:
+        raise ResourceNotFound(f"the agent {agent_id!r} has no alias with the id or name {alias!r}")
+    return found
+
+
+def alias_called(remote: Remote, agent_id: str, name: str) -> str:
+    """The id of the alias with a name, or with that id; empty when there is none.
+
+    Raises:
+        OrchestratorError: The endpoint failed.
+    """
+    what = f"the aliases of the agent {agent_id!r}"
+    key = "agentAliasSummaries"
+    for it in remote.pages(what, "list_agent_aliases", key, agentId=agent_id):
+        if name in (it.get("agentAliasName"), it.get("agentAliasId")):
+            return checked_id(it.get("agentAliasId"), "an alias")
+    return ""
+
+
 def read_version_of_alias(remote: Remote, agent_id: str, alias: str) -> str:
     """The version that an alias leads to.
 
     Raises:
         OrchestratorError: There is no such alias, or the endpoint failed.
     """
-    if alias == "TSTALIASID":
+    if alias == TEST_ALIAS:
         return DRAFT
     checked_id(alias, "an alias")
     what = f"the alias {alias!r} of the agent {agent_id!r}"
@@ -220,6 +251,11 @@ def _tell_what_stays(document: Document) -> None:
         text = f"the code of the Lambda function {arn!r} ({where}) was not carried"
         way = "put a handler file in the folder and name it instead, or leave it in AWS"
         document.notes.append(note("lambda", text, way))
+    for group in document.parts("actionGroups"):
+        if not (group.get("actionGroupExecutor") or group.get("parentActionGroupSignature")):
+            text = f"the endpoint does not tell what runs {group.get('actionGroupName')!r}"
+            way = "name it before the agent runs: actionGroupExecutor: {lambda: handler.py}"
+            document.notes.append(note("executor", text, way))
     for base in document.parts("knowledgeBases"):
         id = base.get("knowledgeBaseId")
         text = f"the documents of the knowledge base {id!r} were not carried; it is asked in AWS"

@@ -51,7 +51,10 @@ Profile = Annotated[
 Alias = Annotated[
     str | None,
     typer.Option(
-        "--alias", metavar="ID", help="The version that this alias leads to.", show_default=False
+        "--alias",
+        metavar="ALIAS",
+        help="The version that this alias, by its id or name, leads to.",
+        show_default=False,
     ),
 ]
 Version = Annotated[

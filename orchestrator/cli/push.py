@@ -11,7 +11,7 @@ from orchestrator.cli.findings import error_document, show_error
 from orchestrator.cli.options import Folder, pairs
 from orchestrator.cli.terminal import Terminal
 from orchestrator.cli.verb import AGENT_FAILED, verb
-from orchestrator.errors import DependencyFailed, ValidationError
+from orchestrator.errors import OrchestratorError, ValidationError
 
 __all__ = ["push"]
 
@@ -96,7 +96,9 @@ def push(
     remote = connect(endpoint_url, region, profile)
     try:
         pushed = carry_push(document, remote, options, tell=tell)
-    except DependencyFailed as error:
+    except OrchestratorError as error:
+        if not told:
+            raise
         _tell_how_far(terminal, error, told)
         raise typer.Exit(AGENT_FAILED) from error
     if terminal.json:

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from carry_support import NOW, Place, led, place, plain, texts, whole, write
+from carry_support import Place, led, place, plain, texts, whole, write
 
 from orchestrator import Agent
 from orchestrator.carry import read_agent, read_folder, write_files
+from orchestrator.errors import ResourceNotFound
 from orchestrator.testing import ScriptedModel
 
 
@@ -142,16 +143,20 @@ def test_what_was_pulled_runs_here(there: Place, tmp_path: Path) -> None:
     assert Agent.load(first, model=model).invoke("Hello?", "s-1").text == "Good day."
 
 
-@pytest.mark.parametrize("which", ["alias", "version"])
+@pytest.mark.parametrize("which", ["alias", "name", "version"])
 def test_a_version_is_pulled(there: Place, tmp_path: Path, which: str) -> None:
     folder = write(tmp_path / "by-hand", plain("claims", description="The first."))
     pushed = there.push(read_folder(folder), alias="live")
     write(folder, plain("claims", description="The second."))
     there.push(read_folder(folder))
 
-    options = {"alias": pushed.alias_id} if which == "alias" else {"version": "1"}
+    told = {"alias": pushed.alias_id, "name": "live", "version": "1"}[which]
+    options = {"version" if which == "version" else "alias": told}
     then = read_agent(there.remote, pushed.agent_id, **options)
     now = read_agent(there.remote, pushed.agent_id)
     assert then.data["description"] == "The first."
     assert now.data["description"] == "The second."
-    assert NOW.seconds > 0
+    draft = read_agent(there.remote, pushed.agent_id, alias="TSTALIASID")
+    assert draft.data == now.data
+    with pytest.raises(ResourceNotFound, match="no alias"):
+        read_agent(there.remote, pushed.agent_id, alias="nothing")

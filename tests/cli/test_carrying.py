@@ -113,16 +113,36 @@ def test_a_function_can_be_named(there, books, pushed):
     assert FUNCTION in done.stderr
 
 
-def test_how_far_it_came_is_told(run, books, monkeypatch):
+def test_how_far_it_came_is_told(there, books):
+    broken = {
+        "actionGroupName": "broken",
+        "apiSchema": {"payload": "no document"},
+        "actionGroupExecutor": {"customControl": "RETURN_CONTROL"},
+    }
+    save({**AGENT, "actionGroups": [*AGENT["actionGroups"], broken]})
+    stopped = there("push", "books", "--json")
+    assert stopped.exit_code == 1
+    told = json.loads(stopped.stdout)
+    assert told["error"]["bedrock_name"] == "ValidationException"
+    assert [it["step"] for it in told["steps"]] == [
+        "created the agent",
+        "created the action group 'shop'",
+    ]
+    assert "run the same command again" in stopped.stderr
+    save(AGENT)
+    assert there("push", "books").stdout.splitlines()[0] == "books: prepared the agent"
+
+
+def test_a_server_that_is_not_there(run, books, monkeypatch):
     # Without credentials, of which no metadata service is asked for a server on this machine.
     for name in ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name, raising=False)
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
         monkeypatch.setenv(name, "nothing")
-    broken = run("push", "books", "--endpoint-url", "http://127.0.0.1:9", "--json")
-    assert broken.exit_code == 1
-    assert json.loads(broken.stdout)["steps"] == []
-    assert "error" in json.loads(broken.stdout)
+    gone = run("push", "books", "--endpoint-url", "http://127.0.0.1:9")
+    assert gone.exit_code == 1
+    assert "could not be reached" in gone.stderr
+    assert "run the same command again" not in gone.stderr
 
 
 def test_pull_writes_a_folder_that_push_leaves_alone(there, pushed):
