@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+import http.client
 import signal
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
-from botocore.exceptions import BotoCoreError, EventStreamError
+from botocore.exceptions import BotoCoreError, ClientError, EventStreamError
 from serving_support import (
     AGENT_ID,
     Start,
     WaitingModel,
+    client,
     invoke,
     text_of,
     write_agent,
 )
 
+from orchestrator.models import Model
+from orchestrator.models.base import ModelReply, ModelRequest
 from orchestrator.server.serving import serving
 from orchestrator.server.settings import Settings
 from orchestrator.server.world import World
@@ -104,3 +112,53 @@ def test_a_server_in_a_thread_waits_as_well(model: WaitingModel, tmp_path: Path)
             assert model.asked.wait(30)
         with pytest.raises(EventStreamError, match="shutting down"):
             text_of(events)
+
+
+def converse(url: str) -> str:
+    with pytest.raises(ClientError) as error:
+        client(url, "bedrock-runtime").converse(
+            modelId="any", messages=[{"role": "user", "content": [{"text": "Hello"}]}]
+        )
+    return str(error.value.response["Error"]["Code"])
+
+
+def test_an_answer_in_one_piece_is_refused_when_it_is_not_there_in_time(
+    start: Start, model: WaitingModel, threads: ThreadPoolExecutor
+) -> None:
+    server = start("--model", model.spec, "--shutdown-seconds", "0.2")
+    told = threads.submit(converse, server.url)
+    assert model.asked.wait(30)
+    server.signal()
+    assert told.result(30) == "ServiceUnavailableException"
+    assert server.end()[0] == 0
+
+
+class Endless(Model):
+    """A model that never answers; it notes that it was asked, and that nobody waits any more."""
+
+    model_id = "endless"
+
+    def __init__(self) -> None:
+        self.asked, self.stopped = threading.Event(), threading.Event()
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        raise AssertionError("a server does not block")
+
+    async def acomplete(self, request: ModelRequest) -> ModelReply:
+        self.asked.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.stopped.set()
+        raise AssertionError("it was never set")
+
+
+def test_a_client_that_goes_stops_what_was_asked_of_the_model() -> None:
+    model = Endless()
+    body = b'{"messages": [{"role": "user", "content": [{"text": "Hello"}]}]}'
+    with World.open(Settings(port=0), models={"*": model}) as world, serving(world) as url:
+        with closing(http.client.HTTPConnection(urlsplit(url).netloc)) as connection:
+            connection.request("POST", "/model/any/converse", body)
+            assert model.asked.wait(30)
+            assert not model.stopped.is_set()
+        assert model.stopped.wait(30)
