@@ -199,9 +199,10 @@ class _Bases:
         if knowledge_base_id in self._given:
             return self._given[knowledge_base_id]
         try:
-            return self._bases.base(caller, knowledge_base_id)
-        except ResourceNotFound:
+            self._bases.base(replace(caller, allow=()), knowledge_base_id)
+        except ResourceNotFound:  # or one that only AWS may have
             return _Missing(knowledge_base_id)
+        return self._bases.base(caller, knowledge_base_id)
 
 
 class _Missing:
