@@ -7,7 +7,7 @@ members, or a `prompt`.
 
 from __future__ import annotations
 
-import asyncio
+import base64
 import hashlib
 import re
 import time
@@ -24,10 +24,13 @@ from orchestrator.effects import ReturnControl
 from orchestrator.errors import ValidationError
 from orchestrator.options import Options
 from orchestrator.reply import Event, Reply, TextDelta, TracePart, TurnEnd
+from orchestrator.server.members import members_read
 from orchestrator.server.named import agent_named
 from orchestrator.server.operations import Caller
 from orchestrator.server.presence import Events, while_there
 from orchestrator.server.rest import error_of, event_of, json_of, last_of, request_id
+from orchestrator.server.runtime.state import read_state
+from orchestrator.server.runtime.turns import blocking
 
 if TYPE_CHECKING:
     from orchestrator.server.running import Running
@@ -39,12 +42,8 @@ _SESSION = "x-amzn-bedrock-agentcore-runtime-session-id"
 _LONGEST = 256
 _SESSION_ID = re.compile(r"[0-9a-zA-Z._:-]{2,100}")
 _QUESTIONS = ("prompt", "inputText", "input", "message")
-_STATE = (
-    "sessionAttributes",
-    "promptSessionAttributes",
-    "invocationId",
-    "returnControlInvocationResults",
-    "conversationHistory",
+_MEMBERS = frozenset(
+    {"enableTrace", "endSession", "memoryId", "promptCreationConfigurations", "sessionState"}
 )
 
 
@@ -91,21 +90,18 @@ class _Runtime:
         name = body.get("agent") or request.query_params.get("agent") or ""
         if not isinstance(name, str):
             raise ValidationError("'agent' must be the name or id of an agent")
-        events = await self._begun(request.state.caller, name, session_id, body)
+        members = members_read("bedrock-agent-runtime", "InvokeAgent", _MEMBERS, body)
+        state = members.get("sessionState") or {}
+        question = "" if state.get("returnControlInvocationResults") else _question(body)
+        caller: Caller = request.state.caller
+        state = await blocking(read_state, self._world, caller, state)
+        agent = await blocking(agent_named, self._world, caller, name)
+        events = await agent.astart(question, session_id, **_options(members, state))
         if "text/event-stream" not in request.headers.get("accept", ""):
             return JSONResponse(_whole(await last_of(self._watched(events))))
-        stream = self._events(events, body.get("enableTrace") is True, request_id(request))
+        stream = self._events(events, bool(members.get("enableTrace")), request_id(request))
         await anext(stream)
         return Events(stream)
-
-    async def _begun(
-        self, caller: Caller, name: str, session_id: str, body: Mapping[str, Any]
-    ) -> AsyncGenerator[Event, None]:
-        options = _options(body)
-        resumes = "returnControlInvocationResults" in options.get("session_state", {})
-        question = "" if resumes else _question(body)
-        agent = await asyncio.to_thread(agent_named, self._world, caller, name)
-        return await agent.astart(question, session_id, **options)
 
     async def _events(
         self, events: AsyncGenerator[Event, None], traced: bool, id: str
@@ -151,23 +147,14 @@ def _question(body: Mapping[str, Any]) -> str:
     raise ValidationError(f"the body has no question; give it as {_QUESTIONS[0]!r}")
 
 
-def _options(body: Mapping[str, Any]) -> Options:
-    options: Options = {}
-    state = body.get("sessionState")
-    if state is not None:
-        if not isinstance(state, dict):
-            raise ValidationError("'sessionState' must be an object")
-        if unknown := state.keys() - set(_STATE):
-            raise ValidationError(
-                f"'sessionState' may not have {sorted(unknown)[0]!r} here; there are "
-                f"{', '.join(_STATE)}. InvokeAgent takes them all"
-            )
-        options["session_state"] = state
-    if body.get("endSession") is True:
+def _options(members: Mapping[str, Any], state: Mapping[str, Any]) -> Options:
+    options: Options = {"session_state": state} if state else {}
+    if members.get("endSession"):
         options["end_session"] = True
-    memory_id = body.get("memoryId")
-    if memory_id is not None:
-        options["memory_id"] = memory_id
+    if "memoryId" in members:
+        options["memory_id"] = members["memoryId"]
+    if "promptCreationConfigurations" in members:
+        options["prompt_creation_configurations"] = members["promptCreationConfigurations"]
     return options
 
 
@@ -184,6 +171,10 @@ def _whole(reply: Reply) -> dict[str, Any]:
         made["citations"] = reply.citations
     if reply.return_control is not None:
         made["returnControl"] = _handed_over(reply.return_control)
+    if reply.files:
+        made["files"] = [
+            {**file, "bytes": base64.b64encode(file["bytes"]).decode()} for file in reply.files
+        ]
     return made
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from functools import partial, wraps
@@ -23,6 +22,7 @@ from orchestrator.server.named import agent_named, names_of
 from orchestrator.server.operations import Caller
 from orchestrator.server.presence import Events, while_there
 from orchestrator.server.rest import json_of, last_of, request_id
+from orchestrator.server.runtime.turns import blocking
 
 if TYPE_CHECKING:
     from orchestrator.server.running import Running
@@ -76,20 +76,20 @@ async def _begun(world: World, caller: Caller, asked: Asked) -> AsyncGenerator[E
     session = asked.session if asked.results is None else ""
     if asked.results is not None:
         session = session_of(asked.results, asked.session_id)
-    agent = await asyncio.to_thread(agent_named, world, caller, asked.model)
+    agent = await blocking(agent_named, world, caller, asked.model)
     if asked.results is not None:
-        options = {"results": await asyncio.to_thread(resumed, agent, session, asked.results)}
+        options = {"results": await blocking(resumed, agent, session, asked.results)}
     return await agent.astart(asked.question, session, **options)
 
 
 async def _models(world: World, request: Request) -> Response:
-    names = await asyncio.to_thread(names_of, world, request.state.caller)
+    names = await blocking(names_of, world, request.state.caller)
     return JSONResponse({"object": "list", "data": [_told_model(name) for name in names]})
 
 
 async def _model(world: World, request: Request) -> Response:
     name = request.path_params["model"]
-    if name not in await asyncio.to_thread(names_of, world, request.state.caller):
+    if name not in await blocking(names_of, world, request.state.caller):
         raise ResourceNotFound(f"there is no agent {name!r}")
     return JSONResponse(_told_model(name))
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from orchestrator.errors import ValidationError
 from orchestrator.models._wire import encode
+from orchestrator.server.members import members_read
 from orchestrator.untrusted import json_or
 
 __all__ = ["Body", "body_of", "converse_params"]
@@ -81,19 +82,7 @@ def converse_params(given: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ValidationError: One is wrong.
     """
-    from orchestrator.server.wire.models import operation_model
-    from orchestrator.server.wire.problems import Problems
-    from orchestrator.server.wire.shapes import reading
-
-    shape: Any = operation_model("bedrock-runtime", "Converse").input_shape
-    walk = reading("bedrock-runtime").structure(shape, names=_MEMBERS).walk
-    problems = Problems()
-    params: dict[str, Any] = walk(
-        {name: given[name] for name in _MEMBERS & given.keys()}, None, problems
-    )
-    if problems:
-        raise ValidationError(str(problems))
-    return params
+    return members_read("bedrock-runtime", "Converse", _MEMBERS, given)
 
 
 def costs(members: Mapping[str, Any]) -> dict[str, Any]:
