@@ -11,6 +11,7 @@ from orchestrator.carry.lambdas import lambdas_of
 from orchestrator.carry.normal import normal
 from orchestrator.carry.remote import DRAFT, Remote, checked_id, ids_of_alias
 from orchestrator.errors import (
+    AccessDenied,
     DefinitionError,
     DependencyFailed,
     OrchestratorError,
@@ -230,8 +231,12 @@ class _Reader:
                 text = f"the collaborator {name!r} {why}, and stays where {arn!r} says"
                 document.notes.append(note("collaborator", text))
                 continue
-            version = read_version_of_alias(self.remote, *ids)
-            document.team[name] = self.read(ids[0], version, above)
+            try:
+                version = read_version_of_alias(self.remote, *ids)
+                document.team[name] = self.read(ids[0], version, above)
+            except (AccessDenied, ResourceNotFound) as error:
+                text = f"the collaborator {name!r} stays where {arn!r} says: {error.message}"
+                document.notes.append(note("collaborator", text))
 
 
 def _only(data: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:

@@ -6,7 +6,18 @@ import json
 from pathlib import Path
 
 import pytest
-from carry_support import FUNCTION, FUNCTIONS, SCHEMA, TEMPLATE, Place, led, plain, whole, write
+from carry_support import (
+    FUNCTION,
+    FUNCTIONS,
+    SCHEMA,
+    TEMPLATE,
+    Place,
+    led,
+    place,
+    plain,
+    whole,
+    write,
+)
 
 from orchestrator.carry import difference, files_of, read_agent, read_folder, write_files
 from orchestrator.errors import ResourceNotFound
@@ -101,3 +112,20 @@ def test_a_version_can_be_compared_with(there: Place, folder: Path) -> None:
 def test_there_is_nothing_to_compare_with(there: Place, folder: Path) -> None:
     with pytest.raises(ResourceNotFound, match="orchestrator push"):
         difference(read_folder(write(folder, plain("claims"))), there.remote)
+
+
+def test_what_a_server_does_not_tell_is_no_difference(folder: Path) -> None:
+    group = {
+        "actionGroupName": "claims",
+        "functionSchema": {"functions": FUNCTIONS},
+        "actionGroupExecutor": {"lambda": "handler.py"},
+    }
+    write(folder, plain("claims", actionGroups=[group]))
+    handler = "def lambda_handler(event, context): ..."
+    (folder / "handler.py").write_text(handler)
+    with place(agents=folder) as there:
+        found = difference(read_folder(folder), there.remote)
+        assert found.changes == []
+        pulled = read_agent(there.remote, found.agent_id)
+    assert [it.code for it in pulled.notes] == ["executor"]
+    assert "actionGroupExecutor" not in pulled.data["actionGroups"][0]

@@ -282,6 +282,17 @@ def test_agents_that_lead_each_other_end_somewhere(told: Told) -> None:
     assert any("leads back to itself" in it.message for it in document.all_notes())
 
 
+def test_a_collaborator_that_may_not_be_read_stays(told: Told) -> None:
+    far = arn("FAR0000000", "ALIAS00001")
+    told.agent(agentCollaboration="SUPERVISOR").parts(
+        members=[{"collaboratorName": "far", "agentDescriptor": {"aliasArn": far}}]
+    )
+    told.stub.add_client_error("get_agent_alias", "ResourceNotFoundException", "gone", 404)
+    document = read_agent(told.remote, ID)
+    assert f"aliasArn: {far}" in files_of(document)["agent.yaml"]
+    assert "stays where" in document.notes[0].message
+
+
 def test_another_agent_than_was_asked_for_is_not_believed(told: Told) -> None:
     told.agent("OTHER00000")
     with pytest.raises(DependencyFailed, match="another agent"):
