@@ -20,7 +20,7 @@ from orchestrator.server.operations import Caller
 from orchestrator.server.runtime.bases import AssociatedBase
 from orchestrator.server.runtime.latency import is_optimized, quick_model
 from orchestrator.server.runtime.resources import check_allowed, check_retrieval, object_at
-from orchestrator.stages import INLINE_AGENT, MOST_LEVELS, Features, Member, Plan
+from orchestrator.stages import INLINE_AGENT, MOST_LEVELS, Features, Member, Override, Plan
 
 if TYPE_CHECKING:
     from orchestrator.server.world import World
@@ -126,6 +126,7 @@ class Resolved:
         self._found = found
         self._world, self._caller = found.world, found.caller
         self._stages: dict[str, dict[str, Model]] = {}
+        self._parsers: dict[str, str] = {}
         self._own: dict[str, dict[str, Plan]] = {}
 
     def objects(self, definition: Data, quick: bool = False) -> dict[str, Any]:
@@ -171,12 +172,14 @@ class Resolved:
             made: What `orchestrator.inline` has made of the members.
         """
         name = made["name"]
-        prompts = {
-            stage: replace(one, model=self._stages.get(name, {}).get(stage, one.model))
-            for stage, one in made["prompts"].items()
-        }
+        prompts = {stage: self._prompt(name, stage, it) for stage, it in made["prompts"].items()}
         own, features = self._own.get(name) or {}, made["features"]
         return {**made, "prompts": prompts, "features": _with_own(features, own)}
+
+    def _prompt(self, name: str, stage: str, override: Override) -> Override:
+        models, parser = self._stages.get(name, {}), self._parsers.get(name)
+        named = parser if parser and override.parser is not None else override.parser_name
+        return replace(override, model=models.get(stage, override.model), parser_name=named)
 
     def _model(self, model_id: str, quick: bool) -> Model:
         model = self._world.models.model(self._caller, model_id)
@@ -222,6 +225,7 @@ class Resolved:
     def _prompts(self, name: str, overrides: Data, quick: bool) -> dict[str, Any]:
         made, models = dict(overrides), self._stages.setdefault(name, {})
         if "overrideLambda" in made:
+            self._parsers[name] = made["overrideLambda"]  # what traces tell, whatever stands for it
             made["overrideLambda"] = self._function(made["overrideLambda"])
         configurations = []
         for one in made.get("promptConfigurations", ()):

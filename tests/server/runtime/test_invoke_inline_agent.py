@@ -232,6 +232,49 @@ def test_models_of_stages_and_of_members_are_the_servers(start: Any) -> None:
     assert len(own.requests) == len(post.requests) == 1
 
 
+@pytest.mark.usefixtures("inline_arns")
+def test_a_parser_of_ones_own(start: Any) -> None:
+    arn = LAMBDA.replace("vacations", "parser")
+
+    def parse(event: Any, context: Any) -> Any:
+        said = {"agentFinalResponse": {"responseText": "As I read it."}}
+        return {
+            "messageVersion": "1.0",
+            "promptType": event["promptType"],
+            "orchestrationParsedResponse": {
+                "responseDetails": {"invocationType": "FINISH", **said}
+            },
+        }
+
+    server = start(["whatever"], lambdas={arn: parse})
+    on = {"promptType": "ORCHESTRATION", "parserMode": "OVERRIDDEN"}
+    answer = server.inline(
+        "Hi",
+        enableTrace=True,
+        promptOverrideConfiguration={"overrideLambda": arn, "promptConfigurations": [on]},
+    )
+    assert answer["text"] == "As I read it."
+    first = answer["events"][0]["trace"]["trace"]["orchestrationTrace"]
+    assert first["modelInvocationInput"]["overrideLambda"] == arn
+
+
+def test_a_knowledge_base_of_the_server(start: Any, handbook: Any) -> None:
+    query = {"searchQuery": "vacation days"}
+    server = start(
+        [calls("GET__x_amz_knowledgebase_HANDBOOK01__Search", query), says("Thirty.")], handbook
+    )
+    search = {"vectorSearchConfiguration": {"numberOfResults": 1}}
+    base = {
+        "knowledgeBaseId": "HANDBOOK01",
+        "description": "All about dogs and days.",
+        "retrievalConfiguration": search,
+    }
+    assert server.inline("How many?", knowledgeBases=[base])["text"] == "Thirty."
+    assert "All about dogs and days." in str(server.model.requests[0])
+    found = str(server.model.requests[1].messages)
+    assert found.count("<search_result>") == 1
+
+
 def test_an_orchestration_of_ones_own(start: Any) -> None:
     arn = LAMBDA.replace("vacations", "own")
 
