@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,24 +11,12 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.errors import OrchestratorError, TemplateError
 from orchestrator.prompts import Dialect, compile_template, dialect_for, load_dialect
 from orchestrator.server.operations import Caller, Fault
-from orchestrator.stages import (
-    KNOWLEDGE_BASE_RESPONSE_GENERATION,
-    MEMORY_SUMMARIZATION,
-    ORCHESTRATION,
-    POST_PROCESSING,
-    PRE_PROCESSING,
-)
+from orchestrator.stages import MEMORY_SUMMARIZATION, ROUTING_CLASSIFIER, STAGES
 
 if TYPE_CHECKING:
     from orchestrator.server.world import World
 
-__all__ = ["Prompts", "default_configurations"]
-
-_STAGES = (
-    *(PRE_PROCESSING, ORCHESTRATION, POST_PROCESSING),
-    *(KNOWLEDGE_BASE_RESPONSE_GENERATION, MEMORY_SUMMARIZATION),
-)
-"""The prompt types of this service; ROUTING_CLASSIFIER is only the runtime's (Bedrock)."""
+__all__ = ["Prompts", "default_configurations", "stages_of"]
 
 _OF_A_TEMPLATE = ("basePromptTemplate", "inferenceConfiguration", "promptState")
 _PREFIX = re.compile(r"the template for the \w+ prompt type has failed validation: ")
@@ -36,15 +24,25 @@ _PREFIX = re.compile(r"the template for the \w+ prompt type has failed validatio
 Data = Mapping[str, Any]
 
 
+def stages_of(agent: Data) -> list[str]:
+    """The stages that an agent with these members has."""
+    absent = set()
+    if not agent.get("memoryConfiguration"):
+        absent.add(MEMORY_SUMMARIZATION)
+    if agent.get("agentCollaboration") != "SUPERVISOR_ROUTER":
+        absent.add(ROUTING_CLASSIFIER)
+    return [stage for stage in STAGES if stage not in absent]
+
+
 def default_configurations(
-    model_id: str, templates: Path | None = None, *, memory: bool = False
+    model_id: str, stages: Collection[str] = STAGES, templates: Path | None = None
 ) -> list[dict[str, Any]]:
     """The prompt configurations of an agent that changes nothing, one for each stage.
 
     Args:
         model_id: The model that answers.
+        stages: The stages that the agent has.
         templates: A folder of templates that win over the shipped ones.
-        memory: Whether the agent has a memory, and so summarises sessions.
 
     Raises:
         TemplateError: A file of `templates` is wrong.
@@ -59,8 +57,8 @@ def default_configurations(
             "inferenceConfiguration": dict(found.inference),
             "parserMode": "DEFAULT",
         }
-        for stage in _STAGES
-        if (found := dialect.stages.get(stage)) and (memory or stage != MEMORY_SUMMARIZATION)
+        for stage in stages
+        if (found := dialect.stages.get(stage))
     ]
 
 
@@ -87,7 +85,7 @@ class Prompts:
         given: Data | None = agent.get("promptOverrideConfiguration")
         if given is None:
             return None
-        defaults = {it["promptType"]: it for it in self._defaults(caller, agent, memory=True)}
+        defaults = {it["promptType"]: it for it in self._defaults(caller, agent, STAGES)}
         kept: list[dict[str, Any]] = []
         types: set[str] = set()
         for one in given.get("promptConfigurations") or ():
@@ -109,8 +107,7 @@ class Prompts:
         made = dict(agent)
         own = made.pop("promptOverrideConfiguration", {})
         given = {it["promptType"]: it for it in own.get("promptConfigurations", ())}
-        memory = "memoryConfiguration" in agent
-        defaults = self._defaults(caller, agent, memory=memory)
+        defaults = self._defaults(caller, agent, stages_of(agent))
         told = [
             {**_without_template(it, given), **given.pop(it["promptType"], {})} for it in defaults
         ]
@@ -119,9 +116,11 @@ class Prompts:
             made["promptOverrideConfiguration"] = {**own, "promptConfigurations": told}
         return made
 
-    def _defaults(self, caller: Caller, agent: Data, *, memory: bool) -> list[dict[str, Any]]:
+    def _defaults(
+        self, caller: Caller, agent: Data, stages: Collection[str]
+    ) -> list[dict[str, Any]]:
         model_id = self._model_id(caller, agent.get("foundationModel"))
-        return default_configurations(model_id, memory=memory) if model_id else []
+        return default_configurations(model_id, stages) if model_id else []
 
     def _model_id(self, caller: Caller, spec: str | None) -> str:
         """The id of the model that answers for one that is named."""
@@ -138,7 +137,7 @@ class Prompts:
             spec = one.get("foundationModel") or agent.get("foundationModel")
             model_id = self._model_id(caller, spec)
             text, stage = one.get("basePromptTemplate"), one["promptType"]
-            if model_id and text is not None and stage in _STAGES:
+            if model_id and text is not None:
                 wrong += _wrong_with(text, stage, _dialect(model_id, None))
         if wrong:
             raise Fault("ValidationException", ";".join(wrong))

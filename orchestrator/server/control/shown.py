@@ -13,7 +13,7 @@ from orchestrator.definition.files import is_arn, locate
 from orchestrator.errors import OrchestratorError
 from orchestrator.server.control.folders import FolderAgent, Shown
 from orchestrator.server.control.ids import DRAFT, Arns, made_id
-from orchestrator.server.control.prompts import default_configurations
+from orchestrator.server.control.prompts import default_configurations, stages_of
 from orchestrator.server.control.store import ASSOCIATION, COLLABORATOR, GROUP
 
 if TYPE_CHECKING:
@@ -95,9 +95,9 @@ def _agent(definition: AgentDefinition, defined: FolderAgent, *, failed: bool) -
 def _prompts(definition: AgentDefinition, defined: FolderAgent) -> dict[str, Any]:
     folder = defined.folder / "templates"
     model_id = defined.agent().plan.orchestration.model.model_id
-    memory = definition.memory_configuration is not None
-    shipped = default_configurations(model_id, memory=memory)
-    used = default_configurations(model_id, folder if folder.is_dir() else None, memory=memory)
+    stages = stages_of(as_data(definition))
+    shipped = default_configurations(model_id, stages)
+    used = default_configurations(model_id, stages, folder if folder.is_dir() else None)
     told = {it["promptType"]: it for it in used}
     for one in shipped:  # a template of the folder is the agent's own
         own = told.get(one["promptType"])

@@ -40,8 +40,8 @@ def test_an_agent_that_changes_nothing_shows_the_prompts_that_it_uses(server: Se
     assert list(prompts) == [
         "PRE_PROCESSING",
         "ORCHESTRATION",
-        "POST_PROCESSING",
         "KNOWLEDGE_BASE_RESPONSE_GENERATION",
+        "POST_PROCESSING",
     ]
     assert {it["promptCreationMode"] for it in prompts.values()} == {"DEFAULT"}
     assert {it["parserMode"] for it in prompts.values()} == {"DEFAULT"}
@@ -50,6 +50,16 @@ def test_an_agent_that_changes_nothing_shows_the_prompts_that_it_uses(server: Se
     assert states["PRE_PROCESSING"] == "DISABLED"
     assert "$question$" in prompts["ORCHESTRATION"]["basePromptTemplate"]
     assert prompts["ORCHESTRATION"]["inferenceConfiguration"]["maximumLength"] == 2048
+
+
+def test_a_router_brings_its_prompt(server: Served) -> None:
+    prompts = told(server, server.create(agentCollaboration="SUPERVISOR_ROUTER"))
+    assert prompts["ROUTING_CLASSIFIER"]["promptCreationMode"] == "DEFAULT"
+    own = overridden("ROUTING_CLASSIFIER", "Choose one: $last_user_request$")
+    id = server.create(
+        "other", agentCollaboration="SUPERVISOR_ROUTER", promptOverrideConfiguration=own
+    )
+    assert told(server, id)["ROUTING_CLASSIFIER"]["basePromptTemplate"].startswith("Choose")
 
 
 def test_a_memory_brings_its_prompt(server: Served) -> None:
