@@ -222,7 +222,9 @@ def test_the_environment_opens_nothing_and_is_undone(pytester: pytest.Pytester) 
         patch.undo()
 
 
-def test_each_test_has_a_server_of_its_own(pytester: pytest.Pytester) -> None:
+def test_each_test_has_a_server_of_its_own(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytester.makepyfile(
         """
         import pytest
@@ -237,7 +239,9 @@ def test_each_test_has_a_server_of_its_own(pytester: pytest.Pytester) -> None:
             SEEN.add(bedrock_agents.url)
         """
     )
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-W", "error", "-n", "2")
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    plugins = ["-p", "xdist", "-p", "orchestrator.testing.plugin", "-p", "no:cacheprovider"]
+    result = pytester.runpytest_subprocess(*plugins, "-W", "error", "-n", "2")
     result.assert_outcomes(passed=4)
 
 

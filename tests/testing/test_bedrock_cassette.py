@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,13 @@ SERVED = """
     )
     assert agent.ask("I am Ana").text == "Hello Ana."
 """
-OPTIONS = ["-p", "no:cacheprovider"]
+OPTIONS = ["-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:inline_snapshot"]
+
+
+@pytest.fixture(autouse=True)
+def no_bytecode(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test file that is written anew within a second is read anew."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
 
 
 def written(
@@ -54,22 +61,22 @@ def recording(pytester: pytest.Pytester) -> Path:
 
 def test_it_is_recorded_when_asked_for_and_replayed_else(pytester: pytest.Pytester) -> None:
     written(pytester)
-    pytester.runpytest_subprocess(*OPTIONS, "--bedrock-record").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess(*OPTIONS, "--bedrock-record").assert_outcomes(passed=1)
     (line,) = recording(pytester).read_text().splitlines()
     assert json.loads(line)["model_id"] == CLAUDE
-    pytester.runpytest_subprocess(*OPTIONS).assert_outcomes(passed=1)
+    pytester.runpytest_inprocess(*OPTIONS).assert_outcomes(passed=1)
 
 
 def test_it_stands_behind_the_server(pytester: pytest.Pytester) -> None:
     fixture = ", bedrock_agents"
     pytester.makepyfile(test_greeter=TEST.format(mark="", fixture=fixture, body=SERVED.strip()))
-    pytester.runpytest_subprocess(*OPTIONS, "--bedrock-record").assert_outcomes(passed=1)
-    pytester.runpytest_subprocess(*OPTIONS).assert_outcomes(passed=1)
+    pytester.runpytest_inprocess(*OPTIONS, "--bedrock-record").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess(*OPTIONS).assert_outcomes(passed=1)
 
 
 def test_a_test_without_recording_says_how_to_make_one(pytester: pytest.Pytester) -> None:
     written(pytester)
-    result = pytester.runpytest_subprocess(*OPTIONS)
+    result = pytester.runpytest_inprocess(*OPTIONS)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         ["*there is no recording*test_greeting.jsonl*pytest --bedrock-record*::test_greeting*"]
@@ -78,10 +85,10 @@ def test_a_test_without_recording_says_how_to_make_one(pytester: pytest.Pytester
 
 def test_a_prompt_that_has_changed_fails_and_shows_how(pytester: pytest.Pytester) -> None:
     written(pytester)
-    pytester.runpytest_subprocess(*OPTIONS, "--bedrock-record").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess(*OPTIONS, "--bedrock-record").assert_outcomes(passed=1)
     before = recording(pytester).read_text()
     written(pytester, instruction="You greet people loudly.")
-    result = pytester.runpytest_subprocess(*OPTIONS)
+    result = pytester.runpytest_inprocess(*OPTIONS)
     result.assert_outcomes(failed=1, errors=1)
     result.stdout.fnmatch_lines(["*-*You greet people.*", "*+*You greet people loudly.*"])
     result.stdout.fnmatch_lines(["*pytest --bedrock-record*"])
@@ -90,10 +97,10 @@ def test_a_prompt_that_has_changed_fails_and_shows_how(pytester: pytest.Pytester
 
 def test_a_test_that_fails_keeps_the_old_recording(pytester: pytest.Pytester) -> None:
     written(pytester)
-    pytester.runpytest_subprocess(*OPTIONS, "--bedrock-record").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess(*OPTIONS, "--bedrock-record").assert_outcomes(passed=1)
     before = recording(pytester).read_text()
     written(pytester, instruction="You greet people loudly.", expected="Something else.")
-    pytester.runpytest_subprocess(*OPTIONS, "--bedrock-record").assert_outcomes(failed=1)
+    pytester.runpytest_inprocess(*OPTIONS, "--bedrock-record").assert_outcomes(failed=1)
     assert recording(pytester).read_text() == before
     assert [file.name for file in recording(pytester).parent.iterdir()] == ["test_greeting.jsonl"]
 
@@ -101,9 +108,9 @@ def test_a_test_that_fails_keeps_the_old_recording(pytester: pytest.Pytester) ->
 def test_the_marker_names_the_file(pytester: pytest.Pytester) -> None:
     written(pytester, mark='@pytest.mark.bedrock_cassette("data/hello.jsonl")')
     strict = [*OPTIONS, "--strict-markers"]
-    pytester.runpytest_subprocess(*strict, "--bedrock-record").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess(*strict, "--bedrock-record").assert_outcomes(passed=1)
     assert (pytester.path / "data" / "hello.jsonl").is_file()
-    pytester.runpytest_subprocess(*strict).assert_outcomes(passed=1)
+    pytester.runpytest_inprocess(*strict).assert_outcomes(passed=1)
 
 
 def test_recording_leaves_the_credentials_that_there_are(
@@ -121,5 +128,5 @@ def test_recording_leaves_the_credentials_that_there_are(
             assert ("AWS_ENDPOINT_URL_BEDROCK_RUNTIME" in os.environ) is not recording
         """
     )
-    pytester.runpytest_subprocess(*OPTIONS).assert_outcomes(passed=1)
-    pytester.runpytest_subprocess(*OPTIONS, "--bedrock-record").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess(*OPTIONS).assert_outcomes(passed=1)
+    pytester.runpytest_inprocess(*OPTIONS, "--bedrock-record").assert_outcomes(passed=1)
