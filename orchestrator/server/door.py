@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass, field
 from uuid import uuid4
 
+from anyio import to_thread
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from orchestrator.server.access.callers import Callers
@@ -26,9 +27,10 @@ __all__ = ["Door"]
 access_log = logging.getLogger("orchestrator.server.access")
 _log = logging.getLogger("orchestrator.server")
 
-_HEALTH = "/ping"  # (AgentCore: asked by whoever runs the container, without credentials)
+_HEALTH = ("GET", b"/ping")  # (AgentCore: asked by whoever runs the container, without a key)
 _BODIES = 8  # of the largest size, held by requests whose callers are not known yet
 _LONGEST_PATH = 300
+_LARGE = 256 * 1024
 
 
 @dataclass(slots=True)
@@ -93,7 +95,7 @@ class Door:
     async def _let_in(self, visit: _Visit, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             self._guard.check(visit.presented)
-            if scope["path"] == _HEALTH:
+            if (visit.presented.method, visit.presented.path) == _HEALTH:
                 await self._entered(visit, scope, receive, send, Caller())
                 return
             if self._inside >= self._settings.concurrency:
@@ -113,7 +115,9 @@ class Door:
             pieces = await self._read(visit, receive)
             if pieces is None:
                 return
-            caller = verdict(pieces)
+            # A large body takes long enough to hash to keep others waiting.
+            large = visit.held > _LARGE
+            caller = await to_thread.run_sync(verdict, pieces) if large else verdict(pieces)
         except Refusal as refusal:
             await _refuse(refusal, visit, send)
             return

@@ -36,7 +36,7 @@ class Running:
             sessions: The sessions of the turns.
             seconds: How long the events of one answer may go on.
         """
-        self.left = False
+        self.left = sessions.leaving = False  # another server may have served them before
         self._sessions = sessions
         self._seconds = seconds
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -125,6 +125,9 @@ class Running:
                 finally:
                     self._limits.discard(limit)
                 yield event
+                # What is ready is awaited without a pause: others' turn, and to hear of clients
+                # that have gone, while a model speaks faster than its words are sent.
+                await asyncio.sleep(0)
 
     def _late(self) -> Exception:
         if self.left:

@@ -184,6 +184,14 @@ def test_clocks_may_differ_by_less(keys: Keys, minutes: float) -> None:
     assert caller_of(callers, presented(signed())).tenant == "team-a"
 
 
+def test_the_date_may_be_in_the_date_header(callers: Callers, keys: Keys) -> None:
+    request = presented(signed(headers={"Date": "botocore writes the time here"}))
+    assert "x-amz-date" not in [name.decode() for name, _ in request.headers]
+    assert caller_of(callers, request).tenant == "team-a"
+    later = Callers(keys, lambda: now() + timedelta(minutes=6))
+    assert refused(later, request) == ("InvalidSignatureException", 403)
+
+
 def test_another_service(callers: Callers) -> None:
     assert refused(callers, presented(signed(service="s3")))[0] == "InvalidSignatureException"
 

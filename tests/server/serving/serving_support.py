@@ -49,7 +49,7 @@ class WaitingModel:
         self.go = Event()
         self.loopback = loopback
         self.spec = f"openai:waiting@{loopback.url}/v1"
-        loopback.answers[:] = [Answer(Pieces(self), headers={"Content-Type": "text/event-stream"})]
+        loopback.answers[:] = [Answer(Pieces(self))]
 
 
 class Pieces:
@@ -61,6 +61,11 @@ class Pieces:
     def __iter__(self) -> Iterator[bytes]:
         self._model.asked.set()
         assert self._model.go.wait(60)
+        if not self._model.loopback.asked[-1].json.get("stream"):
+            message = {"role": "assistant", "content": ANSWER}
+            choice = {"index": 0, "message": message, "finish_reason": "stop"}
+            yield json.dumps({"id": "c", "choices": [choice]}).encode()
+            return
         yield _piece({"delta": {"role": "assistant", "content": ANSWER}})
         yield _piece({"delta": {}, "finish_reason": "stop"})
         yield b"data: [DONE]\n\n"

@@ -123,19 +123,17 @@ def test_a_turn_that_takes_too_long(
     assert error.value.response["Error"]["Code"] == "serviceQuotaExceededException"
 
 
-def test_a_line_for_each_request_without_what_is_in_it(
-    serve_with: Callable[..., str], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_line_for_each_request_without_what_is_in_it(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "orchestrator.server.access")
-    url = serve_with()
     secret = "the-users-own-words"
-    answer: Raw = send(
-        url,
-        path=f"/agents/AAAAAAAAAA/agentAliases/BBBBBBBBBB/sessions/s-1/text?a={secret}",
-        body=f'{{"inputText": "{secret}"}}'.encode(),
-        headers={"Authorization": secret, "Cookie": secret},
-    )
-    (line,) = [record.getMessage() for record in caplog.records]
+    with World.open(Settings(port=0)) as world, serving(world) as url:
+        answer: Raw = send(
+            url,
+            path=f"/agents/AAAAAAAAAA/agentAliases/BBBBBBBBBB/sessions/s-1/text?a={secret}",
+            body=f'{{"inputText": "{secret}"}}'.encode(),
+            headers={"Authorization": secret, "Cookie": secret},
+        )
+    (line,) = [record.getMessage() for record in caplog.records]  # written by the server's end
     method, path, status, took, request_id, tenant = line.split()
     assert (method, status, tenant) == ("POST", "404", "-")
     assert path == "/agents/AAAAAAAAAA/agentAliases/BBBBBBBBBB/sessions/s-1/text"
