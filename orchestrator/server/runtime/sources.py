@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from mimetypes import guess_extension
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,12 @@ __all__ = ["sources_base"]
 _ID = "external"
 _MOST_BYTES = 10 * 1024 * 1024  # (Bedrock: ByteContentBlob)
 _MOST_PASSAGES = 100
-_SUFFIXES = {"text/markdown": ".md", "text/html": ".html", "text/plain": ".txt"}
+_SUFFIXES = {
+    "text/markdown": ".md",
+    "text/html": ".html",
+    "text/plain": ".txt",
+    "application/pdf": ".pdf",
+}
 
 
 def sources_base(world: World, caller: Caller, sources: Sequence[Mapping[str, Any]]) -> _Sources:
@@ -69,8 +73,7 @@ def _references(
     if kind == "BYTE_CONTENT" and given:
         name, media_type = given["identifier"], given["contentType"].partition(";")[0].lower()
         location = {"type": "CUSTOM", "customDocumentLocation": {"id": name}}
-        suffix = _SUFFIXES.get(media_type) or guess_extension(media_type) or ""
-        return _passages(name, suffix, given["data"], location)
+        return _passages(name, _SUFFIXES.get(media_type, ""), given["data"], location)
     raise ValidationError(f"a source of the type {kind!r} has to come with its content")
 
 

@@ -84,6 +84,23 @@ def test_control_is_returned_and_resumed_in_another_request(start: Any) -> None:
     assert second["text"] == "You have 5 days."
 
 
+def test_another_server_of_the_same_state_goes_on(start: Any, tmp_path: Any) -> None:
+    members, state = {"actionGroups": [BY_CALLER]}, tmp_path / "state.sqlite"
+    first = start([calls("hr__get_days", {"employee": "e7"})], members, state=state)
+    second = start([says("You have 5 days."), says("You asked for days.")], members, state=state)
+    control = first.invoke("How many?")["events"][0]["returnControl"]
+    body = {"TEXT": {"body": "5 days"}}
+    result = {"actionGroup": "hr", "function": "get_days", "responseBody": body}
+    given = {
+        "invocationId": control["invocationId"],
+        "returnControlInvocationResults": [{"functionResult": result}],
+    }
+    assert second.invoke(sessionState=given)["text"] == "You have 5 days."
+    assert first.invoke(sessionState=given)["text"] == "You have 5 days."
+    second.invoke("What did I ask?")
+    assert "How many?" in str(second.model.requests[1].messages)
+
+
 def test_results_of_nothing_are_a_validation_error(start: Any) -> None:
     server = start([], {"actionGroups": [BY_CALLER]})
     result = {"actionGroup": "hr", "function": "get_days", "responseBody": {"TEXT": {"body": "5"}}}
