@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 from knowledge_servers import ROLE, VECTORS, Caller, refused, running, tenant, text, two_tenants
 
+from orchestrator.server.operations import Caller as Tenant
+from orchestrator.server.operations import Fault
+
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Caller]:
@@ -151,6 +154,19 @@ def test_only_what_a_key_is_allowed_is_read(tmp_path: Path) -> None:
         assert len(caller.found(base, "closed page")) == 1
 
 
+def test_an_object_that_is_not_allowed_is_not_read_with_others(tmp_path: Path) -> None:
+    folder = tmp_path / "bucket"
+    (folder / "open").mkdir(parents=True)
+    (folder / "open" / "page.md").write_text("A page.")
+    keys = two_tenants(tmp_path, allow="s3://docs/open/")  # the listing, and none of the objects
+    with running(buckets={"docs": folder}, keys=keys) as server:
+        caller = tenant(server, "A")
+        base = caller.base()
+        job = caller.ingested(base, caller.source(base, "docs", "open/"))
+        assert job["statistics"]["numberOfDocumentsFailed"] == 1
+        assert caller.found(base, "page") == []
+
+
 def _described(uri: str) -> dict[str, Any]:
     return text("a", "x") | {"metadata": {"type": "S3_LOCATION", "s3Location": {"uri": uri}}}
 
@@ -170,3 +186,9 @@ def test_a_reranking_model_that_is_not_allowed_is_not_asked(tmp_path: Path) -> N
         }
         problem, _ = refused(caller.found, base=base, query="dog", rerankingConfiguration=reranking)
         assert problem == "AccessDeniedException"
+        # Nor by an agent, whose searches do not pass Retrieve.
+        searched = server.world.bases.base(Tenant("tenant-A", ("s3://docs/*",)), base)
+        with pytest.raises(Fault, match="AccessDeniedException"):
+            searched.retrieve(
+                "dog", {"vectorSearchConfiguration": {"rerankingConfiguration": reranking}}
+            )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any
 from uuid import uuid4
 
@@ -11,6 +12,8 @@ import pytest
 from knowledge_servers import Caller, Gate, refused, running, text, write
 
 from orchestrator.errors import ResourceNotFound
+from orchestrator.server.control.bases import direct
+from orchestrator.server.control.bases.objects import read_uri
 from orchestrator.server.operations import Caller as Tenant
 
 
@@ -233,6 +236,47 @@ def test_a_document_that_is_deleted_on_its_way_does_not_come_in(gate: Gate) -> N
         server.agent.ingest_knowledge_base_documents(**place, documents=[text("b", "A cat.")])
         settled(server, place)
         assert named(server.found(base, "dog")) == ["b"]
+
+
+def test_a_document_that_is_deleted_while_it_is_read_does_not_come_in(
+    server: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading, go_on = Event(), Event()
+
+    def slowly(*args: Any) -> bytes:
+        reading.set()
+        assert go_on.wait(60)
+        return read_uri(*args)
+
+    monkeypatch.setattr(direct, "read_uri", slowly)
+    base = server.base()
+    place = ids(base, server.source(base))
+    document = text("a", "x")
+    document["content"]["custom"] = {
+        "customDocumentIdentifier": {"id": "a"},
+        "sourceType": "S3_LOCATION",
+        "s3Location": {"uri": "s3://handbook/hr/dogs.md"},
+    }
+    server.agent.ingest_knowledge_base_documents(**place, documents=[document])
+    assert reading.wait(60)
+    server.agent.delete_knowledge_base_documents(**place, documentIdentifiers=[custom("a")])
+    go_on.set()
+    server.agent.ingest_knowledge_base_documents(**place, documents=[text("b", "A dog.")])
+    settled(server, place)
+    assert named(server.found(base, "dog", numberOfResults=10)) == ["b"]
+
+
+def test_a_document_that_was_sent_anew_is_put_in_once(gate: Gate) -> None:
+    with running(gate) as server:
+        base = server.base()
+        place = ids(base, server.source(base))
+        for id, words in (("first", "Holds the lock."), ("a", "Old words."), ("a", "New words.")):
+            server.agent.ingest_knowledge_base_documents(**place, documents=[text(id, words)])
+            assert gate.entered.wait(60)
+        gate.open.set()
+        assert {it["status"] for it in settled(server, place).values()} == {"INDEXED"}
+        assert "New words." in gate.texts
+        assert "Old words." not in gate.texts
 
 
 def test_documents_on_their_way_when_the_server_stops_have_failed(

@@ -13,6 +13,9 @@ from uuid import uuid4
 import pytest
 from knowledge_servers import Caller, Gate, refused, running, write
 
+from orchestrator.errors import ValidationError
+from orchestrator.knowledge import Chunking
+from orchestrator.server.control.bases.cutting import cutting_of
 from orchestrator.server.control.bases.living import Living
 
 LEAVE, DOGS, VPN = (f"s3://handbook/{it}" for it in ("hr/leave.md", "hr/dogs.md", "it/vpn.txt"))
@@ -215,6 +218,20 @@ def test_documents_are_cut_as_asked(tmp_path: Path, chunking: Any, passages: int
     else:
         assert len(found) >= passages
         assert max(len(it.split()) for it in found) <= 60
+
+
+def test_levels_overlap_as_asked() -> None:
+    levels = [{"maxTokens": 300}, {"maxTokens": 60}]
+    hierarchical = {"levelConfigurations": levels, "overlapTokens": 12}
+    chunking = {
+        "chunkingStrategy": "HIERARCHICAL",
+        "hierarchicalChunkingConfiguration": hierarchical,
+    }
+    assert cutting_of({"chunkingConfiguration": chunking}).chunking == Chunking(60, 20)
+    levels.reverse()
+    with pytest.raises(ValidationError, match="larger than the first's"):
+        cutting_of({"chunkingConfiguration": chunking})
+    assert cutting_of(None).chunking == Chunking()
 
 
 def test_a_whole_document_that_is_too_long_fails(tmp_path: Path) -> None:
