@@ -96,8 +96,10 @@ class _Runtime:
         caller: Caller = request.state.caller
         state = await blocking(read_state, self._world, caller, state)
         agent = await blocking(agent_named, self._world, caller, name)
-        events = await agent.astart(question, session_id, **_options(members, state))
-        if "text/event-stream" not in request.headers.get("accept", ""):
+        streams = "text/event-stream" in request.headers.get("accept", "")
+        options = _options(members, state)
+        events = await agent.astart(question, session_id, listen=streams, **options)
+        if not streams:
             return JSONResponse(_whole(await last_of(self._watched(events))))
         stream = self._events(events, bool(members.get("enableTrace")), request_id(request))
         await anext(stream)

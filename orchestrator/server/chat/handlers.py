@@ -79,7 +79,7 @@ async def _begun(world: World, caller: Caller, asked: Asked) -> AsyncGenerator[E
     agent = await blocking(agent_named, world, caller, asked.model)
     if asked.results is not None:
         options = {"results": await blocking(resumed, agent, session, asked.results)}
-    return await agent.astart(asked.question, session, **options)
+    return await agent.astart(asked.question, session, listen=asked.streams, **options)
 
 
 async def _models(world: World, request: Request) -> Response:

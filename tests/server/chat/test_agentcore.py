@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.errors import ThrottlingError
-from orchestrator.models import ModelReply, ModelRequest
+from orchestrator.models import Model, ModelReply, ModelRequest
 from orchestrator.server.operations import Caller
 from orchestrator.testing import ScriptedModel
 from orchestrator.usage import Usage
@@ -269,6 +269,9 @@ def test_a_ping_says_whether_turns_run(start, accept):
         def complete(self, request: ModelRequest) -> ModelReply:
             *_, reply = self.stream(request)
             return reply
+
+        async def acomplete(self, request: ModelRequest) -> ModelReply:
+            return await Model.acomplete(self, request)  # in a thread
 
     begun, go_on = Event(), Event()
     server = start(Waiting([], CLAUDE))

@@ -123,6 +123,30 @@ def test_a_client_that_goes_stops_the_turn(start):
     assert stopped.wait(20)
 
 
+def test_others_are_answered_while_a_model_speaks_without_a_pause(start):
+    class Flood(ScriptedModel):
+        def stream(self, request: ModelRequest) -> Any:
+            yield "<answer>"
+            for _ in range(1_000_000):
+                if ended.is_set():
+                    break
+                yield "and on "
+            yield ModelReply([{"text": "<answer>and on"}])
+
+    ended = Event()
+    server = start(Flood([], CLAUDE))
+    connection = server.open()
+    body = '{"model":"vacations","stream":true,"messages":[{"role":"user","content":"Hi"}]}'
+    connection.request("POST", "/v1/chat/completions", body)
+    response = connection.getresponse()
+    response.read1()
+    assert server.ask("GET", "/v1/models").status == 200
+    assert not ended.is_set()
+    ended.set()
+    response.close()
+    connection.close()
+
+
 def test_a_client_that_does_not_wait_for_a_whole_answer_stops_the_turn(start):
     class Waiting(ScriptedModel):
         async def acomplete(self, request: ModelRequest) -> ModelReply:
