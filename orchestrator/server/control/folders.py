@@ -59,16 +59,18 @@ class FolderAgent:
         definition: What its `agent.yaml` says, unless that is wrong.
         agent_id: Its id.
         name: Its name.
+        inner: The agents that it leads and that are in folders of it.
         team: The ARNs of the aliases that it leads, or that agents in folders of it lead.
     """
 
-    def __init__(self, world: World, folder: Path, seen: list[_File]) -> None:
+    def __init__(self, world: World, folder: Path, seen: list[_File], level: int = 1) -> None:
         """Reads its definition; nothing of its code is run.
 
         Args:
             world: What the server has open.
             folder: Its folder.
             seen: Its files, looked at before they are read.
+            level: How many agents lead to this one, itself included.
         """
         self._world = world
         self.folder = folder
@@ -84,11 +86,20 @@ class FolderAgent:
             self._wrong = _as_ours(error, self.file)
             _log.warning("the agent in %s is wrong: %s", folder, self._wrong.message)
         self.name, self.agent_id = self._identity()
-        self.team = list(_led(self.definition)) if self.definition else []
+        self.inner: list[FolderAgent] = [
+            FolderAgent(world, it, [one for one in seen if one.is_in(it)], level + 1)
+            for it in _inner_folders(self.definition, level)
+        ]
+        self.team: list[str] = [
+            *_aliases(self.definition),
+            *(arn for it in self.inner for arn in it.team),
+        ]
         # Searches see themselves when the documents of knowledge bases have changed.
         bases = self.definition.knowledge_bases if self.definition else ()
-        self.skipped = frozenset(str(folder / it.folder) for it in bases if it.folder)
-        own = [it for it in seen if not any(map(Path(it.path).is_relative_to, self.skipped))]
+        self.skipped: frozenset[str] = frozenset(
+            str(folder / it.folder) for it in bases if it.folder
+        ).union(*(it.skipped for it in self.inner))
+        own = [it for it in seen if not any(map(it.is_in, self.skipped))]
         self.mark = digest([list(it) for it in own])
         self.changed = datetime.fromtimestamp(max([it.time for it in own], default=0) / 1e9, UTC)
 
@@ -227,8 +238,14 @@ class Folders:
         self._refused = {error.message for _, error in refused}
 
     def find(self, agent_id: str) -> FolderAgent | None:
-        """The agent with an id."""
-        return next((it for it in self.all() if it.agent_id == agent_id), None)
+        """The agent with an id, also one that only another one of the folders leads."""
+        found = self.all()
+        while found:
+            for one in found:
+                if one.agent_id == agent_id:
+                    return one
+            found = [inner for one in found for inner in one.inner]
+        return None
 
     def has_name(self, name: str) -> bool:
         """Whether one of them has this name."""
@@ -263,16 +280,19 @@ def _has_definition(folder: Path) -> bool:
     return any((folder / name).is_file() for name in FILE_NAMES)
 
 
-def _led(definition: AgentDefinition, level: int = 1) -> Iterator[str]:
-    """The ARNs of the aliases that an agent, or one in a folder of it, leads."""
-    for member in definition.agent_collaborators:
+def _inner_folders(definition: AgentDefinition | None, level: int) -> Iterator[Path]:
+    for member in definition.agent_collaborators if definition else ():
+        where = member.agent_descriptor
+        if definition and where and where.folder is not None and level < MOST_LEVELS:
+            with suppress(DefinitionError):  # it is told when the agent is compiled
+                yield locate_folder(definition, where.folder, ("agentCollaborators",))
+
+
+def _aliases(definition: AgentDefinition | None) -> Iterator[str]:
+    for member in definition.agent_collaborators if definition else ():
         where = member.agent_descriptor
         if where is not None and where.alias_arn is not None:
             yield where.alias_arn
-        elif where is not None and where.folder is not None and level < MOST_LEVELS:
-            with suppress(OrchestratorError, OSError):  # it is told when the agent is compiled
-                folder = locate_folder(definition, where.folder, ("agentCollaborators",))
-                yield from _led(load_definition(folder), level + 1)
 
 
 class _File(NamedTuple):
@@ -281,6 +301,9 @@ class _File(NamedTuple):
     time: int
     size: int
     inode: int
+
+    def is_in(self, folder: str | Path) -> bool:
+        return Path(self.path).is_relative_to(folder)
 
 
 def _files(folder: Path, skipped: frozenset[str]) -> Iterator[_File]:

@@ -24,6 +24,7 @@ __all__ = ["shown_of"]
 IDLE_SECONDS = 600
 # Models at addresses and in files are the operator's business (Bedrock: ModelIdentifier).
 _MODEL = re.compile(r"[A-Za-z0-9.:/_-]{1,2048}")
+_ID = re.compile(r"[0-9a-zA-Z]{10}")
 _PRIVATE_MODELS = ("openai:", "scripted:", "replay:")
 _AS_THEY_ARE = (
     *("description", "instruction", "idleSessionTTLInSeconds", "agentResourceRoleArn"),
@@ -139,6 +140,7 @@ def _parts(
                 "knowledgeBaseState": it.knowledge_base_state or "ENABLED",
             }
             for it in definition.knowledge_bases
+            if _ID.fullmatch(it.knowledge_base_id)
         ],
         COLLABORATOR.name: [
             {

@@ -130,3 +130,24 @@ def test_folders_that_lead_each_other_fail_and_nobody_waits(tmp_path: Path) -> N
         for agent in found:
             assert agent["agentStatus"] == "FAILED"
             assert "in a circle" in agent["failureReasons"][0]
+
+
+def test_an_agent_that_only_a_folder_leads_is_there_and_not_listed(tmp_path: Path) -> None:
+    given = leader(FIRST, "")
+    given["agentCollaborators"][0]["agentDescriptor"] = {"folder": "agents/facts"}
+    folder = write_agent(tmp_path / "one", given)
+    inner = write_agent(folder / "agents" / "facts", helper(SECOND))
+    with served(answer, agents=tmp_path) as server:
+        assert [it["agentId"] for it in server.control.list_agents()["agentSummaries"]] == [FIRST]
+        (told,) = server.control.list_agent_collaborators(agentId=FIRST, agentVersion="DRAFT")[
+            "agentCollaboratorSummaries"
+        ]
+        assert told["agentDescriptor"] == {"aliasArn": arn(SECOND)}
+        assert server.control.get_agent(agentId=SECOND)["agent"]["agentName"] == SECOND.lower()
+        assert server.ask(SECOND) == "old"
+        assert server.ask(FIRST, sessionId="s-1") == "old"
+        edited = helper(SECOND, instruction=f"NEW {INSTRUCTION}")
+        (inner / "agent.json").write_text(json.dumps(edited))
+        server.world.agents.folders._looked = float("-inf")
+        assert server.ask(SECOND, sessionId="s-2") == "new"
+        assert server.ask(FIRST, sessionId="s-2") == "new"
