@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from runtime_servers import (
     says,
 )
 
+from orchestrator.models import Model, ModelReply, ModelRequest
 from orchestrator.testing import ScriptedModel
 
 TURN = [
@@ -236,6 +238,30 @@ def test_a_file_for_the_model(start: Any) -> None:
         sessionState={"files": [{"name": "a.txt", "source": source, "useCase": "CHAT"}]},
     )
     assert "plum" in str(server.model.requests[0].messages)
+
+
+class Echo(Model):
+    """Answers with what it was asked last, and with what before."""
+
+    model_id = CLAUDE
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        asked = [it["content"][0]["text"] for it in request.messages if it["role"] == "user"]
+        return ModelReply([{"text": says(" ".join(asked))}])
+
+
+@pytest.mark.parametrize("trace", [True, False])
+def test_turns_of_many_sessions_do_not_cross(start: Any, trace: bool) -> None:
+    server = start(Echo())
+
+    def converse(number: int) -> list[str]:
+        asked = [f"{number}-{turn}" for turn in range(3)]
+        return [server.invoke(it, f"s-{number}", enableTrace=trace)["text"] for it in asked]
+
+    with ThreadPoolExecutor(16) as pool:
+        for number, told in enumerate(pool.map(converse, range(32))):
+            one, two, three = (f"{number}-{turn}" for turn in range(3))
+            assert told == [one, f"{one} {two}", f"{one} {two} {three}"]
 
 
 def test_an_unknown_agent_or_alias(start: Any) -> None:
