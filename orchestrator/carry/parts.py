@@ -24,6 +24,7 @@ class _Kind:
     operations: tuple[str, str, str, str]
     listed: str
     id: str
+    verbs: tuple[str, str] = ("add", "take away")
     request: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
     taken_away: Mapping[str, Any] | None = None
 
@@ -42,6 +43,7 @@ _KINDS = {
         ),
         "actionGroupSummaries",
         "actionGroupId",
+        ("create", "delete"),
         group_request,
         {"skipResourceInUseCheck": True},  # it is enabled until it is gone
     ),
@@ -55,7 +57,7 @@ _KINDS = {
         ),
         "agentKnowledgeBaseSummaries",
         "knowledgeBaseId",
-        lambda base: {"knowledgeBaseState": "ENABLED", **base},
+        request=lambda base: {"knowledgeBaseState": "ENABLED", **base},
     ),
     "agentCollaborators": _Kind(
         "collaborator",
@@ -67,7 +69,7 @@ _KINDS = {
         ),
         "agentCollaboratorSummaries",
         "collaboratorId",
-        lambda member: {"relayConversationHistory": "DISABLED", **member},
+        request=lambda member: {"relayConversationHistory": "DISABLED", **member},
     ),
 }
 
@@ -108,7 +110,7 @@ class Parts:
         wanted = {it[key] for it in self.wanted.get(part) or ()}
         for name in [name for name in self.named(part) if name not in wanted]:
             self._gone.add((part, name))
-            with self.sender.step(self.document.name, "delete", kind.of(name)):
+            with self.sender.step(self.document.name, kind.verbs[1], kind.of(name)):
                 self.send(
                     kind.operations[3], **{kind.id: self.id(part, name)}, **(kind.taken_away or {})
                 )
@@ -119,7 +121,7 @@ class Parts:
         name = value[key]
         before = self.named(part).get(name)
         if before is None:
-            with self.sender.step(self.document.name, "create", kind.of(name)):
+            with self.sender.step(self.document.name, kind.verbs[0], kind.of(name)):
                 self.send(kind.operations[1], **kind.request(value))
         elif not self.is_same(before, value):
             with self.sender.step(self.document.name, "update", kind.of(name)):

@@ -20,6 +20,8 @@ _DONE = {
     "change": "changed",
     "prepare": "prepared",
     "move": "moved",
+    "add": "added",
+    "take away": "took away",
 }
 
 _AT_WORK = ("CREATING", "PREPARING", "UPDATING", "VERSIONING")
@@ -31,7 +33,7 @@ class Step:
 
     Attributes:
         agent: The agent's name.
-        verb: `create`, `update`, `delete`, `change`, `prepare` or `move`.
+        verb: `create`, `update`, `delete`, `change`, `prepare`, `move`, `add` or `take away`.
         what: What it was done to, such as `the action group 'claims'`.
     """
 

@@ -97,6 +97,15 @@ def whole(**members: Any) -> dict[str, Any]:
                 "actionGroupState": "DISABLED",
             },
         ],
+        "knowledgeBases": [
+            {"knowledgeBaseId": "KB00000001", "description": "The rules."},
+            {
+                "knowledgeBaseId": "KB00000002",
+                "description": "Older rules.",
+                "knowledgeBaseState": "DISABLED",
+            },
+        ],
+        "guardrailConfiguration": {"guardrailIdentifier": "abc123", "guardrailVersion": "1"},
         "promptOverrideConfiguration": {
             "promptConfigurations": [
                 {

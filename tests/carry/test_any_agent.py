@@ -131,6 +131,15 @@ agents = some(
     memoryConfiguration=some(
         {"enabledMemoryTypes": st.just(["SESSION_SUMMARY"])}, storageDays=st.integers(0, 365)
     ),
+    knowledgeBases=st.lists(
+        some(
+            {"knowledgeBaseId": st.from_regex(r"\A[0-9A-Z]{10}\Z"), "description": words},
+            knowledgeBaseState=states,
+        ),
+        max_size=2,
+        unique_by=lambda base: base["knowledgeBaseId"],
+    ),
+    guardrailConfiguration=st.just({"guardrailIdentifier": "abc123", "guardrailVersion": "DRAFT"}),
     actionGroups=st.lists(
         groups, max_size=3, unique_by=lambda pair: pair[0]["actionGroupName"]
     ).map(lambda pairs: [{**one, **other} for one, other in pairs]),
@@ -145,7 +154,7 @@ def both() -> Iterator[tuple[Place, Place]]:
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(agents)
 def test_it_comes_back_as_it_went(both: tuple[Place, Place], data: dict[str, Any]) -> None:

@@ -57,6 +57,8 @@ def test_a_new_agent_is_made_prepared_and_given_an_alias(there: Place, folder: P
         "claims: created the action group 'visits'",
         "claims: created the action group 'claims'",
         "claims: created the action group 'ask'",
+        "claims: added the knowledge base 'KB00000001'",
+        "claims: added the knowledge base 'KB00000002'",
         "claims: prepared the agent",
         "claims: created the alias 'live'",
     ]
@@ -112,6 +114,26 @@ def test_members_that_are_left_out_are_taken_away(there: Place, folder: Path) ->
     assert now == {**plain("claims"), "agentId": first.agent_id}
 
 
+def test_knowledge_bases_are_changed_one_by_one(there: Place, folder: Path) -> None:
+    there.push(read_folder(write(folder, whole())))
+    bases = [
+        {"knowledgeBaseId": "KB00000002", "description": "Older rules."},
+        {"knowledgeBaseId": "KB00000003", "description": "New rules."},
+    ]
+    second = there.push(read_folder(write(folder, whole(knowledgeBases=bases))))
+    assert steps(second) == [
+        "claims: took away the knowledge base 'KB00000001'",
+        "claims: updated the knowledge base 'KB00000002'",
+        "claims: added the knowledge base 'KB00000003'",
+        "claims: prepared the agent",
+    ]
+    found = {
+        it["knowledgeBaseId"]: it
+        for it in read_agent(there.remote, second.agent_id).data["knowledgeBases"]
+    }
+    assert found == {it["knowledgeBaseId"]: it for it in bases}
+
+
 def test_a_role_that_the_folder_does_not_name_is_kept(there: Place, folder: Path) -> None:
     there.push(read_folder(write(folder, plain("claims"))))
     data = plain("claims", description="Changed.")
@@ -147,7 +169,7 @@ def test_those_that_are_led_come_first(there: Place, folder: Path) -> None:
         "worker: prepared the agent",
         "worker: created the alias 'live'",
         "boss: created the agent",
-        "boss: created the collaborator 'worker'",
+        "boss: added the collaborator 'worker'",
         "boss: prepared the agent",
     ]
     write(root / "worker", plain("worker", description="Changed."))
@@ -159,7 +181,7 @@ def test_those_that_are_led_come_first(there: Place, folder: Path) -> None:
     assert there.push(read_folder(root)).steps == ()
     write(root, plain("boss"))
     assert steps(there.push(read_folder(root))) == [
-        "boss: deleted the collaborator 'worker'",
+        "boss: took away the collaborator 'worker'",
         "boss: updated the agent (agentCollaboration)",
         "boss: prepared the agent",
     ]
@@ -234,6 +256,8 @@ def test_it_goes_on_where_it_stopped(there: Place, folder: Path) -> None:
     assert steps(there.push(document)) == [
         "claims: created the action group 'claims'",
         "claims: created the action group 'ask'",
+        "claims: added the knowledge base 'KB00000001'",
+        "claims: added the knowledge base 'KB00000002'",
         "claims: prepared the agent",
     ]
 

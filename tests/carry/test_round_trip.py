@@ -121,7 +121,7 @@ def test_it_does_the_same_elsewhere(tmp_path: Path) -> None:
         }
     }
     replies = [[{"text": "<thinking>Book it.</thinking>"}, call]]
-    agent = whole(promptOverrideConfiguration=None)
+    agent = whole(promptOverrideConfiguration=None, guardrailConfiguration=None)
     with place(replies) as here, place(replies) as elsewhere:
         pushed = here.push(read_folder(write(tmp_path / "by-hand", agent)), alias="live")
         first = pulled(here, pushed.agent_id, tmp_path / "first")
@@ -136,7 +136,8 @@ def test_it_does_the_same_elsewhere(tmp_path: Path) -> None:
 
 
 def test_what_was_pulled_runs_here(there: Place, tmp_path: Path) -> None:
-    agent = whole(promptOverrideConfiguration=None, actionGroups=whole()["actionGroups"][:1])
+    groups = whole()["actionGroups"][:1]
+    agent = plain("claims", actionGroups=groups)
     pushed = there.push(read_folder(write(tmp_path / "by-hand", agent)))
     first = pulled(there, pushed.agent_id, tmp_path / "first")
     model = ScriptedModel(["<answer>Good day.</answer>"], "anthropic.claude-3-sonnet-20240229-v1:0")
