@@ -21,6 +21,7 @@ from typing import Any
 from bench import floor, subject
 from bench.harness import batch, compare, settle
 from bench.retrieval import retrieval
+from bench.together import together
 from orchestrator import Agent, Reply
 
 Row = tuple[str, float, str, float | None, str]
@@ -258,6 +259,6 @@ MEASURES: dict[str, Callable[[], list[Row]]] = {
     measure.__name__: measure
     for measure in (
         *(turn, turn_async, steps, session, stream, concurrency, imports, loading),
-        retrieval,
+        *(retrieval, together),
     )
 }
