@@ -36,7 +36,7 @@ class Place(str):
     @property
     def location(self) -> dict[str, Any]:
         """Bedrock's `location` of what is found in the document."""
-        _, kind, id = self.split("/", 2)
+        kind, _, id = self.partition("/")[2].partition("/")
         if kind == "S3":
             return {"type": "S3", "s3Location": {"uri": id}}
         return {"type": "CUSTOM", "customDocumentLocation": {"id": id}}
