@@ -61,6 +61,18 @@ class Answering(ScriptedModel):
         return ScriptedModel([self.answer(request)], CLAUDE).complete(request)
 
 
+BASE = {
+    "name": "handbook",
+    "roleArn": "arn:aws:iam::123456789012:role/BaseRole",
+    "knowledgeBaseConfiguration": {
+        "type": "VECTOR",
+        "vectorKnowledgeBaseConfiguration": {
+            "embeddingModelArn": "arn:aws:bedrock:us-east-1::foundation-model/titan"
+        },
+    },
+}
+
+
 def says(text: str) -> str:
     return f"<thinking>I know it.</thinking><answer>{text}</answer>"
 

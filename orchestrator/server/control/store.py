@@ -44,22 +44,17 @@ class Kind(NamedTuple):
         id: The member that has a part's id.
         title: What people call one.
         named: The member that has its name; no two of an agent share it.
-        changed: The member that has the time of the last change.
     """
 
     name: str
     id: str
     title: str
     named: str
-    changed: str = "updatedAt"
 
 
 GROUP = Kind("action-group", "actionGroupId", "action group", "actionGroupName")
 ASSOCIATION = Kind("agent-knowledge-base", "knowledgeBaseId", "knowledge base", "knowledgeBaseId")
-COLLABORATOR = Kind(
-    *("agent-collaborator", "collaboratorId", "collaborator", "collaboratorName"),
-    "lastUpdatedAt",
-)
+COLLABORATOR = Kind("agent-collaborator", "collaboratorId", "collaborator", "collaboratorName")
 KINDS = (GROUP, ASSOCIATION, COLLABORATOR)
 
 Data = Mapping[str, Any]

@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from control_support import CLAUDE, INSTRUCTION, LAMBDA, Answering, says, served, write_agent
-from test_teams import BASE
+from control_support import BASE, CLAUDE, INSTRUCTION, LAMBDA, Answering, says, served, write_agent
 
 from orchestrator.server.operations import Caller
 from orchestrator.server.settings import Settings

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from control_support import Served, refused
-from test_teams import BASE
+from control_support import BASE, Served, refused
 
 
 def test_agents_aliases_and_knowledge_bases_are_tagged(server: Served) -> None:

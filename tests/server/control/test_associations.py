@@ -4,20 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from control_support import INSTRUCTION, Served, calls, members, refused, says, served
+from control_support import BASE, INSTRUCTION, Served, calls, members, refused, says, served
 
 from orchestrator.server.operations import Caller, Request
-
-BASE = {
-    "name": "handbook",
-    "roleArn": "arn:aws:iam::123456789012:role/BaseRole",
-    "knowledgeBaseConfiguration": {
-        "type": "VECTOR",
-        "vectorKnowledgeBaseConfiguration": {
-            "embeddingModelArn": "arn:aws:bedrock:us-east-1::foundation-model/titan"
-        },
-    },
-}
 
 
 def base(server: Served, name: str = "handbook") -> str:
