@@ -193,13 +193,13 @@ class _Work:
         root = self.source.folder
         if root is None:
             return
+        named = self.named_files()
         for name in ("templates", "memory"):
             found = sorted(
                 file.relative_to(root).as_posix()
                 for file in (root / name).rglob("*")
                 if file.suffix in (".j2", ".json", ".txt", ".yaml") and file.is_file()
             )
-            named = self.named_files()
             loose = [file for file in found if file not in named]
             if loose:
                 self.refuse(

@@ -70,7 +70,7 @@ def read_agent(
     document = reader.read(agent_id, version or DRAFT, ())
     vouched(document)
     for one in document.everyone():
-        _tell_what_stays(one)
+        _tell_what_stays(one, remote)
     return document
 
 
@@ -250,7 +250,7 @@ def _in_order_of_making(parts: list[dict[str, Any]], names: Iterable[str]) -> li
     return [_only(part, names) for part in parts]
 
 
-def _tell_what_stays(document: Document) -> None:
+def _tell_what_stays(document: Document, remote: Remote) -> None:
     """Notes what of an agent is not in its data, and what a local run can use instead."""
     for where, arn in lambdas_of(document.data):
         text = f"the code of the Lambda function {arn!r} ({where}) was not carried"
@@ -263,10 +263,32 @@ def _tell_what_stays(document: Document) -> None:
             document.notes.append(note("executor", text, way))
     for base in document.parts("knowledgeBases"):
         id = base.get("knowledgeBaseId")
-        text = f"the documents of the knowledge base {id!r} were not carried; it is asked in AWS"
+        places = _documents_of(remote, str(id))
+        where = f" ({', '.join(places)})" if places else ""
+        text = f"the documents of the knowledge base {id!r}{where} stay where they are, and it is "
+        text += "asked there"
         way = "to search documents of the folder instead, give it `folder: documents`"
         document.notes.append(note("knowledge-base", text, way))
     if guardrail := document.data.get("guardrailConfiguration"):
         text = f"the guardrail {guardrail.get('guardrailIdentifier')!r} is asked in AWS"
         way = "to check texts in this process instead, name a `file:` in guardrailConfiguration"
         document.notes.append(note("guardrail", text, way))
+
+
+def _documents_of(remote: Remote, base: str) -> list[str]:
+    """Where the documents of a knowledge base are in Amazon S3, as far as the caller may know."""
+    what = f"the data sources of the knowledge base {base!r}"
+    found = []
+    try:
+        key = "dataSourceSummaries"
+        for it in remote.pages(what, "list_data_sources", key, knowledgeBaseId=base):
+            id = checked_id(it.get("dataSourceId"), "a data source")
+            answer = remote.call(what, "get_data_source", knowledgeBaseId=base, dataSourceId=id)
+            source = (answer.get("dataSource") or {}).get("dataSourceConfiguration") or {}
+            place = source.get("s3Configuration") or {}
+            if bucket := str(place.get("bucketArn") or "").rpartition(":")[2]:
+                prefixes = place.get("inclusionPrefixes") or [""]
+                found += [f"s3://{bucket}/{prefix}" for prefix in prefixes]
+    except OrchestratorError:  # the agent can be carried without knowing
+        return found
+    return found

@@ -228,8 +228,16 @@ def test_what_stays_is_told(told: Told) -> None:
     told.agent(guardrailConfiguration=guardrail).parts(
         groups=[{**group, **functions}], bases=[base]
     )
+    summary = {"knowledgeBaseId": "KB00000001", "dataSourceId": "SOURCE0001", "name": "rules"}
+    times = {"status": "AVAILABLE", "updatedAt": AT}
+    told.stub.add_response("list_data_sources", {"dataSourceSummaries": [{**summary, **times}]})
+    place = {"bucketArn": "arn:aws:s3:::rules", "inclusionPrefixes": ["2026/"]}
+    source = {**summary, **times, "createdAt": AT}
+    source["dataSourceConfiguration"] = {"type": "S3", "s3Configuration": place}
+    told.stub.add_response("get_data_source", {"dataSource": source})
     document = read_agent(told.remote, ID)
     assert [it.code for it in document.notes] == ["lambda", "knowledge-base", "guardrail"]
+    assert "s3://rules/2026/" in document.notes[1].message
     assert FUNCTION in document.notes[0].message and "handler file" in document.notes[0].suggestion
     assert document.data["knowledgeBases"] == [base]
     assert document.data["guardrailConfiguration"] == guardrail

@@ -24,7 +24,7 @@ from carry_support import (
     write,
 )
 
-from orchestrator.carry import Document, Options, Remote, push, read_agent, read_folder
+from orchestrator.carry import Document, Options, Remote, difference, push, read_agent, read_folder
 from orchestrator.carry.sending import Waiting
 from orchestrator.errors import (
     DefinitionError,
@@ -422,6 +422,20 @@ def test_a_function_stands_for_what_runs_in_this_process(there: Place, folder: P
     assert any("environment" in it.message for it in pushed.notes)
     # The functions are known there from now on.
     assert there.push(document).steps == ()
+
+
+def test_values_of_an_environment_are_told_to_nobody(
+    there: Place, folder: Path, canaries: Any
+) -> None:
+    secret = canaries["session attribute"]
+    handler = group("b", actionGroupExecutor={"lambda": "handler.py"}, environment={"A": secret})
+    document = with_files(folder, {"actionGroups": [handler]})
+    with pytest.raises(DefinitionError) as found:
+        there.push(document)
+    pushed = there.push(document, lambdas={"b": FUNCTION})
+    compared = difference(document, there.remote)
+    pulled = there.pull(pushed.agent_id)
+    canaries.nowhere_in("what is told", found.value, pushed, compared, pulled)
 
 
 def test_a_local_model_has_another_name_at_aws(there: Place, folder: Path) -> None:
