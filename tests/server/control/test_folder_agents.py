@@ -231,6 +231,8 @@ def test_every_file_of_an_agent_counts_but_its_documents(tmp_path: Path) -> None
         (folder / "lambda.py").write_text("x = 1")
         clock.now = 2.0
         assert server.world.agents.folders.find(ID) is not found
+        listed = server.control.list_agent_knowledge_bases(agentId=ID, agentVersion="DRAFT")
+        assert listed["agentKnowledgeBaseSummaries"] == []  # the API has no such id
 
 
 @pytest.mark.parametrize("broken", ["{", '{"agentName": 7}', "no file"])
