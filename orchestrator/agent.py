@@ -17,6 +17,7 @@ from orchestrator.compiling import build_plan
 from orchestrator.driver import drive
 from orchestrator.errors import ValidationError
 from orchestrator.guardrails import Guardrail
+from orchestrator.histories import restore_history
 from orchestrator.invoking import (
     adriver,
     aevents,
@@ -37,7 +38,7 @@ from orchestrator.opening import Input, check_memory_id, check_session_id
 from orchestrator.options import Options, may_block, read_options
 from orchestrator.rendered import Prompt, prompt_of, values_told
 from orchestrator.reply import Event, Reply
-from orchestrator.run import Run, restore_history
+from orchestrator.run import Run
 from orchestrator.sessions import Session, Sessions, SessionStore
 from orchestrator.stages import Features, Memory, Override, Plan
 from orchestrator.threads import in_thread

@@ -1,20 +1,23 @@
-"""What collaborators know of their earlier turns: which of them, and in which words.
+"""What is known of earlier turns when they are read from a journal, and in which words.
 
-A collaborator's turn goes into its own history when it has ended. One that a supervisor's router
-chose answers the user itself, so what its history tells is what the user read: it waits for the
-supervisor's end, whose guardrail may have masked or blocked the answer.
+The session's history is made of its turns, run again. A collaborator's turn goes into its own
+history when it has ended. One that a supervisor's router chose answers the user itself, so what its
+history tells is what the user read: it waits for the supervisor's end, whose guardrail may have
+masked or blocked the answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from orchestrator.attachments import noted
 from orchestrator.effects import (
     Answer,
     Branch,
     Collaborate,
     Dispatch,
     Failure,
+    Refusal,
     Result,
     ReturnControl,
 )
@@ -22,10 +25,10 @@ from orchestrator.errors import OrchestratorError, SessionConflict
 from orchestrator.message import Message
 from orchestrator.payloads import readable
 from orchestrator.replay import Replay
-from orchestrator.sessions import Past, Record, TurnLog
+from orchestrator.sessions import Past, Record, Session, TurnLog
 from orchestrator.stages import Plan
 
-__all__ = ["STOPPED", "restore_team", "take_routed"]
+__all__ = ["STOPPED", "replay_again", "restore_history", "restore_team", "take_routed"]
 
 STOPPED = Failure(OrchestratorError("the turn was stopped"), "cancelled")
 """How a turn ended that was stopped, or that nobody went on with."""
@@ -119,3 +122,59 @@ def _told_again(below: Replay, verdict: Result) -> list[Message]:
 def _take(log: TurnLog, branch: Branch, below: Replay, made: list[Message]) -> None:
     below.past.history += made
     log.taken |= {branch.id}
+
+
+def restore_history(plan: Plan, session: Session) -> None:
+    """Takes the turns that were read from the store into the session's history."""
+    for log in session.unread:
+        if log.transcript is not None:
+            made = log.transcript()
+        else:
+            made = _transcript(plan, log, session)
+            restore_team(plan, log, session)
+        if "with" in log.start and "attachments" in log.start["with"]:
+            made = noted(made, log.start["with"]["attachments"])
+        log.before = len(session.history)
+        session.history += made
+        log.transcript = None
+    session.unread.clear()
+
+
+def replay_again(plan: Plan, past: Past, log: TurnLog) -> Replay:
+    """A turn that ended or was suspended, run again from its journal alone.
+
+    Args:
+        plan: The agent.
+        past: What was before it.
+        log: The turn.
+
+    Raises:
+        SessionConflict: The journal was written by another version of the agent.
+    """
+    replay = Replay(plan, log, past, before=log.before)
+    replay.run_out(log.end)
+    return replay
+
+
+def _transcript(plan: Plan, log: TurnLog, past: Past) -> list[Message]:
+    replay = Replay(plan, log, past)
+    end = log.records[-1]
+    try:
+        reached = replay.send(None)
+        if isinstance(reached, (Dispatch, Collaborate)):
+            replay.give_up(reached, end["at"])
+    except SessionConflict:
+        return _plain_transcript(plan, log.start, end)
+    if end["result"] in ("failure", "cancelled"):
+        return replay.turn.transcript(STOPPED)
+    if isinstance(reached, (Answer, Refusal)):
+        return replay.turn.transcript(reached)
+    return _plain_transcript(plan, log.start, end)
+
+
+def _plain_transcript(plan: Plan, start: Record, end: Record) -> list[Message]:
+    # The agent was changed since: the question and the answer still hold, its steps may not.
+    if not end["text"]:
+        return []
+    question = end.get("question") or start["question"]  # as the guardrail let it be read
+    return [Message("user", [{"text": question}]), plan.orchestration.told(end["text"])]

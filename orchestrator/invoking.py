@@ -11,10 +11,11 @@ from typing import TypeVar
 from orchestrator.driver import Told, drive
 from orchestrator.effects import Failure
 from orchestrator.errors import TurnLeft
+from orchestrator.histories import restore_history
 from orchestrator.opening import Input, open_turn
 from orchestrator.replies import RunEvents, last_events, reply_again, reply_of
 from orchestrator.reply import Event, Reply
-from orchestrator.run import Run, restore_history
+from orchestrator.run import Run
 from orchestrator.sessions import Session, Sessions
 from orchestrator.stages import Plan
 from orchestrator.threads import in_thread

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from orchestrator.histories import replay_again, restore_history
 from orchestrator.reply import files_of
-from orchestrator.run import replay_again, restore_history
 from orchestrator.sessions import Record, Session, Sessions, TurnLog
 from orchestrator.stages import Plan
 from orchestrator.trace import TraceParts

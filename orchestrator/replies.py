@@ -17,6 +17,7 @@ from orchestrator.effects import (
     ReturnControl,
 )
 from orchestrator.errors import SessionConflict, error_again
+from orchestrator.histories import replay_again
 from orchestrator.reply import (
     Details,
     Event,
@@ -27,7 +28,7 @@ from orchestrator.reply import (
     TurnEnd,
     files_of,
 )
-from orchestrator.run import Run, replay_again, told_of
+from orchestrator.run import Run, told_of
 from orchestrator.sessions import Record, Session, TurnLog
 from orchestrator.stages import Plan
 from orchestrator.trace import TraceParts, handed_over

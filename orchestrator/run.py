@@ -16,7 +16,6 @@ from types import MappingProxyType
 from typing import Any
 
 from orchestrator.actions.base import Call, CallContext
-from orchestrator.attachments import noted
 from orchestrator.calls import Together
 from orchestrator.effects import (
     LIVE,
@@ -36,18 +35,17 @@ from orchestrator.effects import (
 )
 from orchestrator.errors import LimitExceeded, OrchestratorError, SessionConflict
 from orchestrator.guardrails import Verdict
-from orchestrator.histories import STOPPED, restore_team, take_routed
+from orchestrator.histories import restore_team, take_routed
 from orchestrator.memory import MemoryStore
 from orchestrator.memory.summaries import summary_of
-from orchestrator.message import Message
 from orchestrator.models.base import ModelReply, ModelRequest
 from orchestrator.parsers.base import Parsed
 from orchestrator.replay import Replay
-from orchestrator.sessions import Past, Record, Session, Sessions, TurnLog
+from orchestrator.sessions import Record, Session, Sessions, TurnLog
 from orchestrator.sessions.journal import cancelled, closed, unclaimed
 from orchestrator.stages import Memory, Plan
 
-__all__ = ["Run", "end_record", "replay_again", "restore_history", "told_of"]
+__all__ = ["Run", "end_record", "told_of"]
 
 
 class Run:
@@ -425,59 +423,3 @@ def told_of(log: TurnLog, upto: int) -> int:
         if records[place - 1]["kind"] == "returned":
             return place
     return 0
-
-
-def restore_history(plan: Plan, session: Session) -> None:
-    """Takes the turns that were read from the store into the session's history."""
-    for log in session.unread:
-        if log.transcript is not None:
-            made = log.transcript()
-        else:
-            made = _transcript(plan, log, session)
-            restore_team(plan, log, session)
-        if "with" in log.start and "attachments" in log.start["with"]:
-            made = noted(made, log.start["with"]["attachments"])
-        log.before = len(session.history)
-        session.history += made
-        log.transcript = None
-    session.unread.clear()
-
-
-def replay_again(plan: Plan, past: Past, log: TurnLog) -> Replay:
-    """A turn that ended or was suspended, run again from its journal alone.
-
-    Args:
-        plan: The agent.
-        past: What was before it.
-        log: The turn.
-
-    Raises:
-        SessionConflict: The journal was written by another version of the agent.
-    """
-    replay = Replay(plan, log, past, before=log.before)
-    replay.run_out(log.end)
-    return replay
-
-
-def _transcript(plan: Plan, log: TurnLog, past: Past) -> list[Message]:
-    replay = Replay(plan, log, past)
-    end = log.records[-1]
-    try:
-        reached = replay.send(None)
-        if isinstance(reached, (Dispatch, Collaborate)):
-            replay.give_up(reached, end["at"])
-    except SessionConflict:
-        return _plain_transcript(plan, log.start, end)
-    if end["result"] in ("failure", "cancelled"):
-        return replay.turn.transcript(STOPPED)
-    if isinstance(reached, (Answer, Refusal)):
-        return replay.turn.transcript(reached)
-    return _plain_transcript(plan, log.start, end)
-
-
-def _plain_transcript(plan: Plan, start: Record, end: Record) -> list[Message]:
-    # The agent was changed since: the question and the answer still hold, its steps may not.
-    if not end["text"]:
-        return []
-    question = end.get("question") or start["question"]  # as the guardrail let it be read
-    return [Message("user", [{"text": question}]), plan.orchestration.told(end["text"])]

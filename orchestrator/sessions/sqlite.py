@@ -106,7 +106,9 @@ class SQLiteStore:
             SessionConflict: It has another number of records; nothing was written.
             DependencyFailed: The file failed; nothing was written.
         """
-        values = (key, expected, json.dumps(records), label, at)
+        # Texts within a text: SQLite is stricter about JSON than Python is, and reads none of it.
+        texts = json.dumps([json.dumps(record) for record in records])
+        values = (key, expected, texts, label, at)
         with self._file.used() as db:
             try:
                 db.execute("INSERT INTO appended VALUES (?, ?, ?, ?, ?)", values)

@@ -453,3 +453,22 @@ def test_only_so_many_sessions_are_kept_decoded(tmp_path: Path) -> None:
     assert len(sessions._sessions) <= 3
     for n in range(6):
         assert f"Turn 0 of {n}" in texts_of(model.requests[6 + n])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [float("nan"), float("inf"), "\ud800", "\x00", "\\ud800", "日本 🙂", 10**30, 0.1, '"],["', "'"],
+)
+def test_a_file_keeps_every_value_as_it_is(value: Any, tmp_path: Path) -> None:
+    store = SQLiteStore(tmp_path / "s.sqlite")
+    deep: Any = value
+    for _ in range(400):
+        deep = [deep] if isinstance(deep, dict) else {"in": deep}
+    store.append("k", 0, [{"kind": "x", "value": value}, {"kind": "y", "value": deep}], label="l")
+    store.append("k", 2, [{"kind": "z"}])
+    found = store.load("k")
+    assert repr(found) == repr(
+        [{"kind": "x", "value": value}, {"kind": "y", "value": deep}, {"kind": "z"}]
+    )
+    assert store.load("k", 1) == found[1:] or value != value
+    assert store.load("other") == []
