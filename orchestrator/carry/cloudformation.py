@@ -9,7 +9,7 @@ import yaml
 
 from orchestrator.carry.document import Document, note
 from orchestrator.carry.gathered import gathered, made_id
-from orchestrator.carry.intrinsics import NOTHING, Intrinsics
+from orchestrator.carry.intrinsics import Intrinsics
 from orchestrator.carry.remote import ids_of_alias
 from orchestrator.errors import DefinitionError
 from orchestrator.stages import MOST_LEVELS
@@ -99,7 +99,7 @@ class _Reader:
         if name not in self.known:
             intrinsics = Intrinsics(self.template, self.parameters)
             found = intrinsics.value(self.agents[name])
-            properties = {} if found is NOTHING else dict(found)
+            properties = dict(found) if isinstance(found, Mapping) else {}
             parts = [
                 [it for it in _list(properties.pop(part, None)) if isinstance(it, Mapping)]
                 for part in ("ActionGroups", "KnowledgeBases", "AgentCollaborators")

@@ -125,7 +125,7 @@ class Intrinsics:
     def attribute(self, argument: Any) -> Any:
         """What `GetAtt` comes to."""
         parts = argument if isinstance(argument, list) else str(argument).split(".", 1)
-        name, *rest = [str(self.value(it)) for it in parts]
+        name, *rest = [str(self.value(it)) for it in parts or [""]]
         return self._of_resource(name, ".".join(rest))
 
     def _of_resource(self, name: str, attribute: str) -> Any:

@@ -99,7 +99,7 @@ def _prompts(
 
 def _in_order(stages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     known = {stage: place for place, stage in enumerate(STAGES)}
-    return sorted(stages, key=lambda it: known.get(it.get("promptType", ""), len(known)))
+    return sorted(stages, key=lambda it: known.get(str(it.get("promptType")), len(known)))
 
 
 def _prompt(prompt: Mapping[str, Any], agent: Mapping[str, Any], listed: bool) -> dict[str, Any]:

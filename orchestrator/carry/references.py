@@ -36,7 +36,8 @@ class References:
         return {name for name, value in found.items() if any(True for _ in _references(value))}
 
     def _expressions(self, path: tuple[str, ...], own: str) -> Mapping[str, Any]:
-        for it in self._module(path).get("resources") or ():
+        resources = self._module(path).get("resources")
+        for it in resources if isinstance(resources, list) else ():
             if isinstance(it, Mapping) and it.get("address") == own:
                 return _mapping(it.get("expressions"))
         return {}

@@ -115,7 +115,12 @@ class Remote:
         title = "".join(word.capitalize() for word in operation.split("_"))
         given = {name: value for name, value in params.items() if value is not None}
         with translated(_target(what, operation=title)):
-            answer: dict[str, Any] = getattr(self.client, operation)(**given)
+            try:
+                answer: dict[str, Any] = getattr(self.client, operation)(**given)
+            except (AttributeError, TypeError, ValueError) as error:  # botocore's parser
+                raise DependencyFailed(
+                    f"the endpoint's answer about {what} is not {title}'s: {error}"
+                ) from None
         return answer
 
     def pages(self, what: str, operation: str, key: str, **params: Any) -> Iterator[dict[str, Any]]:

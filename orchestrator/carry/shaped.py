@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.carry.bounds import input_shape
+from orchestrator.errors import DefinitionError
 
 __all__ = ["AGENT", "BASE", "GROUP", "MEMBER", "shaped"]
 
@@ -37,25 +38,31 @@ def shaped(
         operation: The request's operation: `AGENT`, `GROUP`, `BASE` or `MEMBER`.
         data: The data, in any spelling. Members that are null are left out.
         left: Is told the members that are none of the request's.
+
+    Raises:
+        DefinitionError: A value stands where a mapping has to be.
     """
-    made = _structure(input_shape(operation), data, [] if left is None else left)
-    return made if isinstance(made, dict) else {}
+    return _structure(input_shape(operation), data, [] if left is None else left)
 
 
-def _structure(shape: Any, data: Any, left: list[str]) -> Any:
+def _structure(shape: Any, data: Any, left: list[str]) -> dict[str, Any]:
     if isinstance(data, list):  # a block that can stand once
         data = data[0] if data else {}
-    if not isinstance(data, Mapping):
-        return data
     members = {_folded(name): name for name in shape.members}
     made = {}
-    for key, value in _without_wrapping(data).items():
+    for key, value in _without_wrapping(_mapping(shape, data)).items():
         name = members.get(_OTHER_NAMES.get(_folded(key), "").lower() or _folded(key))
         if name is None:
             left.append(str(key))
         elif value is not None:
             made[name] = _value(shape.members[name], value, left)
     return {name: value for name, value in made.items() if value is not None}
+
+
+def _mapping(shape: Any, data: Any) -> Mapping[str, Any]:
+    if isinstance(data, Mapping):
+        return data
+    raise DefinitionError(f"{str(data)[:40]!r} stands where a mapping has to be ({shape.name})")
 
 
 def _without_wrapping(data: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -84,9 +91,8 @@ def _map(shape: Any, value: Any, left: list[str]) -> Any:
     if isinstance(value, list):
         named = [it for it in value if isinstance(it, Mapping) and _MAP_KEY in it]
         value = {it[_MAP_KEY]: {k: v for k, v in it.items() if k != _MAP_KEY} for it in named}
-    if not isinstance(value, Mapping):
-        return value
-    return {str(name): _value(shape.value, it, left) for name, it in value.items()}
+    told = _mapping(shape, value).items()
+    return {str(name): _value(shape.value, it, left) for name, it in told if it is not None}
 
 
 def _document(value: Any) -> Any:

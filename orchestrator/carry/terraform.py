@@ -76,7 +76,7 @@ def _resources(module: Any, depth: int = 0) -> Iterator[_Resource]:
         return
     if depth > _MOST_LEVELS_OF_MODULES:
         raise DefinitionError("the modules are nested too deeply")
-    for it in module.get("resources") or ():
+    for it in _list(module.get("resources")):
         if isinstance(it, Mapping) and it.get("mode", "managed") == "managed":
             values = it.get("values")
             yield _Resource(
@@ -85,8 +85,12 @@ def _resources(module: Any, depth: int = 0) -> Iterator[_Resource]:
                 str(it.get("name")),
                 values if isinstance(values, Mapping) else {},
             )
-    for child in module.get("child_modules") or ():
+    for child in _list(module.get("child_modules")):
         yield from _resources(child, depth + 1)
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 class _Reader:

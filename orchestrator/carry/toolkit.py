@@ -37,12 +37,12 @@ def read_toolkit(data: Mapping[str, Any], level: int = 1) -> Document:
         raise DefinitionError(f"there are more than {MOST_LEVELS} levels of agents")
     agent = {k: v for k, v in _mapping(data, "agent").items() if k not in _NOT_OURS}
     agent["guardrailConfiguration"] = _guardrail(agent.get("guardrailConfiguration"))
-    led = [it for it in data.get("collaborators") or () if isinstance(it, Mapping)]
+    led = _mappings(data, "collaborators")
     members = [_member(it) for it in led]
     document = gathered(
         agent,
-        [it for it in data.get("action_groups") or () if isinstance(it, Mapping)],
-        [_base(it) for it in data.get("knowledge_bases") or () if isinstance(it, Mapping)],
+        _mappings(data, "action_groups"),
+        [_base(it) for it in _mappings(data, "knowledge_bases")],
         members,
         agent_id=agent.get("agentId"),
         listed=True,
@@ -60,6 +60,11 @@ def read_toolkit(data: Mapping[str, Any], level: int = 1) -> Document:
 def _mapping(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     value = data.get(name)
     return value if isinstance(value, Mapping) else {}
+
+
+def _mappings(data: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    value = data.get(name)
+    return [it for it in value if isinstance(it, Mapping)] if isinstance(value, list) else []
 
 
 def _guardrail(told: Any) -> dict[str, Any] | None:
