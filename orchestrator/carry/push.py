@@ -147,16 +147,30 @@ class _Push:
         self.targets: dict[int, _Target] = {}
 
     def run(self) -> Pushed:
-        everyone = list(self.document.everyone())
-        for one in everyone:
-            self.targets[id(one)] = self.target(one)
-        notes = self.checked()
+        everyone = self.found()
+        notes = self.checked(everyone)
         for one in everyone:
             self.agent(one)
         target = self.targets[id(self.document)]
         arn = self.alias(self.document, self.options.alias, "") if self.options.alias else ""
         ids = None if self.options.dry_run else ids_of_alias(arn)
         return Pushed(target.id, ids[1] if ids else "", tuple(self.sender.steps), tuple(notes))
+
+    def found(self) -> list[Document]:
+        """Every agent once, those that are led first; copies in several folders are one agent."""
+        first: dict[str, Document] = {}
+        for one in self.document.everyone():
+            same = first.setdefault(one.agent_id or one.name, one)
+            if same is one:
+                self.targets[id(one)] = self.target(one)
+            elif same.data == one.data:
+                self.targets[id(one)] = self.targets[id(same)]
+            else:
+                raise ValidationError(
+                    f"two folders of the team say different things about the agent {one.name!r}; "
+                    "make them equal, or rename one"
+                )
+        return list(first.values())
 
     def target(self, document: Document) -> _Target:
         id = self.find(document)
@@ -183,13 +197,14 @@ class _Push:
             return checked_id(self.options.agent_id, "an agent")
         return find_agent(self.remote, document)
 
-    def checked(self) -> list[Diagnostic]:
+    def checked(self, everyone: list[Document]) -> list[Diagnostic]:
         """What is left out and what is different, if that is all there is to say."""
-        found = [it for target in self.targets.values() for it in target.wanted.left]
+        targets = [self.targets[id(one)] for one in everyone]
+        found = [it for target in targets for it in target.wanted.left]
         fatal = [it for it in found if it.code != NOT_PORTABLE or not self.options.skip]
         if fatal:
             raise complaint(fatal)
-        return [*found, *(it for target in self.targets.values() for it in target.wanted.notes)]
+        return [*found, *(it for target in targets for it in target.wanted.notes)]
 
     def agent(self, document: Document) -> None:
         target = self.targets[id(document)]

@@ -187,6 +187,27 @@ def test_those_that_are_led_come_first(there: Place, folder: Path) -> None:
     ]
 
 
+def test_copies_of_an_agent_are_one_agent(there: Place, folder: Path, tmp_path: Path) -> None:
+    """Who is led by two others is in the folders of both."""
+
+    def leading(name: str, *names: str) -> dict[str, Any]:
+        team = [led(it) for it in names]
+        return plain(name, agentCollaboration="SUPERVISOR", agentCollaborators=team)
+
+    root = write(folder, leading("boss", "left", "right"))
+    for side in ("left", "right"):
+        write(root / side, leading(side, "shared"))
+        write(root / side / "shared", plain("shared"))
+    pushed = there.push(read_folder(root))
+    assert steps(pushed).count("shared: created the agent") == 1
+    assert there.push(read_folder(root)).steps == ()
+    assert there.push(read_agent(there.remote, pushed.agent_id)).steps == ()
+
+    write(root / "left" / "shared", plain("shared", description="Another."))
+    with pytest.raises(ValidationError, match="different things about the agent 'shared'"):
+        there.push(read_folder(root))
+
+
 def test_an_alias_that_is_used_already_is_kept(there: Place, folder: Path, tmp_path: Path) -> None:
     worker = write(tmp_path / "worker", plain("worker"))
     made = there.push(read_folder(worker), alias="theirs")
