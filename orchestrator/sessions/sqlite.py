@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -26,22 +25,6 @@ CREATE TABLE journal (
 ) WITHOUT ROWID;
 """,
 )
-
-
-# An append is one statement: it is a transaction by itself, and a thread that carries it out for an
-# event loop has to wait for the interpreter's lock once, and not at every step of several.
-_APPEND = """
-CREATE TEMP VIEW appended AS
-    SELECT NULL AS key, NULL AS expected, NULL AS records, NULL AS label, NULL AS at;
-CREATE TEMP TRIGGER append INSTEAD OF INSERT ON appended BEGIN
-    SELECT RAISE(ABORT, 'another count') WHERE NEW.expected
-        <> (SELECT coalesce(max(place) + 1, 0) FROM journal WHERE key = NEW.key);
-    INSERT INTO journal
-        SELECT NEW.key, NEW.expected + entry.key, entry.value FROM json_each(NEW.records) AS entry;
-    INSERT INTO session VALUES (NEW.key, NEW.label, NEW.at)
-        ON CONFLICT (key) DO UPDATE SET updated = excluded.updated;
-END;
-"""
 
 
 class SQLiteStore:
@@ -70,8 +53,6 @@ class SQLiteStore:
         self.path = Path(path)
         self.identity = str(self.path.resolve()) if str(path) != ":memory:" else id(self)
         self._file = SqliteFile(path, "the session store", _LAYOUT)
-        with self._file.used() as db:
-            db.executescript(_APPEND)
 
     def close(self) -> None:
         """Closes the file."""
@@ -83,6 +64,7 @@ class SQLiteStore:
         Raises:
             DependencyFailed: The file failed, or something in it is not JSON.
         """
+        # One row of all: a thread has to wait for the interpreter's lock after every row.
         ((records,),) = self._file.rows(
             "SELECT '[' || coalesce(group_concat(record), '') || ']' FROM (SELECT record "
             "FROM journal WHERE key = ? AND place >= ? ORDER BY place)",
@@ -100,22 +82,27 @@ class SQLiteStore:
     def append(
         self, key: str, expected: int, records: Sequence[Record], *, label: str = "", at: int = 0
     ) -> None:
-        """Appends at once, if the journal has exactly `expected` records.
+        """Appends in one transaction, if the journal has exactly `expected` records.
 
         Raises:
             SessionConflict: It has another number of records; nothing was written.
             DependencyFailed: The file failed; nothing was written.
         """
-        # Texts within a text: SQLite is stricter about JSON than Python is, and reads none of it.
-        texts = json.dumps([json.dumps(record) for record in records])
-        values = (key, expected, texts, label, at)
-        with self._file.used() as db:
-            try:
-                db.execute("INSERT INTO appended VALUES (?, ?, ?, ?, ?)", values)
-            except sqlite3.IntegrityError:
-                raise SessionConflict(
-                    "the session was changed by another invocation; try again"
-                ) from None
+        rows = [
+            (key, expected + offset, json.dumps(record)) for offset, record in enumerate(records)
+        ]
+        with self._file.transaction() as db:
+            (count,) = db.execute(
+                "SELECT coalesce(max(place) + 1, 0) FROM journal WHERE key = ?", (key,)
+            ).fetchone()
+            if count != expected:
+                raise SessionConflict("the session was changed by another invocation; try again")
+            db.executemany("INSERT INTO journal VALUES (?, ?, ?)", rows)
+            db.execute(
+                "INSERT INTO session VALUES (?, ?, ?) "
+                "ON CONFLICT (key) DO UPDATE SET updated = excluded.updated",
+                (key, label, at),
+            )
 
     def delete(self, key: str) -> None:
         """Forgets a session.
