@@ -1,0 +1,146 @@
+"""Which language a template is written in, and who reads it."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from orchestrator.errors import ResourceNotFound, TemplateError, ValidationError
+from orchestrator.prompts.folder import MAX_FILE_BYTES
+from orchestrator.prompts.languages.base import Document
+
+__all__ = [
+    "ENDINGS",
+    "LANGUAGES",
+    "MAX_TEMPLATE_CHARS",
+    "language_of",
+    "load_template",
+    "read_template",
+]
+
+MAX_TEMPLATE_CHARS = 100_000
+"""Bedrock's limit for `basePromptTemplate`, and so that of a template in any language."""
+
+ENDINGS: Mapping[str, str] = {
+    ".prompty": "prompty",
+    ".sk.txt": "semantic-kernel",
+    ".sk.yaml": "semantic-kernel",
+    ".hbs": "handlebars",
+    ".handlebars": "handlebars",
+    ".j2": "jinja2",
+    ".jinja": "jinja2",
+    ".jinja2": "jinja2",
+    ".ai.yaml": "ppe",
+    ".ppe.yaml": "ppe",
+}
+"""Languages by the endings of their files."""
+
+_READERS: Mapping[str, str] = {
+    "prompty": "prompty",
+    "semantic-kernel": "semantic_kernel",
+    "handlebars": "handlebars",
+    "jinja2": "jinja2_messages",
+    "ppe": "ppe_messages",
+}
+# Modules here, each with `read(text, source=None, *, folder=None, environ=None, **options)`, which
+# gives a `Document`. `folder`: where files may be read that the template names; `environ`: the
+# variables that it may read; neither when they are `None`: the author may be anybody.
+
+LANGUAGES = tuple(_READERS)
+"""The languages."""
+
+_SEMANTIC_KERNEL = re.compile(r"^(?:template_format|template):", re.MULTILINE)
+
+
+def language_of(file: str | Path) -> str | None:
+    """The language that a file's ending says it is written in, if any."""
+    name = str(file).lower()
+    return next((language for end, language in ENDINGS.items() if name.endswith(end)), None)
+
+
+def read_template(
+    text: str,
+    language: str,
+    source: str | None = None,
+    *,
+    folder: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    **options: Any,
+) -> Document:
+    """Reads a template.
+
+    Args:
+        text: The template.
+        language: One of `LANGUAGES`.
+        source: The file that it is from, for messages.
+        folder: Where files may be read that it names; without one it may name none.
+        environ: The variables that it may read; without them it may read none.
+        **options: Options of the language: for Prompty `dialect`, `params`, `roots`, `strict`.
+
+    Raises:
+        TemplateError: It is wrong, with its place.
+        ValidationError: There is no such language, or it has no such option.
+    """
+    if language not in _READERS:
+        close = get_close_matches(language, LANGUAGES, n=1)
+        meant = f": did you mean {close[0]!r}?" if close else "."
+        raise ValidationError(
+            f"there is no template language {language!r}{meant} There are {', '.join(LANGUAGES)}"
+        )
+    if len(text) > MAX_TEMPLATE_CHARS:
+        raise TemplateError(
+            f"the template has {len(text):,} characters; a template has up to "
+            f"{MAX_TEMPLATE_CHARS:,}",
+            file=source,
+        )
+    reader = importlib.import_module(f"{__package__}.{_READERS[language]}")
+    read: Document = reader.read(text, source, folder=folder, environ=environ, **options)
+    return read
+
+
+def load_template(path: str | Path, *, language: str | None = None, **options: Any) -> Document:
+    """Reads a template's file.
+
+    It may name files beside it, and a Prompty file variables of the process: load only what you
+    trust to do so.
+
+    Args:
+        path: The file. Its ending tells its language (`ENDINGS`).
+        language: Its language, where the ending does not tell it.
+        **options: Options of the language; see `read_template`.
+
+    Raises:
+        ResourceNotFound: There is no such file.
+        TemplateError: It is wrong, with its place.
+        ValidationError: Nothing tells its language, or it has no such option.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise ResourceNotFound(f"there is no template {str(path)!r}")
+    text = _text(file)
+    language = language or language_of(file) or _language_in(text, file)
+    given = {"folder": file.parent, "environ": os.environ, **options}
+    return read_template(text, language, str(file), **given)
+
+
+def _text(file: Path) -> str:
+    if file.stat().st_size > MAX_FILE_BYTES:
+        raise TemplateError(f"the file is larger than {MAX_FILE_BYTES:,} bytes", file=file)
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TemplateError(f"the file cannot be read as UTF-8 text: {error}", file=file) from error
+
+
+def _language_in(text: str, file: Path) -> str:
+    if file.suffix.lower() in (".yaml", ".yml") and _SEMANTIC_KERNEL.search(text):
+        return "semantic-kernel"
+    raise ValidationError(
+        f"the ending of {file.name!r} tells no template language; there are "
+        f"{', '.join(ENDINGS)}. Give language=, one of {', '.join(LANGUAGES)}"
+    )

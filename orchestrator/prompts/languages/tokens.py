@@ -1,0 +1,70 @@
+"""A rendered text in which every value is one token, so that nobody can take it for structure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Generic, TypeVar
+
+from orchestrator.message import AUTHOR
+from orchestrator.prompts.markers import Piece
+
+__all__ = ["OPEN", "SHUT", "TOKEN", "Tokens"]
+
+OPEN, SHUT = "\ue000", "\ue001"
+"""What tokens are made of: private-use characters, which authors may not write."""
+
+TOKEN = re.compile(f"{OPEN}(\\d+){SHUT}")
+"""Finds a token."""
+
+T = TypeVar("T")
+
+
+class Tokens(Generic[T]):
+    """The values of one rendering.
+
+    Attributes:
+        text: The author's text, with a token for every value. What has structure is looked for
+            here, and the parts that are found are then `pieces` or `plain` again.
+    """
+
+    __slots__ = ("_values", "text")
+
+    def __init__(self, pieces: Iterable[Piece | T]) -> None:
+        """Takes a rendering.
+
+        Args:
+            pieces: Its pieces, and other things than texts, which have their place in it.
+        """
+        self._values: list[Piece | T] = []
+        self.text = "".join([self._told(piece) for piece in pieces])
+
+    def _told(self, piece: Piece | T) -> str:
+        if isinstance(piece, tuple) and piece[0] == AUTHOR:
+            return piece[1]
+        self._values.append(piece)
+        return f"{OPEN}{len(self._values) - 1}{SHUT}"
+
+    def parts(self, text: str) -> Iterator[Piece | T]:
+        """What a part of the text is made of, in order."""
+        for at, part in enumerate(TOKEN.split(text)):
+            if at % 2:
+                yield self._values[int(part)]
+            elif part:
+                yield AUTHOR, part
+
+    def pieces(self, text: str) -> list[Piece]:
+        """The texts that a part of the text is made of."""
+        return [part for part in self.parts(text) if isinstance(part, tuple)]
+
+    def plain(self, text: str) -> str:
+        """A part of the text, with the texts of values in it."""
+        if OPEN not in text:
+            return text
+        return "".join([piece for _, piece in self.pieces(text)])
+
+    def origin(self, text: str) -> str | None:
+        """The origin of the one value that a part of the text is and nothing else; else `None`."""
+        found = TOKEN.fullmatch(text.strip())
+        value = self._values[int(found[1])] if found else None
+        return value[0] if isinstance(value, tuple) else None
