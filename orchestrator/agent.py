@@ -473,6 +473,8 @@ class Agent:
             given = await awaitable(in_thread(partial(self._given, question, session_id, options)))
         else:
             given = self._given(question, session_id, options)
+        if not self.sessions.durable:
+            return self._open(given)
         label = self._label(given.session_id)
         return await opened(self.sessions, label, partial(self._open, given))
 
