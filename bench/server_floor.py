@@ -1,0 +1,64 @@
+"""The floor of the server: the least application that answers the same boto3 call.
+
+One frame of an event stream after the model's 50 ms: no agent, no session, no check.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+from starlette.routing import Route
+
+from bench.server_model import TOKEN, WAIT_SECONDS
+from orchestrator.server.wire.frames import frame
+
+_HEADERS = {
+    ":message-type": "event",
+    ":event-type": "chunk",
+    ":content-type": "application/json",
+}
+
+
+async def _invoke(request: Request) -> StreamingResponse:
+    from base64 import b64encode
+
+    question = json.loads(await request.body())["inputText"]
+
+    async def frames() -> AsyncIterator[bytes]:
+        await asyncio.sleep(WAIT_SECONDS)
+        text = f"seen {TOKEN.findall(question)[0]}".encode()
+        yield frame(_HEADERS, json.dumps({"bytes": b64encode(text).decode()}).encode())
+
+    headers = {
+        "x-amzn-bedrock-agent-content-type": "application/json",
+        "x-amz-bedrock-agent-session-id": request.path_params["session"],
+    }
+    return StreamingResponse(frames(), 200, headers, "application/vnd.amazon.eventstream")
+
+
+def application() -> Any:
+    path = "/agents/{agent}/agentAliases/{alias}/sessions/{session}/text"
+    return Starlette(routes=[Route(path, _invoke, methods=["POST"])])
+
+
+def main(port: int, workers: int) -> None:
+    uvicorn.run(
+        "bench.server_floor:application",
+        factory=True,
+        port=port,
+        workers=workers,
+        access_log=False,
+        log_level="warning",
+    )
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))
