@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from orchestrator.diagnostics import Diagnostic
+from orchestrator.message import Message
 from orchestrator.prompts.markers import Piece
 
 __all__ = [
@@ -134,16 +135,43 @@ class Rendered:
             `Thread`s; the messages of the others are in their place.
         tools: Tools that the template defines, as it writes them.
         diagnostics: What was doubtful while it was rendered.
+        parts: Whether the template's language tells messages as parts with metadata, as the second
+            version of Prompty does, and not as chat APIs do.
     """
 
     items: Sequence[Said | Thread]
     tools: Sequence[Mapping[str, Any]] = ()
     diagnostics: Sequence[Diagnostic] = ()
+    parts: bool = False
 
     @property
     def messages(self) -> list[Said]:
         """The messages."""
         return [one for one in self.items if isinstance(one, Said)]
+
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """The messages in the dict shape of the template's language.
+
+        `{"role", **attributes, "content"}`, whose content is a text or a list of
+        `{"type": ..., ...}`; for the second version of Prompty `{"role", "content", "metadata"}`,
+        whose content is a list of `{"kind": ..., ...}`.
+        """
+        from orchestrator.prompts.languages.shapes import as_dicts
+
+        return as_dicts(self)
+
+    def converse(self) -> tuple[str, list[Message], list[dict[str, Any]]]:
+        """The system text, the messages and the tools, in the shapes of Bedrock's Converse.
+
+        Neighbours of one role are one message, results of tools are the user's, and empty messages
+        are left out, as Converse wants it. Bytes of media are bytes, as boto3 takes them.
+
+        Raises:
+            TemplateError: A message has a role, or a medium an address, that Converse has not.
+        """
+        from orchestrator.prompts.languages.conversing import converse
+
+        return converse(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +182,7 @@ class Input:
         name: Its name.
         line: The line of the template that uses it first, from 1.
         column: The column there, from 1.
+        used: Whether the template uses it; if not, the place is that of the first line.
         kind: What it is, where the template says so, such as `string` or `thread`.
         required: Whether it must be given.
         default: Its value when it is not given.
@@ -162,6 +191,7 @@ class Input:
     name: str
     line: int = 1
     column: int = 1
+    used: bool = True
     kind: str = ""
     required: bool = False
     default: Any = None

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from orchestrator.message import AUTHOR
 from orchestrator.prompts.markers import Piece
 
-__all__ = ["OPEN", "SHUT", "TOKEN", "Tokens"]
+__all__ = ["OPEN", "SHUT", "TOKEN", "Tokens", "token"]
 
 OPEN, SHUT = "\ue000", "\ue001"
 """What tokens are made of: private-use characters, which authors may not write."""
@@ -18,6 +18,11 @@ TOKEN = re.compile(f"{OPEN}(\\d+){SHUT}")
 """Finds a token."""
 
 T = TypeVar("T")
+
+
+def token(number: int | str) -> str:
+    """The token of a value, by its number."""
+    return f"{OPEN}{number}{SHUT}"
 
 
 class Tokens(Generic[T]):
@@ -43,7 +48,7 @@ class Tokens(Generic[T]):
         if isinstance(piece, tuple) and piece[0] == AUTHOR:
             return piece[1]
         self._values.append(piece)
-        return f"{OPEN}{len(self._values) - 1}{SHUT}"
+        return token(len(self._values) - 1)
 
     def parts(self, text: str) -> Iterator[Piece | T]:
         """What a part of the text is made of, in order."""

@@ -1,0 +1,216 @@
+"""Mustache templates, whose renderings know who wrote what.
+
+The libraries for Python give one text, in which a value looks as the author's words do, and are no
+longer kept. The language is small, so it is read here: variables, sections, inverted sections,
+comments and other delimiters (mustache(5)). Partials are files, and are refused.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from orchestrator.message import AUTHOR
+from orchestrator.prompts.jinja import MOST_CHARS, MOST_ITEMS, VALUE, Mistake, Value
+from orchestrator.prompts.languages.tokens import OPEN, SHUT
+from orchestrator.prompts.markers import Piece
+
+__all__ = ["Mustache", "compile_mustache"]
+
+_DEEPEST = 50
+_AFTER = re.compile(r"[ \t]*(?:\n|\Z)")
+_NAME = re.compile(r"\.|[^\s.{}]+(?:\.[^\s.{}]+)*")
+_ALONE = "#^/!="  # tags that may have a line for themselves, which is then left out
+
+
+@dataclass(slots=True)
+class _Node:
+    """A text (no `kind`), a variable (`$`, or `&` for one that is not escaped) or a section."""
+
+    kind: str
+    text: str
+    line: int
+    inside: list[_Node] = field(default_factory=list)
+
+
+class Mustache:
+    """A template, compiled.
+
+    Attributes:
+        names: The names of values that it reads.
+    """
+
+    __slots__ = ("_nodes", "_text_of", "names")
+
+    def __init__(self, nodes: Sequence[_Node], text_of: Callable[[Any], str]) -> None:
+        self._nodes = nodes
+        self._text_of = text_of
+        self.names = frozenset(_names(nodes))
+
+    def pieces(self, values: Mapping[str, Any]) -> list[Piece]:
+        """Renders it, as pieces: who wrote each, and its text.
+
+        Raises:
+            Mistake: It does too much.
+        """
+        rendering = _Rendering(self._text_of)
+        rendering.add(self._nodes, [values])
+        return rendering.made
+
+
+def compile_mustache(text: str, text_of: Callable[[Any], str]) -> Mustache:
+    """Compiles a template.
+
+    Args:
+        text: The template.
+        text_of: What a value prints.
+
+    Raises:
+        Mistake: It is wrong.
+    """
+    for at, letter in enumerate(text):
+        if letter in (OPEN, SHUT):
+            line = text.count("\n", 0, at) + 1
+            raise Mistake(f"the character {letter!a} may not be in a template", line)
+    return Mustache(_Reader(text).read(), text_of)
+
+
+def _names(nodes: Sequence[_Node]) -> Iterator[str]:
+    # A name inside of a section may be a member of its value; nobody can know before.
+    for node in nodes:
+        if node.kind and node.text != ".":
+            yield node.text.partition(".")[0]
+        yield from _names(node.inside)
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._open, self._shut = "{{", "}}"
+
+    def read(self) -> list[_Node]:
+        text, at, stack = self._text, 0, [_Node("#", "", 1)]
+        while (start := text.find(self._open, at)) >= 0:
+            kind, name, end = self._tag(start)
+            before, after = text[at:start], end
+            if kind in _ALONE and (alone := self._alone(start, end)) is not None:
+                before, after = text[at : alone[0]], alone[1]
+            if before:
+                stack[-1].inside.append(_Node("", before, 0))
+            self._take(kind, name, self._line(start), stack)
+            at = after
+        if text[at:]:
+            stack[-1].inside.append(_Node("", text[at:], 0))
+        if len(stack) > 1:
+            raise Mistake(f"the section {stack[-1].text!r} is not closed", stack[-1].line)
+        return stack[0].inside
+
+    def _take(self, kind: str, name: str, line: int, stack: list[_Node]) -> None:
+        if kind == "!":
+            return
+        if kind == "=":
+            parts = name.split()
+            if len(parts) != 2:
+                raise Mistake("other delimiters are written {{=<% %>=}}", line)
+            self._open, self._shut = parts
+        elif kind == ">":
+            raise Mistake(f"the partial {name!r}: templates have no other files here", line)
+        elif not _NAME.fullmatch(name):
+            raise Mistake(f"{name!r} is not the name of a value", line)
+        elif kind == "/":
+            if len(stack) == 1 or stack.pop().text != name:
+                raise Mistake(f"{name!r} is closed here, and is not the section that is open", line)
+        else:
+            node = _Node(kind, name, line)
+            stack[-1].inside.append(node)
+            if kind in "#^":
+                if len(stack) > _DEEPEST:
+                    raise Mistake("the template is nested too deeply", line)
+                stack.append(node)
+
+    def _tag(self, start: int) -> tuple[str, str, int]:
+        """The kind, the content and the end of the tag that begins at `start`."""
+        text, inner = self._text, start + len(self._open)
+        kind = text[inner : inner + 1]
+        shut = {"{": "}" + self._shut, "=": "=" + self._shut}.get(kind, self._shut)
+        end = text.find(shut, inner)
+        if end < 0:
+            raise Mistake(f"a tag is not closed; write {shut}", self._line(start))
+        if kind and kind in "#^/!&>={":
+            inner += 1
+        else:
+            kind = "$"
+        return ("&" if kind == "{" else kind), text[inner:end].strip(), end + len(shut)
+
+    def _alone(self, start: int, end: int) -> tuple[int, int] | None:
+        """The beginning and the end of the line that has the tag and nothing else."""
+        line = self._text.rfind("\n", 0, start) + 1
+        after = _AFTER.match(self._text, end)
+        if after is None or self._text[line:start].strip(" \t"):
+            return None
+        return line, after.end()
+
+    def _line(self, at: int) -> int:
+        return self._text.count("\n", 0, at) + 1
+
+
+class _Rendering:
+    def __init__(self, text_of: Callable[[Any], str]) -> None:
+        self.made: list[Piece] = []
+        self._text_of = text_of
+        self._items = self._chars = 0
+
+    def add(self, nodes: Sequence[_Node], stack: list[Any]) -> None:
+        for node in nodes:
+            if not node.kind:
+                self._put(AUTHOR, node.text)
+                continue
+            value = _found(node.text, stack)
+            if node.kind == "#":
+                for inner in _each(value):
+                    self._count(node)
+                    self.add(node.inside, [*stack, inner])
+            elif node.kind == "^":
+                if not _each(value):
+                    self.add(node.inside, stack)
+            else:
+                text = self._text_of(value)
+                escaped = _escaped(text) if node.kind == "$" else text
+                self._put(value.origin if isinstance(value, Value) else VALUE, escaped)
+
+    def _put(self, origin: str, text: str) -> None:
+        self._chars += len(text)
+        if self._chars > MOST_CHARS:
+            raise Mistake(f"the text has more than {MOST_CHARS} characters")
+        if text:
+            self.made.append((origin, text))
+
+    def _count(self, node: _Node) -> None:
+        self._items += 1
+        if self._items > MOST_ITEMS:
+            raise Mistake(f"the template's sections have more than {MOST_ITEMS} items", node.line)
+
+
+def _each(value: Any) -> Sequence[Any]:
+    """What a section is rendered with, one time each."""
+    if isinstance(value, list | tuple):
+        return value
+    return [value] if value else []
+
+
+def _escaped(text: str) -> str:
+    return html.escape(text, quote=False).replace('"', "&quot;")
+
+
+def _found(name: str, stack: Sequence[Any]) -> Any:
+    if name == ".":
+        return stack[-1]
+    first, *rest = name.split(".")
+    holder = next((it for it in reversed(stack) if isinstance(it, Mapping) and first in it), {})
+    value = holder.get(first)
+    for member in rest:
+        value = value.get(member) if isinstance(value, Mapping) else None
+    return value

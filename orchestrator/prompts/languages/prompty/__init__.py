@@ -1,0 +1,152 @@
+"""Prompty templates (`*.prompty`): front matter, and a body whose lines `role:` begin messages.
+
+There are two dialects, and never a mix of them. `v2` (the default) is that of the specification:
+the roles system, user, assistant and developer, and media that are inputs. `legacy` is that of the
+older Prompt Section: also tool, function, tools and thread, calls as YAML, and media in the text. A
+file says which it is with `template.parser.options.dialect`; an option of the call wins.
+
+Upstream guards its marks with a nonce. Here a mark counts where the author wrote it, which needs
+none: attributes survive, and what a value says is text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from jinja2 import ChainableUndefined
+
+from orchestrator.errors import TemplateError, ValidationError
+from orchestrator.prompts.jinja import Compiled, Jinja, Mistake
+from orchestrator.prompts.languages.mustache import Mustache, compile_mustache
+from orchestrator.prompts.languages.prompty.document import Dialect, PromptyDocument, Setup
+from orchestrator.prompts.languages.prompty.front import (
+    References,
+    declared,
+    read_yaml,
+    settings_of,
+    split_front,
+)
+from orchestrator.prompts.languages.values import value_text
+
+__all__ = ["DIALECTS", "PromptyDocument", "read"]
+
+DIALECTS = ("v2", "legacy")
+
+
+def read(
+    text: str,
+    source: str | None = None,
+    *,
+    folder: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    dialect: Literal["v2", "legacy"] | None = None,
+    params: Mapping[str, Any] | None = None,
+    roots: Sequence[str | Path] = (),
+    strict: bool | None = None,
+) -> PromptyDocument:
+    """Reads a Prompty template.
+
+    Args:
+        text: The template.
+        source: The file that it is from, for messages.
+        folder: The folder that `${file:...}` and images are in; without one there are none.
+        environ: What `${env:...}` reads; without it, only defaults are.
+        dialect: `v2` or `legacy`; by default what the front matter says, else `v2`.
+        params: What `${params:...}` reads, in the dialect `legacy`.
+        roots: Other folders that `${file:...}` may be in.
+        strict: Whether a value that looks like a mark is an error, instead of text. By default what
+            the front matter says (`template.format.strict`), else not.
+
+    Raises:
+        TemplateError: It is wrong, with its place.
+        ValidationError: There is no such dialect.
+    """
+    front = split_front(text, source)
+    data = read_yaml(front.text, source) if front.text.strip() else {}
+    data = {} if data is None else data
+    if not isinstance(data, dict):
+        raise TemplateError("the front matter must be a map", file=source, line=1, column=1)
+    template = _template(data, source, dialect)
+    dialect = dialect or template.get("dialect") or "v2"
+    if dialect not in DIALECTS:
+        raise ValidationError(f"there is no dialect {dialect!r} of Prompty: 'v2' or 'legacy'")
+    given = (params or {}) if dialect == "legacy" else None
+    references = References(source, folder, roots, environ, given)
+    data = _resolved(data, references)
+    setup = Setup(
+        text=text,
+        source=source,
+        body=front.body,
+        line=front.line,
+        dialect=Dialect(dialect == "legacy"),
+        folder=folder,
+        references=references,
+        settings=settings_of(data),
+        declared=_declared(data, dialect, source),
+        strict=template["strict"] if strict is None else strict,
+        old_schema="inputSchema" in data and dialect == "v2",
+    )
+    return PromptyDocument(setup, _engine(template["kind"], setup))
+
+
+def _template(data: Mapping[str, Any], source: str | None, dialect: str | None) -> dict[str, Any]:
+    """What the front matter says of the template: `kind`, `strict`, `dialect`."""
+    given: Any = data.get("template")
+    if given is None:
+        given = {}
+    parser = given.get("parser") if isinstance(given, Mapping) else None
+    options = parser.get("options") if isinstance(parser, Mapping) else None
+    own = options.get("dialect") if isinstance(options, Mapping) else None
+    if isinstance(given, str) and (dialect or own) == "legacy":
+        given = {"format": given}
+    if not isinstance(given, Mapping):
+        raise TemplateError(
+            f"Invalid template format: {given!r}; write template: {{format: {{kind: jinja2}}}}",
+            file=source,
+        )
+    form = given.get("format") or {}
+    form = {"kind": form} if isinstance(form, str) else form
+    kind = (parser.get("kind") if isinstance(parser, Mapping) else parser) or "prompty"
+    if kind not in ("prompty", "*"):
+        raise TemplateError(f"there is no parser {kind!r}; there is 'prompty'", file=source)
+    made = form.get("kind") or "jinja2"
+    return {"kind": made, "strict": form.get("strict") is True, "dialect": own}
+
+
+def _resolved(data: dict[str, Any], references: References) -> dict[str, Any]:
+    """The front matter with its references resolved; how the model is reached is not read."""
+    model = data.get("model")
+    if isinstance(model, dict):
+        data = {**data, "model": {k: v for k, v in model.items() if k != "connection"}}
+    resolved: dict[str, Any] = references.resolve(data)
+    return resolved
+
+
+def _declared(
+    data: Mapping[str, Any], dialect: str, source: str | None
+) -> dict[str, dict[str, Any]]:
+    try:
+        return dict(declared(data, legacy=dialect == "legacy"))
+    except TemplateError as error:
+        raise TemplateError(error.reason, file=source) from None
+
+
+@cache
+def _jinja() -> Jinja:
+    return Jinja(value_text, keep_trailing_newline=True, undefined=ChainableUndefined)
+
+
+def _engine(kind: str, setup: Setup) -> Compiled | Mustache:
+    try:
+        if kind in ("jinja2", "*"):
+            return _jinja().compiled(setup.body)
+        if kind == "mustache":
+            return compile_mustache(setup.body, value_text)
+    except Mistake as mistake:
+        raise setup.error(mistake.message, mistake.line) from None
+    raise TemplateError(
+        f"there is no template format {kind!r}: write jinja2 or mustache", file=setup.source
+    )

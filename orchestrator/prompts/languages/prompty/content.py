@@ -1,0 +1,203 @@
+"""What a message says, in the dialect `legacy`: media in the text, and sections that are YAML."""
+
+from __future__ import annotations
+
+import mimetypes
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from orchestrator.errors import TemplateError
+from orchestrator.message import AUTHOR
+from orchestrator.prompts.folder import MAX_FILE_BYTES
+from orchestrator.prompts.jinja import VALUE
+from orchestrator.prompts.languages.base import Content, Media, ToolUse, Words
+from orchestrator.prompts.languages.prompty.front import References, read_yaml
+from orchestrator.prompts.languages.prompty.markers import Section
+from orchestrator.prompts.languages.reading import data_url
+from orchestrator.prompts.languages.tokens import OPEN, Tokens
+from orchestrator.prompts.markers import Piece
+
+__all__ = ["MediaReader", "data_in", "stripped", "tool_uses", "tools_in"]
+
+_MEDIUM = re.compile(r"!\[([^\[\]\n]*+)\]\(([^()\s]++)\)")
+_ATTRIBUTE = re.compile(r"(?<!\w)(\w++)\s*+=\s*+(?:\"([^\"]*)\"|([^\",]*+))")
+_KINDS = {
+    "image": "image",
+    "image_url": "image",
+    "photo": "image",
+    "audio": "audio",
+    "sound": "audio",
+    "recording": "audio",
+    "video": "video",
+    "file": "file",
+    "document": "file",
+}
+_NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+
+
+def stripped(pieces: Sequence[Piece], chars: str | None = None) -> list[Piece]:
+    """Pieces without the author's white space at both ends; what values say is not touched."""
+    made = list(pieces)
+    while made and made[0][0] == AUTHOR:
+        text = made[0][1].lstrip(chars)
+        if text:
+            made[0] = AUTHOR, text
+            break
+        del made[0]
+    while made and made[-1][0] == AUTHOR:
+        text = made[-1][1].rstrip(chars)
+        if text:
+            made[-1] = AUTHOR, text
+            break
+        del made[-1]
+    return made
+
+
+class MediaReader:
+    """Finds media that the author wrote into texts: `![image](photo.png)`."""
+
+    __slots__ = ("_folder", "_source")
+
+    def __init__(self, folder: Path | None, source: str | None) -> None:
+        """Begins.
+
+        Args:
+            folder: The folder that files are in; without one they are addresses only.
+            source: The template's file, for messages.
+        """
+        self._folder = folder
+        self._source = source
+
+    def content(self, text: str, tokens: Tokens[Any]) -> Iterator[Words | Media]:
+        """The texts and media of a text with tokens; texts beside media lose their white space."""
+        at = 0
+        found = None
+        for found in _MEDIUM.finditer(text):
+            yield from _words(tokens.pieces(text[at : found.start()]))
+            yield self._medium(found, tokens)
+            at = found.end()
+        if found is None:
+            yield Words(tuple(tokens.pieces(text)))
+        else:
+            yield from _words(tokens.pieces(text[at:]))
+
+    def _medium(self, found: re.Match[str], tokens: Tokens[Any]) -> Media:
+        told, url = found[1], tokens.plain(found[2])
+        attributes = {
+            it[1]: tokens.plain(it[2] if it[2] is not None else it[3].strip())
+            for it in _ATTRIBUTE.finditer(told)
+        }
+        kind = _KINDS.get(str(attributes.pop("type", told)).strip().lower())
+        guessed = mimetypes.guess_type(url.partition("?")[0])[0] or ""
+        if kind is None:
+            kind = guessed.partition("/")[0]
+            if kind not in ("audio", "video"):
+                kind = "file" if kind in ("application", "text") else "image"
+            if told.strip() and not attributes:
+                attributes = {"alt": tokens.plain(told)}
+        made = cast(Literal["image", "audio", "video", "file"], kind)
+        if inline := data_url(url):
+            return Media(made, data=inline[1], media_type=inline[0], attributes=attributes)
+        data = self._bytes(url) if OPEN not in found[2] else b""  # values name no files
+        return Media(made, url, data, guessed if data else "", attributes)
+
+    def _bytes(self, name: str) -> bytes:
+        """The bytes of a file beside the template; none when there is no such file."""
+        if self._folder is None or ":" in name:
+            return b""
+        root = self._folder.resolve()
+        path = (root / name).resolve()
+        if not path.is_relative_to(root):
+            raise TemplateError(
+                f"the file {name!r} is outside of the template's folder", file=self._source
+            )
+        if not path.is_file():
+            return b""
+        if path.stat().st_size > 5 * MAX_FILE_BYTES:
+            raise TemplateError(
+                f"the file is larger than {5 * MAX_FILE_BYTES:,} bytes", file=str(path)
+            )
+        return path.read_bytes()
+
+
+def _words(pieces: Sequence[Piece]) -> Iterable[Words]:
+    told = stripped(pieces)
+    return [Words(tuple(told))] if told else []
+
+
+def data_in(
+    section: Section, tokens: Tokens[Any], references: References, source: str | None
+) -> Any:
+    """The data that a section is: YAML that the author wrote, with values in its texts.
+
+    References are resolved before the values are there, which so cannot be any.
+
+    Raises:
+        TemplateError: It is no YAML.
+    """
+    data = references.resolve(read_yaml(section.content, source, section.line + 1))
+    return _filled(data, tokens)
+
+
+def _filled(data: Any, tokens: Tokens[Any]) -> Any:
+    if isinstance(data, Mapping):
+        return {str(_filled(key, tokens)): _filled(one, tokens) for key, one in data.items()}
+    if isinstance(data, list):
+        return [_filled(one, tokens) for one in data]
+    if not isinstance(data, str) or OPEN not in data:
+        return data
+    text = tokens.plain(data)
+    return _number(text) if tokens.origin(data) == VALUE else text
+
+
+def _number(text: str) -> Any:
+    # `n: {{ n }}` is a number where the input is one.
+    if text in ("true", "false"):
+        return text == "true"
+    if not _NUMBER.fullmatch(text):
+        return text
+    return int(text) if text.lstrip("+-").isdigit() else float(text)
+
+
+def tool_uses(section: Section, data: Any, source: str | None) -> tuple[Content, ...]:
+    """The calls of a section `assistant[type="tool_call"]`.
+
+    Raises:
+        TemplateError: It has no calls.
+    """
+    made: list[Content] = []
+    for one in data if isinstance(data, list) else [data]:
+        function = one.get("function") if isinstance(one, Mapping) else None
+        if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
+            raise TemplateError(
+                "a message of type tool_call is YAML: id, type: function, and function with a "
+                "name and arguments",
+                file=source,
+                line=section.line,
+                column=1,
+            )
+        given = function.get("arguments")
+        made.append(
+            ToolUse(str(one.get("id", "")), function["name"], {} if given is None else given)
+        )
+    return tuple(made)
+
+
+def tools_in(section: Section, data: Any, source: str | None) -> list[dict[str, Any]]:
+    """The tools of a section `tools:`.
+
+    Raises:
+        TemplateError: It is no list of tools.
+    """
+    if data is None:
+        return []
+    if not isinstance(data, list) or not all(isinstance(one, Mapping) for one in data):
+        raise TemplateError(
+            "a section tools: is a YAML list of tools, each with id, type and options",
+            file=source,
+            line=section.line,
+            column=1,
+        )
+    return [dict(one) for one in data]

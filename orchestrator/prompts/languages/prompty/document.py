@@ -1,0 +1,367 @@
+"""A Prompty template that was read, and its rendering."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+from orchestrator.diagnostics import Diagnostic
+from orchestrator.errors import TemplateError, ValidationError
+from orchestrator.prompts.jinja import Compiled, Mistake
+from orchestrator.prompts.languages.base import (
+    Content,
+    Input,
+    Media,
+    Rendered,
+    Said,
+    Thread,
+    ToolResult,
+    Words,
+)
+from orchestrator.prompts.languages.mustache import Mustache
+from orchestrator.prompts.languages.prompty.content import (
+    MediaReader,
+    data_in,
+    stripped,
+    tool_uses,
+    tools_in,
+)
+from orchestrator.prompts.languages.prompty.front import References
+from orchestrator.prompts.languages.prompty.markers import Marks, Section
+from orchestrator.prompts.languages.tokens import TOKEN, Tokens, token
+from orchestrator.prompts.languages.uses import first_uses
+from orchestrator.prompts.languages.values import Put, Values
+from orchestrator.prompts.markers import Piece
+
+__all__ = ["Dialect", "PromptyDocument", "Setup"]
+
+_V2 = Marks(("system", "user", "assistant", "developer"), quoted=False)
+_LEGACY = Marks(("system", "user", "assistant", "function", "tools", "tool", "thread"), quoted=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """One of the two dialects.
+
+    Attributes:
+        legacy: Whether it is that of the Prompt Section.
+    """
+
+    legacy: bool
+
+    @property
+    def marks(self) -> Marks:
+        """The lines that begin messages."""
+        return _LEGACY if self.legacy else _V2
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What was read of a template.
+
+    Attributes:
+        text: The file's text.
+        source: The file, if any.
+        body: Its body.
+        line: The line that the body begins in.
+        dialect: Its dialect.
+        folder: Where its files are.
+        references: Resolves references in sections that are YAML.
+        settings: What it says of the model and the call.
+        declared: What it says of its inputs, by name.
+        strict: Whether a value that looks like a mark is an error.
+        old_schema: Whether it has inputs that this dialect does not read.
+    """
+
+    text: str
+    source: str | None
+    body: str
+    line: int
+    dialect: Dialect
+    folder: Path | None
+    references: References
+    settings: Mapping[str, Any]
+    declared: Mapping[str, Mapping[str, Any]]
+    strict: bool
+    old_schema: bool
+
+    def error(self, message: str, line: int) -> TemplateError:
+        """A mistake in a line of the body, from 1."""
+        return TemplateError(message, file=self.source, line=self.line + line - 1, column=1)
+
+
+class PromptyDocument:
+    """A template; see `orchestrator.prompts.languages.base.Document`.
+
+    Attributes:
+        dialect: `v2` or `legacy`.
+    """
+
+    language = "prompty"
+
+    def __init__(self, setup: Setup, engine: Compiled | Mustache) -> None:
+        self._setup = setup
+        self._engine = engine
+        self._lines = setup.dialect.marks.places(setup.body, setup.line)
+        self._media = MediaReader(setup.folder, setup.source)
+        self.dialect = "legacy" if setup.dialect.legacy else "v2"
+        self.text = setup.text
+        self.source = setup.source
+        self.settings = setup.settings
+        self.inputs: Sequence[Input] = tuple(self._inputs())
+        self._kinds = {one.name: one.kind for one in self.inputs}
+        self.diagnostics: Sequence[Diagnostic] = tuple(self._doubts())
+
+    def _inputs(self) -> list[Input]:
+        setup = self._setup
+        uses = first_uses(setup.body, self._engine.names, setup.line)
+        names = [*uses, *sorted(self._engine.names - uses.keys())]
+        names += [name for name in setup.declared if name not in names]
+        made = []
+        for name in names:
+            told = setup.declared.get(name, {})
+            line, column = uses.get(name, (setup.line, 1))
+            made.append(
+                Input(
+                    name,
+                    line,
+                    column,
+                    used=name in self._engine.names,
+                    kind=str(told.get("kind", told.get("type", "")) or ""),
+                    required=told.get("required") is True,
+                    default=told.get("default"),
+                )
+            )
+        return made
+
+    def _doubts(self) -> list[Diagnostic]:
+        setup = self._setup
+        found = list(setup.references.diagnostics)
+        if setup.old_schema:
+            found.append(
+                Diagnostic(
+                    severity="warning",
+                    code="ignored-member",
+                    message="'inputSchema' has no effect in the dialect v2",
+                    suggestion="write inputs:, or choose the dialect legacy",
+                    file=setup.source,
+                )
+            )
+        return found
+
+    def render(self, inputs: Mapping[str, Any]) -> Rendered:
+        """Renders it; see `Document.render`.
+
+        An input that is missing and has no default is the empty text. A thread that the template
+        does not place comes last.
+        """
+        values = self._values(inputs)
+        try:
+            pieces = self._engine.pieces(values.given)
+        except Mistake as mistake:
+            raise self._setup.error(mistake.message, mistake.line) from mistake
+        tokens = Tokens[Put](values.put(pieces))
+        doubts = self._forged(tokens, pieces, values)
+        rendering = _Rendering(self._setup, tokens, values, self._media)
+        for section in self._setup.dialect.marks.sections(tokens, self._lines):
+            rendering.add(section)
+        rendering.end()
+        told: Any = self.settings.get("tools") or []
+        fixed = (
+            [dict(it) for it in told if isinstance(it, Mapping)] if isinstance(told, list) else []
+        )
+        return Rendered(
+            rendering.items,
+            [*fixed, *rendering.tools],
+            [*doubts, *rendering.diagnostics],
+            parts=not self._setup.dialect.legacy,
+        )
+
+    def _values(self, inputs: Mapping[str, Any]) -> Values:
+        values = Values()
+        known = dict(inputs)
+        for one in self.inputs:
+            if one.name in known:
+                continue
+            if one.default is not None:
+                known[one.name] = one.default
+            elif one.required:
+                raise ValidationError(f"Missing required input: {one.name!r} has no default")
+        for name, value in known.items():
+            values.add(name, value, self._kinds.get(name, ""))
+        return values
+
+    def _forged(
+        self, tokens: Tokens[Put], pieces: Sequence[Piece], values: Values
+    ) -> list[Diagnostic]:
+        """Values that look like marks: an error where the template is strict, else a warning."""
+        setup, marks = self._setup, self._setup.dialect.marks
+        strict = {
+            name for name, told in setup.declared.items() if setup.strict or told.get("strict")
+        }
+        if setup.strict or strict:
+            for origin, text in pieces:
+                guarded = origin in strict or (setup.strict and origin != "template")
+                if guarded and marks.begins(text) and text not in values.puts:
+                    raise ValidationError(
+                        f"the input {origin!r} has a line that looks like a role's mark, and the "
+                        "template is strict"
+                    )
+        found = []
+        for line in marks.forged(tokens):
+            names = ", ".join(sorted({one for one, _ in tokens.pieces(line)} - {"template"}))
+            if setup.strict:
+                raise ValidationError(
+                    f"the value of {names} makes a line look like a role's mark, and the template "
+                    "is strict"
+                )
+            found.append(
+                Diagnostic(
+                    severity="warning",
+                    code="inert-mark",
+                    message=f"the value of {names} makes a line look like a role's mark; it is "
+                    "text, since the template's author did not write it",
+                    suggestion="for earlier messages, use an input of kind thread",
+                    file=setup.source,
+                )
+            )
+        return found
+
+
+@dataclass(slots=True)
+class _Rendering:
+    """The messages of one rendering, as they come."""
+
+    setup: Setup
+    tokens: Tokens[Put]
+    values: Values
+    media: MediaReader
+    items: list[Said | Thread] = field(default_factory=list)
+    tools: list[Mapping[str, Any]] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    _placed: set[str] = field(default_factory=set)
+
+    def add(self, section: Section) -> None:
+        if not self.setup.dialect.legacy:
+            self._split(section)
+        elif section.role == "tools":
+            self._hoist(section)
+        elif section.role == "assistant" and section.attributes.get("type") == "tool_call":
+            content = tool_uses(section, self._data(section), self.setup.source)
+            self._say(section, content)
+        elif section.role == "thread" and not section.content.strip():
+            self._place_all()
+        else:
+            self._split(section)
+
+    def end(self) -> None:
+        """Puts the threads that nobody placed last."""
+        if self._placed:
+            for put in self._unplaced():
+                self.diagnostics.append(
+                    Diagnostic(
+                        severity="warning",
+                        code="unplaced-thread",
+                        message=f"the thread {put.name!r} has no place in the template; it is last",
+                        suggestion=f"write {{{{{put.name}}}}} where it belongs",
+                        file=self.setup.source,
+                    )
+                )
+        self._place_all()
+
+    def _unplaced(self) -> list[Put]:
+        # The place of what an engine puts there itself is the engine's business.
+        return [
+            put
+            for put in self.values.puts.values()
+            if put.medium is None
+            and put.name not in self._placed
+            and not any(isinstance(one, Thread) for one in put.items)
+        ]
+
+    def _place_all(self) -> None:
+        for put in self._unplaced():
+            self._placed.add(put.name)
+            self.items += put.items
+
+    def _hoist(self, section: Section) -> None:
+        if self.items:
+            self._fail(section, "the section tools: must come before all messages")
+        data = self._data(section)
+        self.tools += tools_in(section, data, self.setup.source)
+
+    def _data(self, section: Section) -> Any:
+        references = self.setup.references.fresh()
+        data = data_in(section, self.tokens, references, self.setup.source)
+        self.diagnostics += references.diagnostics
+        return data
+
+    def _split(self, section: Section) -> None:
+        """A section as messages: those of a thread, and media, part it."""
+        rest: list[str] = []
+        first = len(self.items)
+        parted = False
+        for at, part in enumerate(TOKEN.split(section.content)):
+            put = self._put(part) if at % 2 else None
+            if put is None:
+                rest.append(token(part) if at % 2 else part)
+                continue
+            parted = True
+            self._text(section, "".join(rest), parted=True)
+            rest = []
+            if put.medium is not None:
+                self._attach(section, put, first)
+            else:
+                self._placed.add(put.name)
+                self.items += put.items
+        self._text(section, "".join(rest), parted=parted)
+
+    def _put(self, number: str) -> Put | None:
+        (part,) = self.tokens.parts(token(number))
+        return part if isinstance(part, Put) else None
+
+    def _text(self, section: Section, text: str, *, parted: bool) -> None:
+        """What a section says, or what of it is beside a thread or a medium."""
+        if parted or section.role == "thread":
+            pieces = stripped(self.tokens.pieces(text))
+            if not any(piece.strip() for _, piece in pieces):
+                return
+        if self.setup.dialect.legacy:
+            content: tuple[Content, ...] = tuple(self._legacy(text, parted=parted))
+        else:
+            pieces = stripped(self.tokens.pieces(text), None if parted else "\n")
+            content = (Words(tuple(pieces)),)
+        self._say(section, content)
+
+    def _legacy(self, text: str, *, parted: bool) -> list[Words | Media]:
+        made = list(self.media.content(text, self.tokens))
+        if len(made) == 1 and isinstance(made[0], Words):
+            made = [Words(tuple(stripped(made[0].pieces, None if parted else "\n")))]
+        return made
+
+    def _say(self, section: Section, content: tuple[Content, ...]) -> None:
+        attributes = dict(section.attributes)
+        if self.setup.dialect.legacy:
+            attributes = {k: v for k, v in attributes.items() if k not in ("role", "content")}
+        if section.role in ("tool", "function"):
+            told = tuple(one for one in content if isinstance(one, Words | Media))
+            id, name = attributes.get("tool_call_id", ""), attributes.get("name", "")
+            content = (ToolResult(str(id), str(name), told),)
+        self.items.append(Said(section.role, content, attributes, section.line))
+
+    def _attach(self, section: Section, put: Put, first: int) -> None:
+        """A medium, in the user's message that it follows, or in one of its own."""
+        if put.medium is None:
+            return
+        last = self.items[-1] if len(self.items) > first else None
+        if isinstance(last, Said) and last.role == "user":
+            content = (*last.content, put.medium)
+            self.items[-1] = Said(last.role, content, last.attributes, last.line)
+        else:
+            attributes = section.attributes if section.role == "user" else {}
+            self.items.append(Said("user", (put.medium,), attributes, section.line))
+
+    def _fail(self, section: Section, message: str) -> NoReturn:
+        raise TemplateError(message, file=self.setup.source, line=section.line, column=1)

@@ -1,0 +1,149 @@
+"""The lines of a Prompty body that begin messages: `user[name="Ann"]:`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.prompts.jinja import VALUE
+from orchestrator.prompts.languages.tokens import OPEN, Tokens
+
+__all__ = ["Marks", "Section"]
+
+_ATTRIBUTE = re.compile(r"(\w++)\s*+=\s*+(?:\"([^\"]*)\"|([^\",\]]*+))\s*+,?\s*+")
+_TEXTS = ("tool_call_id", "nonce")
+"""Attributes that are names, and no numbers, whatever they look like."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A message as the body writes it.
+
+    Attributes:
+        role: Its role, in lower case.
+        attributes: What the author says of it besides.
+        content: Its text, with tokens for values.
+        line: The line of the template that it begins in.
+    """
+
+    role: str
+    attributes: Mapping[str, Any]
+    content: str
+    line: int
+
+
+class Marks:
+    """The marks of one dialect."""
+
+    __slots__ = ("_anywhere", "_begun", "_line", "_quoted")
+
+    def __init__(self, roles: Sequence[str], *, quoted: bool) -> None:
+        """Compiles them.
+
+        Args:
+            roles: The roles that have marks.
+            quoted: Whether what is in quotes is a text whatever it looks like.
+        """
+        names = "|".join(roles)
+        space = r"[^\S\n]*+"
+        mark = rf"{space}(?:#{space})?({names})(?:\[([^\n]*)\])?{space}:{space}"
+        self._line = re.compile(mark, re.IGNORECASE)
+        self._anywhere = re.compile(f"^{mark}$", re.IGNORECASE | re.MULTILINE)
+        begun = rf"^{space}(?:#{space})?(?:{names}){space}(?:\[[^\n]*\])?{space}:"
+        self._begun = re.compile(begun, re.IGNORECASE | re.MULTILINE)
+        self._quoted = quoted
+
+    def sections(
+        self, tokens: Tokens[Any], lines: Mapping[str, Sequence[int]]
+    ) -> Iterator[Section]:
+        """The messages of a rendering.
+
+        Args:
+            tokens: The rendering.
+            lines: Where the template has which marks, from `places`.
+        """
+        role, attributes, line, marked = "system", dict[str, Any](), 1, False
+        held: list[str] = []
+        last = 0
+        for text in tokens.text.split("\n"):
+            found = self._found(text, tokens)
+            if found is None:
+                held.append(text)
+                continue
+            if marked or "".join(held).strip():
+                yield Section(role, attributes, "\n".join(held), line)
+            (role, attributes), held, marked = found, [], True
+            there = lines.get(_shape(text), ())
+            line = last = next((it for it in there if it > last), there[0] if there else last)
+        if marked or "".join(held).strip():
+            yield Section(role, attributes, "\n".join(held), line)
+
+    def places(self, body: str, line: int) -> dict[str, list[int]]:
+        """The lines of a template that are marks, or may become some: by their shape."""
+        found: dict[str, list[int]] = {}
+        for at, text in enumerate(body.split("\n")):
+            if ":" in text:
+                found.setdefault(_shape(text), []).append(line + at)
+        return found
+
+    def forged(self, tokens: Tokens[Any]) -> Iterator[str]:
+        """The lines that look like marks and are none, since a value has a part in them."""
+        for text in tokens.text.split("\n"):
+            if OPEN in text and self._found(text, tokens) is None:
+                plain = tokens.plain(text)
+                if ":" in plain and self._anywhere.search(plain):
+                    yield text
+
+    def begins(self, value: str) -> bool:
+        """Whether a line of a value begins as a mark does, whatever comes after it."""
+        return ":" in value and self._begun.search(value) is not None
+
+    def _found(self, line: str, tokens: Tokens[Any]) -> tuple[str, dict[str, Any]] | None:
+        if ":" not in line:
+            return None
+        found = self._line.fullmatch(line)
+        if found is None:
+            return None
+        if found[2] is None:
+            return found[1].lower(), {}
+        attributes = self._attributes(found[2], tokens)
+        return (found[1].lower(), attributes) if attributes is not None else None
+
+    def _attributes(self, text: str, tokens: Tokens[Any]) -> dict[str, Any] | None:
+        made: dict[str, Any] = {}
+        at = 0
+        while at < len(text):
+            found = _ATTRIBUTE.match(text, at)
+            if found is None:
+                return None
+            made[found[1]] = self._value(found, tokens)
+            at = found.end()
+        made.pop("nonce", None)
+        return made if at else None
+
+    def _value(self, found: re.Match[str], tokens: Tokens[Any]) -> Any:
+        text = found[3].strip() if found[2] is None else found[2]
+        plain = tokens.plain(text)
+        if OPEN in text and tokens.origin(text) != VALUE:
+            return plain  # a value that is a text stays one
+        if found[1] in _TEXTS or (self._quoted and found[2] is not None):
+            return plain
+        return _typed(plain)
+
+
+def _shape(line: str) -> str:
+    """What a mark has in common with its line in the template, where values are tags."""
+    return line.partition("[")[0].strip().lower().rstrip(": ")
+
+
+def _typed(text: str) -> Any:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

@@ -1,0 +1,136 @@
+"""What templates print of values, and values that are no text: threads and media.
+
+A thread or a medium is a mark while its template is rendered. Nobody can write the mark, since it is
+drawn for each rendering; what stands for it is put in its place among the messages.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from jinja2 import Undefined
+
+from orchestrator.errors import ValidationError
+from orchestrator.prompts.jinja import named
+from orchestrator.prompts.languages.base import Media, Said, Thread
+from orchestrator.prompts.languages.reading import media_of, messages_of
+from orchestrator.prompts.markers import Piece
+
+__all__ = ["MEDIA_KINDS", "RICH_KINDS", "Put", "Values", "value_text"]
+
+Kind = Literal["thread", "image", "file", "audio", "video"]
+MEDIA_KINDS = ("image", "file", "audio", "video")
+RICH_KINDS = ("thread", *MEDIA_KINDS)
+"""Kinds of inputs that are no text."""
+
+
+class _Placed:
+    """A medium, or the place of a thread. Templates can print it and ask whether it is there."""
+
+    __slots__ = ("mark",)
+
+    def __init__(self, mark: str) -> None:
+        self.mark = mark
+
+
+class _Messages(list[Any]):
+    """The messages of a thread, which templates may also look into."""
+
+    __slots__ = ("mark",)
+    mark: str
+
+
+def value_text(value: Any) -> str:
+    """What `{{ value }}` prints: truth values and nothing as JSON has them, whole numbers whole.
+
+    Lists and maps are JSON. (Prompty's Jinja subset says what the others are.)
+    """
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, _Placed | _Messages):
+        return value.mark
+    if value is None or isinstance(value, Undefined):
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e16:
+        return str(int(value))
+    if isinstance(value, list | tuple | Mapping):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """What is put into the messages in the place of a value's mark.
+
+    Attributes:
+        name: The input.
+        items: The messages of a thread, or its place.
+        medium: The medium.
+    """
+
+    name: str
+    items: tuple[Said | Thread, ...] = ()
+    medium: Media | None = None
+
+
+@dataclass(slots=True)
+class Values:
+    """The values of one rendering.
+
+    Attributes:
+        given: What the template is rendered with, by name.
+        puts: What is put in the place of marks, by mark.
+    """
+
+    given: dict[str, Any] = field(default_factory=dict)
+    puts: dict[str, Put] = field(default_factory=dict)
+
+    def add(self, name: str, value: Any, kind: str = "") -> None:
+        """Adds an input.
+
+        Args:
+            name: Its name.
+            value: Its value.
+            kind: What it is, where the template says so.
+
+        Raises:
+            ValidationError: The value is none of its kind.
+        """
+        if isinstance(value, Thread):
+            self._place(name, Put(name, (value,)))
+        elif kind == "thread":
+            self._thread(name, value)
+        elif kind in MEDIA_KINDS and value not in (None, "", b""):
+            self._place(name, Put(name, medium=media_of(value, kind, name)))
+        else:
+            self.given[name] = named(value, name)
+
+    def _place(self, name: str, put: Put) -> None:
+        mark = secrets.token_hex(16)
+        self.puts[mark] = put
+        self.given[name] = _Placed(mark)
+
+    def _thread(self, name: str, value: Any) -> None:
+        if not isinstance(value, list | tuple):
+            if value in (None, ""):
+                return
+            raise ValidationError(
+                f"the input {name!r} is a thread: give it a list of messages, "
+                f"not a {type(value).__name__}"
+            )
+        told = _Messages(named([it for it in value if isinstance(it, Mapping)], name))
+        told.mark = secrets.token_hex(16)
+        self.puts[told.mark] = Put(name, tuple(messages_of(value, name)))
+        self.given[name] = told
+
+    def put(self, pieces: Iterable[Piece]) -> list[Piece | Put]:
+        """A rendering's pieces, with what is no text in its places."""
+        if not self.puts:
+            return list(pieces)
+        return [self.puts.get(piece[1], piece) for piece in pieces]
