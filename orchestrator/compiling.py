@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator import parsers
-from orchestrator.actions import ActionGroup, Catalog
+from orchestrator.actions import CODE_INTERPRETER, ActionGroup, Catalog
 from orchestrator.arguments import check_features
 from orchestrator.errors import DefinitionError
 from orchestrator.knowledge import KnowledgeBase
@@ -97,7 +97,8 @@ def build_plan(
         )
     features = features or Features()
     check_features(name, features)
-    catalog = Catalog(groups)
+    unseen = _unseen(groups, features)
+    catalog = Catalog(groups, unseen)
     agent_id = agent_id or made_id(name)
     identity = {"name": name, "id": agent_id, "alias": alias_id, "version": version}
     toolbox = Toolbox(catalog, knowledge_bases, [one.name for one in features.collaborators])
@@ -118,8 +119,15 @@ def build_plan(
         digest=_plan_digest(stages.values(), features),
         features=features,
         instruction=instruction,
-        held=(*(group.executor for group in groups), *knowledge_bases),
+        held=(*(group.executor for group in (*groups, *unseen)), *knowledge_bases),
     )
+
+
+def _unseen(groups: Sequence[ActionGroup], features: Features) -> list[ActionGroup]:
+    """The action groups of an orchestration of one's own, which no model is told of."""
+    own = getattr(features.orchestration, "groups", ())
+    code = any(group.signature == CODE_INTERPRETER and group.enabled for group in groups)
+    return [group for group in own if not (code and group.signature == CODE_INTERPRETER)]
 
 
 def _plan_digest(stages: Iterable[StagePlan], features: Features) -> str:
@@ -129,7 +137,8 @@ def _plan_digest(stages: Iterable[StagePlan], features: Features) -> str:
         for it in features.collaborators
     ]
     if features.orchestration is not None:
-        return _digest([told, team, features.orchestration.name])
+        own = getattr(features.orchestration, "digest", features.orchestration.name)
+        return _digest([told, team, own])
     return _digest([told, team] if team else told)
 
 

@@ -217,6 +217,7 @@ class Run:
             bound.raw_text,
             call_format,
             self.replay.turn.question,
+            stage.tool_choice,
         )
 
     def model_record(

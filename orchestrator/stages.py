@@ -183,6 +183,7 @@ class StagePlan:
         digest: Changes with the prompt, the model or its settings.
         parser_name: Names the parser of one's own; empty for the dialect's.
         verbatim: Whether the reply is the answer as it is: ORCHESTRATION is off.
+        tool_choice: Converse's `toolChoice`, of an orchestration of one's own.
     """
 
     stage: str
@@ -199,6 +200,7 @@ class StagePlan:
     digest: str
     parser_name: str = ""
     verbatim: bool = False
+    tool_choice: Mapping[str, Any] | None = None
 
     def told(self, text: str) -> Message:
         """The text of an answer, as later turns see it in their history."""

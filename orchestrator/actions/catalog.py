@@ -34,29 +34,34 @@ class Catalog:
     """The enabled operations of an agent.
 
     Attributes:
-        operations: All of them, in the groups' order.
+        operations: All that models are told of, in the groups' order.
         ask_user: Whether the built-in user-input group is there.
         code_interpreter: Whether the built-in code interpreter is there.
     """
 
-    def __init__(self, groups: Sequence[ActionGroup]) -> None:
+    def __init__(self, groups: Sequence[ActionGroup], unseen: Sequence[ActionGroup] = ()) -> None:
         """Compiles the groups.
+
+        Args:
+            groups: The groups.
+            unseen: Groups that can be called, and that no model is told of.
 
         Raises:
             DefinitionError: Two groups, or two tools, have the same name.
         """
-        _check_groups(groups)
+        _check_groups([*groups, *unseen])
         enabled = [group for group in groups if group.enabled]
         self.ask_user = any(group.signature == USER_INPUT for group in enabled)
         self.code_interpreter = any(group.signature == CODE_INTERPRETER for group in enabled)
         self.operations = tuple(one for group in enabled for one in group.operations)
         self._executors: dict[int, Guarded | ReturnControl] = {}
         self._checks: dict[int, Check] = {}
-        for group in enabled:
+        for group in (*enabled, *unseen):
             self._add(group)
-        self._exact, self._loose = _index(self.operations)
-        self._parts = {(one.verb, one.group, one.name): one for one in self.operations}
-        self._parts |= {(one.verb, one.group, one.path): one for one in self.operations if one.path}
+        known = (*self.operations, *(one for group in unseen for one in group.operations))
+        self._exact, self._loose = _index(known)
+        self._parts = {(one.verb, one.group, one.name): one for one in known}
+        self._parts |= {(one.verb, one.group, one.path): one for one in known if one.path}
         self._specs = {ask: self._tool_specs(ask) for ask in (False, True)}
 
     def _add(self, group: ActionGroup) -> None:

@@ -37,7 +37,8 @@ def orchestration_of(given: Orchestration | Callable[..., Any]) -> Orchestration
     """The orchestration that `Agent(orchestration=given)` means.
 
     Args:
-        given: A generator function of a `CustomTurn`, or an orchestration.
+        given: A generator function of a `CustomTurn`, an orchestration, or something that makes
+            one, as a `Flow` does.
 
     Raises:
         DefinitionError: It is neither.
@@ -46,11 +47,14 @@ def orchestration_of(given: Orchestration | Callable[..., Any]) -> Orchestration
         return given
     if hasattr(given, "run") and hasattr(given, "name"):
         return given
+    if hasattr(given, "as_orchestration"):
+        made: Orchestration = given.as_orchestration()
+        return made
     if callable(given):
         return PythonOrchestration(given)
     from orchestrator.errors import DefinitionError
 
     raise DefinitionError(
-        f"an orchestration is a generator function of the turn or LambdaOrchestration(...), not "
-        f"{type(given).__name__}"
+        "an orchestration is a generator function of the turn, LambdaOrchestration(...) or "
+        f"load_flow(...), not {type(given).__name__}"
     )

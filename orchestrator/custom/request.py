@@ -60,8 +60,8 @@ class ConverseRequest:
         inference: Bedrock's inference configuration.
         additional: `additionalModelRequestFields`.
         model_id: The model that is meant; empty for the agent's own.
-        forced: The tool that the model must call; empty for none.
-        choices: The only replies that are right, for models that can be held to them.
+        tool_choice: Converse's `toolChoice`; `None` leaves the choice to the model.
+        choices: The only replies that are right, for models whose decoding can be held to them.
     """
 
     messages: Sequence[Message]
@@ -70,7 +70,7 @@ class ConverseRequest:
     inference: Mapping[str, Any] = field(default_factory=dict)
     additional: Mapping[str, Any] = field(default_factory=dict)
     model_id: str = ""
-    forced: str = ""
+    tool_choice: Mapping[str, Any] | None = None
     choices: tuple[str, ...] = ()
 
 

@@ -15,7 +15,8 @@ from orchestrator.custom.request import ConverseRequest
 from orchestrator.effects import Answer, Converse, Effect, Failure, Guard, Refusal, ReturnControl
 from orchestrator.errors import DependencyFailed, LimitExceeded
 from orchestrator.message import Block
-from orchestrator.models.base import CallFormat, Model
+from orchestrator.models.base import CallFormat, Model, OperationFormat
+from orchestrator.models.grammar import ASK_USER
 from orchestrator.models.toolcalls import ANSWER, CALL_CLOSE, CALL_OPEN
 from orchestrator.parsers.base import Parsed
 from orchestrator.parsers.calls import Calls
@@ -109,7 +110,17 @@ class Work:
         tools: Converse's specifications of its tools.
     """
 
-    __slots__ = ("_asked", "_asks", "_called", "_checks", "_name", "_uses", "tools", "turn")
+    __slots__ = (
+        "_asked",
+        "_asks",
+        "_called",
+        "_checks",
+        "_form",
+        "_name",
+        "_uses",
+        "tools",
+        "turn",
+    )
 
     def __init__(self, turn: Turn, name: str) -> None:
         self.turn = turn
@@ -118,6 +129,7 @@ class Work:
         self._name = name
         self._asked = self._called = -1
         self._asks = self._uses = self._checks = 0
+        self._form: tuple[list[str], CallFormat] | None = None
 
     def model(
         self, request: ConverseRequest, *, past: bool = False, live: bool = False
@@ -150,18 +162,29 @@ class Work:
     def _stage(self, request: ConverseRequest) -> StagePlan:
         stage = self.turn.plan.orchestration
         tools = self.tools if list(request.tools) == list(self.tools) else request.tools
-        native = stage.dialect.protocol == "tool_use"
         return replace(
             stage,
             model=self._model(request.model_id),
             inference=request.inference,
             additional=request.additional,
             tools=tools,
-            call_format=_call_format(request, stage, native),
+            call_format=self._call_format(request, stage),
             creation_mode="OVERRIDDEN",
             new_parser=Unparsed,
             parser_name="",
+            tool_choice=request.tool_choice,
         )
+
+    def _call_format(self, request: ConverseRequest, stage: StagePlan) -> CallFormat | None:
+        if request.choices:
+            return CallFormat(stage.dialect.protocol, (), choices=request.choices)
+        whole = stage.call_format
+        if whole is None or not request.tools or stage.dialect.protocol != "tool_use":
+            return None
+        names = [tool["toolSpec"]["name"] for tool in request.tools if "toolSpec" in tool]
+        if self._form is None or self._form[0] != names:  # kept: backends know it by identity
+            self._form = names, _form_of(whole, request.tools)
+        return self._form[1]
 
     def _told_tools(self, stage: StagePlan) -> str:
         # The embedded model reads its tools in the prompt, though its calls are native.
@@ -171,9 +194,10 @@ class Work:
             or "$tools$" not in dialect.stages[ORCHESTRATION].template
         ):
             return ""
-        names = {tool["toolSpec"]["name"] for tool in stage.tools if "toolSpec" in tool}
-        known = _toolbox(self.turn).descriptions(dialect.protocol)
-        text = dialect.partial("tools", tools=[one for one in known if one["name"] in names])
+        known = {it["name"]: it for it in _toolbox(self.turn).descriptions(dialect.protocol)}
+        specs = [tool["toolSpec"] for tool in stage.tools if "toolSpec" in tool]
+        told = [known.get(spec["name"]) or _description(spec) for spec in specs]
+        text = dialect.partial("tools", tools=told)
         return f"<tools>\n{text}\n</tools>\n\n{_HOW_TO_CALL}"
 
     def _model(self, model_id: str) -> Model:
@@ -266,11 +290,35 @@ class Work:
         )
 
 
-def _call_format(request: ConverseRequest, stage: StagePlan, native: bool) -> CallFormat | None:
-    if request.forced or request.choices:
-        protocol = stage.dialect.protocol
-        return CallFormat(protocol, (), forced=request.forced, choices=request.choices)
-    return stage.call_format if request.tools and native else None
+def _form_of(whole: CallFormat, tools: Sequence[Mapping[str, Any]]) -> CallFormat:
+    """What calls of some tools look like; tools that the agent does not have, too."""
+    specs = {one["toolSpec"]["name"]: one["toolSpec"] for one in tools if "toolSpec" in one}
+    known = {one.name: one for one in whole.operations}
+    asks = specs.pop(ASK_USER, None) is not None
+    if specs.keys() == known.keys() and asks == whole.ask_user:
+        return whole
+    made = [
+        known.get(name) or OperationFormat(name, spec["inputSchema"]["json"])
+        for name, spec in specs.items()
+    ]
+    return replace(whole, operations=tuple(made), ask_user=asks)
+
+
+def _description(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A tool that the agent does not have, as templates tell of one."""
+    schema = spec["inputSchema"]["json"]
+    required = schema.get("required", ())
+    parameters = [
+        {
+            "name": name,
+            "type": one.get("type", ""),
+            "description": one.get("description", ""),
+            "required": name in required,
+        }
+        for name, one in schema.get("properties", {}).items()
+    ]
+    told = {"name": spec["name"], "description": spec.get("description", "")}
+    return {**told, "parameters": parameters}
 
 
 def _read(use: Mapping[str, Any]) -> Calls:

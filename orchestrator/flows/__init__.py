@@ -21,14 +21,16 @@ from orchestrator.errors import FlowError
 from orchestrator.lazily import lazily
 
 if TYPE_CHECKING:
-    from orchestrator.flows.flow import Flow, FlowResult, load_flow
+    from orchestrator.flows.events import FlowEvent, FlowResult
+    from orchestrator.flows.flow import Flow, load_flow
     from orchestrator.flows.orchestration import FlowOrchestration
 
-__all__ = ["Flow", "FlowError", "FlowOrchestration", "FlowResult", "load_flow"]
+__all__ = ["Flow", "FlowError", "FlowEvent", "FlowOrchestration", "FlowResult", "load_flow"]
 
 _HOMES = {
     "Flow": "flow",
-    "FlowResult": "flow",
+    "FlowEvent": "events",
+    "FlowResult": "events",
     "load_flow": "flow",
     "FlowOrchestration": "orchestration",
 }

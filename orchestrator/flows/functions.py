@@ -16,7 +16,7 @@ from orchestrator.raised import raised
 
 __all__ = ["FUNCTIONS", "function_specs", "functions_group"]
 
-FUNCTIONS = "functions"
+FUNCTIONS = "flowfunctions"
 """The action group of a script's functions."""
 
 _ANYTHING = {

@@ -7,20 +7,31 @@ goes on after a pause or a crash by being run again, and sent what the journal h
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.actions import CODE_INTERPRETER, ActionGroup
 from orchestrator.actions.code_interpreter.operation import code_operation
 from orchestrator.custom.python_loop import ModelAnswer
 from orchestrator.custom.request import ConverseRequest, NotConverse, plain_content, read_messages
 from orchestrator.custom.work import ToolResult, Work
 from orchestrator.effects import Answer, Effect, Orchestrate, Result
-from orchestrator.errors import FlowError, LimitExceeded, OrchestratorError
+from orchestrator.errors import (
+    DependencyFailed,
+    FlowError,
+    LimitExceeded,
+    OrchestratorError,
+    error_again,
+)
+from orchestrator.flows.choosing import chosen, forces, tool_of
 from orchestrator.flows.code import code_value, wrapped
-from orchestrator.flows.functions import FUNCTIONS, function_specs
-from orchestrator.flows.pausing import BREAKPOINT, PAUSING, USER
+from orchestrator.flows.functions import functions_group
+from orchestrator.flows.pausing import BREAKPOINT, PAUSING, USER, pausing_group
+from orchestrator.flows.reach import NoSuchCall, Reach
 from orchestrator.flows.steps import (
     Ask,
     AskUser,
@@ -28,26 +39,25 @@ from orchestrator.flows.steps import (
     Chance,
     Code,
     Event,
-    Known,
     Outcome,
     Pause,
     Place,
     Program,
     Step,
 )
-from orchestrator.message import clean
+from orchestrator.message import clean, to_json
 
 if TYPE_CHECKING:
     from orchestrator.turn import Turn
 
-__all__ = ["FlowOrchestration", "Listener"]
+__all__ = ["FlowOrchestration", "Listener", "request_text"]
 
 _CODE = code_operation().tool_use_name
 
 
 @dataclass(slots=True)
 class Listener:
-    """What a run tells of itself while it goes.
+    """What a run that has no agent around it tells of itself while it goes.
 
     Attributes:
         tell: Takes each event once, in order, with its number.
@@ -75,35 +85,43 @@ class Listener:
                 self.tell(self._count, event)
 
 
+def request_text(arguments: Mapping[str, Any] | str, seed: int | None) -> str:
+    """What a script that runs alone is asked: all that its run depends on, for its journal."""
+    return to_json({"arguments": arguments, "seed": seed})
+
+
 class FlowOrchestration:
     """A program as an orchestration. Serves many turns at once.
 
     Attributes:
         name: The script's file or language, for errors.
         program: The program.
+        groups: The action groups that it calls, which no model is told of.
+        digest: Changes with the program.
     """
 
     def __init__(
         self,
         program: Program,
         functions: Mapping[str, Callable[..., Any]] | None = None,
-        arguments: Mapping[str, Any] | str | None = None,
         listener: Listener | None = None,
     ) -> None:
         """Takes the program.
 
         Args:
             program: What to run.
-            functions: Functions that it may call by name.
-            arguments: Its arguments; by default the user's input is its `question`, for PPE its
-                one text, and prompt session attributes are there by their names.
-            listener: Told of what happens, of one run.
+            functions: Functions that it may call by name, besides what the agent has.
+            listener: Told of what happens in the one run of a script alone: then the question is
+                a `request_text`, and whatever fails is a `FlowError`. In an agent, the user's
+                input is the argument `question` (PPE: the one text), and prompt session attributes
+                are arguments by their names.
         """
         self.program = program
-        self.name = program.file or program.language
-        self._specs = function_specs(functions or {})
-        self._arguments = arguments
-        self._listener = listener
+        self.name = Path(program.file).name if program.file else program.language
+        self.digest = program.digest
+        self.functions = dict(functions or {})
+        self.groups = _groups(self.functions, program)
+        self.listener = listener
 
     def __repr__(self) -> str:
         return f"FlowOrchestration({self.name!r})"
@@ -112,39 +130,60 @@ class FlowOrchestration:
         """The turn; see `Orchestration.run`.
 
         Raises:
-            FlowError: The script is wrong, or something that it asked for failed.
+            FlowError: The script is wrong, or a statement failed.
+            LimitExceeded: A budget of the turn is used up.
+            DependencyFailed: In an agent: a model or an action failed.
         """
-        return (yield from _Run(self, turn).run())
+        try:
+            return (yield from _Run(self, turn).run())
+        except FlowError as error:
+            if self.listener is None and isinstance(error.__cause__, DependencyFailed):
+                raise _at_fault(error, error.__cause__) from error
+            raise
 
-    def arguments(self, turn: Turn) -> Mapping[str, Any] | str:
-        """What the script is given."""
-        if self._arguments is not None:
-            return self._arguments
-        return {**turn.prompt_attributes, "question": turn.question}
+
+def _at_fault(error: FlowError, cause: DependencyFailed) -> OrchestratorError:
+    """What failed a statement, for who uses the agent: to him it is no fault of the script."""
+    made = error_again(type(cause).__name__, error.message, "")
+    if isinstance(made, DependencyFailed):
+        made.resource = cause.resource
+    return made
+
+
+def _groups(functions: Mapping[str, Callable[..., Any]], program: Program) -> list[ActionGroup]:
+    groups = [pausing_group()]
+    if functions:
+        groups.append(functions_group(functions))
+    if program.uses_code:
+        groups.append(ActionGroup("code", signature=CODE_INTERPRETER))
+    return groups
 
 
 class _Run:
     """One run of a script in one turn."""
 
     def __init__(self, flow: FlowOrchestration, turn: Turn) -> None:
-        self._flow = flow
+        self._program = flow.program
         self._turn = turn
         self._work = Work(turn, flow.name)
-        self._listener = flow._listener or Listener()
-        self._uses = 0
-        tools = {spec["toolSpec"]["name"]: spec for spec in self._work.tools if "toolSpec" in spec}
-        hidden = tuple(f"{group}__" for group in (FUNCTIONS, PAUSING))
-        self._actions = {
-            name: spec
-            for name, spec in tools.items()
-            if not name.startswith(hidden) and name != _CODE
-        }
-        self._known = Known({**self._actions, **flow._specs})
+        self._alone = flow.listener is not None
+        self._listener = flow.listener or Listener()
+        self._reach = Reach(turn, self._work.tools, flow.functions)
+        self._uses = self._draws = 0
+        self._arguments: Mapping[str, Any] | str
+        self._seed: int | None = None
+        if self._alone:
+            asked = json.loads(turn.question)
+            self._arguments, self._seed = asked["arguments"], asked["seed"]
+        else:
+            said = {"question": turn.question, flow.program.text_input: turn.question}
+            self._arguments = {**turn.prompt_attributes, **said}
 
     def run(self) -> Generator[Effect, Any, Result]:
-        flow = self._flow
         self._listener.begin()
-        running = flow.program.run(flow.arguments(self._turn), self._known)
+        # Only the same script goes on with what the journal has.
+        yield from self._note(f"SCRIPT {self._program.digest[:16]}", "")
+        running = self._program.run(self._arguments, self._reach.known)
         answer: Any = None
         failed: FlowError | None = None
         try:
@@ -171,8 +210,7 @@ class _Run:
 
     def _do(self, step: Step) -> Generator[Effect, Any, Any]:
         if isinstance(step, Event):
-            self._listener.hear(step)
-            return None
+            return (yield from self._hear(step))
         if isinstance(step, Chance):
             return (yield from self._chance())
         if isinstance(step, Pause | AskUser):
@@ -184,78 +222,86 @@ class _Run:
         except (FlowError, LimitExceeded):
             raise
         except OrchestratorError as error:
-            raise self._failed(step.place, error.message) from error
+            raise self._failed(step.place, error.message, f"执行失败: {error.message}") from error
 
-    def _failed(self, place: Place, what: str) -> FlowError:
+    def _failed(self, place: Place, what: str, what_zh: str) -> FlowError:
         return FlowError(
             what,
-            file=self._flow.program.file,
+            file=self._program.file,
             line=place.line,
             column=place.column,
             statement=place.statement,
+            message_zh=f"第 {place.line} 行：{what_zh}",
         )
 
+    # What is told
+
+    def _hear(self, event: Event) -> Generator[Effect, Any, None]:
+        """Tells the listener; statements and warnings are in the trace, too."""
+        self._listener.hear(event)
+        place = event.place
+        if event.type == "statement_start":
+            yield from self._note("STATEMENT", f"line {place.line}: {place.statement}")
+        elif event.type == "warning":
+            yield from self._note("WARNING", f"line {place.line}: {event.members.get('text', '')}")
+
+    def _note(self, state: str, text: str) -> Generator[Effect, Any, None]:
+        told = {"event": "TRACE", "text": "", "trace": clean(text)}
+        yield Orchestrate(state, self._turn.number, lambda _: told)
+
+    # What is done
+
     def _chance(self) -> Generator[Effect, Any, int]:
-        def drawn(_: object) -> dict[str, Any]:
-            import secrets
-
-            return {"event": "CHANCE", "text": str(secrets.randbits(63))}
-
-        record = yield Orchestrate("CHANCE", self._turn.number, drawn)
+        if self._seed is not None:
+            self._draws += 1
+            drawn = hashlib.sha256(f"{self._seed} {self._draws}".encode()).digest()
+            return int.from_bytes(drawn[:7])
+        record = yield Orchestrate("CHANCE", self._turn.number, _drawn)
         return int(record["text"])
 
     def _ask(self, step: Ask) -> Generator[Effect, Any, ModelAnswer]:
         try:
             messages = read_messages(list(step.messages))
         except NotConverse as error:
-            raise self._failed(step.place, f"the messages cannot be sent: {error}") from None
+            raise self._failed(
+                step.place, f"the messages cannot be sent: {error}", f"消息无法发送: {error}"
+            ) from None
         request = ConverseRequest(
-            messages,
-            clean(step.system),
-            list(step.tools),
-            dict(step.inference),
-            choices=tuple(step.choices),
-            forced=step.forced,
+            messages, clean(step.system), list(step.tools), dict(step.inference)
         )
-        record = yield from self._work.model(request, live=step.live)
-        return ModelAnswer(plain_content(record["content"]), record["stop"], messages)
+        if step.choices:
+            self._hold(request, clean(list(step.choices)))
+        live = step.live and (self._alone or (step.last and self._turn.streams))
+        record = yield from self._work.model(request, live=live)
+        content = plain_content(record["content"])
+        if request.tool_choice is not None:
+            content = chosen(content)
+        return ModelAnswer(content, record["stop"], messages)
+
+    def _hold(self, request: ConverseRequest, choices: list[str]) -> None:
+        """Holds the model to a choice, as far as it can be held."""
+        if forces(self._turn.plan.orchestration.model.model_id, request.messages):
+            tool = tool_of(choices)
+            request.tools = [tool]
+            request.tool_choice = {"tool": {"name": tool["toolSpec"]["name"]}}
+        else:
+            request.choices = tuple(choices)
 
     def _call(self, step: Call) -> Generator[Effect, Any, Any]:
-        known = self._flow._specs
-        if step.name in known:
-            name = f"{FUNCTIONS}::{step.name}"
-            given: dict[str, Any] = {"args": list(step.args), "kwargs": dict(step.kwargs)}
-        elif step.name in self._actions:
-            name, given = step.name, self._by_name(step)
-        else:
-            raise self._failed(step.place, self._unknown(step.name))
+        try:
+            name, given = self._reach.call(step)
+        except NoSuchCall as error:
+            raise self._failed(step.place, *error.args) from None
         result = yield from self._use(name, given)
         if not isinstance(result, ToolResult):
             return result
         if result.error:
-            raise self._failed(step.place, f"the call of {step.name!r} failed: {result.text}")
-        return json.loads(result.text) if step.name in known else _data(result.text)
-
-    def _by_name(self, step: Call) -> dict[str, Any]:
-        """Arguments by name: those by place take the names of the action's parameters, in order."""
-        schema = self._actions[step.name]["toolSpec"]["inputSchema"]["json"]
-        names = list(schema.get("properties", ()))
-        if len(step.args) > len(names):
             raise self._failed(
                 step.place,
-                f"{step.name!r} takes {len(names)} arguments ({', '.join(names)}), and is given "
-                f"{len(step.args)}",
+                f"the call of {step.name!r} failed: {result.text}",
+                f"函数 {step.name} 执行失败: {result.text}",
             )
-        return {**dict(zip(names, step.args, strict=False)), **step.kwargs}
-
-    def _unknown(self, name: str) -> str:
-        from orchestrator.actions.names import did_you_mean
-
-        known = self._known.specs
-        return (
-            f"there is no function {name!r}{did_you_mean(name, known)}: register it with "
-            f"tools={{{name!r}: <a function>}}; there is {', '.join(known) or 'none'}"
-        )
+        return self._reach.value(step.name, result.text)
 
     def _code(self, step: Code) -> Generator[Effect, Any, Any]:
         result = yield from self._use(_CODE, {"code": wrapped(step)})
@@ -264,7 +310,12 @@ class _Run:
         ended, value = code_value(result.text)
         if not ended:
             last = [line for line in result.text.splitlines() if line.strip()][-1:]
-            raise self._failed(step.place, f"the code failed: {''.join(last) or 'no output'}")
+            why = "".join(last)
+            raise self._failed(
+                step.place,
+                f"the code failed: {why or 'no output'}",
+                f"Python 代码执行错误: {why or '没有输出'}",
+            )
         return value
 
     def _wait(self, step: Pause | AskUser) -> Generator[Effect, Any, Any]:
@@ -291,9 +342,7 @@ class _Run:
         return result
 
 
-def _data(text: str) -> Any:
-    """An action's result as data, when it is JSON; else its text."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+def _drawn(_: object) -> dict[str, Any]:
+    import secrets
+
+    return {"event": "CHANCE", "text": str(secrets.randbits(56))}

@@ -6,7 +6,7 @@ from orchestrator.actions import ActionGroup, ReturnControl
 
 __all__ = ["BREAKPOINT", "PAUSING", "USER", "pausing_group"]
 
-PAUSING = "flow"
+PAUSING = "flowcontrol"
 """The action group."""
 
 BREAKPOINT = "breakpoint"

@@ -55,9 +55,10 @@ class Ask:
         inference: Inference settings in Bedrock's names.
         tools: Specifications in Converse's shape of what the model may call; they are not carried
             out, the script does that.
-        forced: The tool that the model must call; empty for none.
         choices: The only replies that are right, for models that can be held to them.
         live: Whether the reply is shown while it streams.
+        last: Whether the reply is the script's result, if nothing goes wrong: the answer of an
+            agent.
     """
 
     place: Place
@@ -65,9 +66,9 @@ class Ask:
     system: str = ""
     inference: Mapping[str, Any] = field(default_factory=dict)
     tools: Sequence[Mapping[str, Any]] = ()
-    forced: str = ""
     choices: Sequence[str] = ()
     live: bool = True
+    last: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,11 +205,17 @@ class Known:
         specs: Converse's tool specifications by name: of registered functions, under their names,
             and of the agent's actions, searches and collaborators, under the names that models
             call them by.
+        names: What scripts may call them besides, such as a function without its action group.
         seconds: Time for what must have a limit of its own, such as one regular expression.
     """
 
     specs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 1.0
+
+    def name_of(self, name: str) -> str:
+        """The name in `specs` that a script's name means; empty when it means none."""
+        return name if name in self.specs else self.names.get(name, "")
 
 
 class Program(Protocol):
@@ -219,12 +226,14 @@ class Program(Protocol):
         file: The file that it was read from, if any.
         digest: Of its text, and of all that it loads: a paused run goes on with the same only.
         uses_code: Whether it may run Python.
+        text_input: The argument that one text is: what an agent's user says.
     """
 
     language: str
     file: str | None
     digest: str
     uses_code: bool
+    text_input: str
 
     def run(self, arguments: Mapping[str, Any] | str | None, known: Known) -> Running:
         """Runs it from its beginning.

@@ -52,7 +52,6 @@ class CallFormat:
         unknown_value: A text that may stand for a parameter's value that the user did not give;
             empty when the dialect has none.
         excluded: Tool names that may not be called in this reply.
-        forced: The one tool that the reply must call; empty for none.
         choices: The only texts that the reply may be; none for any.
     """
 
@@ -61,7 +60,6 @@ class CallFormat:
     ask_user: bool = False
     unknown_value: str = ""
     excluded: frozenset[str] = frozenset()
-    forced: str = ""
     choices: tuple[str, ...] = ()
 
 

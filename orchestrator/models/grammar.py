@@ -79,11 +79,14 @@ def grammar_of(
     """The grammar of the replies that `form` allows.
 
     Args:
-        form: The operations. Their part of the grammar is kept by the identity of
-            `form.operations`, which an agent makes once, and by what changes from step to step.
+        form: The operations, or the texts that are the only replies. The operations' part of the
+            grammar is kept by the identity of `form.operations`, which an agent makes once, and by
+            what changes from step to step.
         conversation: The texts that values may be copied from.
         must_call: Whether only calls are replies.
     """
+    if form.choices:
+        return f"root ::= {' | '.join(map(_literal, form.choices))}\n"
     key = (id(form.operations), form.unknown_value, form.excluded, must_call)
     kept = _cache.get(key)
     if kept is None:

@@ -188,7 +188,7 @@ class LocalModel(Model):
             must_call = not {"any", "tool"}.isdisjoint(request.tool_choice or ())
             form = request.call_format
             body["grammar"] = grammar_of(form, grounds(request), must_call=must_call)
-            if self._call_bias and not _has_results(request):
+            if self._call_bias and not form.choices and not _has_results(request):
                 body["logit_bias"] = [[CALL_OPEN[0], self._call_bias]]
         return body
 

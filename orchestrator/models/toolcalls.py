@@ -139,7 +139,7 @@ class ReplyReader:
         Args:
             form: The calls that it may make; without, it is text and nothing else.
         """
-        self._marked = form is not None
+        self._marked = form is not None and not form.choices
         self._names = {short(one.name): one.name for one in form.operations} if form else {}
         self._text = ""
         self._call = ""

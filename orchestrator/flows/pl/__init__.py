@@ -18,6 +18,7 @@ class _Program:
     """A program that was read; see `orchestrator.flows.steps.Program`."""
 
     language = "pl"
+    text_input = "question"
 
     def __init__(self, text: str, file: Path | None) -> None:
         from orchestrator.flows.pl.reader import read_program

@@ -71,13 +71,19 @@ class Agent:
         return (yield from ways[self.type](self, run, place))
 
 
-def made(name: str, given: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]) -> Agent:
+def made(
+    name: str,
+    given: Mapping[str, Any],
+    known: Mapping[str, Mapping[str, Any]],
+    others: Mapping[str, str],
+) -> Agent:
     """The agent that a program asks for.
 
     Args:
         name: Its name.
         given: The values of `type`, `task`, `roles` and `tools`.
         known: Specifications of all that can be called, by name.
+        others: Other names of them.
 
     Raises:
         Wrong: Something of this is wrong.
@@ -89,7 +95,7 @@ def made(name: str, given: Mapping[str, Any], known: Mapping[str, Mapping[str, A
         raise Wrong("roles is a map from roles to what they do", "roles 必须是字典")
     if tools is not None and not isinstance(tools, list):
         raise Wrong("tools is a list of names", "tools 必须是列表")
-    names = list(known) if tools is None else list(map(as_text, tools))
+    names = list(known) if tools is None else [others.get(it, it) for it in map(as_text, tools)]
     for one in names:
         if one not in known:
             there = ", ".join(known) or "none"

@@ -237,7 +237,7 @@ class Interpreter:
                     place, f"the agent {name!r} takes one task", f"agent {name} 只接受一个任务"
                 )
             value = yield from agent.again(as_text(given[0])).run(self, place)
-        elif name in self._known.specs:
+        elif self._known.name_of(name):
             value = yield Call(place, name, list(args), dict(kwargs))
         else:
             known = ", ".join(self._tools()) or "none"
@@ -253,7 +253,7 @@ class Interpreter:
     def _agent(self, statement: AgentCall) -> Steps:
         scope = Kept(self.pool)
         given = {one.name: evaluate(one.node, scope) for one in statement.arguments}
-        agent = agents.made(statement.target.name, given, self._tools())
+        agent = agents.made(statement.target.name, given, self._tools(), self._known.names)
         text = yield from agent.run(self, statement.place)
         self._agents[statement.target.name] = agent
         yield from self._assign(statement.place, statement.target, text)

@@ -19,12 +19,14 @@ class _Program:
 
     def __init__(self, text: str, file: Path | None) -> None:
         from orchestrator.flows.ppe.library import Library
+        from orchestrator.flows.ppe.output import inputs_of, text_input
         from orchestrator.flows.ppe.reader import read_script
 
         self.file = str(file) if file is not None else None
         self._library = Library(text, file)
         self.digest = self._library.digest
         self._script = self._library.inherited(read_script(text, "main", self.file))
+        self.text_input = text_input(inputs_of(self._script.front.get("input")))
 
     def run(self, arguments: Mapping[str, Any] | str | None, known: Known) -> Running:
         """Runs it; see `Program.run`."""

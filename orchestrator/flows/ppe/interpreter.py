@@ -117,9 +117,9 @@ class Interpreter:
         """
         for link in self.script.calls:
             if link.instruction:
-                if link.name not in BUILT_IN and link.name not in self.known.specs:
+                if link.name not in BUILT_IN and not self.known.name_of(link.name):
                     self._unknown(link)
-            elif not self.library.has(link.name) and link.name not in self.known.specs:
+            elif not self.library.has(link.name) and not self.known.name_of(link.name):
                 self._unknown(link)
 
     def _unknown(self, link: Link) -> NoReturn:

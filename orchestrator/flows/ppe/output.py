@@ -11,7 +11,7 @@ from typing import Any
 from orchestrator.flows.expressions import Wrong
 from orchestrator.flows.needed import needed
 
-__all__ = ["Input", "inputs_of", "read_output", "words"]
+__all__ = ["Input", "bound", "inputs_of", "read_output", "text_input", "words"]
 
 _FENCE = re.compile(r"```[ \t]*\w*[ \t]*\n(.*?)```", re.S)
 _FEW = 5
@@ -62,6 +62,11 @@ def _input(name: str, settings: Any) -> Input:
         settings.get("default"),
         schema or None,
     )
+
+
+def text_input(inputs: Sequence[Input]) -> str:
+    """The input that an argument without a name is."""
+    return next((one.name for one in inputs if one.index == 0), "content")
 
 
 def bound(inputs: Sequence[Input], args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
