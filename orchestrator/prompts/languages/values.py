@@ -1,7 +1,7 @@
 """What templates print of values, and values that are no text: threads and media.
 
-A thread or a medium is a mark while its template is rendered. Nobody can write the mark, since it is
-drawn for each rendering; what stands for it is put in its place among the messages.
+A thread or a medium is a mark while its template is rendered. Nobody can write the mark, since it
+is drawn for each rendering; what stands for it is put in its place among the messages.
 """
 
 from __future__ import annotations
