@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 MODEL ?= 1.5b
 
-.PHONY: help demo test lint typecheck format bench eval eval-retrieval clean
+.PHONY: help demo test test-clients lint typecheck format bench eval eval-retrieval clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-15s %s\n", $$1, $$2}'
@@ -46,6 +46,19 @@ demo: $(VENV)/.installed  ## Answer a real question with the embedded model (fet
 test: $(VENV)/.installed-dev  ## Run all tests (those of the embedded model when one is in the cache)
 	@$(BIN)/python -m pytest -n auto --dist loadfile
 
+# Clients that others wrote pin versions of their own, so they have an environment of their own.
+CLIENTS := .venv-clients
+$(CLIENTS)/.installed: tests/clients/requirements.txt
+	@echo "Installing clients of others into $(CLIENTS) ..."
+	@rm -rf $(CLIENTS) && $(PYTHON) -m venv $(CLIENTS)
+	@$(CLIENTS)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+test-clients: $(VENV)/.installed-dev $(CLIENTS)/.installed  ## Run other people's clients against the server
+	@AWS_CLI=$(CURDIR)/$(CLIENTS)/bin/aws $(BIN)/python -m pytest -q tests/server/test_aws_cli.py
+	@$(CLIENTS)/bin/python -m pytest -q tests/clients -p no:cacheprovider \
+	  --override-ini addopts= --override-ini filterwarnings=default
+
 lint: $(VENV)/.installed-dev  ## Check style and the order of imports
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports
 
@@ -68,4 +81,4 @@ eval-retrieval: $(VENV)/.installed-dev  ## Sixty questions to local knowledge ba
 	@$(BIN)/python evals/retrieval/run.py
 
 clean:  ## Remove the environment and all caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(CLIENTS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

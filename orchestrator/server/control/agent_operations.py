@@ -99,7 +99,19 @@ def _get(room: Room, request: Request) -> Data:
     record = room.store.agent(request.caller, request.params["agentId"])
     if record.folder is not None:
         return {"agent": record.agent}
-    return {"agent": room.prompts.told(request.caller, record.agent)}
+    told = room.prompts.told(request.caller, record.agent)
+    return {"agent": {**told, **_passed(room, request.caller, record)}}
+
+
+def _passed(room: Room, caller: Caller, record: Record) -> Data:
+    """The status that the agent passed through, told once: some clients wait until they see it."""
+    if not record.passing:
+        return {}
+    with room.store.documents.transaction():
+        kept = room.store.agent(caller, record.agent["agentId"])
+        kept.passing = ""
+        room.store.save(caller, kept)
+    return {"agentStatus": record.passing}
 
 
 def _update(room: Room, request: Request) -> Data:
@@ -164,6 +176,7 @@ def _prepare(room: Room, request: Request) -> Data:
             record.agent.pop("failureReasons", None)
             if failure:
                 record.agent["failureReasons"] = [failure[:2048]]
+        record.passing = "PREPARING"
         room.store.save(caller, record)
     return {"agentId": id, "agentStatus": "PREPARING", "agentVersion": DRAFT, "preparedAt": at}
 

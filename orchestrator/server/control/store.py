@@ -68,11 +68,14 @@ class Record:
         agent: The members of GetAgent's `agent`, as far as they were given or are known.
         latest: The number of its latest version; 0 without one.
         folder: Where it is defined, if in a folder: it cannot be changed then.
+        passing: A status that it had on the way to its own, and that nobody has read yet: clients
+            wait to see it.
     """
 
     agent: dict[str, Any]
     latest: int = 0
     folder: FolderAgent | None = None
+    passing: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,7 @@ class Store:
         found = self.documents.get(caller.tenant, AGENT, agent_id)
         if found is None:
             raise missing("agent", agent_id)
-        return Record(found["agent"], found["latest"])
+        return Record(found["agent"], found["latest"], passing=found.get("passing", ""))
 
     def has(self, caller: Caller, agent_id: str) -> bool:
         """Whether the caller has made an agent with this id."""
@@ -165,10 +168,13 @@ class Store:
                 "that agent",
             )
         body = {"agent": agent, "latest": record.latest}
+        if record.passing:
+            body["passing"] = record.passing
         self.documents.put(caller.tenant, AGENT, agent["agentId"], body, name=name)
 
     def touch(self, caller: Caller, record: Record, **members: Any) -> None:
         """Keeps that `DRAFT` was edited: it is to be prepared."""
+        record.passing = ""
         record.agent |= {"agentStatus": "NOT_PREPARED", "updatedAt": now(), **members}
         record.agent.pop("failureReasons", None)
         self.save(caller, record)

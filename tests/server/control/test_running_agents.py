@@ -163,6 +163,7 @@ def test_a_model_that_is_not_there_fails_the_agent() -> None:
         for name, spec in (("one", "openai:gpt@http://10.0.0.1/v1"), ("two", "replay:/etc/passwd")):
             id = call("CreateAgent", **members(name, foundationModel=spec))["agent"]["agentId"]
             call("PrepareAgent", agentId=id)
+            assert call("GetAgent", agentId=id)["agent"]["agentStatus"] == "PREPARING"
             agent = call("GetAgent", agentId=id)["agent"]
             assert agent["agentStatus"] == "FAILED"
             assert "callers cannot choose" in agent["failureReasons"][0]

@@ -1,0 +1,103 @@
+"""Clients that others wrote, against the server as it is run: in an environment of their own.
+
+`make test-clients` makes that environment (`requirements.txt`) and runs these tests in it. There
+the project itself is not installed: the server is a process of the project's environment.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SERVER = ROOT / ".venv" / "bin" / "orchestrator"
+MODEL = "anthropic.claude-3-5-sonnet-20240620-v1:0"
+ROLE = "arn:aws:iam::123456789012:role/agent"
+INSTRUCTION = "You help employees with their vacations. Look the days up before you answer."
+
+collect_ignore_glob = [] if importlib.util.find_spec("langchain_aws") else ["test_*.py"]
+
+
+class Served(NamedTuple):
+    """A server that runs.
+
+    Attributes:
+        url: Its address.
+    """
+
+    url: str
+
+
+Serve = Callable[[Sequence[Any]], Served]
+
+LAMBDA = "arn:aws:lambda:us-east-1:123456789012:function:vacations"
+HANDLER = """
+def lambda_handler(event, context):
+    (employee,) = [one["value"] for one in event["parameters"] if one["name"] == "employee"]
+    body = {"7": "12"}[employee]
+    response = {
+        "actionGroup": event["actionGroup"],
+        "function": event["function"],
+        "functionResponse": {"responseBody": {"TEXT": {"body": body}}},
+    }
+    return {"messageVersion": "1.0", "response": response}
+"""
+GROUP = {
+    "actionGroupName": "vacations",
+    "actionGroupExecutor": {"lambda": LAMBDA},
+    "functionSchema": {
+        "functions": [
+            {
+                "name": "get_days",
+                "description": "The vacation days that an employee has left.",
+                "parameters": {"employee": {"type": "string", "required": True}},
+            }
+        ]
+    },
+}
+"""An action group whose Lambda function is a file here."""
+
+
+def call(name: str, **given: Any) -> list[dict[str, Any]]:
+    """A reply that calls a tool."""
+    return [{"toolUse": {"toolUseId": "t-1", "name": name, "input": given}}]
+
+
+@pytest.fixture
+def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
+    """Starts a server whose model gives these replies."""
+    running: list[subprocess.Popen[str]] = []
+    credentials = {
+        "AWS_ACCESS_KEY_ID": "local",
+        "AWS_SECRET_ACCESS_KEY": "local",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_CONFIG_FILE": str(tmp_path / "no-config"),
+        "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "no-credentials"),
+    }
+
+    def start(replies: Sequence[Any]) -> Served:
+        file = tmp_path / "replies.jsonl"
+        file.write_text("".join(json.dumps(reply) + "\n" for reply in replies))
+        (tmp_path / "vacations.py").write_text(HANDLER)
+        handler = f"vacations={tmp_path / 'vacations.py'}:lambda_handler"
+        command = [str(SERVER), "serve", "--port", "0", "--json", "--lambda", handler]
+        command += ["--model", f"scripted:{file}"]
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path)
+        running.append(server)
+        if server.stdout is None:
+            raise AssertionError("its output is piped")
+        url = json.loads(server.stdout.readline())["url"]
+        for name, value in {**credentials, "AWS_ENDPOINT_URL": url}.items():
+            monkeypatch.setenv(name, value)
+        return Served(url)
+
+    yield start
+    for server in running:
+        server.terminate()
+        server.communicate(timeout=30)
