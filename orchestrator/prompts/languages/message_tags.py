@@ -1,0 +1,291 @@
+"""The tags of Semantic Kernel's prompts: `<message role="user">...</message>`.
+
+Tags are read as XML from what the template's author wrote, and from nothing else. While they are
+read, a value is one token that no XML name can have and that is not white space: it can be in a
+text or in an attribute and can never be, open, close or break a tag. So it needs no encoding, and
+comes back as it was.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import secrets
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+from xml.etree.ElementTree import ParseError
+
+from orchestrator.errors import TemplateError
+from orchestrator.prompts.languages.semantic_kernel_source import Source
+from orchestrator.prompts.languages.tokens import OPEN, SHUT
+
+__all__ = ["Element", "Hole", "Markup", "Tags", "read_tags"]
+
+DEEPEST = 64
+"""Tags inside of tags."""
+
+_ROOT = "prompt"
+_START_TAG = re.compile(r"""<[^"'>]*(?:"[^"]*"[^"'>]*|'[^']*'[^"'>]*)*>""")
+_MEANT = re.compile(r"</?(?:message|chat_history)(?![\w.:-])")
+_RAW = re.compile(r"<!--.*?-->|<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Markup:
+    """A text of the template's author, whose tags count.
+
+    Attributes:
+        text: The text.
+        at: Where it stands in the template.
+        made: Whether something else stands there, which means this text.
+    """
+
+    text: str
+    at: int
+    made: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """A place for something whose tags do not count.
+
+    Attributes:
+        key: Which.
+        at: Where it stands in the template.
+    """
+
+    key: int
+    at: int
+
+
+@dataclass(slots=True)
+class Element:
+    """A tag with what is inside it.
+
+    Attributes:
+        tag: Its name.
+        attributes: Its attributes, with tokens for holes.
+        at: Where it begins in the template.
+        start: Where it begins among the parts.
+        end: Where it ends there.
+        children: Texts, with tokens for holes, and the tags inside.
+    """
+
+    tag: str
+    attributes: dict[str, str]
+    at: int
+    start: int
+    end: int = 0
+    children: list[str | Element] = field(default_factory=list)
+
+
+class Tags:
+    """The parts of a prompt, read.
+
+    Attributes:
+        root: What is all around them, with the tags and texts in it; `None` where they are no XML.
+        problem: Why they are none.
+    """
+
+    __slots__ = ("_nonce", "_places", "_source", "_starts", "_text", "_token", "problem", "root")
+
+    def __init__(self, parts: Sequence[Markup | Hole], source: Source) -> None:
+        """Reads the tags.
+
+        Args:
+            parts: What the prompt is made of, in order.
+            source: The template.
+
+        Raises:
+            TemplateError: A part has a character that no template may have.
+        """
+        self._source = source
+        self._nonce = str(secrets.randbits(64))
+        self._token = re.compile(rf"{OPEN}{self._nonce}\.(\d+){SHUT}")
+        texts, self._starts, self._places, size = [f"<{_ROOT}>"], [0], [Hole(0, 0)], len(_ROOT) + 2
+        for part in parts:
+            texts.append(self._told(part))
+            self._starts.append(size)
+            self._places.append(part)  # type: ignore[arg-type]
+            size += len(texts[-1])
+        self._text = "".join([*texts, f"</{_ROOT}>"])
+        self.root: Element | None = None
+        self.problem: TemplateError | None = None
+        try:
+            self.root = _Reading(self._text, self.place).root()
+        except _Wrong as wrong:
+            self.problem = source.error(wrong.reason, self.place(wrong.at))
+
+    def _told(self, part: Markup | Hole) -> str:
+        if isinstance(part, Hole):
+            return f"{OPEN}{self._nonce}.{part.key}{SHUT}"
+        if OPEN in part.text:
+            raise self._source.error(f"the character {OPEN!a} may not be in a prompt", part.at)
+        return part.text
+
+    def place(self, at: int) -> int:
+        """Where something stands in the template.
+
+        Args:
+            at: Where it stands among the parts.
+        """
+        index = bisect_right(self._starts, at) - 1
+        part: Markup | Hole = self._places[index]
+        if isinstance(part, Hole) or part.made:
+            return part.at
+        return min(part.at + at - self._starts[index], len(self._source.text))
+
+    @property
+    def meant(self) -> bool:
+        """Whether the author meant tags: the text has the beginning or the end of a message."""
+        return _MEANT.search(self._text) is not None
+
+    def split(self, text: str) -> Iterator[str | int]:
+        """What a text is made of: texts, and the keys of holes."""
+        if OPEN not in text:
+            yield text
+            return
+        for index, part in enumerate(self._token.split(text)):
+            if index % 2:
+                yield int(part)
+            elif part:
+                yield part
+
+    def only(self, text: str) -> int | None:
+        """The key of the one hole that is the whole text but for white space, if any."""
+        found = self._token.fullmatch(text.strip())
+        return int(found[1]) if found else None
+
+    @property
+    def token(self) -> re.Pattern[str]:
+        """Finds the token of a hole, and its key."""
+        return self._token
+
+    def raw(self, element: Element) -> str:
+        """A tag as it was written, with what is inside, decoded once."""
+        return _decoded(self._text[element.start : element.end])
+
+    @property
+    def plain(self) -> str:
+        """The whole text as if it had no tags, decoded once."""
+        inner = self._text[len(_ROOT) + 2 : -len(_ROOT) - 3]
+        return html.unescape(inner)
+
+
+def _decoded(text: str) -> str:
+    made, last = [], 0
+    for found in _RAW.finditer(text):
+        made += [html.unescape(text[last : found.start()]), found[1] or ""]
+        last = found.end()
+    return "".join([*made, html.unescape(text[last:])])
+
+
+def read_tags(parts: Sequence[Markup | Hole], source: Source, *, strict: bool = True) -> Tags:
+    """Reads the tags of a prompt.
+
+    Args:
+        parts: What it is made of, in order.
+        source: The template.
+        strict: Refuse what is no XML and has tags of messages.
+
+    Raises:
+        TemplateError: It is refused, with its place.
+    """
+    tags = Tags(parts, source)
+    if tags.problem is not None and strict and tags.meant:
+        raise tags.problem
+    return tags
+
+
+class _Wrong(Exception):
+    """What was read is no XML.
+
+    Attributes:
+        reason: Why.
+        at: Where, among the parts.
+    """
+
+    def __init__(self, reason: str, at: int) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.at = at
+
+
+class _Reading:
+    """Reads a text as XML; what a parser of XML tells of its events."""
+
+    def __init__(self, text: str, place: Any) -> None:
+        from defusedxml.ElementTree import DefusedXMLParser
+
+        self._text = text
+        self._place = place
+        self._bytes = text.encode("utf-8", "replace")
+        self._seen = self._seen_bytes = 0
+        self._open: list[Element] = []
+        self._root = Element(_ROOT, {}, 0, 0)
+        self._parser: Any = DefusedXMLParser(target=self, encoding="utf-8", forbid_dtd=True)
+
+    def root(self) -> Element:
+        try:
+            self._parser.feed(self._bytes)
+            self._parser.close()
+        except ParseError as error:
+            self._raise(error)
+        return self._root
+
+    def _at(self, index: int) -> int:
+        """The character that begins at a byte; later bytes are asked for later."""
+        between = self._bytes[self._seen_bytes : index]
+        self._seen += len(between.decode("utf-8", "replace"))
+        self._seen_bytes = max(index, self._seen_bytes)
+        return self._seen
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        at = self._at(self._parser.parser.CurrentByteIndex)
+        if len(self._open) > DEEPEST:
+            raise _Wrong(f"tags are nested more than {DEEPEST} deep", at)
+        element = Element(tag, dict(attributes), self._place(at), at) if self._open else self._root
+        if self._open:
+            self._open[-1].children.append(element)
+        self._open.append(element)
+
+    def data(self, text: str) -> None:
+        self._open[-1].children.append(text)
+
+    def end(self, tag: str) -> None:
+        at = self._at(self._parser.parser.CurrentByteIndex)
+        element = self._open.pop()
+        opened = _START_TAG.match(self._text, element.start)
+        if opened is not None and opened[0].endswith("/>"):
+            element.end = opened.end()
+        else:
+            element.end = self._text.index(">", at) + 1
+
+    def close(self) -> None:
+        """Nothing is left to do at the end."""
+
+    def _raise(self, error: ParseError) -> NoReturn:
+        from xml.parsers.expat.errors import messages
+
+        at = self._at(self._parser.parser.ErrorByteIndex)
+        last = len(self._text) - len(_ROOT) - 3
+        reason = messages.get(error.code, str(error))
+        opened = self._open[-1] if len(self._open) > 1 else None
+        if opened is not None and (at >= last or "mismatched" in reason):
+            raise _Wrong(f"<{opened.tag}> is not closed", opened.start) from None
+        if "undefined entity" in reason:
+            name = self._text[at : self._text.find(";", at) + 1]
+            raise _Wrong(f"XML has no entity {name}: write the character itself", at) from None
+        stray = next((at - back for back in (0, 1) if self._text[at - back] in "&<"), None)
+        if at >= last:
+            raise _Wrong("the prompt's tags do not end", last) from None
+        if "mismatched" in reason or "junk" in reason:
+            raise _Wrong("this tag closes nothing", at) from None
+        if stray is not None:
+            letter = self._text[stray]
+            instead = "&amp;" if letter == "&" else "&lt;"
+            reason = f"{letter!r} begins no {'entity' if letter == '&' else 'tag'} of XML here"
+            raise _Wrong(f"{reason}: write {instead} for the character", stray) from None
+        raise _Wrong(f"the prompt's tags are no XML: {reason}", at) from None

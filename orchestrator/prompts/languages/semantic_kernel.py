@@ -1,0 +1,313 @@
+"""Semantic Kernel's prompts: `<message>` tags on top of three template engines.
+
+The decision record of the syntax has three options, and all are read: messages by a function
+(`{{message role="user"}}`), by blocks of the engine (`{{#user}}`), and by tags (`<message>`).
+
+A prompt is text, or a YAML file with `template`, `template_format`, `input_variables` and
+`execution_settings`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from orchestrator.diagnostics import Diagnostic
+from orchestrator.errors import TemplateError, ValidationError
+from orchestrator.prompts.folder import read_yaml
+from orchestrator.prompts.languages.base import Input, Rendered
+from orchestrator.prompts.languages.message_tags import Tags, read_tags
+from orchestrator.prompts.languages.semantic_kernel_content import Filler
+from orchestrator.prompts.languages.semantic_kernel_rendering import Flavour, Rendering
+from orchestrator.prompts.languages.semantic_kernel_source import Source
+from orchestrator.prompts.languages.semantic_kernel_values import Caller, Functions
+
+__all__ = ["FORMATS", "MessagesDocument", "read"]
+
+FORMATS = ("semantic-kernel", "handlebars", "jinja2")
+"""The template engines (Semantic Kernel: `template_format`)."""
+
+_MEMBERS = (
+    *("name", "description", "template", "template_format", "input_variables"),
+    *("execution_settings", "allow_dangerously_set_content"),
+)
+_ALSO = ("output_variable", "schema", "type")
+_INFERENCE = {
+    "temperature": "temperature",
+    "top_p": "topP",
+    "top_k": "topK",
+    "max_tokens": "maximumLength",
+    "max_completion_tokens": "maximumLength",
+    "stop_sequences": "stopSequences",
+    "stop": "stopSequences",
+}
+_YAML = re.compile(r"^template:", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Config:
+    """What a YAML file says beside its template."""
+
+    source: Source
+    format: str
+    inputs: tuple[Input, ...] = ()
+    trusted: Collection[str] | None = ()
+    settings: Mapping[str, Any] | None = None
+
+
+def read(
+    text: str,
+    source: str | None = None,
+    *,
+    format: str | None = None,
+    strict: bool = True,
+    functions: Functions | None = None,
+    folder: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> MessagesDocument:
+    """Reads a prompt of Semantic Kernel.
+
+    Args:
+        text: The prompt, or the YAML file that it is in.
+        source: The file, for messages; one that ends with `.yaml` or `.yml` is YAML.
+        format: The template engine, one of `FORMATS`; else the file says it.
+        strict: Refuse tags that are no XML. If not, such a prompt is one message of the user, as
+            it is in Semantic Kernel, with a diagnostic.
+        functions: What the template may call, by `plugin.function`.
+        folder: Not used: such a prompt names no files.
+        environ: Not used: it names no variables of the process.
+
+    Raises:
+        TemplateError: It is wrong, with its place.
+        ValidationError: There is no such engine.
+    """
+    config = _config(text, source)
+    named = format or config.format
+    if named not in FORMATS:
+        raise ValidationError(
+            f"there is no template format {named!r}; there are {', '.join(FORMATS)}"
+        )
+    return MessagesDocument(text, config, named, strict=strict, functions=functions or {})
+
+
+class MessagesDocument:
+    """A prompt that was read; a `Document`.
+
+    Attributes:
+        language: `semantic-kernel`, `handlebars` or `jinja2`.
+        text: The author's text.
+        source: The file that it is from, if any.
+        inputs: Its inputs, in the order of their first use, then those it declares and leaves.
+        settings: What it says of the model and the call, in Bedrock's names.
+        diagnostics: What is doubtful about it.
+    """
+
+    def __init__(
+        self, text: str, config: _Config, format: str, *, strict: bool, functions: Functions
+    ) -> None:
+        """Reads the template; see `read`."""
+        self.language = format
+        self.text = text
+        self.source = config.source.file
+        self.settings: Mapping[str, Any] = config.settings or {}
+        self._source = config.source
+        self._strict = strict
+        self._functions = functions
+        self._trusted = config.trusted
+        self._flavour = _flavour(format, config.source, functions)
+        self._tags: Tags | None = None
+        if self._flavour.parts is not None:
+            self._tags = read_tags(self._flavour.parts, self._source, strict=strict)
+            if self._tags.root is not None:
+                Filler(self._tags, (), self._source).check(self._tags.root)
+        self.inputs: Sequence[Input] = tuple(self._inputs(config.inputs))
+        self.diagnostics: Sequence[Diagnostic] = tuple(self._found())
+
+    def _inputs(self, declared: Sequence[Input]) -> Iterator[Input]:
+        known = {one.name: one for one in declared}
+        for name, at in self._flavour.names.items():
+            line, column = self._source.place(at)
+            one = known.pop(name, Input(name))
+            yield replace(one, line=line, column=column, used=True)
+        yield from known.values()
+
+    def _found(self) -> Iterator[Diagnostic]:
+        yield from self._flavour.diagnostics
+        for name, at in self._flavour.calls.items():
+            if name not in self._functions:
+                message = f"the template calls {name!r}, which it is not given"
+                instead = f"give functions={{{name!r}: ...}}"
+                yield self._source.finding("warning", "unknown-function", message, at, instead)
+        if self._trusted is None or self._trusted:
+            names = "all values" if self._trusted is None else ", ".join(sorted(self._trusted))
+            yield self._source.finding(
+                "warning",
+                "trusted-values",
+                f"tags in {names} count as the author's own (allow_dangerously_set_content)",
+                0,
+                "leave allow_dangerously_set_content out: values need no encoding here",
+            )
+
+    def render(self, inputs: Mapping[str, Any], functions: Functions | None = None) -> Rendered:
+        """Renders it.
+
+        Args:
+            inputs: Values by name: texts, JSON data, a list of messages, or a `Thread` that is to
+                stay in its place. Inputs that it does not have are ignored.
+            functions: What it may call besides, by `plugin.function`.
+
+        Raises:
+            TemplateError: It cannot be rendered, with its place.
+            ValidationError: A required input is missing, or a value is no plain data.
+        """
+        values = self._values(inputs)
+        caller = Caller({**self._functions, **(functions or {})}, values, self._source)
+        try:
+            parts, fillings = self._flavour.render(Rendering(values, caller, self._trusted))
+            tags = self._tags
+            if tags is None or parts is not self._flavour.parts:
+                tags = read_tags(parts, self._source, strict=self._strict)
+            items, found = Filler(tags, fillings, self._source).filled()
+        except RecursionError:
+            raise self._source.error("the template or a value is nested too deeply", 0) from None
+        return Rendered(tuple(items), diagnostics=tuple(found))
+
+    def _values(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        values = dict(inputs)
+        for one in self.inputs:
+            if values.get(one.name) is not None:
+                continue
+            if one.required and one.name not in values:
+                raise ValidationError(f"the input {one.name!r} is missing")
+            if one.default is not None:
+                values[one.name] = one.default
+        return values
+
+
+def _flavour(format: str, source: Source, functions: Functions) -> Flavour:
+    if format == "handlebars":
+        from orchestrator.prompts.languages.handlebars import Handlebars
+
+        return Handlebars(source, tuple(functions))
+    if format == "jinja2":
+        from orchestrator.prompts.languages.jinja2_messages import JinjaMessages
+
+        return JinjaMessages(source)
+    from orchestrator.prompts.languages.semantic_kernel_blocks import Blocks
+
+    return Blocks(source, tuple(functions))
+
+
+def _config(text: str, source: str | None) -> _Config:
+    ending = source is not None and source.lower().endswith((".yaml", ".yml"))
+    if not ending and not (source is None and _YAML.search(text) and _is_config(text)):
+        return _Config(Source(text, source), FORMATS[0])
+    data = read_yaml(text, Path(source or "<text>"))
+    return _File(text, source, data).config()
+
+
+def _is_config(text: str) -> bool:
+    """Whether a text without a file is a YAML file and no prompt that has `template:` in it."""
+    try:
+        data = read_yaml(text, Path("<text>"))
+    except TemplateError:
+        return False
+    return isinstance(data.get("template"), str) and set(data) <= {*_MEMBERS, *_ALSO}
+
+
+class _File:
+    """A prompt in a YAML file (Semantic Kernel: `PromptTemplateConfig`)."""
+
+    def __init__(self, text: str, source: str | None, data: Mapping[str, Any]) -> None:
+        self._text = text
+        self._source = source
+        self._data = data
+
+    def config(self) -> _Config:
+        """What it says.
+
+        Raises:
+            TemplateError: A member is wrong.
+        """
+        template = self._data.get("template")
+        if not isinstance(template, str):
+            raise self._error("template", "'template' must be the prompt's text")
+        if unknown := sorted(set(map(str, self._data)) - {*_MEMBERS, *_ALSO}):
+            known = ", ".join(_MEMBERS)
+            raise self._error(unknown[0], f"there is no member {unknown[0]!r}; there are {known}")
+        variables = list(self._variables())
+        trusted: list[str] | None = [str(one["name"]) for one in variables if _trusts(one)]
+        if _trusts(self._data):
+            trusted = None
+        return _Config(
+            self._template(template),
+            str(self._data.get("template_format") or FORMATS[0]),
+            tuple(self._input(one) for one in variables),
+            trusted,
+            self._settings(),
+        )
+
+    def _variables(self) -> Iterator[Mapping[str, Any]]:
+        given = self._data.get("input_variables") or []
+        if not isinstance(given, list):
+            raise self._error("input_variables", "'input_variables' must be a list")
+        for one in given:
+            if not isinstance(one, Mapping) or not isinstance(one.get("name"), str):
+                raise self._error("input_variables", "each of 'input_variables' has a 'name'")
+            yield one
+
+    def _input(self, one: Mapping[str, Any]) -> Input:
+        schema = one.get("json_schema")
+        kind = schema.get("type", "") if isinstance(schema, Mapping) else ""
+        default = one.get("default")
+        required = one.get("is_required") is True and default is None
+        return Input(one["name"], used=False, kind=str(kind), required=required, default=default)
+
+    def _settings(self) -> dict[str, Any]:
+        made = {k: self._data[k] for k in ("name", "description") if self._data.get(k)}
+        services = self._data.get("execution_settings") or {}
+        if not isinstance(services, Mapping) or not all(
+            isinstance(one, Mapping) for one in services.values()
+        ):
+            raise self._error("execution_settings", "'execution_settings' are settings by service")
+        if not services:
+            return made
+        chosen = services.get("default") or next(iter(services.values()))
+        inference = {_INFERENCE[k]: v for k, v in chosen.items() if k in _INFERENCE}
+        others = {k: v for k, v in chosen.items() if k not in (*_INFERENCE, *_NO_SETTINGS)}
+        if model := chosen.get("ai_model_id") or chosen.get("model_id"):
+            made["model"] = model
+        if inference:
+            made["inference"] = inference
+        if others:
+            made["additional"] = others
+        return made
+
+    def _template(self, template: str) -> Source:
+        """The template, and where it begins in the file."""
+        import yaml
+
+        root: Any = yaml.compose(self._text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        node = next(value for key, value in root.value if key.value == "template")
+        line = node.start_mark.line + 1
+        if node.style not in ("|", ">"):
+            return Source(template, self._source, line=line, indent=node.start_mark.column)
+        lines = self._text.splitlines()[line:]
+        first = next((one for one in lines if one.strip()), "")
+        indent = len(first) - len(first.lstrip(" "))
+        return Source(template, self._source, line=line + 1, indent=indent)
+
+    def _error(self, member: str, message: str) -> TemplateError:
+        found = re.search(rf"^\s*{re.escape(member)}\s*:", self._text, re.MULTILINE)
+        line = self._text.count("\n", 0, found.start() if found else 0) + 1
+        return TemplateError(message, file=self._source, line=line, column=1)
+
+
+_NO_SETTINGS = ("ai_model_id", "model_id", "service_id", "extension_data")
+
+
+def _trusts(data: Mapping[str, Any]) -> bool:
+    return data.get("allow_dangerously_set_content") is True

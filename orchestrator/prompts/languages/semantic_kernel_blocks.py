@@ -1,0 +1,262 @@
+"""Semantic Kernel's own template language: `{{$variable}}`, `{{'value'}}` and calls.
+
+The grammar is small, and no Python library of its own has it: text, and blocks of one variable, one
+value or one call. There are no loops and no conditions, so what the tags of such a template are is
+known before any value is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from xml.sax.saxutils import escape
+
+from orchestrator.diagnostics import Diagnostic
+from orchestrator.prompts.languages.message_tags import Hole, Markup
+from orchestrator.prompts.languages.semantic_kernel_content import Filling
+from orchestrator.prompts.languages.semantic_kernel_rendering import Rendering
+from orchestrator.prompts.languages.semantic_kernel_source import Source
+from orchestrator.prompts.languages.semantic_kernel_values import filling, text_of
+
+__all__ = ["Blocks"]
+
+_SHORTEST = len("{{$}}")
+_WORD = "[0-9A-Za-z_]+"
+_QUOTED = r"'(?:\\['\"\\]|\\(?!['\"\\])|[^'\\])*'|" r'"(?:\\[\'"\\]|\\(?![\'"\\])|[^"\\])*"'
+_EVENT = re.compile(r"\{(?=\{)|\}\}|['\"]")
+_VALUE = re.compile(_QUOTED, re.DOTALL)
+_TOKEN = re.compile(
+    rf"(?:\$(?P<variable>{_WORD})|(?P<value>{_QUOTED})"
+    rf"|(?P<name>{_WORD})=(?:\$(?P<named>{_WORD})|(?P<given>{_QUOTED}))"
+    rf"|(?P<function>(?:{_WORD}\.)?{_WORD}))(?:\s+|\Z)",
+    re.DOTALL,
+)
+_ESCAPED = re.compile(r"\\(['\"\\])")
+
+
+@dataclass(frozen=True, slots=True)
+class _Variable:
+    name: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    name: str
+    at: int
+    given: Sequence[str | _Variable]
+    named: dict[str, str | _Variable]
+
+
+_Node = str | _Variable | _Call
+
+
+class Blocks:
+    """A template in Semantic Kernel's language.
+
+    Attributes:
+        names: Its inputs and where each is used first, in this order.
+        calls: The functions that it calls, and where each is called first.
+        parts: What it is made of, with holes for what only a rendering knows.
+        diagnostics: What is doubtful about it.
+    """
+
+    __slots__ = ("_filled", "_source", "calls", "diagnostics", "names", "parts")
+
+    def __init__(self, source: Source, functions: Sequence[str] = ()) -> None:
+        """Reads a template.
+
+        Args:
+            source: The template.
+            functions: The names of functions that it may call for sure.
+
+        Raises:
+            TemplateError: A block is wrong, with its place.
+        """
+        self._source = source
+        self.names: dict[str, int] = {}
+        self.calls: dict[str, int] = {}
+        self.diagnostics: list[Diagnostic] = []
+        self._filled: list[_Variable | _Call] = []
+        parts: list[Markup | Hole] = []
+        opened = ""
+        for start, end, content in _split(source.text):
+            if not content:
+                parts.append(Markup(source.text[start:end], start))
+                continue
+            node = self._node(content, start + source.text[start:end].index(content))
+            if isinstance(node, str):
+                parts.append(Markup(node, start, made=True))
+            elif isinstance(node, _Call) and node.name == "message" and "message" not in functions:
+                made, opened = self._message(node, opened)
+                parts += made
+            else:
+                parts.append(self._hole(node, start))
+        self.parts: Sequence[Markup | Hole] = parts
+
+    def _hole(self, node: _Variable | _Call, at: int) -> Hole:
+        self._filled.append(node)
+        arguments: list[str | _Variable] = []
+        if isinstance(node, _Call):
+            self.calls.setdefault(node.name, node.at)
+            arguments = [*node.given, *node.named.values()]
+        else:
+            arguments = [node]
+        for one in arguments:
+            if isinstance(one, _Variable):
+                self.names.setdefault(one.name, one.at)
+        return Hole(len(self._filled) - 1, at)
+
+    def _node(self, content: str, at: int) -> _Node:
+        tokens: list[re.Match[str]] = []
+        position = 0
+        while position < len(content):
+            token = _TOKEN.match(content, position)
+            if token is None:
+                raise self._source.error(_reason(content, position), at + position)
+            tokens.append(token)
+            position = token.end()
+        first, *others = tokens
+        if first["variable"] or first["value"]:
+            self._note_ignored(others, at)
+            return _argument(first, at)
+        if first["name"]:
+            raise self._source.error("a block begins with a function, a variable or a value", at)
+        return self._call(first["function"], others, at)
+
+    def _note_ignored(self, others: Sequence[re.Match[str]], at: int) -> None:
+        for one in others:
+            place = at + one.start()
+            if not (one["variable"] or one["value"]):
+                raise self._source.error(f"{one[0].strip()!r} follows a variable or a value", place)
+            self.diagnostics.append(
+                self._source.finding(
+                    "warning",
+                    "ignored-token",
+                    f"{one[0].strip()} is ignored: a block has one variable or one value",
+                    place,
+                    "write a block for each",
+                )
+            )
+
+    def _call(self, name: str, others: Sequence[re.Match[str]], at: int) -> _Call:
+        given: list[str | _Variable] = []
+        named: dict[str, str | _Variable] = {}
+        for index, one in enumerate(others):
+            if one["name"]:
+                named[one["name"]] = _argument(one, at)
+            elif index == 0 and not one["function"]:
+                given.append(_argument(one, at))
+            else:
+                raise self._source.error(
+                    f"{one[0].strip()!r}: arguments after the first are written name=$variable or "
+                    "name='value', without spaces around '='",
+                    at + one.start(),
+                )
+        return _Call(name, at, given, named)
+
+    def _message(self, node: _Call, opened: str) -> tuple[list[Markup | Hole], str]:
+        """The tag that `{{message role="..."}}` stands for: the beginning, then the end."""
+        written = node.named.get("role", "")
+        role = written if isinstance(written, str) else f"${written.name}"
+        if opened and role in ("", opened):
+            return [Markup("</message>", node.at, made=True)], ""
+        if opened:
+            raise self._source.error(
+                f"the message of role {opened!r} before is not closed: write "
+                f'{{{{message role="{opened}"}}}} behind it',
+                node.at,
+            )
+        if not role or node.given:
+            raise self._source.error('a message has a role: {{message role="user"}}', node.at)
+        made: list[Markup | Hole] = [Markup("<message", node.at, made=True)]
+        for name, value in node.named.items():
+            made.append(Markup(f' {name}="', node.at, made=True))
+            if isinstance(value, str):
+                made.append(Markup(escape(value, {'"': "&quot;"}), node.at, made=True))
+            else:
+                made.append(self._hole(value, node.at))
+            made.append(Markup('"', node.at, made=True))
+        return [*made, Markup(">", node.at, made=True)], role
+
+    def render(self, rendering: Rendering) -> tuple[Sequence[Markup | Hole], list[Filling]]:
+        """What the template is made of, and what its holes are filled with.
+
+        Raises:
+            TemplateError: A function is not there, or failed.
+            ValidationError: A value is no plain data.
+        """
+        fillings = [self._filling(node, rendering) for node in self._filled]
+        trusted = [key for key, node in enumerate(self._filled) if rendering.trusts(node.name)]
+        if not trusted:
+            return self.parts, fillings
+        parts: list[Markup | Hole] = []
+        for part in self.parts:
+            if isinstance(part, Hole) and part.key in trusted:
+                text = text_of(fillings[part.key].data)
+                parts.append(Markup(text, part.at, made=True))
+            else:
+                parts.append(part)
+        return parts, fillings
+
+    def _filling(self, node: _Variable | _Call, rendering: Rendering) -> Filling:
+        if isinstance(node, _Variable):
+            return filling(node.name, rendering.inputs.get(node.name))
+        named = {name: _value(one, rendering) for name, one in node.named.items()}
+        given = [_value(one, rendering) for one in node.given]
+        return filling(node.name, rendering.caller.call(node.name, node.at, given, named))
+
+
+def _value(argument: str | _Variable, rendering: Rendering) -> Any:
+    return argument if isinstance(argument, str) else rendering.inputs.get(argument.name)
+
+
+def _argument(token: re.Match[str], at: int) -> str | _Variable:
+    name = token["variable"] or token["named"]
+    if name:
+        return _Variable(name, at + token.start("variable" if token["variable"] else "named") - 1)
+    return _ESCAPED.sub(r"\1", (token["value"] or token["given"])[1:-1])
+
+
+def _reason(content: str, position: int) -> str:
+    shown = content[position : position + 24]
+    return (
+        f"{shown!r} is no part of a block: write {{{{$name}}}}, {{{{'text'}}}} or "
+        "{{plugin.function $first name='text'}}, with names of letters, digits and '_'"
+    )
+
+
+def _split(text: str) -> Iterator[tuple[int, int, str]]:
+    """Cuts a template: where each piece begins and ends, and what a block has in it."""
+    last = 0
+    for start, end in _blocks(text) if len(text) >= _SHORTEST else ():
+        content = text[start + 2 : end - 2].strip()
+        if content:
+            if start > last:
+                yield last, start, ""
+            yield start, end, content
+            last = end
+    if last < len(text):
+        yield last, len(text), ""
+
+
+def _blocks(text: str) -> Iterator[tuple[int, int]]:
+    """Where blocks begin and end. The last `{{` before a block's end begins it."""
+    position, start = 0, -1
+    while found := _EVENT.search(text, position):
+        position = found.end()
+        if found[0] == "{":
+            start = found.start()
+        elif start < 0:
+            position = found.start() + 1
+        elif found[0] == "}}":
+            if found.start() >= start + 2:
+                yield start, position
+                start = -1
+        else:
+            value = _VALUE.match(text, found.start())
+            if value is None:  # it is never closed, so nothing after it is a block
+                return
+            position = value.end()

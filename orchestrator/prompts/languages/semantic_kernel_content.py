@@ -1,0 +1,386 @@
+"""What Semantic Kernel's tags say: messages, and what they are made of."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+from urllib.parse import unquote_to_bytes
+
+from orchestrator.diagnostics import Diagnostic
+from orchestrator.message import AUTHOR
+from orchestrator.prompts.languages.base import (
+    Content,
+    Media,
+    Said,
+    Thread,
+    ToolResult,
+    ToolUse,
+    Words,
+)
+from orchestrator.prompts.languages.message_tags import Element, Tags
+from orchestrator.prompts.languages.reading import data_url
+from orchestrator.prompts.languages.semantic_kernel_source import Source
+from orchestrator.prompts.markers import Piece
+
+__all__ = ["ROLES", "Filler", "Filling"]
+
+ROLES = ("system", "user", "assistant", "tool", "developer")
+"""The roles of messages (Semantic Kernel: `AuthorRole`)."""
+
+_GIVEN_ROLES = ("user", "assistant")
+_ADDRESS = re.compile(r"(?:https?|s3)://\S+", re.IGNORECASE)
+_JSON_TEXT = r'"(?:[^"\\]|\\.)*"'
+_BARE = "\ue002"  # before the token of a hole that stands outside of JSON's texts
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """What a hole is filled with.
+
+    Attributes:
+        pieces: Its text; `None` for what can only stand between messages.
+        data: The value itself.
+        items: The messages that it is, where it stands between messages.
+    """
+
+    pieces: Sequence[Piece] | None
+    data: Any = None
+    items: Sequence[Said | Thread] | None = None
+
+
+class Filler:
+    """Makes messages of tags, with the holes filled."""
+
+    __slots__ = ("_at", "_fillings", "_items", "_lead", "_source", "_tags")
+
+    def __init__(self, tags: Tags, fillings: Sequence[Filling], source: Source) -> None:
+        """Takes the tags.
+
+        Args:
+            tags: The prompt, read.
+            fillings: What its holes are filled with, by key.
+            source: The template.
+        """
+        self._tags = tags
+        self._fillings = fillings
+        self._source = source
+        self._items: list[Said | Thread] = []
+        self._lead = False  # whether the first message is text before all others
+        self._at = 0  # where the tag begins that is being read
+
+    def filled(self) -> tuple[list[Said | Thread], list[Diagnostic]]:
+        """The messages, and what is doubtful about them.
+
+        What is no XML is one message of the user, as in Semantic Kernel.
+
+        Raises:
+            TemplateError: A tag is not what Semantic Kernel has, with its place.
+        """
+        root = self._tags.root
+        if root is None:
+            self._loose([self._tags.plain], "user")
+            return self._items, self._doubts()
+        loose: list[str | Element] = []
+        for child in root.children:
+            if isinstance(child, str) or child.tag not in ("message", "chat_history"):
+                loose.append(child)
+                continue
+            self._loose(loose)
+            loose = []
+            self._tagged(child)
+        self._loose(loose)
+        if self._lead and len(self._items) == 1 and isinstance(self._items[0], Said):
+            self._items[0] = replace(self._items[0], role="user")  # the prompt is one text
+        return self._items, []
+
+    def _doubts(self) -> list[Diagnostic]:
+        problem = self._tags.problem
+        if problem is None or not self._tags.meant:
+            return []
+        found = Diagnostic(
+            severity="warning",
+            code="broken-tags",
+            message=f"the whole prompt is one message of the user: {problem.reason}",
+            suggestion="write &amp; and &lt; for these characters, and close every tag",
+            file=problem.file,
+            line=problem.line,
+            column=problem.column,
+        )
+        return [found]
+
+    def _tagged(self, element: Element) -> None:
+        if element.tag == "message":
+            self._items.append(self._said(element))
+            return
+        for child in element.children:
+            if isinstance(child, str):
+                self._loose([child], "user")
+            elif child.tag == "message":
+                self._items.append(self._said(child))
+            else:
+                raise self._source.error(
+                    f"<{child.tag}> in <chat_history>, which has only messages", child.at
+                )
+
+    def check(self, element: Element) -> None:
+        """Checks the roles that the author wrote, of messages anywhere but in a message.
+
+        Raises:
+            TemplateError: A message has no role, or none that there is.
+        """
+        for child in element.children:
+            if isinstance(child, Element) and child.tag == "chat_history":
+                self.check(child)
+            elif isinstance(child, Element) and child.tag == "message":
+                written = child.attributes.get("role", "")
+                if not written or self._authors(written) == written:
+                    self._role(child)
+
+    # Texts, and what is between messages.
+
+    def _loose(self, children: Sequence[str | Element], role: str = "") -> None:
+        """Text between messages: a message, or several where others are placed in it.
+
+        Args:
+            children: The texts, and tags without a meaning.
+            role: Whose it is; else the system's where the author's text begins the prompt, and
+                the user's anywhere else.
+        """
+        first = children[0] if children and isinstance(children[0], str) else ""
+        lead = not role and not self._items and self._authors(first).strip() != ""
+        run: list[Piece] = []
+        for part in self._parts(children):
+            if isinstance(part, Filling) and part.items is not None:
+                self._say(run, lead)
+                self._items += part.items
+                run, lead = [], False
+            elif isinstance(part, Filling):
+                run += self._text_of(part)
+            else:
+                run.append(part)
+        self._say(run, lead)
+
+    def _say(self, run: Sequence[Piece], lead: bool) -> None:
+        pieces = stripped(run)
+        if "".join([text for _, text in pieces]).strip():
+            self._lead = self._lead or lead
+            self._items.append(Said("system" if lead else "user", (Words(tuple(pieces)),)))
+
+    def _authors(self, text: str) -> str:
+        return "".join([part for part in self._tags.split(text) if isinstance(part, str)])
+
+    def _parts(self, children: Sequence[str | Element]) -> Iterator[Piece | Filling]:
+        for child in children:
+            text = child if isinstance(child, str) else self._tags.raw(child)
+            for part in self._tags.split(text):
+                yield (AUTHOR, part) if isinstance(part, str) else self._fillings[part]
+
+    def _text_of(self, filling: Filling) -> Sequence[Piece]:
+        if filling.pieces is None:
+            raise self._source.error(
+                "messages can only be placed between messages, not inside of one", self._at
+            )
+        return filling.pieces
+
+    def _pieces(self, children: Sequence[str | Element]) -> list[Piece]:
+        made: list[Piece] = []
+        for part in self._parts(children):
+            made += self._text_of(part) if isinstance(part, Filling) else [part]
+        return made
+
+    def _plain(self, text: str) -> str:
+        return "".join([part for _, part in self._pieces([text])])
+
+    def _inner(self, element: Element) -> str:
+        return "".join([text for _, text in self._pieces(element.children)])
+
+    # Tags.
+
+    def _said(self, element: Element) -> Said:
+        self._at = element.at
+        attributes: dict[str, Any] = {
+            name: self._plain(value) for name, value in element.attributes.items() if name != "role"
+        }
+        content = list(self._content(element, attributes))
+        if content and all(isinstance(one, Words) for one in content):
+            pieces = [piece for one in content if isinstance(one, Words) for piece in one.pieces]
+            content = [Words(tuple(pieces))]
+        return Said(self._role(element), tuple(content), attributes, self._source.line(element.at))
+
+    def _role(self, element: Element) -> str:
+        written = element.attributes.get("role")
+        if written is None:
+            raise self._source.error(
+                '<message> has no role: write <message role="user">', element.at
+            )
+        role, allowed = self._plain(written), ROLES
+        if role != written:
+            allowed = _GIVEN_ROLES
+        if role in allowed:
+            return role
+        whose = " that a value gives" if allowed is _GIVEN_ROLES else ""
+        raise self._source.error(
+            f"the role {role[:40]!r} of a message{whose} is none of {', '.join(allowed)}",
+            element.at,
+        )
+
+    def _content(self, element: Element, attributes: dict[str, Any]) -> Iterator[Content]:
+        """What a message says. Text beside tags is kept unless it is only the author's space."""
+        run: list[str | Element] = []
+        known = any(isinstance(child, Element) and child.tag in _TAGS for child in element.children)
+        for child in (*element.children, None):
+            if child is not None and (isinstance(child, str) or child.tag not in _TAGS):
+                run.append(child)
+                continue
+            yield from self._words(run, known)
+            run = []
+            if child is not None:
+                self._at = child.at
+                yield from self._known(child, attributes)
+
+    def _words(self, run: Sequence[str | Element], beside: bool) -> Iterator[Words]:
+        pieces = [piece for piece in self._pieces(run) if piece[1]]
+        space = all(origin == AUTHOR and text.isspace() for origin, text in pieces)
+        if pieces and not (beside and space):
+            yield Words(tuple(pieces))
+
+    def _known(self, element: Element, attributes: dict[str, Any]) -> Iterator[Content]:
+        tag = element.tag
+        if tag == "text":
+            yield from self._words(element.children, False)
+        elif tag in ("image", "audio", "binary"):
+            yield self._medium(element)
+        elif tag == "file_reference":
+            yield Media("file", attributes=self._attributes(element))
+        elif tag == "function_call":
+            yield self._call(element)
+        elif tag == "function_result":
+            yield self._result(element)
+        elif tag == "annotation":
+            attributes["annotations"] = [
+                *attributes.get("annotations", ()),
+                self._attributes(element),
+            ]
+        else:
+            attributes["reasoning"] = attributes.get("reasoning", "") + self._inner(element)
+
+    def _attributes(self, element: Element) -> dict[str, str]:
+        return {name: self._plain(value) for name, value in element.attributes.items()}
+
+    def _medium(self, element: Element) -> Media:
+        attributes = self._attributes(element)
+        names = ("mime_type", "mimetype", "media_type")
+        media_type = next(filter(None, [attributes.pop(name, "") for name in names]), "")
+        written = self._inner(element).strip()
+        address = attributes.pop("uri", "").strip()
+        data = b""
+        if (written or address).startswith("data:"):
+            media_type, data = self._data(written or address, media_type)
+            address = address if written and not address.startswith("data:") else ""
+        else:
+            address = address or written
+        if (address and not _ADDRESS.fullmatch(address)) or not (address or data):
+            raise self._source.error(
+                f"<{element.tag}> needs an address of http, https, s3 or data: uri=... or its text",
+                element.at,
+            )
+        return Media(_kind(element.tag, media_type), address, data, media_type, attributes)
+
+    def _data(self, uri: str, media_type: str) -> tuple[str, bytes]:
+        if found := data_url(uri):
+            return media_type or found[0], found[1]
+        head, comma, body = uri[len("data:") :].partition(",")
+        if not comma or head.endswith(";base64"):
+            raise self._source.error("what follows 'data:' is no Base64", self._at)
+        return media_type or head.partition(";")[0], unquote_to_bytes(body)
+
+    def _call(self, element: Element) -> ToolUse:
+        attributes = self._attributes(element)
+        if not attributes.get("name"):
+            raise self._source.error("<function_call> has no name", element.at)
+        written = "".join([one for one in element.children if isinstance(one, str)])
+        key = self._tags.only(written)
+        if key is not None and not isinstance(self._fillings[key].data, str):
+            given = self._fillings[key].data
+        else:
+            given = self._json(written, self._inner(element))
+        return ToolUse(attributes.get("id", ""), attributes["name"], given)
+
+    def _json(self, written: str, text: str) -> Any:
+        """The data that the author wrote, with values in its leaves; a text if it is no JSON."""
+        if self._tags.only(written) is not None:
+            return _loaded(text)
+        either = re.compile(f"{_JSON_TEXT}|{self._tags.token.pattern}", re.DOTALL)
+        bare = either.sub(lambda it: it[0] if it[1] is None else f'"{_BARE}{it[0]}"', written)
+        try:
+            return self._leaves(json.loads(bare or "{}"))
+        except (ValueError, RecursionError):
+            return text
+
+    def _leaves(self, data: Any) -> Any:
+        if isinstance(data, dict):
+            return {self._plain(name): self._leaves(one) for name, one in data.items()}
+        if isinstance(data, list):
+            return [self._leaves(one) for one in data]
+        if not isinstance(data, str):
+            return data
+        key = self._tags.only(data[1:]) if data.startswith(_BARE) else None
+        if key is not None:
+            value = self._fillings[key].data
+            return _loaded(value) if isinstance(value, str) else value
+        return self._plain(data)
+
+    def _result(self, element: Element) -> ToolResult:
+        attributes, content = self._attributes(element), []
+        run: list[str | Element] = []
+        parted = any(isinstance(one, Element) and one.tag in _RESULTS for one in element.children)
+        for child in (*element.children, None):
+            if child is not None and (isinstance(child, str) or child.tag not in _RESULTS):
+                run.append(child)
+                continue
+            content += [*self._words(run, parted)]
+            run = []
+            if child is not None and child.tag == "text":
+                content += [*self._words(child.children, False)]
+            elif child is not None:
+                content.append(self._medium(child))  # type: ignore[arg-type]
+        return ToolResult(attributes.get("id", ""), attributes.get("name", ""), tuple(content))
+
+
+_TAGS = (
+    *("text", "image", "audio", "binary", "file_reference", "function_call", "function_result"),
+    *("annotation", "reasoning"),
+)
+_RESULTS = ("text", "image", "audio", "binary")
+
+
+def _kind(tag: str, media_type: str) -> Literal["image", "audio", "video", "file"]:
+    if tag == "image" or media_type.startswith("image/"):
+        return "image"
+    if tag == "audio" or media_type.startswith("audio/"):
+        return "audio"
+    return "video" if media_type.startswith("video/") else "file"
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def stripped(pieces: Sequence[Piece]) -> list[Piece]:
+    """Pieces without the author's white space at both ends; what values say is not touched."""
+    made = [piece for piece in pieces if piece[1]]
+    while made and made[0][0] == AUTHOR and not made[0][1].strip():
+        del made[0]
+    while made and made[-1][0] == AUTHOR and not made[-1][1].strip():
+        del made[-1]
+    if made and made[0][0] == AUTHOR:
+        made[0] = AUTHOR, made[0][1].lstrip()
+    if made and made[-1][0] == AUTHOR:
+        made[-1] = AUTHOR, made[-1][1].rstrip()
+    return made

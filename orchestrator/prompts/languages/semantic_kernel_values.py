@@ -1,0 +1,175 @@
+"""The values of Semantic Kernel's templates: inputs, what functions give, and how both are told."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import inspect
+import json
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from orchestrator.errors import TemplateError, ValidationError
+from orchestrator.prompts.jinja import VALUE, Value
+from orchestrator.prompts.languages.base import Said, Thread
+from orchestrator.prompts.languages.reading import messages_of
+from orchestrator.prompts.languages.semantic_kernel_content import Filling
+from orchestrator.prompts.languages.semantic_kernel_source import Source
+
+__all__ = ["Caller", "Functions", "filling", "messages", "placed", "text_of"]
+
+Functions = Mapping[str, Callable[..., Any]]
+"""What templates may call: `plugin.function`, or `function`."""
+
+_TOLD = (datetime.date, datetime.time, datetime.timedelta, uuid.UUID)
+
+
+def text_of(value: Any) -> str:
+    """A value as text: nothing for `None`, JSON for lists and maps, else as Python prints it.
+
+    Raises:
+        ValidationError: It is no plain data.
+    """
+    if isinstance(value, str):
+        return value + ""  # no more than the text
+    if value is None:
+        return ""
+    if isinstance(value, bool | int | float):
+        return str(value)
+    return _plain(value) or json.dumps(_data(value), ensure_ascii=False, default=_told)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, enum.Enum):
+        return text_of(value.value)
+    return str(value) if isinstance(value, _TOLD) else ""
+
+
+def _data(value: Any) -> Any:
+    if isinstance(value, Mapping | list | tuple):
+        return value
+    raise ValidationError(
+        f"a {type(value).__name__} is no value for a template: give texts, numbers, lists and maps"
+    )
+
+
+def _told(value: Any) -> Any:
+    if isinstance(value, Said | Thread):
+        raise ValidationError("messages can only be placed between messages")
+    return _plain(value) or dict(_data(value))
+
+
+def messages(value: Any, name: str) -> list[Said | Thread] | None:
+    """The messages that a value is; `None` for any other value.
+
+    Args:
+        value: A `Thread`, a message, or a list of messages.
+        name: The input.
+    """
+    if isinstance(value, Thread | Said):
+        return [value]
+    if isinstance(value, list | tuple) and all(_is_message(one) for one in value):
+        return list(messages_of(value, name))
+    return None
+
+
+def _is_message(value: Any) -> bool:
+    if isinstance(value, Said | Thread):
+        return True
+    told = isinstance(value, Mapping) and isinstance(value.get("role"), str)
+    return told and ("content" in value or "tool_calls" in value)
+
+
+def placed(value: Any, name: str) -> Filling | None:
+    """The messages that a value is, which can only stand between messages."""
+    found = messages([value] if isinstance(value, Mapping) else value, name)
+    return None if found is None else Filling(None, value, found)
+
+
+def filling(name: str, value: Any) -> Filling:
+    """What a place of an input is filled with.
+
+    A list of messages is messages between messages, and JSON inside of one.
+
+    Args:
+        name: The input.
+        value: Its value.
+
+    Raises:
+        ValidationError: It is no plain data.
+    """
+    items = messages(value, name)
+    if items is not None and any(isinstance(one, Said | Thread) for one in _listed(value)):
+        return Filling(None, value, items)
+    try:
+        text = text_of(value)
+    except (RecursionError, ValueError) as error:  # data that contains itself
+        raise ValidationError(f"the value of {name!r} is no JSON data: {error}") from None
+    origin = value.origin if isinstance(value, Value) else name
+    return Filling([(origin or VALUE, text)], value, items)
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else [value]
+
+
+class Caller:
+    """Calls functions for a template."""
+
+    __slots__ = ("_functions", "_inputs", "_source")
+
+    def __init__(self, functions: Functions, inputs: Mapping[str, Any], source: Source) -> None:
+        """Begins a rendering.
+
+        Args:
+            functions: What it may call.
+            inputs: Its inputs: parameters of these names that a call does not give are theirs.
+            source: The template.
+        """
+        self._functions = functions
+        self._inputs = inputs
+        self._source = source
+
+    def call(self, name: str, at: int, given: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """Calls a function.
+
+        Args:
+            name: The function.
+            at: Where the template calls it.
+            given: What the call gives first.
+            named: What it gives by name.
+
+        Raises:
+            TemplateError: There is no such function, or it failed.
+        """
+        function = self._functions.get(name)
+        if function is None:
+            known = ", ".join(map(repr, self._functions)) or "none"
+            raise self._source.error(
+                f"there is no function {name!r}; this template may call {known}", at
+            )
+        try:
+            found = function(*given, **self._rest(function, given, named), **named)
+            if inspect.isawaitable(found):
+                getattr(found, "close", bool)()
+                raise TypeError("it is asynchronous; give one that returns its result")
+            return found
+        except TemplateError:
+            raise
+        except Exception as error:  # whatever a user's function raises
+            raise self._source.error(f"the function {name!r} failed: {error}", at) from error
+
+    def _rest(
+        self, function: Callable[..., Any], given: Sequence[Any], named: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        try:
+            parameters = list(inspect.signature(function).parameters.values())[len(given) :]
+        except (TypeError, ValueError):
+            return {}
+        by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        return {
+            one.name: self._inputs[one.name]
+            for one in parameters
+            if one.kind in by_name and one.name not in named and one.name in self._inputs
+        }
