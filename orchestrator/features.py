@@ -54,6 +54,8 @@ def features_of(
 
 
 def _orchestration(definition: AgentDefinition, root: Path | None) -> Orchestration | None:
+    if definition.orchestration is not None:
+        return _script(definition, definition.orchestration, root)
     spec = definition.orchestration_lambda
     if spec is None:
         return None
@@ -67,6 +69,21 @@ def _orchestration(definition: AgentDefinition, root: Path | None) -> Orchestrat
         return LambdaOrchestration(spec, root)
     except DefinitionError as error:
         if error.file is not None:
+            raise
+        raise definition.source.error(error.reason, *at) from error
+
+
+def _script(definition: AgentDefinition, name: str, root: Path | None) -> Orchestration:
+    from orchestrator.definition.files import locate
+    from orchestrator.flows.orchestration import FlowOrchestration
+    from orchestrator.flows.reading import read_file
+
+    at = ("orchestration",)
+    file = locate(definition, name, at, root)
+    try:
+        return FlowOrchestration(read_file(file))
+    except DefinitionError as error:
+        if error.line is not None:
             raise
         raise definition.source.error(error.reason, *at) from error
 

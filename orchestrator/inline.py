@@ -321,6 +321,9 @@ def _take_parser(data: dict[str, Any], objects: _Objects) -> None:
 
 
 def _take_orchestration(data: dict[str, Any], objects: _Objects) -> None:
+    script = data.get("orchestration")
+    if hasattr(script, "as_orchestration"):
+        objects.orchestration = data.pop("orchestration").as_orchestration()
     given = data.get("customOrchestration")
     executor = _spelled(given).get("executor") if isinstance(given, Mapping) else None
     function = _spelled(executor).get("lambda") if isinstance(executor, Mapping) else None

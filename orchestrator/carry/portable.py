@@ -22,7 +22,11 @@ NOT_PORTABLE = "not-portable"
 
 _LOCAL_MODELS = ("local:", "openai:", "scripted:", "replay:")
 _PARTS = ("actionGroups", "knowledgeBases", "agentCollaborators")
-_OURS = {"limits": "limits of a turn", "awsCompat": "awsCompat"}
+_OURS = {
+    "limits": "limits of a turn",
+    "awsCompat": "awsCompat",
+    "orchestration": "scripts that orchestrate",
+}
 
 
 @dataclass(slots=True)

@@ -222,6 +222,8 @@ class AgentDefinition(Part):
         agent_collaborators: The agents that it leads.
         orchestration_type: `CUSTOM_ORCHESTRATION` uses `customOrchestration`.
         custom_orchestration: An orchestration of one's own.
+        orchestration: A script that orchestrates, relative to the agent's folder: `*.pl`,
+            `*.ai.yaml` or `*.ppe.yaml`; it stands in the place of `customOrchestration`. Ours.
         aws_compat: Where to do as the service does, although users would expect something else:
             `single_knowledge_base`. Ours.
         limits: Budgets of one turn.
@@ -254,6 +256,7 @@ class AgentDefinition(Part):
     agent_collaborators: Annotated[Many[AgentCollaborator], Field(max_length=10)] = ()
     orchestration_type: Literal["DEFAULT", "CUSTOM_ORCHESTRATION"] | None = None
     custom_orchestration: CustomOrchestration | None = None
+    orchestration: Annotated[str, Field(min_length=1, max_length=2048)] | None = None
     aws_compat: Many[Literal["single_knowledge_base"]] = ()
     limits: LimitsConfiguration | None = None
 
@@ -274,6 +277,12 @@ class AgentDefinition(Part):
 
     @model_validator(mode="after")
     def _orchestrated(self) -> AgentDefinition:
+        if self.orchestration and (self.orchestration_type or self.custom_orchestration):
+            raise mistake(
+                "the script would orchestrate, and customOrchestration too; leave "
+                "orchestrationType and customOrchestration out",
+                "orchestration",
+            )
         if self.orchestration_type == "CUSTOM_ORCHESTRATION" and not self.orchestration_lambda:
             raise mistake(
                 "nothing orchestrates; give customOrchestration: {executor: {lambda: <a handler "

@@ -40,10 +40,12 @@ class PromptText:
     Attributes:
         text: The template.
         source: The file it was read from, or the agent's file with the stage's name.
+        language: The language that the definition says it is written in, if it does.
     """
 
     text: str
     source: str
+    language: str | None = None
 
 
 def prompt_text(
@@ -64,7 +66,8 @@ def prompt_text(
             continue
         if prompt.base_prompt_template is not None:
             file = definition.source.file or "basePromptTemplate"
-            return PromptText(prompt.base_prompt_template, f"{file} ({prompt_type})")
+            label = f"{file} ({prompt_type})"
+            return PromptText(prompt.base_prompt_template, label, prompt.template_format)
         keys = (*_PROMPTS, index, "basePromptTemplateFile")
         path = locate(definition, str(prompt.base_prompt_template_file), keys, folder)
         text = decode(path.read_bytes(), str(path), limit=4 * MAX_TEMPLATE)
@@ -72,7 +75,7 @@ def prompt_text(
             raise DefinitionError(
                 f"a template has 1 to {MAX_TEMPLATE:,} characters, not {len(text):,}", file=path
             )
-        return PromptText(text, str(path))
+        return PromptText(text, str(path), prompt.template_format)
     return None
 
 
@@ -181,6 +184,8 @@ def _named_files(definition: AgentDefinition) -> Iterator[tuple[Keys, str]]:
     orchestrates = definition.orchestration_lambda
     if orchestrates and not is_arn(orchestrates):
         yield ("customOrchestration", "executor", "lambda"), handler_of(orchestrates)[0]
+    if definition.orchestration is not None:
+        yield ("orchestration",), definition.orchestration
     guardrail = definition.guardrail_configuration
     if guardrail and guardrail.file is not None:
         yield ("guardrailConfiguration", "file"), guardrail.file

@@ -23,6 +23,12 @@ PromptType = Literal[
 """The prompt types of both of Bedrock's services together: real dumps mix them."""
 
 
+TemplateFormat = Literal[
+    "bedrock", "prompty", "semantic-kernel", "handlebars", "jinja2", "ppe"
+]
+"""Languages of templates: Bedrock's own, and those of `orchestrator.prompts.languages`."""
+
+
 class InferenceConfiguration(Part):
     """How the model generates; a member that is left out takes the dialect's value.
 
@@ -62,6 +68,8 @@ class PromptConfiguration(Part):
         prompt_state: `DISABLED` leaves the stage out.
         base_prompt_template: The template's text, with `$placeholders$`; up to 100,000 characters.
         base_prompt_template_file: The template as a file, relative to the agent's folder.
+        template_format: The language that the template is written in; by default what the file's
+            ending says, else Bedrock's own. (Not Bedrock's.)
         inference_configuration: How the model generates in this stage.
         parser_mode: `OVERRIDDEN` has `overrideLambda` parse the stage's replies.
         foundation_model: A model for this stage only.
@@ -74,6 +82,7 @@ class PromptConfiguration(Part):
     prompt_state: State | None = None
     base_prompt_template: Annotated[str, Field(min_length=1, max_length=100_000)] | None = None
     base_prompt_template_file: str | None = None
+    template_format: TemplateFormat | None = None
     inference_configuration: InferenceConfiguration | None = None
     parser_mode: CreationMode | None = None
     foundation_model: Annotated[str, Field(min_length=1, max_length=2048)] | None = None
@@ -85,6 +94,12 @@ class PromptConfiguration(Part):
             raise mistake(
                 "give either basePromptTemplate or basePromptTemplateFile, not both",
                 "basePromptTemplateFile",
+            )
+        if self.template_format is not None and not self.has_template:
+            raise mistake(
+                "templateFormat is about a template, and there is none: give basePromptTemplate or "
+                "basePromptTemplateFile",
+                "templateFormat",
             )
         return self
 

@@ -18,7 +18,7 @@ _Findings = Iterator[tuple[str, Keys]]
 def refuse_untrusted(definition: AgentDefinition, *, folder: bool, models: bool) -> None:
     """Refuses what reaches out of a definition that nobody vouches for.
 
-    That is: programs that it would start; the process's variables and the session's attributes,
+    That is: programs that it would start, and a script that would orchestrate it; the process's variables and the session's attributes,
     sent to servers of its choosing; addresses of models of its choosing, and hosts in private
     networks; and files, unless there is a folder that confines them.
 
@@ -31,6 +31,9 @@ def refuse_untrusted(definition: AgentDefinition, *, folder: bool, models: bool)
         DefinitionError: It asks for any of these. All are told at once.
     """
     named = [*_of_groups(definition), *_of_knowledge(definition)]
+    if definition.orchestration is not None:
+        text = f"the script {definition.orchestration!r} would orchestrate the agent"
+        named.append((text, ("orchestration",)))
     if models:
         named += _of_models(definition, folder)
     if named:

@@ -75,7 +75,7 @@ class Interpreter:
         start = Place(1)
         yield Event("run_start", start)
         try:
-            yield from self._block(self._program)
+            yield from self._block(self._program, last=True)
         except _Ended:
             pass
         yield Event("run_end", start, {"output": self.output})
@@ -98,11 +98,12 @@ class Interpreter:
 
     # Blocks
 
-    def _block(self, block: Block) -> Steps:
+    def _block(self, block: Block, last: bool) -> Steps:
+        """Runs a block; `last` says whether nothing comes after it."""
         for statement in block:
             yield from self._pause(statement)
             try:
-                yield from self._statement(statement)
+                yield from self._statement(statement, last and statement is block[-1])
             except Wrong as wrong:
                 self.fail(statement.place, wrong.message, wrong.message_zh)
             yield from self._warn(statement.place)
@@ -122,19 +123,19 @@ class Interpreter:
         mode = yield Pause(place, self.output, dict(self.pool.values))
         self._stepping = mode == "step"
 
-    def _statement(self, statement: Statement) -> Steps:
+    def _statement(self, statement: Statement, last: bool) -> Steps:
         if isinstance(statement, Breakpoint):
             return
         yield Event("statement_start", statement.place)
         match statement:
             case Loop():
-                yield from self._loop(statement)
+                yield from self._loop(statement, last)
             case If():
-                yield from self._if(statement)
+                yield from self._if(statement, last)
             case Exit():
                 yield from self._exit(statement)
             case Prompt():
-                yield from self._prompt(statement)
+                yield from self._prompt(statement, last)
             case FunctionCall():
                 yield from self._function(statement)
             case AgentCall():
@@ -151,7 +152,7 @@ class Interpreter:
             yield Event("warning", place, {"text": f"{written} is not defined"})
         self.pool.unknown.clear()
 
-    def _loop(self, loop: Loop) -> Steps:
+    def _loop(self, loop: Loop, last: bool) -> Steps:
         items = evaluate(loop.items, self.pool)
         if isinstance(items, str):
             items = list(items)
@@ -165,14 +166,14 @@ class Interpreter:
         if loop.name in self.pool.values:
             told = {"text": f"FOR overwrites the variable ${loop.name}"}
             yield Event("warning", loop.place, told)
-        for item in tuple(items):
+        for at, item in enumerate(tuple(items), 1):
             yield from self._assign(loop.place, Target(loop.name), item, is_output=False)
-            yield from self._block(loop.body)
+            yield from self._block(loop.body, last and at == len(items))
 
-    def _if(self, statement: If) -> Steps:
+    def _if(self, statement: If, last: bool) -> Steps:
         for branch in statement.branches:
             if branch.condition is None or self._holds(branch.condition, branch.place):
-                yield from self._block(branch.body)
+                yield from self._block(branch.body, last)
                 return
 
     def _holds(self, condition: Node, place: Place) -> bool:
@@ -197,10 +198,10 @@ class Interpreter:
             told = {"name": target.name, "value": self.pool.values[target.name]}
             yield Event("variable_set", place, told)
 
-    def _prompt(self, statement: Prompt) -> Steps:
+    def _prompt(self, statement: Prompt, last: bool) -> Steps:
         place, text = statement.place, self.pool.fill(statement.text)
         tools = list(self._tools().values())
-        reply = yield Ask(place, [_said(text)], inference=_NEUTRAL, tools=tools)
+        reply = yield Ask(place, [_said(text)], inference=_NEUTRAL, tools=tools, last=last)
         value: Any = reply.text
         if reply.calls:
             values = []

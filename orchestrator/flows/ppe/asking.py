@@ -51,10 +51,20 @@ def substituted(
         before.append((message.role, message.done))
     inference = _inference(run, named)
     if choice is None:
-        reply = yield from _asked(run, substitution.place, before, inference)
+        last = run.finishing and _is_all(run, message)
+        reply = yield from _asked(run, substitution.place, before, inference, last=last)
         return reply, reply
     text = yield from _chosen(run, substitution, choice, before, inference)
     return text, text
+
+
+def _is_all(run: Interpreter, message: Said) -> bool:
+    """Whether the substitution is all of the script's last message, and so its result."""
+    text = message.text
+    rest = text.parts[message.next :] if text is not None else ()
+    is_rest = any(one.template or one.source or one.substitution for one in rest)
+    alone = not message.done and not is_rest
+    return alone and message is run.dialogue.last and message.role == "assistant"
 
 
 def _chosen(
@@ -128,7 +138,7 @@ def _promised(
     format = _format(front)
     schema = front.get("output") if isinstance(front.get("output"), dict) else None
     if not format:
-        reply = yield from _asked(run, place, messages, inference)
+        reply = yield from _asked(run, place, messages, inference, last=run.finishing)
         return reply, reply
     told = [("system", _form(format, schema)), *messages]
     wrong = ""
@@ -181,11 +191,12 @@ def _asked(
     messages: Sequence[tuple[str, str]],
     inference: Mapping[str, Any],
     choices: Sequence[str] = (),
+    last: bool = False,
 ) -> Generator[Step, Any, str]:
     system, others = sent(messages)
     if not others:
         run.fail(place, "there is no message to send; write one, such as user: ...")
     run.called = True
-    reply = yield Ask(place, others, system, inference, choices=choices)
+    reply = yield Ask(place, others, system, inference, choices=choices, last=last)
     text: str = reply.text
     return text

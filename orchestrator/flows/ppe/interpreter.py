@@ -64,6 +64,7 @@ class Interpreter:
         dialogue: Its messages.
         called: Whether a model was asked.
         result: The result of the last statement.
+        finishing: Whether all statements of the whole script have run.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Interpreter:
         self.dialogue = Dialogue()
         self.called = False
         self.result: Any = None
+        self.finishing = False
         self._said_last = False
         front = script.front
         prompt = front.get("prompt")
@@ -149,6 +151,7 @@ class Interpreter:
         return self.result
 
     def _finish(self) -> Steps:
+        self.finishing = self.level == 0
         yield from self.complete(None)
         last = self.dialogue.last
         if last is None or self.script.front.get("autoRunLLMIfPromptAvailable") is False:
