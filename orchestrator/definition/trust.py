@@ -18,9 +18,10 @@ _Findings = Iterator[tuple[str, Keys]]
 def refuse_untrusted(definition: AgentDefinition, *, folder: bool, models: bool) -> None:
     """Refuses what reaches out of a definition that nobody vouches for.
 
-    That is: programs that it would start, and a script that would orchestrate it; the process's variables and the session's attributes,
-    sent to servers of its choosing; addresses of models of its choosing, and hosts in private
-    networks; and files, unless there is a folder that confines them.
+    That is: programs that it would start, and a script that would orchestrate it; the process's
+    variables and the session's attributes, sent to servers of its choosing; addresses of models of
+    its choosing, and hosts in private networks; and files, unless there is a folder that confines
+    them.
 
     Args:
         definition: The definition.

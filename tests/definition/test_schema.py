@@ -24,6 +24,7 @@ OUR_OWN = {
     "PromptConfiguration": {"basePromptTemplateFile"},
     "AgentDefinition": {
         *("actionGroups", "agentCollaborators", "awsCompat", "knowledgeBases", "limits"),
+        "orchestration",
         "agentId",  # GetAgent's
     },
 }
