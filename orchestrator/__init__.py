@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from orchestrator.agent import Agent, Collaborator
     from orchestrator.kept import KeptTurn
     from orchestrator.knowledge import KnowledgeBase
+    from orchestrator.prompts import load_template
     from orchestrator.reply import Event, Files, Reply, TextDelta, TracePart, TurnEnd
     from orchestrator.sessions import Sessions, SQLiteStore
     from orchestrator.stages import Memory
@@ -66,6 +67,7 @@ __all__ = [
     "TurnLeft",
     "ValidationError",
     "action",
+    "load_template",
 ]
 
 # Imported when first used: `import orchestrator` stays quick.
@@ -80,6 +82,7 @@ _LAZY = {
     "Memory": "orchestrator.stages",
     "KeptTurn": "orchestrator.kept",
     "KnowledgeBase": "orchestrator.knowledge",
+    "load_template": "orchestrator.prompts",
     "Event": "orchestrator.reply",
     "Files": "orchestrator.reply",
     "Reply": "orchestrator.reply",

@@ -194,7 +194,13 @@ def _stage(stage: str, override: Override, model: Model, parts: _Parts) -> Stage
     own = override.template is not None
     off = stage == ORCHESTRATION and override.enabled is False
     text, source = (_UNPROMPTED, None) if off else _template_text(stage, override, dialect)
-    template = compile_template(text, stage=stage, dialect=dialect, source=source)
+    template = compile_template(
+        text,
+        stage=stage,
+        dialect=dialect,
+        source=source,
+        language=override.language if own and not off else None,
+    )
     fixed = _fixed_values(template, dialect, parts)
     calls = stage == ORCHESTRATION and not off
     native = dialect.protocol == "tool_use"
@@ -210,6 +216,7 @@ def _stage(stage: str, override: Override, model: Model, parts: _Parts) -> Stage
         model=model,
         inference={
             **(_unstopped(default.inference) if off else default.inference),
+            **template.inference,
             **override.inference,
         },
         additional=override.additional,
@@ -217,10 +224,15 @@ def _stage(stage: str, override: Override, model: Model, parts: _Parts) -> Stage
         call_format=parts.toolbox.call_format(dialect) if calls else None,
         creation_mode="OVERRIDDEN" if own else "DEFAULT",
         new_parser=new_parser,
-        digest=_digest([template.text, fixed, model.model_id, dialect.name, override.inference]),
+        digest=_digest([*_told(template), fixed, model.model_id, dialect.name, override.inference]),
         parser_name=override.parser_name,
         verbatim=off,
     )
+
+
+def _told(template: Template) -> list[str]:
+    language = template.language
+    return [template.text] if language == "bedrock" else [template.text, language]
 
 
 def _unstopped(inference: Mapping[str, Any]) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def override_of(
     if configuration is None:
         raise AssertionError("the configuration was just given")
     text = configuration.base_prompt_template if configuration.overridden else None
-    made = _as_override(configuration, text, f"prompts[{stage!r}]")
+    made = _as_override(configuration, text, f"prompts[{stage!r}]", configuration.template_format)
     if configuration.parser_mode != "OVERRIDDEN":
         return made
     if override_lambda is None:
@@ -87,8 +87,8 @@ def overrides_of(
     ):
         stage = configuration.prompt_type
         found = prompt_text(definition, stage, root)
-        text, source = (found.text, found.source) if found else (None, None)
-        override = _as_override(configuration, text, source)
+        told = (found.text, found.source, found.language) if found else (None, None, None)
+        override = _as_override(configuration, *told)
         if replaced:
             override = replace(override, model=None)
         elif configuration.foundation_model is not None:
@@ -162,13 +162,17 @@ def named_model(
 
 
 def _as_override(
-    configuration: PromptConfiguration, text: str | None, source: str | None
+    configuration: PromptConfiguration,
+    text: str | None,
+    source: str | None,
+    language: str | None,
 ) -> Override:
     inference = configuration.inference_configuration
     state = configuration.prompt_state
     return Override(
         template=text,
         source=source,
+        language=language,
         enabled=None if state is None else state == "ENABLED",
         inference=inference.as_dict() if inference else {},
         model=configuration.foundation_model,

@@ -69,6 +69,7 @@ class Override:
     Attributes:
         template: The template's text.
         source: Where the text is from, for messages.
+        language: The language it is written in; by default what the source's ending says.
         enabled: Whether the stage runs.
         inference: Members of the inference configuration.
         model: A model for this stage only, or its spec.
@@ -80,6 +81,7 @@ class Override:
 
     template: str | None = None
     source: str | None = None
+    language: str | None = None
     enabled: bool | None = None
     inference: Mapping[str, Any] = field(default_factory=dict)
     model: str | Model | None = None

@@ -179,7 +179,12 @@ class _Templates:
         given = prompt_text(self.definition, stage, self.root) if self.definition else None
         if given is not None:
             yield from lint_template(
-                given.text, stage=stage, dialect=dialect, source=given.source, strict=self.strict
+                given.text,
+                stage=stage,
+                dialect=dialect,
+                source=given.source,
+                strict=self.strict,
+                language=given.language,
             )
         else:
             yield from self.default(stage, dialect)
@@ -242,8 +247,9 @@ class _Templates:
 
 
 def _known_files(own: Path) -> set[str]:
-    """Names of files that some dialect reads."""
+    """Names of files that some dialect reads, also those of templates in other languages."""
     from orchestrator.prompts.folder import read_yaml
+    from orchestrator.prompts.languages import ENDINGS
 
     known = {"README.md", "dialect.yaml"}
     known |= {file.name for file in (content.root() / "templates").glob("*/*")}
@@ -254,7 +260,8 @@ def _known_files(own: Path) -> set[str]:
             known |= {str(it["template"]) for it in stages.values() if "template" in it}
         except (DefinitionError, AttributeError, TypeError, UnicodeDecodeError):
             continue  # told when the dialect itself is loaded
-    return known
+    stages = {Path(name).stem for name in known if name.endswith((".json", ".txt"))}
+    return known | {stem + ending for stem in stages for ending in ENDINGS}
 
 
 def _file(file: Path, own: Path, known: set[str]) -> Iterator[Diagnostic]:
@@ -269,7 +276,7 @@ def _file(file: Path, own: Path, known: set[str]) -> Iterator[Diagnostic]:
             suggestion=f"did you mean {close[0]!r}?" if close else "give it a shipped file's name",
             file=str(file),
         )
-    elif file.suffix == ".j2":
+    elif file.suffix == ".j2" and known.isdisjoint((f"{file.stem}.json", f"{file.stem}.txt")):
         try:
             compile_partial(file.read_text(encoding="utf-8"), str(file))
         except DefinitionError as error:

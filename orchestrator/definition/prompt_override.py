@@ -23,9 +23,7 @@ PromptType = Literal[
 """The prompt types of both of Bedrock's services together: real dumps mix them."""
 
 
-TemplateFormat = Literal[
-    "bedrock", "prompty", "semantic-kernel", "handlebars", "jinja2", "ppe"
-]
+TemplateFormat = Literal["bedrock", "prompty", "semantic-kernel", "handlebars", "jinja2", "ppe"]
 """Languages of templates: Bedrock's own, and those of `orchestrator.prompts.languages`."""
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError
 from orchestrator.prompts.jsonbody import Body, Node, line_column, parse, source_offsets
+from orchestrator.prompts.languages.loading import language_of
 from orchestrator.prompts.leaf import Leaf, Use
 from orchestrator.prompts.lint import inspect
 from orchestrator.prompts.placeholders import (
@@ -34,7 +35,13 @@ _SILENT_MEMBERS = ("system", "messages", "anthropic_version", "schemaVersion")
 
 
 def compile_template(
-    text: str, *, stage: str, dialect: Dialect, source: str | None = None, strict: bool = False
+    text: str,
+    *,
+    stage: str,
+    dialect: Dialect,
+    source: str | None = None,
+    strict: bool = False,
+    language: str | None = None,
 ) -> Template:
     """Compiles a template.
 
@@ -45,6 +52,8 @@ def compile_template(
         dialect: What the model understands.
         source: The file it came from, for messages.
         strict: Refuse what Bedrock's API may refuse: raw line breaks inside JSON strings.
+        language: `bedrock`, or another language that it is written in; by default what the ending
+            of `source` says (`orchestrator.prompts.languages`).
 
     Raises:
         TemplateError: The template is broken, with the line and column.
@@ -57,6 +66,11 @@ def compile_template(
             f"the {stage} template has {len(text):,} characters; a template has {limit}",
             file=source,
         )
+    language = language or (language_of(source) if source else None) or "bedrock"
+    if language != "bedrock":
+        from orchestrator.prompts.languages.stage import compile_document
+
+        return compile_document(text, language, stage=stage, dialect=dialect, source=source)
     compiler = _Compiler(text, stage, dialect, source)
     if text.lstrip().startswith("{"):
         return compiler.messages(parse(text, strict=strict, source=source))

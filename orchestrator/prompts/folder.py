@@ -5,7 +5,7 @@ Files whose names begin with `memory_` may also be in a folder `memory/` beside 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ __all__ = [
     "dialect_places",
     "places",
     "read_file",
+    "read_template_file",
     "read_yaml",
     "shipped",
 ]
@@ -119,16 +120,54 @@ def read_file(name: str, where: Sequence[Place]) -> tuple[str, Path]:
     Raises:
         TemplateError: There is none, or it may not or cannot be read; says where it was looked for.
     """
-    path = PurePosixPath(name)
-    if not name or path.is_absolute() or ".." in path.parts or set(name) & set("\\:\0"):
-        raise TemplateError(f"{name!r} is not the name of a file inside the templates folder")
-    if name.startswith("memory_"):
-        where = memory_places(where)
+    path, where = _confined(name), _places_of(name, where)
     for place in where:
         if found := place.read(path):
             return found
+    raise _not_there(name, where)
+
+
+def read_template_file(
+    name: str, where: Sequence[Place], endings: Iterable[str]
+) -> tuple[str, Path]:
+    """Reads a stage's template, as `read_file` does; the user's own may be in another language.
+
+    Args:
+        name: A relative path of plain names.
+        where: Where to look.
+        endings: Those of the other languages: a file of the name's stem and such an ending, in a
+            folder that is not shipped, is the template, too.
+
+    Raises:
+        TemplateError: As for `read_file`; or a folder has more than one of these files.
+    """
+    path, where = _confined(name), _places_of(name, where)
+    others = [path.with_name(path.stem + ending) for ending in endings]
+    for place in where:
+        names = [path] if place.root == shipped() else [path, *others]
+        found = [(one, it) for one in names if (it := place.read(one)) is not None]
+        if len(found) > 1:
+            both = " and ".join(str(one) for one, _ in found)
+            raise TemplateError(f"there are {both}; keep one of them", file=found[0][1][1])
+        if found:
+            return found[0][1]
+    raise _not_there(name, where)
+
+
+def _confined(name: str) -> PurePosixPath:
+    path = PurePosixPath(name)
+    if not name or path.is_absolute() or ".." in path.parts or set(name) & set("\\:\0"):
+        raise TemplateError(f"{name!r} is not the name of a file inside the templates folder")
+    return path
+
+
+def _places_of(name: str, where: Sequence[Place]) -> Sequence[Place]:
+    return memory_places(where) if name.startswith("memory_") else where
+
+
+def _not_there(name: str, where: Sequence[Place]) -> TemplateError:
     looked = ", ".join(str(place.folder) for place in where)
-    raise TemplateError(f"there is no file {name!r}; looked in {looked}", file=name)
+    return TemplateError(f"there is no file {name!r}; looked in {looked}", file=name)
 
 
 def read_yaml(text: str, file: Path) -> dict[str, Any]:

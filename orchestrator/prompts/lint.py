@@ -24,8 +24,9 @@ from orchestrator.prompts.placeholders import (
 
 if TYPE_CHECKING:
     from orchestrator.prompts.dialect import Dialect
+    from orchestrator.prompts.languages.base import Input
 
-__all__ = ["inspect", "lint_template"]
+__all__ = ["inspect", "inspect_inputs", "lint_template"]
 
 _Severity = Literal["error", "warning", "info"]
 
@@ -57,7 +58,13 @@ _LOOSE = re.compile(r"\$\{([A-Za-z][A-Za-z0-9_]*)\}|\$([A-Za-z][A-Za-z0-9_]*)(\$
 
 
 def lint_template(
-    text: str, *, stage: str, dialect: Dialect, source: str | None = None, strict: bool = False
+    text: str,
+    *,
+    stage: str,
+    dialect: Dialect,
+    source: str | None = None,
+    strict: bool = False,
+    language: str | None = None,
 ) -> tuple[Diagnostic, ...]:
     """All that can be said against a template, without raising.
 
@@ -67,12 +74,13 @@ def lint_template(
         dialect: What the model understands.
         source: The file it came from.
         strict: Report what Bedrock's API may refuse as an error.
+        language: The language it is written in, where the source's ending does not tell it.
     """
     from orchestrator.prompts.compiler import compile_template
 
     try:
         template = compile_template(
-            text, stage=stage, dialect=dialect, source=source, strict=strict
+            text, stage=stage, dialect=dialect, source=source, strict=strict, language=language
         )
     except TemplateError as error:
         return (
@@ -112,16 +120,53 @@ def inspect(text: str, stage: str, uses: Sequence[Use], source: str | None) -> I
             )
         seen.add(use.name)
     yield from _loose(text, stage, source)
-    used = {use.name for use in uses}
+    yield from _missing({use.name for use in uses}, stage, source, "$")
+
+
+def inspect_inputs(
+    inputs: Sequence[Input], stage: str, uses: Sequence[Use], source: str | None
+) -> Iterator[Diagnostic]:
+    """Checks the inputs of a template that is written in another language than Bedrock's.
+
+    Args:
+        inputs: Its inputs.
+        stage: The prompt type.
+        uses: Those that it uses.
+        source: The file it came from.
+    """
+    own = {one.name for one in inputs if one.default is not None}
+    for use in uses:
+        if use.literal and use.name not in own:
+            yield Diagnostic(
+                severity="warning",
+                code="unknown-placeholder",
+                message=f"the input {use.name!r} is not a placeholder of {stage}; it is empty",
+                suggestion=_nearest_input(use.name, stage),
+                file=source,
+                line=use.line,
+                column=use.column,
+            )
+    yield from _missing({use.name for use in uses}, stage, source, "")
+
+
+def _missing(used: set[str], stage: str, source: str | None, mark: str) -> Iterator[Diagnostic]:
     for name, severity, reason in _NEEDED.get(stage, ()):
         if used.isdisjoint((name, *_INSTEAD.get(name, ()))):
+            shown = f"{mark}{name}{mark}"
             yield Diagnostic(
                 severity=severity,
                 code="missing-placeholder",
-                message=f"the {stage} template has no ${name}$: {reason}",
-                suggestion=f"put ${name}$ where it belongs",
+                message=f"the {stage} template has no {shown}: {reason}",
+                suggestion=f"put {shown} where it belongs",
                 file=source,
             )
+
+
+def _nearest_input(name: str, stage: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, names(stage), n=1, cutoff=0.7)
+    return f"did you mean {near[0]!r}?" if near else "give it a default, or remove it"
 
 
 def _doubt(use: Use, stage: str, seen: set[str]) -> tuple[_Severity, str, str, str] | None:

@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import TemplateError
-from orchestrator.prompts.folder import Place, all_places, places, read_file, read_yaml
+from orchestrator.prompts.folder import (
+    Place,
+    all_places,
+    places,
+    read_file,
+    read_template_file,
+    read_yaml,
+)
+from orchestrator.prompts.languages.loading import ENDINGS
 from orchestrator.prompts.placeholders import STAGES
 
 __all__ = ["PROTOCOLS", "Settings", "StageDefaults", "read_settings", "texts"]
@@ -199,7 +207,7 @@ class Settings:
     def _stage(self, stage: str, entry: Mapping[str, Any]) -> StageDefaults:
         if "template" not in entry:
             raise self._files[0].error(f"the stage {stage} needs a 'template': a file's name")
-        text, path = read_file(entry["template"], self.places)
+        text, path = read_template_file(entry["template"], self.places, ENDINGS)
         enabled, inference = entry.get("enabled") is True, entry.get("inference", {})
         return StageDefaults(text, str(path), enabled, inference)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.message import Block, Message, Span, Text
@@ -29,7 +29,7 @@ from orchestrator.prompts.steps import origin_message
 if TYPE_CHECKING:
     from orchestrator.prompts.dialect import Dialect
 
-__all__ = ["HISTORY", "SCRATCHPAD", "Bound", "Slot", "Template"]
+__all__ = ["HISTORY", "SCRATCHPAD", "Bound", "Slot", "Template", "filled", "spoken"]
 
 _STEPS = (SCRATCHPAD, "bot_response")
 """What the steps of the loop take the place of in a raw text: the first of them that it has."""
@@ -85,6 +85,8 @@ class Template:
         text: The author's text.
         source: The file it came from, if any.
         shape: `messages` for a JSON body, `text` for raw text.
+        language: `bedrock`, or the other language that it is written in.
+        inference: What it says itself of how the model generates, in Bedrock's names.
         placeholders: Every use of a placeholder, in the template's order.
         diagnostics: What is doubtful about it.
     """
@@ -101,6 +103,8 @@ class Template:
         "_tells_history",
         "_texts",
         "diagnostics",
+        "inference",
+        "language",
         "placeholders",
         "shape",
         "source",
@@ -125,6 +129,8 @@ class Template:
         self.text = text
         self.source = source
         self.shape = shape
+        self.language = "bedrock"
+        self.inference: Mapping[str, Any] = {}
         self.placeholders = placeholders
         self.diagnostics = diagnostics
         self._dialect = dialect
@@ -174,15 +180,15 @@ class Template:
         if not self._tells_history:
             history = ()
         elif self.stage != ORCHESTRATION:
-            history = _spoken(history)
+            history = spoken(history)
         if self._texts and history and HISTORY not in values:
             told = self._dialect.history_text(history, steps=self.stage == ORCHESTRATION)
             values = {**values, HISTORY: told}
         if self._raw_text:
             return self._bound_text(values)
         system = self._system_text(values)
-        head = _filled(self._head, values, history)
-        tail = _filled(self._tail, values, ()) if self._tail else []
+        head = filled(self._head, values, history)
+        tail = filled(self._tail, values) if self._tail else []
         late = None
         if self._late:
             late = partial(self._with_scratchpad, values, history, Written(self._dialect))
@@ -224,9 +230,10 @@ class Template:
         return self.bind({**values, SCRATCHPAD: written.text(scratchpad)}, history)
 
 
-def _filled(
-    slots: Sequence[Slot], values: Mapping[str, str], history: Sequence[Message]
+def filled(
+    slots: Sequence[Slot], values: Mapping[str, str], history: Sequence[Message] = ()
 ) -> list[Message]:
+    """The messages of these places; the history stands where there is an anchor."""
     messages: list[Message] = []
     for slot in slots:
         if slot.anchor:
@@ -240,17 +247,17 @@ def _filled(
     return messages
 
 
-def _spoken(history: Sequence[Message]) -> Sequence[Message]:
+def spoken(history: Sequence[Message]) -> Sequence[Message]:
     """`history` without native calls and results: only the loop has the tools that they need."""
-    spoken: list[Message] = []
+    kept: list[Message] = []
     for message in history:
         content = message["content"]
         if any("text" not in block for block in content):
             content = [block for block in content if "text" in block]
             message = origin_message(message["role"], content, HISTORY)
         if content:
-            append(spoken, message)
-    return spoken
+            append(kept, message)
+    return kept
 
 
 def _spans(filled: Sequence[tuple[Leaf, Sequence[str]]]) -> tuple[Span, ...]:

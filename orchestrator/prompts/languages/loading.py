@@ -8,11 +8,15 @@ import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import ResourceNotFound, TemplateError, ValidationError
 from orchestrator.prompts.folder import MAX_FILE_BYTES
-from orchestrator.prompts.languages.base import Document
+from orchestrator.prompts.jsonbody import line_column
+from orchestrator.prompts.languages.tokens import OPEN, SHUT
+
+if TYPE_CHECKING:
+    from orchestrator.prompts.languages.base import Document
 
 __all__ = [
     "ENDINGS",
@@ -53,6 +57,9 @@ _READERS: Mapping[str, str] = {
 
 LANGUAGES = tuple(_READERS)
 """The languages."""
+
+_TOKENS = re.compile(f"[{OPEN}{SHUT}]")
+# Rendered texts have these where values are, and so the author's have them nowhere.
 
 _SEMANTIC_KERNEL = re.compile(r"^(?:template_format|template):", re.MULTILINE)
 
@@ -98,6 +105,10 @@ def read_template(
             f"{MAX_TEMPLATE_CHARS:,}",
             file=source,
         )
+    if found := _TOKENS.search(text):
+        line, column = line_column(text, found.start())
+        message = f"the character {found[0]!a} may not be in a template"
+        raise TemplateError(message, file=source, line=line, column=column)
     reader = importlib.import_module(f"{__package__}.{_READERS[language]}")
     read: Document = reader.read(text, source, folder=folder, environ=environ, **options)
     return read

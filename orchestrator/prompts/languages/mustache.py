@@ -15,7 +15,6 @@ from typing import Any
 
 from orchestrator.message import AUTHOR
 from orchestrator.prompts.jinja import MOST_CHARS, MOST_ITEMS, VALUE, Mistake, Value
-from orchestrator.prompts.languages.tokens import OPEN, SHUT
 from orchestrator.prompts.markers import Piece
 
 __all__ = ["Mustache", "compile_mustache"]
@@ -71,10 +70,6 @@ def compile_mustache(text: str, text_of: Callable[[Any], str]) -> Mustache:
     Raises:
         Mistake: It is wrong.
     """
-    for at, letter in enumerate(text):
-        if letter in (OPEN, SHUT):
-            line = text.count("\n", 0, at) + 1
-            raise Mistake(f"the character {letter!a} may not be in a template", line)
     return Mustache(_Reader(text).read(), text_of)
 
 

@@ -10,12 +10,12 @@ import json
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from jinja2 import Undefined
 
 from orchestrator.errors import ValidationError
-from orchestrator.prompts.jinja import named
+from orchestrator.prompts.jinja import VALUE, Mistake, named
 from orchestrator.prompts.languages.base import Media, Said, Thread
 from orchestrator.prompts.languages.reading import media_of, messages_of
 from orchestrator.prompts.markers import Piece
@@ -28,13 +28,13 @@ RICH_KINDS = ("thread", *MEDIA_KINDS)
 """Kinds of inputs that are no text."""
 
 
-class _Placed:
-    """A medium, or the place of a thread. Templates can print it and ask whether it is there."""
+class _Placed(str):
+    """The mark of a medium, or of the place of a thread. It can be printed, and nothing else."""
 
-    __slots__ = ("mark",)
+    __slots__ = ()
 
-    def __init__(self, mark: str) -> None:
-        self.mark = mark
+    def __iter__(self) -> NoReturn:
+        raise TypeError("this input is put in its place as a whole, and has no items here")
 
 
 class _Messages(list[Any]):
@@ -51,7 +51,7 @@ def value_text(value: Any) -> str:
     """
     if isinstance(value, str):
         return str(value)
-    if isinstance(value, _Placed | _Messages):
+    if isinstance(value, _Messages):
         return value.mark
     if value is None or isinstance(value, Undefined):
         return ""
@@ -133,4 +133,12 @@ class Values:
         """A rendering's pieces, with what is no text in its places."""
         if not self.puts:
             return list(pieces)
-        return [self.puts.get(piece[1], piece) for piece in pieces]
+        return [self.puts.get(piece[1]) or self._whole(piece) for piece in pieces]
+
+    def _whole(self, piece: Piece) -> Piece:
+        # A mark that was changed, or joined to others, would be shown to the model.
+        text = piece[1].lower() if piece[0] == VALUE else ""
+        for mark, put in self.puts.items():
+            if mark in text:
+                raise Mistake(f"the input {put.name!r} is no text; only print it where it belongs")
+        return piece

@@ -138,7 +138,9 @@ class Prompts:
             model_id = self._model_id(caller, spec)
             text, stage = one.get("basePromptTemplate"), one["promptType"]
             if model_id and text is not None:
-                wrong += _wrong_with(text, stage, _dialect(model_id, None))
+                wrong += _wrong_with(
+                    text, stage, _dialect(model_id, None), one.get("templateFormat")
+                )
         if wrong:
             raise Fault("ValidationException", ";".join(wrong))
 
@@ -216,9 +218,11 @@ def _check_parsers(made: Data) -> None:
         )
 
 
-def _wrong_with(text: str, stage: str, dialect: Dialect) -> Iterator[str]:
+def _wrong_with(
+    text: str, stage: str, dialect: Dialect, language: str | None = None
+) -> Iterator[str]:
     try:
-        compile_template(text, stage=stage, dialect=dialect)
+        compile_template(text, stage=stage, dialect=dialect, language=language)
     except TemplateError as error:
         at = f"line {error.line}, column {error.column}: " if error.line else ""
         reason = _PREFIX.sub("", error.reason)

@@ -160,9 +160,9 @@ class PromptyDocument:
         values = self._values(inputs)
         try:
             pieces = self._engine.pieces(values.given)
+            tokens = Tokens[Put](values.put(pieces))
         except Mistake as mistake:
             raise self._setup.error(mistake.message, mistake.line) from mistake
-        tokens = Tokens[Put](values.put(pieces))
         doubts = self._forged(tokens, pieces, values)
         rendering = _Rendering(self._setup, tokens, values, self._media)
         for section in self._setup.dialect.marks.sections(tokens, self._lines):

@@ -1,0 +1,229 @@
+"""A template of another language as the template of a stage: its inputs are the placeholders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.diagnostics import Diagnostic
+from orchestrator.errors import TemplateError, ValidationError
+from orchestrator.message import Message, Span, Text
+from orchestrator.prompts.bound import Bound
+from orchestrator.prompts.jsonbody import line_column
+from orchestrator.prompts.languages.base import Document, Rendered, Said, Thread
+from orchestrator.prompts.languages.conversing import SYSTEM_ROLES, Conversing, system_pieces
+from orchestrator.prompts.languages.loading import language_of, read_template
+from orchestrator.prompts.leaf import Use, spans_of
+from orchestrator.prompts.lint import inspect_inputs
+from orchestrator.prompts.markers import Piece
+from orchestrator.prompts.placeholders import ORCHESTRATION, PRE_PROCESSING, lookup, scan, status
+from orchestrator.prompts.template import HISTORY, SCRATCHPAD, Slot, Template, filled, spoken
+
+if TYPE_CHECKING:
+    from orchestrator.prompts.dialect import Dialect
+
+__all__ = ["DocumentTemplate", "compile_document"]
+
+_THREADS = (HISTORY, SCRATCHPAD)
+_HISTORY_STAGES = (ORCHESTRATION, PRE_PROCESSING)
+_NONE: Mapping[str, str] = MappingProxyType({})
+
+
+def compile_document(
+    text: str, language: str, *, stage: str, dialect: Dialect, source: str | None = None
+) -> DocumentTemplate:
+    """Compiles a stage's template of another language.
+
+    Files that it names must lie beside its own; variables of the process it does not read, since
+    the prompts of an agent go to others.
+
+    Args:
+        text: The template.
+        language: One of `orchestrator.prompts.languages.LANGUAGES`.
+        stage: The prompt type.
+        dialect: What the model understands.
+        source: The file it came from.
+
+    Raises:
+        TemplateError: The template is broken, with its place.
+    """
+    file = Path(source) if source is not None and language_of(source) else None
+    folder = file.parent if file is not None and file.is_file() else None
+    try:
+        document = read_template(text, language, source, folder=folder)
+    except ValidationError as error:
+        raise TemplateError(error.message, file=source) from None
+    uses = tuple(_uses(document, stage, dialect))
+    found = [*document.diagnostics, *inspect_inputs(document.inputs, stage, uses, source)]
+    found += _dollars(document, stage)
+    template = DocumentTemplate(document, stage, dialect, uses, tuple(found))
+    template.tried()
+    return template
+
+
+def _uses(document: Document, stage: str, dialect: Dialect) -> Iterator[Use]:
+    for one in document.inputs:
+        if one.used:
+            known = status(one.name, stage, dialect.family)
+            literal = lookup(one.name, stage) is None
+            yield Use(one.name, known, literal, 0, one.line, one.column)
+
+
+def _dollars(document: Document, stage: str) -> Iterator[Diagnostic]:
+    """Placeholders as Bedrock writes them, which are text here."""
+    for start, _, name in scan(document.text, stage):
+        if lookup(name, stage) is None:
+            continue
+        line, column = line_column(document.text, start)
+        yield Diagnostic(
+            severity="warning",
+            code="misspelt-placeholder",
+            message=f"${name}$ is text in a template of the language {document.language!r}",
+            suggestion=f"write {name} as the language writes its inputs",
+            file=document.source,
+            line=line,
+            column=column,
+        )
+
+
+class DocumentTemplate(Template):
+    """A stage's template; see `Template`.
+
+    The messages of `conversation_history` and `agent_scratchpad` are where the author put them,
+    else where a template without them has them. Messages of the roles system and developer are the
+    system text.
+    """
+
+    __slots__ = ("_document", "_given", "_system_of")
+
+    def __init__(
+        self,
+        document: Document,
+        stage: str,
+        dialect: Dialect,
+        placeholders: tuple[Use, ...],
+        diagnostics: tuple[Diagnostic, ...],
+        given: Mapping[str, str] = _NONE,
+    ) -> None:
+        self.stage = stage
+        self.text = document.text
+        self.source = document.source
+        self.shape = "messages"
+        self.language = document.language
+        self.inference = document.settings.get("inference") or {}
+        self.placeholders = placeholders
+        self.diagnostics = diagnostics
+        self._dialect = dialect
+        self._document = document
+        self._given = given
+        self._system_of: tuple[list[Piece], Text] | None = None
+
+    def fixed(self, values: Mapping[str, str]) -> DocumentTemplate:
+        """The template with these values, once and for all; see `Template.fixed`."""
+        known = {name: it for name, it in values.items() if lookup(name, self.stage)}
+        return DocumentTemplate(
+            self._document,
+            self.stage,
+            self._dialect,
+            self.placeholders,
+            self.diagnostics,
+            {**self._given, **known},
+        )
+
+    def bind(self, values: Mapping[str, str], history: Sequence[Message] = ()) -> Bound:
+        """Renders the template for one turn; see `Template.bind`.
+
+        Raises:
+            TemplateError: It cannot be rendered with these values.
+        """
+        rendered = self._rendered({**values, **self._given})
+        pieces, slots = self._slots_of(rendered)
+        if self.stage != ORCHESTRATION:
+            history = spoken(history)
+        at = _anchor(slots, SCRATCHPAD)
+        tail = [slot for slot in slots[at:] if not slot.anchor]
+        return Bound(
+            self._system_text_of(pieces), filled(slots[:at], _NONE, history), filled(tail, _NONE)
+        )
+
+    def tried(self) -> None:
+        """Renders the template without values, to find mistakes before the first turn.
+
+        Raises:
+            TemplateError: It cannot be rendered, or has no messages.
+        """
+        _, slots = self._slots_of(self._rendered({it.name: it.name for it in self.placeholders}))
+        if not any(slot.fixed for slot in slots):
+            raise TemplateError(
+                f"the {self.stage} template has no message; it needs the user's", file=self.source
+            )
+
+    def _rendered(self, values: Mapping[str, str]) -> Rendered:
+        inputs: dict[str, Any] = {}
+        for one in self._document.inputs:
+            if lookup(one.name, self.stage) is not None:
+                is_thread = one.name in _THREADS
+                inputs[one.name] = Thread(one.name) if is_thread else values.get(one.name, "")
+            elif one.default is None:
+                inputs[one.name] = ""
+        try:
+            return self._document.render(inputs)
+        except ValidationError as error:
+            raise TemplateError(error.message, file=self.source) from error
+
+    def _slots_of(self, rendered: Rendered) -> tuple[list[Piece], list[Slot]]:
+        """The system text, and the places of the conversation with history and steps among them."""
+        conversing = Conversing(encoded=True)
+        slots: list[Slot] = []
+        pieces: list[Piece] = []
+        try:
+            pieces, _ = system_pieces(rendered.messages)
+            for one in rendered.items:
+                if isinstance(one, Said) and one.role in SYSTEM_ROLES:
+                    continue
+                if isinstance(one, Thread):
+                    slots.append(Slot("", anchor=one.name))
+                elif message := conversing.message(one):
+                    slots.append(Slot(message["role"], fixed=message))
+        except TemplateError as error:
+            reason = f"the {self.stage} template: {error.reason}"
+            raise TemplateError(reason, file=self.source, line=error.line) from None
+        return pieces, self._with_anchors(slots)
+
+    def _with_anchors(self, slots: list[Slot]) -> list[Slot]:
+        places = [slot.anchor for slot in slots if slot.anchor]
+        if places not in ([], [HISTORY], [SCRATCHPAD], [HISTORY, SCRATCHPAD]):
+            raise TemplateError(
+                f"{HISTORY} and {SCRATCHPAD} may each have one place, and earlier turns come first",
+                file=self.source,
+            )
+        if SCRATCHPAD not in places:
+            prefilled = len(slots) > 1 and slots[-1].role == "assistant"
+            slots.insert(len(slots) - prefilled, Slot("", anchor=SCRATCHPAD))
+        if HISTORY not in places and self.stage in _HISTORY_STAGES:
+            asks = next((at for at, slot in enumerate(slots) if _asks(slot)), 0)
+            at = min(asks, _anchor(slots, SCRATCHPAD))
+            slots.insert(at, Slot("", anchor=HISTORY))
+        return slots
+
+    def _system_text_of(self, pieces: list[Piece]) -> Text:
+        kept = self._system_of
+        if kept is None or kept[0] != pieces:  # most turns have the one of the turn before
+            text = Text.of("".join([text for _, text in pieces]), partial(_spans, pieces))
+            kept = self._system_of = (pieces, text)
+        return kept[1]
+
+
+def _spans(pieces: Sequence[Piece]) -> tuple[Span, ...]:
+    return tuple(spans_of(pieces))
+
+
+def _asks(slot: Slot) -> bool:
+    return slot.fixed is not None and any(it.origin == "question" for it in slot.fixed.spans)
+
+
+def _anchor(slots: Sequence[Slot], name: str) -> int:
+    return next(at for at, slot in enumerate(slots) if slot.anchor == name)
