@@ -19,13 +19,13 @@ from orchestrator.limits import Limits
 from orchestrator.models import Model
 from orchestrator.sessions import Sessions, SessionStore
 
-__all__ = ["Flow", "FlowOptions", "load_flow"]
+__all__ = ["Flow", "FlowOptions", "RunOptions", "load_flow"]
 
 Mode = Literal["continue", "step"]
 
 
 class FlowOptions(TypedDict, total=False):
-    """Options of a run.
+    """Options of a run, also of one that is gone on with.
 
     Attributes:
         model: A model, or its spec, as for `Agent`. It must be given.
@@ -42,6 +42,20 @@ class FlowOptions(TypedDict, total=False):
     action_groups: Sequence[ActionGroup]
     limits: Limits | None
     sessions: Sessions | SessionStore | str | Path | None
+
+
+class RunOptions(FlowOptions, total=False):
+    """Options of a run that begins.
+
+    Attributes:
+        seed: Makes random choices the same in every run.
+        run_id: Names the run in `sessions`: 2 to 100 letters, digits, `.`, `_`, `:`, `-`.
+        step: Whether it waits before its first statement, as at a breakpoint (workflow language).
+    """
+
+    seed: int | None
+    run_id: str | None
+    step: bool
 
 
 class Flow:
@@ -86,55 +100,44 @@ class Flow:
         self,
         arguments: Mapping[str, Any] | str | None = None,
         *,
-        seed: int | None = None,
-        run_id: str | None = None,
         on_event: Callable[[FlowEvent], None] | None = None,
-        **options: Unpack[FlowOptions],
+        **options: Unpack[RunOptions],
     ) -> FlowResult:
         """Runs it.
 
         Args:
             arguments: Values by name, JSON data; for PPE also one text.
-            seed: Makes random choices the same in every run.
-            run_id: Names the run in `sessions`: 2 to 100 letters, digits, `.`, `_`, `:`, `-`.
             on_event: Told of each event as it happens.
-            **options: See `FlowOptions`.
+            **options: See `RunOptions`.
 
         Raises:
             FlowError: The script, its data, a function or a reply is wrong.
             LimitExceeded: A budget is used up.
         """
-        around = self._begun(arguments, seed, run_id, options)
+        around = self._begun(arguments, options)
         return around.run() if on_event is None else _drained(around.stream(), on_event)
 
     async def arun(
         self,
         arguments: Mapping[str, Any] | str | None = None,
         *,
-        seed: int | None = None,
-        run_id: str | None = None,
         on_event: Callable[[FlowEvent], None] | None = None,
-        **options: Unpack[FlowOptions],
+        **options: Unpack[RunOptions],
     ) -> FlowResult:
         """`run`, for an event loop."""
-        around = self._begun(arguments, seed, run_id, options)
+        around = self._begun(arguments, options)
         return await (around.arun() if on_event is None else _adrained(around.astream(), on_event))
 
     def stream(
         self,
         arguments: Mapping[str, Any] | str | None = None,
-        *,
-        seed: int | None = None,
-        run_id: str | None = None,
-        **options: Unpack[FlowOptions],
+        **options: Unpack[RunOptions],
     ) -> Generator[FlowEvent, None, None]:
         """Runs it and yields its events as they happen; closing the iterator stops it.
 
         Args:
             arguments: As for `run`.
-            seed: As for `run`.
-            run_id: As for `run`.
-            **options: See `FlowOptions`.
+            **options: See `RunOptions`.
 
         Yields:
             Events; the last one is a `run_end`, or a `breakpoint` where the run waits, and has the
@@ -144,18 +147,15 @@ class Flow:
             FlowError: As for `run`; an event `error` was yielded before.
             LimitExceeded: As for `run`.
         """
-        return self._begun(arguments, seed, run_id, options).stream()
+        return self._begun(arguments, options).stream()
 
     def astream(
         self,
         arguments: Mapping[str, Any] | str | None = None,
-        *,
-        seed: int | None = None,
-        run_id: str | None = None,
-        **options: Unpack[FlowOptions],
+        **options: Unpack[RunOptions],
     ) -> AsyncGenerator[FlowEvent, None]:
         """`stream`, for an event loop."""
-        return self._begun(arguments, seed, run_id, options).astream()
+        return self._begun(arguments, options).astream()
 
     def resume(
         self,
@@ -218,15 +218,9 @@ class Flow:
         """`stream_resumed`, for an event loop."""
         return self._resumed(state, mode, text, options).astream()
 
-    def _begun(
-        self,
-        arguments: Mapping[str, Any] | str | None,
-        seed: int | None,
-        run_id: str | None,
-        options: FlowOptions,
-    ) -> Around:
+    def _begun(self, arguments: Mapping[str, Any] | str | None, options: RunOptions) -> Around:
         given = {} if arguments is None else arguments
-        return Around.begun(self.program, given, seed, run_id, **_checked(options))
+        return Around.begun(self.program, given, **_checked(options, RunOptions))
 
     def _resumed(
         self, state: Mapping[str, Any], mode: str, text: str, options: FlowOptions
@@ -235,17 +229,19 @@ class Flow:
             raise ValidationError(f"the mode is {mode!r}; it is 'continue' or 'step'")
         known = read_state(state, self.program.digest)
         answer = text if known["waits_for"] == "user" else mode
-        return Around.resumed(self.program, Resumed(known, answer), **_checked(options))
+        return Around.resumed(
+            self.program, Resumed(known, answer), **_checked(options, FlowOptions)
+        )
 
 
-def _checked(options: FlowOptions) -> FlowOptions:
-    unknown = options.keys() - FlowOptions.__annotations__.keys()
-    if unknown:
-        known = ", ".join(FlowOptions.__annotations__)
-        raise TypeError(f"unknown options {sorted(unknown)}; there are {known}")
+def _checked(options: Mapping[str, Any], known: type) -> dict[str, Any]:
+    if unknown := options.keys() - known.__annotations__.keys():
+        raise TypeError(
+            f"unknown options {sorted(unknown)}; there are {', '.join(known.__annotations__)}"
+        )
     if "model" not in options:
         raise TypeError("there is no model=; give one, such as model='local'")
-    return options
+    return dict(options)
 
 
 def _drained(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,9 +85,11 @@ class Listener:
                 self.tell(self._count, event)
 
 
-def request_text(arguments: Mapping[str, Any] | str, seed: int | None) -> str:
+def request_text(
+    arguments: Mapping[str, Any] | str, *, seed: int | None = None, step: bool = False
+) -> str:
     """What a script that runs alone is asked: all that its run depends on, for its journal."""
-    return to_json({"arguments": arguments, "seed": seed})
+    return to_json({"arguments": arguments, "seed": seed, "step": step})
 
 
 class FlowOrchestration:
@@ -169,12 +171,14 @@ class _Run:
         self._alone = flow.listener is not None
         self._listener = flow.listener or Listener()
         self._reach = Reach(turn, self._work.tools, flow.functions)
+        self._known = self._reach.known
         self._uses = self._draws = 0
         self._arguments: Mapping[str, Any] | str
         self._seed: int | None = None
         if self._alone:
             asked = json.loads(turn.question)
             self._arguments, self._seed = asked["arguments"], asked["seed"]
+            self._known = replace(self._known, stepping=asked["step"])
         else:
             said = {"question": turn.question, flow.program.text_input: turn.question}
             self._arguments = {**turn.prompt_attributes, **said}
@@ -183,7 +187,7 @@ class _Run:
         self._listener.begin()
         # Only the same script goes on with what the journal has.
         yield from self._note(f"SCRIPT {self._program.digest[:16]}", "")
-        running = self._program.run(self._arguments, self._reach.known)
+        running = self._program.run(self._arguments, self._known)
         answer: Any = None
         failed: FlowError | None = None
         try:

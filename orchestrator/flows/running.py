@@ -86,17 +86,21 @@ class Around:
         cls,
         program: Program,
         arguments: Mapping[str, Any] | str,
-        seed: int | None,
-        run_id: str | None,
+        *,
+        seed: int | None = None,
+        run_id: str | None = None,
+        step: bool = False,
         **options: Any,
     ) -> Around:
         """A run from the beginning, or from where a stopped process left it.
 
         Raises:
-            ValidationError: The arguments are no JSON data.
+            ValidationError: The arguments are no JSON data, or the script cannot be run by steps.
         """
+        if step and program.language != "pl":
+            raise ValidationError("only programs of the workflow language run step by step")
         try:
-            question = request_text(arguments, seed)
+            question = request_text(arguments, seed=seed, step=step)
         except (TypeError, ValueError, RecursionError) as error:
             raise ValidationError(f"the arguments are no JSON data: {error}") from None
         given = {"question": question}

@@ -206,11 +206,13 @@ class Known:
             and of the agent's actions, searches and collaborators, under the names that models
             call them by.
         names: What scripts may call them besides, such as a function without its action group.
+        stepping: Whether the run waits before its first statement.
         seconds: Time for what must have a limit of its own, such as one regular expression.
     """
 
     specs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
+    stepping: bool = False
     seconds: float = 1.0
 
     def name_of(self, name: str) -> str:

@@ -25,8 +25,8 @@ class _Program:
 
         self.file = str(file) if file is not None else None
         self.digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-        self._body = read_program(text, self.file)
-        self.uses_code = _has_code(self._body)
+        self.body = read_program(text, self.file)
+        self.uses_code = _has_code(self.body)
 
     def run(self, arguments: Mapping[str, Any] | str | None, known: Known) -> Running:
         """Runs it; see `Program.run`."""
@@ -34,7 +34,7 @@ class _Program:
 
         if isinstance(arguments, str):
             raise FlowError("the arguments of a program are values by name, and not one text")
-        return Interpreter(self._body, self.file, arguments or {}, known).run()
+        return Interpreter(self.body, self.file, arguments or {}, known).run()
 
 
 def _has_code(body: Block) -> bool:

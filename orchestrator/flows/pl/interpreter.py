@@ -62,7 +62,7 @@ class Interpreter:
         self._file = file
         self._known = known
         self._agents: dict[str, agents.Agent] = {}
-        self._stepping = self._next_runs = False
+        self._stepping, self._next_runs = known.stepping, False
         self.pool = Pool(arguments)
         self.output: Any = None
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from orchestrator.flows.expressions import UNDEFINED, Wrong, path_of, path_value
 
-__all__ = ["Pool", "as_text"]
+__all__ = ["Kept", "Pool", "as_text", "names_used"]
 
 # A name is in ASCII, so that Chinese text may follow it directly.
 _USE = re.compile(r"\$\{(?P<path>[^{}]*)\}|\$(?P<name>[A-Za-z_][A-Za-z0-9_]*)")
@@ -18,6 +18,14 @@ _USE = re.compile(r"\$\{(?P<path>[^{}]*)\}|\$(?P<name>[A-Za-z_][A-Za-z0-9_]*)")
 def as_text(value: Any) -> str:
     """A value in a text: a text as it is, everything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def names_used(text: str) -> Iterator[str]:
+    """The names of the variables that a text uses."""
+    for found in _USE.finditer(text):
+        steps = (found["name"],) if found["name"] else path_of(found["path"])
+        if steps:
+            yield str(steps[0])
 
 
 class Pool:

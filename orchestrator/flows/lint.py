@@ -1,0 +1,150 @@
+"""What is doubtful in a script that can be read: found without running it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from orchestrator.diagnostics import Diagnostic
+from orchestrator.flows.expressions import Node
+from orchestrator.flows.pl.nodes import (
+    AgentCall,
+    Block,
+    CodeBlock,
+    Exit,
+    FunctionCall,
+    If,
+    Judge,
+    Loop,
+    Prompt,
+    Statement,
+)
+from orchestrator.flows.pl.values import names_used
+from orchestrator.flows.steps import Place, Program
+
+__all__ = ["lint_program"]
+
+Found = Iterator[tuple[Literal["warning", "info"], str, Place, str, str]]
+
+
+def lint_program(program: Program) -> list[Diagnostic]:
+    """What may not do what was meant, in a program of the workflow language.
+
+    Of Programmable Prompt Engine scripts nothing is known before they run: their names may come
+    from anywhere.
+    """
+    body = getattr(program, "body", None)
+    if program.language != "pl" or body is None:
+        return []
+    file = str(Path(program.file)) if program.file else None
+    found = []
+    for severity, code, place, text, way in _Walk().program(body):
+        found.append(
+            Diagnostic(
+                severity=severity,
+                code=code,
+                message=text,
+                suggestion=way,
+                file=file,
+                line=place.line,
+                column=place.column,
+            )
+        )
+    return sorted(found, key=lambda one: (one.line or 0, one.column or 0))
+
+
+class _Walk:
+    """Goes through a program in the order of its lines."""
+
+    def __init__(self) -> None:
+        self._all: set[str] = set()
+        self._set: set[str] = set()
+        self._asked: set[str] = set()
+
+    def program(self, body: Block) -> Found:
+        self._all = {name for one in _statements(body) for name in _assigned(one)}
+        yield from self._block(body)
+
+    def _block(self, block: Block) -> Found:
+        for at, statement in enumerate(block):
+            yield from self._statement(statement)
+            if isinstance(statement, Exit) and at + 1 < len(block):
+                text = "this is never reached: @exit ends the program before it"
+                yield "warning", "unreachable", block[at + 1].place, text, "remove it"
+
+    def _statement(self, statement: Statement) -> Found:
+        for name in _read(statement):
+            yield from self._use(name, statement.place)
+        match statement:
+            case Loop():
+                if statement.name in self._set:
+                    text = f"FOR overwrites the variable ${statement.name}"
+                    yield "warning", "overwritten", statement.place, text, "choose another name"
+                self._set.add(statement.name)
+                yield from self._block(statement.body)
+            case If():
+                for branch in statement.branches:
+                    for name in _in(branch.condition):
+                        yield from self._use(name, branch.place)
+                    yield from self._block(branch.body)
+            case _:
+                self._set.update(_assigned(statement))
+
+    def _use(self, name: str, place: Place) -> Found:
+        if name in self._set or name in self._asked:
+            return
+        self._asked.add(name)
+        if name in self._all:
+            text = f"${name} is used before the program gives it a value"
+            yield "warning", "used-before", place, text, "move it down, or give it as an argument"
+        else:
+            text = f"${name} is an argument: the program itself gives it no value"
+            yield "info", "argument", place, text, ""
+
+
+def _statements(block: Block) -> Iterator[Statement]:
+    for one in block:
+        yield one
+        if isinstance(one, Loop):
+            yield from _statements(one.body)
+        elif isinstance(one, If):
+            for branch in one.branches:
+                yield from _statements(branch.body)
+
+
+def _assigned(statement: Statement) -> Iterator[str]:
+    if isinstance(statement, Loop):
+        yield statement.name
+    elif (target := getattr(statement, "target", None)) is not None and target.name:
+        yield target.name
+
+
+def _read(statement: Statement) -> Iterator[str]:
+    """The variables that a statement reads itself, without the blocks in it."""
+    match statement:
+        case Prompt() | CodeBlock():
+            if not (isinstance(statement, CodeBlock) and statement.kind == "json"):
+                yield from names_used(statement.text)
+        case FunctionCall() | AgentCall():
+            for argument in statement.arguments:
+                yield from _in(argument.node)
+        case Judge():
+            yield from _in(statement.content)
+            yield from _in(statement.classes)
+        case Exit():
+            yield from _in(statement.message)
+        case Loop():
+            yield from _in(statement.items)
+
+
+def _in(node: Any) -> Iterator[str]:
+    if not isinstance(node, Node):
+        return
+    if node.kind == "text":
+        yield from names_used(node.value)
+    elif node.kind == "path":
+        yield str(node.value[0][0])
+    for part in node.parts:
+        for one in part if isinstance(part, tuple) else (part,):
+            yield from _in(one)
