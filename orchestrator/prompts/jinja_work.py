@@ -1,0 +1,265 @@
+"""What one rendering of a user's template may do: everything is counted by the size of its data.
+
+A template is short, and yet it may loop in loops, double a text or a list, nest one list in itself
+many times, or ask a filter for a billion items. So each item of a loop, each call of a macro, and
+the size of whatever a filter, a test, a method or a comparison looks at, or makes, counts; what
+could make something large is asked before it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, MappingView
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
+from typing import Any
+
+from jinja2 import Undefined
+from jinja2.exceptions import SecurityError
+from jinja2.filters import do_batch, do_indent, make_attrgetter
+from jinja2.nodes import Impossible
+from jinja2.utils import pass_environment
+
+__all__ = [
+    "MOST_CHARS",
+    "MOST_ITEMS",
+    "Work",
+    "begun",
+    "bounded_filters",
+    "bounded_tests",
+    "method_called",
+    "working",
+]
+
+MOST_ITEMS = 1_000_000
+"""Items of all loops of one rendering together."""
+
+MOST_CHARS = 4_000_000
+"""Characters of a rendering, and of any text that it puts together on the way."""
+
+_ITEM = 20
+_PART = 4
+_MOST_WORK = MOST_ITEMS * _ITEM
+_MOST_IN_A_BATCH = 100_000
+_WIDEST_INDENT = 100
+
+_REMOVED = frozenset(
+    (
+        *("attr", "center", "format", "pprint", "random", "striptags", "urlize", "wordwrap"),
+        "xmlattr",
+    )
+)
+_SCALARS = (int, float, type(None), Undefined)
+_SEQUENCES: Any = (list, tuple, set, frozenset, MappingView)
+
+
+class Work:
+    """What one rendering has done so far."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        self._left = _MOST_WORK
+
+    def spend(self, count: int) -> None:
+        """Counts work.
+
+        Raises:
+            SecurityError: It is too much.
+        """
+        self._left -= count
+        if self._left < 0:
+            raise SecurityError(
+                f"the template does too much: more than {MOST_ITEMS} items of loops, or as much "
+                "work with its texts and lists"
+            )
+
+    def measure(self, value: Any) -> None:
+        """Counts the size of data, with all that is in it.
+
+        Raises:
+            SecurityError: It is too large, or no data.
+        """
+        if isinstance(value, str):
+            self.spend(1 + len(value))
+            return
+        left = [value]
+        while left:
+            one = left.pop()
+            self.spend(_PART)
+            if isinstance(one, str):
+                self.spend(len(one))
+            elif isinstance(one, _SEQUENCES):
+                self.spend(len(one))
+                left.extend(one)
+            elif isinstance(one, Mapping):
+                self.spend(len(one))
+                left.extend(one.keys())
+                left.extend(one.values())
+            elif isinstance(one, range):
+                self.spend(_PART * len(one))
+            elif not isinstance(one, (*_SCALARS, Iterator)):
+                raise SecurityError(f"a {type(one).__name__} is no data")
+
+    def counted(self, items: Iterable[Any]) -> Iterator[Any]:
+        """The items, each of which counts.
+
+        Raises:
+            SecurityError: There are too many.
+        """
+        for item in items:
+            self.spend(_ITEM)
+            yield item
+
+
+_work: ContextVar[Work] = ContextVar("work")
+
+
+def working() -> Work:
+    """The work of the rendering that goes on.
+
+    Raises:
+        Impossible: None does: Jinja2 asks while it compiles, to fold constants.
+    """
+    work = _work.get(None)
+    if work is None:
+        raise Impossible
+    return work
+
+
+@contextmanager
+def begun(work: Work) -> Iterator[Work]:
+    """Has work counted."""
+    token = _work.set(work)
+    try:
+        yield work
+    finally:
+        _work.reset(token)
+
+
+Called = Callable[..., Any]
+
+
+def bounded_filters(filters: Mapping[str, Called]) -> dict[str, Called]:
+    """Filters that count, without those that reach too far."""
+    found = {name: one for name, one in filters.items() if name not in _REMOVED} | _OWN
+    return {name: _counts(one) for name, one in found.items()}
+
+
+def bounded_tests(tests: Mapping[str, Called]) -> dict[str, Called]:
+    """Tests that count."""
+    return {name: _counts(one) if name != "callable" else _never for name, one in tests.items()}
+
+
+def _never(value: Any) -> bool:
+    return False
+
+
+def _counts(function: Called) -> Called:
+    """A filter or a test that measures what it is given and what it gives."""
+    first = 1 if hasattr(function, "jinja_pass_arg") else 0
+
+    @wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        work = working()
+        for one in (*args[first:], *kwargs.values()):
+            work.measure(one)
+        made = function(*args, **kwargs)
+        if isinstance(made, str | list):
+            work.spend(len(made))
+        return work.counted(made) if isinstance(made, Iterator) else made
+
+    return called
+
+
+def method_called(
+    work: Work, owner: Any, method: Called, args: Iterable[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    """The result of one of data's methods.
+
+    Raises:
+        SecurityError: It would be too large.
+    """
+    work.measure(owner)
+    name = method.__name__
+    if isinstance(owner, str) and name == "replace":
+        return _replaced(owner, *args, **kwargs)
+    if isinstance(owner, str) and name == "join":
+        return _join(owner, *args)
+    made = method(*args, **kwargs)
+    if isinstance(made, str | list):
+        work.spend(len(made))
+    return made
+
+
+def _refuse_size(size: int) -> None:
+    if size > MOST_CHARS:
+        raise SecurityError(f"a text would have more than {MOST_CHARS} characters")
+    working().spend(size)
+
+
+def _replaced(text: str, old: str, new: str, count: int | None = -1) -> str:
+    found = text.count(old)
+    times = found if count is None or count < 0 else min(found, count)
+    _refuse_size(len(text) + times * max(len(new) - len(old), 0))
+    return text.replace(old, new, -1 if count is None else count)
+
+
+def _join(between: str, items: Iterable[Any]) -> str:
+    texts = list(map(str, working().counted(items)))
+    _refuse_size(sum(map(len, texts)) + len(between) * len(texts))
+    return between.join(texts)
+
+
+@pass_environment
+def _do_join(environment: Any, value: Any, d: str = "", attribute: str | None = None) -> str:
+    items = value if attribute is None else map(make_attrgetter(environment, attribute), value)
+    return _join(str(d), items)
+
+
+def _do_replace(s: Any, old: str, new: str, count: int | None = None) -> str:
+    return _replaced(str(s), str(old), str(new), count)
+
+
+def _do_indent(s: str, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
+    wide = len(width) if isinstance(width, str) else width
+    if wide > _WIDEST_INDENT:
+        raise SecurityError(f"an indentation has {_WIDEST_INDENT} characters at most")
+    _refuse_size(len(s) + (s.count("\n") + 1) * wide)
+    return do_indent(s, width, first, blank)
+
+
+def _do_batch(value: Iterable[Any], linecount: int, fill_with: Any = None) -> Iterator[Any]:
+    if linecount > _MOST_IN_A_BATCH:
+        raise SecurityError(f"a batch has {_MOST_IN_A_BATCH} items at most")
+    return do_batch(value, linecount, fill_with)
+
+
+@pass_environment
+def _do_sum(environment: Any, value: Any, attribute: Any = None, start: Any = 0) -> Any:
+    items = value if attribute is None else map(make_attrgetter(environment, attribute), value)
+    if not isinstance(start, list):
+        return sum(items, start)
+    made = list(start)
+    for one in items:
+        working().spend(len(one))
+        made += one
+    return made
+
+
+def _do_tojson(value: Any, indent: int | None = None) -> Any:
+    from jinja2.utils import htmlsafe_json_dumps
+
+    if indent is not None and indent > _WIDEST_INDENT:
+        raise SecurityError(f"an indentation has {_WIDEST_INDENT} characters at most")
+    return htmlsafe_json_dumps(value, indent=indent, sort_keys=True)
+
+
+_OWN: dict[str, Called] = {
+    "batch": _do_batch,
+    "indent": _do_indent,
+    "join": _do_join,
+    "replace": _do_replace,
+    "sum": _do_sum,
+    "tojson": _do_tojson,
+}

@@ -1,0 +1,113 @@
+"""Attack 6: a user's own Jinja2 that would take all time or memory.
+
+Each of these ends in a mistake; without bounds they would take minutes, or gigabytes.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from orchestrator.prompts.jinja import MOST_CHARS, Jinja, Mistake
+
+JINJA = Jinja()
+BIG = 200_000
+
+GROWS = "{% set ns = namespace(a=START) %}{% for i in range(60) %}{% set ns.a = NEXT %}{% endfor %}"
+
+
+def grows(start: str, then: str, end: str = "{{ ns.a }}") -> str:
+    return GROWS.replace("START", start).replace("NEXT", then) + end
+
+
+BOMBS = [
+    "{{ 'x' * 1000000000 }}",
+    "{{ [1] * 1000000000 }}",
+    "{{ 2 ** 1000000000 }}",
+    "{{ 9 ** 9 ** 9 }}",
+    "{% for i in range(1000000000) %}{% endfor %}",
+    "{{ range(1000000000)|list }}",
+    "{% for a in range(90000) %}{% for b in range(90000) %}x{% endfor %}{% endfor %}",
+    "{% for i in range(90000) %}{{ range(90000)|sum }}{% endfor %}",
+    "{% for i in range(90000) %}{% if v == w %}{% endif %}{% endfor %}",
+    "{% for i in range(90000) %}{% if 'b' in v %}{% endif %}{% endfor %}",
+    "{% for i in range(90000) %}{% set x = v[1:] %}{% endfor %}",
+    "{% for i in range(90000) %}{% set x = v.upper() %}{% endfor %}",
+    "{% for i in range(90000) %}{% set x = v|upper %}{% endfor %}",
+    "{% for i in range(90000) %}{% set x = v ~ 'a' %}{% endfor %}",
+    "{% for i in range(90000) %}{% set x = v + 'a' %}{% endfor %}",
+    "{% for i in range(90000) %}{% set x = v is eq w %}{% endfor %}",
+    "{% for i in range(90000) %}{{ v }}{% endfor %}",
+    "{% set x %}{{ v }}{% endset %}{% for i in range(90000) %}{{ x }}{% endfor %}",
+    "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(60) }}",
+    "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+    "{% macro m() %}{{ caller() }}{{ caller() }}{% endmacro %}"
+    + "{% call m() %}" * 19
+    # twice each: half a million pieces of a long text
+    + "{{ v }}"
+    + "{% endcall %}" * 19,
+    "{{ v.replace('a', v) }}",
+    "{{ v|replace('a', v) }}",
+    "{{ v.replace('', v) }}",
+    "{{ v.join(v) }}",
+    "{{ v|list|join(v) }}",
+    "{{ [v] * 100000 }}",
+    "{{ ['a', 'a']|join('x' * 1000000000) }}",
+    "{{ [1]|batch(1000000000, 'x')|list }}",
+    "{{ [1]|slice(1000000000)|list }}",
+    "{{ 'a'|indent(1000000000) }}",
+    "{{ ('\n' * 100000)|indent(90) }}",
+    "{{ v|list|join('\n')|indent(90) }}",
+    "{{ [1]|tojson(indent=1000000000) }}",
+    "{{ 'a'|center(1000000000) }}",
+    "{{ 'a'|wordwrap(1, wrapstring=v) }}",
+    "{{ '%1000000000d'|format(1) }}",
+    "{{ '%1000000000d' % 1 }}",
+    "{{ 'a'.ljust(1000000000) }}",
+    "{{ 'a'.zfill(1000000000) }}",
+    "{{ '\t'.expandtabs(1000000000) }}",
+    "{{ [[1]]|sum(start=[1] * 100000000) }}",
+    grows("'x'", "ns.a + ns.a"),
+    grows("'x'", "ns.a ~ ns.a"),
+    grows("[1]", "ns.a + ns.a"),
+    grows("[1]", "[ns.a, ns.a]"),
+    grows("[1]", "[ns.a, ns.a]", "{{ ns.a|tojson }}"),
+    grows("[1]", "[ns.a, ns.a]", "{{ ns.a == [ns.a] }}"),
+    grows("[1]", "[ns.a, ns.a]", "{{ ns.a|string }}"),
+    grows("[1]", "[ns.a, ns.a]", "{{ 'a' ~ ns.a }}"),
+    grows("{'k': 1}", "{'k': ns.a, 'j': ns.a}"),
+    grows("(1, 2)", "(ns.a, ns.a)", "{{ {ns.a: 1} }}"),
+    grows("(1, 2)", "(ns.a, ns.a)", "{{ m[ns.a] }}"),
+    grows("(1, 2)", "(ns.a, ns.a)", "{{ m.get(ns.a) }}"),
+    grows("(1, 2)", "(ns.a, ns.a)", "{{ [ns.a]|unique|list }}"),
+    grows("99999", "ns.a * ns.a"),
+    grows("'&'", "ns.a|e|forceescape|replace('&', '&&&&')"),
+    "{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}",
+    "{{ " + "not " * 50_000 + "1 }}",
+    "{{ " + "1 + " * 50_000 + "1 }}",
+    "{% if 1 %}" * 3000 + "{% endif %}" * 3000,
+    "{% for x in l %}" * 40 + "{% endfor %}" * 40,
+    "{{ " + "9" * 5000 + " }}",
+    "{{ " + "v|upper" + "|upper" * 20_000 + " }}",
+]
+
+
+@pytest.mark.parametrize("source", BOMBS, ids=range(len(BOMBS)))
+def test_a_bomb_is_a_mistake(source: str) -> None:
+    values = {"v": "a" * BIG, "w": "a" * BIG, "l": [1], "m": {}}
+    with pytest.raises(Mistake):
+        JINJA.compiled(source).render(values)
+
+
+def test_a_rendering_has_a_size() -> None:
+    text = "a" * (MOST_CHARS // 2)
+    assert JINJA.compiled("{{ v }}{{ v }}").render({"v": text}) == text * 2
+    with pytest.raises(Mistake, match="characters"):
+        JINJA.compiled("{{ v }}{{ v }}!").render({"v": text})
+
+
+def test_large_values_that_are_printed_once_are_fine() -> None:
+    rows = [{"text": "x" * 1000, "n": n} for n in range(2000)]
+    made = JINJA.compiled("{% for r in rows if r.n >= 0 %}{{ r.text }}{% endfor %}").render(
+        {"rows": rows}
+    )
+    assert len(made) == 2_000_000
