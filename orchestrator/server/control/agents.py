@@ -84,6 +84,12 @@ class Agents:
 
         return self._once(key, build).for_tenant(caller.tenant)
 
+    def at_hand(self, caller: Caller, agent_id: str, alias_id: str) -> Agent | None:
+        """What `running` would give, if that is known without waiting for anything."""
+        defined = self.folders.at_hand(agent_id) if alias_id == TEST_ALIAS else None
+        agent = defined.at_hand() if defined is not None else None
+        return agent.for_tenant(caller.tenant) if agent is not None else None
+
     def check(self, caller: Caller, snapshot: Mapping[str, Any]) -> None:
         """Builds `DRAFT` of a snapshot, which is kept for whoever invokes it next.
 

@@ -136,6 +136,10 @@ class FolderAgent:
                 self._agent, self._told = self._loaded(), told
             return self._agent
 
+    def at_hand(self) -> Agent | None:
+        """The agent, if it is compiled and nothing has to be looked at; takes no time."""
+        return None if self.team or self._wrong is not None else self._agent
+
     def _loaded(self) -> Agent:
         try:
             return loaded(self._world, self.folder)
@@ -227,7 +231,7 @@ class Folders:
 
         It takes the place of one with its id that was added before.
         """
-        self._added[one.agent_id] = one
+        self._added = {**self._added, one.agent_id: one}
 
     def _refuse_second(self) -> None:
         refused = list(_second(list(self._found.values())))
@@ -236,6 +240,13 @@ class Folders:
             if error.message not in self._refused:
                 _log.warning("%s", error.message)
         self._refused = {error.message for _, error in refused}
+
+    def at_hand(self, agent_id: str) -> FolderAgent | None:
+        """The agent with an id, if the files were looked at just now; takes no time."""
+        if self._root is not None and self._clock() - self._looked >= _SECONDS:
+            return None
+        known = (*self._added.values(), *self._found.values())  # never changed in place
+        return next((it for it in known if it.agent_id == agent_id), None)
 
     def find(self, agent_id: str) -> FolderAgent | None:
         """The agent with an id, also one that only another one of the folders leads."""

@@ -31,14 +31,16 @@ def operations_of_agents(world: World) -> dict[str, Handler]:
 
 
 def _agent(world: World, request: Request) -> Agent:
-    params, caller = request.params, request.caller
-    agent = world.agents.running(caller, params["agentId"], params["agentAliasId"])
-    return agent.for_tenant(caller.tenant)
+    params = request.params
+    return world.agents.running(request.caller, params["agentId"], params["agentAliasId"])
 
 
 async def _invoke(world: World, quicker: Quicker, request: Request) -> EventStream:
-    agent = await blocking(_agent, world, request)
-    if is_optimized(request.params.get("bedrockModelConfigurations")):
+    params = request.params
+    agent = world.agents.at_hand(request.caller, params["agentId"], params["agentAliasId"])
+    if agent is None:
+        agent = await blocking(_agent, world, request)
+    if is_optimized(params.get("bedrockModelConfigurations")):
         agent = quicker.of(agent)
     return await answered(world, agent, request, state="sessionState", trace="TracePart")
 
