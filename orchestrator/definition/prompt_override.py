@@ -67,7 +67,7 @@ class PromptConfiguration(Part):
         base_prompt_template: The template's text, with `$placeholders$`; up to 100,000 characters.
         base_prompt_template_file: The template as a file, relative to the agent's folder.
         template_format: The language that the template is written in; by default what the file's
-            ending says, else Bedrock's own. (Not Bedrock's.)
+            ending says, else Bedrock's own (ours, not Bedrock's).
         inference_configuration: How the model generates in this stage.
         parser_mode: `OVERRIDDEN` has `overrideLambda` parse the stage's replies.
         foundation_model: A model for this stage only.

@@ -21,7 +21,7 @@ OUR_OWN = {
     "KnowledgeBaseAssociation": {
         *("chunkingConfiguration", "embedder", "folder", "retrievalConfiguration")
     },
-    "PromptConfiguration": {"basePromptTemplateFile"},
+    "PromptConfiguration": {"basePromptTemplateFile", "templateFormat"},
     "AgentDefinition": {
         *("actionGroups", "agentCollaborators", "awsCompat", "knowledgeBases", "limits"),
         "orchestration",

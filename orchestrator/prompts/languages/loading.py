@@ -44,16 +44,18 @@ ENDINGS: Mapping[str, str] = {
 }
 """Languages by the endings of their files."""
 
+_HERE = "orchestrator.prompts.languages"
 _READERS: Mapping[str, str] = {
-    "prompty": "prompty",
-    "semantic-kernel": "semantic_kernel",
-    "handlebars": "handlebars",
-    "jinja2": "jinja2_messages",
-    "ppe": "ppe_messages",
+    "prompty": f"{_HERE}.prompty",
+    "semantic-kernel": f"{_HERE}.semantic_kernel",
+    "handlebars": f"{_HERE}.handlebars",
+    "jinja2": f"{_HERE}.jinja2_messages",
+    "ppe": "orchestrator.flows.ppe.messages",  # with the language, of which it is a part
 }
-# Modules here, each with `read(text, source=None, *, folder=None, environ=None, **options)`, which
-# gives a `Document`. `folder`: where files may be read that the template names; `environ`: the
-# variables that it may read; neither when they are `None`: the author may be anybody.
+# Modules, imported when they are needed, each with a function `read(text, source=None, *,
+# folder=None, environ=None, **options)` that gives a `Document`. `folder`: where files may be read
+# that the template names; `environ`: the variables that it may read; neither when they are `None`:
+# the author may be anybody.
 
 LANGUAGES = tuple(_READERS)
 """The languages."""
@@ -109,7 +111,7 @@ def read_template(
         line, column = line_column(text, found.start())
         message = f"the character {found[0]!a} may not be in a template"
         raise TemplateError(message, file=source, line=line, column=column)
-    reader = importlib.import_module(f"{__package__}.{_READERS[language]}")
+    reader = importlib.import_module(_READERS[language])
     read: Document = reader.read(text, source, folder=folder, environ=environ, **options)
     return read
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from orchestrator.errors import TemplateError
-from orchestrator.message import AUTHOR
 from orchestrator.prompts.folder import MAX_FILE_BYTES
 from orchestrator.prompts.jinja import VALUE
 from orchestrator.prompts.languages.base import Content, Media, ToolUse, Words
@@ -17,9 +16,10 @@ from orchestrator.prompts.languages.prompty.front import References, read_yaml
 from orchestrator.prompts.languages.prompty.markers import Section
 from orchestrator.prompts.languages.reading import data_url
 from orchestrator.prompts.languages.tokens import OPEN, Tokens
+from orchestrator.prompts.languages.trimming import stripped
 from orchestrator.prompts.markers import Piece
 
-__all__ = ["MediaReader", "data_in", "stripped", "tool_uses", "tools_in"]
+__all__ = ["MediaReader", "data_in", "tool_uses", "tools_in"]
 
 _MEDIUM = re.compile(r"!\[([^\[\]\n]*+)\]\(([^()\s]++)\)")
 _ATTRIBUTE = re.compile(r"(?<!\w)(\w++)\s*+=\s*+(?:\"([^\"]*)\"|([^\",]*+))")
@@ -35,24 +35,6 @@ _KINDS = {
     "document": "file",
 }
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
-
-
-def stripped(pieces: Sequence[Piece], chars: str | None = None) -> list[Piece]:
-    """Pieces without the author's white space at both ends; what values say is not touched."""
-    made = list(pieces)
-    while made and made[0][0] == AUTHOR:
-        text = made[0][1].lstrip(chars)
-        if text:
-            made[0] = AUTHOR, text
-            break
-        del made[0]
-    while made and made[-1][0] == AUTHOR:
-        text = made[-1][1].rstrip(chars)
-        if text:
-            made[-1] = AUTHOR, text
-            break
-        del made[-1]
-    return made
 
 
 class MediaReader:

@@ -24,13 +24,13 @@ from orchestrator.prompts.languages.mustache import Mustache
 from orchestrator.prompts.languages.prompty.content import (
     MediaReader,
     data_in,
-    stripped,
     tool_uses,
     tools_in,
 )
 from orchestrator.prompts.languages.prompty.front import References
 from orchestrator.prompts.languages.prompty.markers import Marks, Section
 from orchestrator.prompts.languages.tokens import TOKEN, Tokens, token
+from orchestrator.prompts.languages.trimming import stripped
 from orchestrator.prompts.languages.uses import first_uses
 from orchestrator.prompts.languages.values import Put, Values
 from orchestrator.prompts.markers import Piece

@@ -1,0 +1,183 @@
+"""A script of nothing but messages, as a template (`orchestrator.prompts.languages`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from orchestrator.errors import FlowError, TemplateError, ValidationError
+from orchestrator.flows.expressions import Wrong
+from orchestrator.flows.ppe.nodes import Say, Script
+from orchestrator.flows.ppe.reader import read_script
+from orchestrator.flows.ppe.scope import Data
+from orchestrator.flows.ppe.texts import Text
+from orchestrator.flows.steps import Place
+from orchestrator.message import AUTHOR
+from orchestrator.prompts.jinja import Mistake
+from orchestrator.prompts.languages.base import Input, Rendered, Said, Thread, Words
+from orchestrator.prompts.languages.tokens import Tokens
+from orchestrator.prompts.languages.trimming import stripped
+from orchestrator.prompts.languages.uses import first_uses
+from orchestrator.prompts.languages.values import Put, Values
+from orchestrator.prompts.markers import Piece
+
+__all__ = ["MessagesDocument", "read"]
+
+_WAY_OUT = "a template has only roles and {{ }}; to run it as a script, use it as an orchestration"
+
+
+def read(
+    text: str,
+    source: str | None = None,
+    *,
+    folder: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> MessagesDocument:
+    """Reads a template.
+
+    Args:
+        text: The script.
+        source: The file that it is from, for messages.
+        folder: Not used: messages name no files.
+        environ: Not used: messages name no variables of the process.
+
+    Raises:
+        TemplateError: It is wrong, or has more than messages, with its place.
+    """
+    try:
+        script = read_script(text, "template", source)
+    except FlowError as error:
+        raise TemplateError(
+            error.reason, file=error.file, line=error.line, column=error.column
+        ) from None
+    return MessagesDocument(text, source, script)
+
+
+class MessagesDocument:
+    """A template; see `orchestrator.prompts.languages.base.Document`."""
+
+    language = "ppe"
+    diagnostics = ()
+
+    def __init__(self, text: str, source: str | None, script: Script) -> None:
+        self.text = text
+        self.source = source
+        self._messages = [self._checked(one) for one in script.body]
+        prompt = script.front.get("prompt")
+        self._prompt = dict(prompt) if isinstance(prompt, dict) else {}
+        self._front = {k: v for k, v in script.front.items() if k not in ("prompt", "messages")}
+        self.settings = _settings(script.front, self._prompt)
+        self.inputs: Sequence[Input] = tuple(self._inputs(script.front.get("input")))
+
+    def _checked(self, statement: Any) -> Say:
+        if not isinstance(statement, Say):
+            raise self._error(f"this is no message: {_WAY_OUT}", statement.place)
+        for part in statement.text.parts:
+            if part.substitution or part.inlines:
+                what = "is a substitution" if part.substitution else "is a call or an expression"
+                raise self._error(f"there {what} here: {_WAY_OUT}", statement.place)
+        return statement
+
+    def _error(self, message: str, place: Place) -> TemplateError:
+        return TemplateError(message, file=self.source, line=place.line, column=place.column)
+
+    def _inputs(self, schema: Any) -> Iterator[Input]:
+        names = {name for one in self._messages for name in _names(one.text)}
+        names = set(Data({**self._front}, self._prompt).reads(frozenset(names)))
+        required = schema.get("required", ()) if isinstance(schema, dict) else ()
+        properties = schema.get("properties", schema) if isinstance(schema, dict) else {}
+        places = first_uses(self.text, names)
+        for name in (*places, *sorted(names - places.keys())):
+            told = properties.get(name)
+            told = told if isinstance(told, dict) else {}
+            line, column = places.get(name, (1, 1))
+            default = self._prompt.get(name, self._front.get(name, told.get("default")))
+            yield Input(
+                name,
+                line,
+                column,
+                kind=str(told.get("type", "")),
+                required=name in required or told.get("required") is True,
+                default=default,
+            )
+
+    def render(self, inputs: Mapping[str, Any]) -> Rendered:
+        """Renders it; see `Document.render`.
+
+        What is given is above the front matter's values, whose own templates are rendered, too.
+        """
+        for one in self.inputs:
+            if one.required and one.default is None and one.name not in inputs:
+                raise ValidationError(f"Missing required input: {one.name!r} has no default")
+        values = Values()
+        for name, value in inputs.items():
+            values.add(name, value)
+        prompt = {name: it for name, it in self._prompt.items() if name not in inputs}
+        defaults = {it.name: it.default for it in self.inputs if it.default is not None}
+        data = Data({**defaults, **self._front, **values.given}, prompt)
+        items: list[Said | Thread] = []
+        for message in self._messages:
+            items += self._said(message, data, values)
+        return Rendered(items)
+
+    def _said(self, one: Say, data: Data, values: Values) -> Iterator[Said | Thread]:
+        pieces: list[Piece] = []
+        try:
+            for part in one.text.parts:
+                if part.template is None:
+                    pieces.append((AUTHOR, part.source))
+                else:
+                    pieces += part.template.pieces(data.context(part.template.names))
+            tokens = Tokens[Put](values.put(pieces))
+        except Mistake as mistake:
+            place = Place(one.place.line + mistake.line - 1)
+            raise self._error(mistake.message, place) from mistake
+        except Wrong as wrong:
+            raise self._error(wrong.message, one.place) from None
+        held: list[Piece] = []
+        parted = False
+        for it in tokens.parts(tokens.text):
+            if not isinstance(it, Put):
+                held.append(it)
+                continue
+            parted = True
+            yield from _words(one, held, parted=True)
+            held = []
+            yield from it.items
+        yield from _words(one, held, parted=parted)
+
+
+def _words(one: Say, pieces: list[Piece], *, parted: bool) -> Iterator[Said]:
+    if parted:
+        pieces = stripped(pieces)
+        if not pieces:
+            return
+    yield Said(one.role, (Words(tuple(pieces)),), {}, one.place.line)
+
+
+def _names(text: Text) -> Iterator[str]:
+    for part in text.parts:
+        if part.template is not None:
+            yield from part.template.names
+
+
+_INFERENCE = {
+    "temperature": "temperature",
+    "top_p": "topP",
+    "top_k": "topK",
+    "max_tokens": "maximumLength",
+    "stop": "stopSequences",
+    "stop_words": "stopSequences",
+}
+
+
+def _settings(front: Mapping[str, Any], prompt: Mapping[str, Any]) -> dict[str, Any]:
+    """What the front matter says of the model and the call."""
+    made = {name: str(front[name]) for name in ("name", "description") if name in front}
+    parameters = front.get("parameters")
+    told = {**(parameters if isinstance(parameters, dict) else {})}
+    inference: dict[str, Any] = {_INFERENCE[k]: v for k, v in told.items() if k in _INFERENCE}
+    if isinstance(inference.get("stopSequences"), str):
+        inference["stopSequences"] = [str(inference["stopSequences"])]
+    return {**made, "inference": inference} if inference else dict(made)
