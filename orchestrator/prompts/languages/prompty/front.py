@@ -71,7 +71,7 @@ def split_front(text: str, source: str | None = None) -> Front:
             column=1,
         )
     body = next((at for at in range(end + 1, len(lines)) if lines[at].strip()), len(lines))
-    front = "\n" * (first + 1) + "\n".join(lines[first + 1 : end])  # so that lines are the file's
+    front = "\n" * (first + 1) + "\n".join([*lines[first + 1 : end], ""])  # so that lines are the file's
     return Front(front, "\n".join(lines[body:]).lstrip(), body + 1)
 
 
@@ -201,7 +201,8 @@ class References:
             raise self._error(f"the file {name!r} refers to itself")
         self._open.append(path)
         try:
-            return self.resolve(self._read(path))
+            data = self._read(path)
+            return data if isinstance(data, str) else self.resolve(data)
         finally:
             self._open.pop()
 

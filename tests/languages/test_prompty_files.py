@@ -1,0 +1,269 @@
+"""Prompty files: front matter, references, inputs, and what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator import TemplateError, ValidationError, load_template
+from orchestrator.prompts.languages import read_template
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def written(text: str, name: str = "t.prompty") -> Path:
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text.encode())
+        return file
+
+    return written
+
+
+def told(text: str, inputs: dict[str, Any] | None = None, **options: Any) -> list[tuple[str, str]]:
+    rendered = read_template(text, "prompty", **options).render(inputs or {})
+    return [(one.role, one.text) for one in rendered.messages]
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "body"),
+    [
+        ("---\nname: t\n---\nBody", {"name": "t"}, "Body"),
+        ("\n \n---\nname: t\n---\nBody", {"name": "t"}, "Body"),
+        ("---\nname: t\n---\n\n  \n  Body", {"name": "t"}, "Body"),
+        ("---\n---\nBody", {}, "Body"),
+        ("---\r\nname: t\r\n---\r\nBody", {"name": "t"}, "Body"),
+        ("Just text", {}, "Just text"),
+        ("+++\nname: t\n+++\nBody", {"name": "t"}, "Body"),
+        ("+++\nname: t\n---\nBody", {"name": "t"}, "Body"),
+        ("---\nname: a---b\n---\nBody", {"name": "a---b"}, "Body"),
+        ("---\nname: t\n---\nA\n---\nB", {"name": "t"}, "A\n---\nB"),
+        ("---\nname: t\n---\nA\n+++++\nB", {"name": "t"}, "A\n+++++\nB"),
+        ("---\nname: t\nunknown: 1\n---\nBody", {"name": "t"}, "Body"),
+        ("---\ndescription: |\n  a\n  ---\n  b\n---\nBody", {"description": "a\n---\nb\n"}, "Body"),
+    ],
+)
+def test_the_front_matter_ends_at_a_line(text: str, settings: dict[str, str], body: str) -> None:
+    document = read_template(text, "prompty")
+    assert dict(document.settings) == settings
+    assert document.render({}).messages[0].text == body
+
+
+def test_without_front_matter_all_is_the_body() -> None:
+    assert told("system:\nhi") == [("system", "hi")]
+    assert told("") == []
+    assert told("---\nname: t\n---\n") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "line"),
+    [
+        ("---\nname: t\nBody", "the front matter has no end", 1),
+        ("\n\n---\nname: t", "the front matter has no end", 3),
+        ("---\n- a\n---\nB", "the front matter must be a map", 1),
+        ("---\na: [1\nb: 2\n---\nB", "not YAML", 3),
+        ("---\na: &x [1]\nb: *x\n---\nB", "aliases are not understood", 3),
+        ("---\na: " + "[" * 50 + "\n---\nB", "nested more than 40 levels", 2),
+        ("---\nname: t\n---\nA\n{{ x", "the template is wrong", 5),
+        ("---\nname: t\n---\n\nA\n{% for %}", "the template is wrong", 6),
+        ("---\ntemplate: jinja2\n---\nB", "Invalid template format: 'jinja2'", None),
+        ("---\ntemplate: {format: liquid}\n---\nB", "no template format 'liquid'", None),
+        ("---\ntemplate: {parser: xml}\n---\nB", "no parser 'xml'", None),
+        ("---\ninputs: 1\n---\nB", "'inputs' must be a list or a map", None),
+        ("---\ninputs: [{kind: string}]\n---\nB", "an input needs a name", None),
+        ("a\n\ue000 b", "may not be in a template", 2),
+    ],
+)
+def test_a_mistake_is_told_with_its_line(text: str, message: str, line: int | None) -> None:
+    with pytest.raises(TemplateError, match=message.replace("(", r"\(")) as caught:
+        read_template(text, "prompty", "t.prompty")
+    assert (caught.value.file, caught.value.line) == ("t.prompty", line)
+
+
+def test_a_template_may_say_its_format_with_or_without_a_parser() -> None:
+    front = "---\ntemplate: {format: %s}\n---\n{{#x}}hi{{/x}}"
+    assert told(front % "mustache", {"x": True}) == [("system", "hi")]
+    assert told(front % "{kind: mustache}", {"x": True}) == [("system", "hi")]
+    old = "---\ntemplate: mustache\n---\n{{#x}}hi{{/x}}"
+    assert told(old, {"x": True}, dialect="legacy") == [("system", "hi")]
+
+
+def test_the_model_and_the_call_are_told_in_bedrocks_names() -> None:
+    text = (
+        "---\nname: n\ndescription: d\nmodel:\n  id: gpt-4\n  connection: {key: '${env:NOT_SET}'}\n"
+        "  options: {temperature: 0.5, topP: 0.9, maxOutputTokens: 10, stopSequences: [x],\n"
+        "    seed: 7, additionalProperties: {x: 1}}\n---\nB"
+    )
+    assert read_template(text, "prompty").settings == {
+        "name": "n",
+        "description": "d",
+        "model": "gpt-4",
+        "inference": {
+            "temperature": 0.5,
+            "topP": 0.9,
+            "maximumLength": 10,
+            "stopSequences": ["x"],
+        },
+        "additional": {"seed": 7, "x": 1},
+    }
+    assert read_template("---\nmodel: gpt-4\n---\nB", "prompty").settings == {"model": "gpt-4"}
+
+
+# References
+
+
+def referred(write: Write, value: str, **options: Any) -> Any:
+    file = write(f"---\ninputs: {{x: {{default: '{value}'}}}}\n---\n{{{{x}}}}")
+    return load_template(file, **options).inputs[0].default
+
+
+@pytest.mark.parametrize(
+    ("value", "made"),
+    [
+        ("${env:P_SET}", "set"),
+        ("${env:P_SET:d}", "set"),
+        ("${env:P_UNSET:http://a:1/b}", "http://a:1/b"),
+        ("${ENV:P_UNSET:d}", "d"),
+        ("pre ${env:P_SET} post", "pre ${env:P_SET} post"),
+        ("${params:x}", "${params:x}"),
+        ("${foo:x}", "${foo:x}"),
+    ],
+)
+def test_references_are_whole_values(
+    write: Write, monkeypatch: pytest.MonkeyPatch, value: str, made: str
+) -> None:
+    monkeypatch.setenv("P_SET", "set")
+    monkeypatch.delenv("P_UNSET", raising=False)
+    assert referred(write, value) == made
+
+
+@pytest.mark.parametrize("value", ["${env:P_UNSET}", "${env:P_UNSET:}"])
+def test_a_variable_that_is_not_set_is_named(
+    write: Write, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.delenv("P_UNSET", raising=False)
+    with pytest.raises(TemplateError, match="'P_UNSET' is not set"):
+        referred(write, value)
+
+
+def test_files_are_data_or_text(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("P_SET", "set")
+    write('{"a": ["${env:P_SET}"], "b": "${file:more.yml}"}', "a.json")
+    write("c: 1\n", "more.yml")
+    write("${env:P_SET}", "a.txt")
+    assert referred(write, "${file:a.json}") == {"a": ["set"], "b": {"c": 1}}
+    assert referred(write, "${file:a.txt}") == "${env:P_SET}", "a text is a value"
+
+
+def test_references_are_resolved_at_any_depth(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("P_SET", "set")
+    file = write("---\noutputs: [{name: a, description: '${env:P_SET}'}]\n---\nB")
+    assert load_template(file).settings["outputs"][0]["description"] == "set"
+
+
+@pytest.mark.parametrize("name", ["../secret.txt", "/etc/hostname", "link.txt", "in/../../x"])
+def test_files_stay_in_the_templates_folder(write: Write, tmp_path: Path, name: str) -> None:
+    write("secret", "secret.txt")
+    write("", "sub/x")
+    (tmp_path / "sub" / "link.txt").symlink_to(tmp_path / "secret.txt")
+    file = write(f"---\ninputs: {{x: {{default: '${{file:{name}}}'}}}}\n---\nB", "sub/t.prompty")
+    with pytest.raises(TemplateError, match="outside of the template's folder"):
+        load_template(file)
+    if name.startswith("../"):
+        assert load_template(file, roots=[tmp_path]).inputs[0].default == "secret"
+
+
+def test_a_file_that_is_missing_or_refers_to_itself_is_named(write: Write) -> None:
+    with pytest.raises(TemplateError, match="there is no file 'missing'"):
+        referred(write, "${file:missing}")
+    write('"${file:a.json}"', "a.json")
+    with pytest.raises(TemplateError, match="refers to itself"):
+        referred(write, "${file:a.json}")
+
+
+def test_parameters_are_the_older_dialects(write: Write) -> None:
+    params = {"x": {"a": 1}}
+    assert referred(write, "${params:x}", dialect="legacy", params=params) == {"a": 1}
+    with pytest.raises(TemplateError, match="there is no parameter 'x'"):
+        referred(write, "${params:x}", dialect="legacy")
+
+
+def test_a_text_from_elsewhere_reads_no_files_and_no_variables(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("P_SECRET", "secret")
+    text = "---\ninputs: {x: {default: '${%s}'}}\n---\n{{x}}"
+    document = read_template(text % "env:P_SECRET", "prompty")
+    assert document.render({}).messages[0].text == "${env:P_SECRET}"
+    assert [one.code for one in document.diagnostics] == ["unread-variable"]
+    with pytest.raises(TemplateError, match="names no other files"):
+        read_template(text % "file:t.prompty", "prompty")
+
+
+def test_values_are_no_references(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("P_SECRET", "secret")
+    rendered = load_template(write("user:\n{{q}}")).render({"q": "${env:P_SECRET}"})
+    assert rendered.messages[0].text == "${env:P_SECRET}"
+
+
+# Inputs
+
+
+def test_defaults_are_used_examples_are_not() -> None:
+    text = (
+        "---\ninputs:\n  - {name: a, default: A}\n  - {name: b, example: B}\n"
+        "  - {name: c, required: true, default: C}\n---\n[{{a}}{{b}}{{c}}{{extra}}{{none}}]"
+    )
+    assert told(text, {"extra": "E"}) == [("system", "[ACE]")]
+    assert told(text, {"a": 1, "b": 2, "c": 3}) == [("system", "[123]")]
+
+
+def test_an_input_may_be_its_default() -> None:
+    document = read_template(
+        "---\ninputs: {a: Jane, n: 3, x: null}\n---\n{{a}} {{n}}{{x}}", "prompty"
+    )
+    assert [(one.name, one.kind, one.default) for one in document.inputs] == [
+        ("a", "string", "Jane"),
+        ("n", "integer", 3),
+        ("x", "", None),
+    ]
+    assert document.render({}).messages[0].text == "Jane 3"
+
+
+def test_a_required_input_that_is_missing_is_named() -> None:
+    text = "---\ninputs: [{name: x, required: true}]\n---\n{{x}}"
+    with pytest.raises(ValidationError, match="Missing required input: 'x'"):
+        told(text)
+
+
+def test_inputs_are_told_with_their_places() -> None:
+    text = "---\ninputs: [{name: late}, {name: unused}]\n---\nsystem:\n\n{{ a }} {{ late.x }}\n"
+    document = read_template(text, "prompty")
+    assert [(one.name, one.line, one.column, one.used) for one in document.inputs] == [
+        ("a", 6, 4, True),
+        ("late", 6, 12, True),
+        ("unused", 4, 1, False),
+    ]
+
+
+def test_the_older_schema_is_the_older_dialects() -> None:
+    text = "---\ninputSchema: {properties: [{name: x, default: d}]}\n---\n[{{x}}]"
+    assert told(text, dialect="legacy") == [("system", "[d]")]
+    document = read_template(text, "prompty")
+    assert document.render({}).messages[0].text == "[]"
+    assert [one.code for one in document.diagnostics] == ["ignored-member"]
+
+
+def test_the_dialect_is_one_of_two() -> None:
+    text = "---\ntemplate: {parser: {kind: prompty, options: {dialect: legacy}}}\n---\ntool:\nx"
+    assert told(text)[0][0] == "tool"
+    assert told(text, dialect="v2") == [("system", "tool:\nx")]
+    with pytest.raises(ValidationError, match="no dialect 'v3'"):
+        told(text, dialect="v3")
