@@ -195,7 +195,7 @@ def _flavour(format: str, source: Source, functions: Functions) -> Flavour:
     if format == "jinja2":
         from orchestrator.prompts.languages.jinja2_messages import JinjaMessages
 
-        return JinjaMessages(source)
+        return JinjaMessages(source, tuple(functions))
     from orchestrator.prompts.languages.semantic_kernel_blocks import Blocks
 
     return Blocks(source, tuple(functions))

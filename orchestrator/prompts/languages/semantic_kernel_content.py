@@ -23,6 +23,7 @@ from orchestrator.prompts.languages.base import (
 from orchestrator.prompts.languages.message_tags import Element, Tags
 from orchestrator.prompts.languages.reading import data_url
 from orchestrator.prompts.languages.semantic_kernel_source import Source
+from orchestrator.prompts.languages.trimming import stripped
 from orchestrator.prompts.markers import Piece
 
 __all__ = ["ROLES", "Filler", "Filling"]
@@ -164,7 +165,7 @@ class Filler:
         self._say(run, lead)
 
     def _say(self, run: Sequence[Piece], lead: bool) -> None:
-        pieces = stripped(run)
+        pieces = stripped([piece for piece in run if piece[1]])
         if "".join([text for _, text in pieces]).strip():
             self._lead = self._lead or lead
             self._items.append(Said("system" if lead else "user", (Words(tuple(pieces)),)))
@@ -370,17 +371,3 @@ def _loaded(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
-
-
-def stripped(pieces: Sequence[Piece]) -> list[Piece]:
-    """Pieces without the author's white space at both ends; what values say is not touched."""
-    made = [piece for piece in pieces if piece[1]]
-    while made and made[0][0] == AUTHOR and not made[0][1].strip():
-        del made[0]
-    while made and made[-1][0] == AUTHOR and not made[-1][1].strip():
-        del made[-1]
-    if made and made[0][0] == AUTHOR:
-        made[0] = AUTHOR, made[0][1].lstrip()
-    if made and made[-1][0] == AUTHOR:
-        made[-1] = AUTHOR, made[-1][1].rstrip()
-    return made

@@ -131,6 +131,15 @@ class Caller:
         self._inputs = inputs
         self._source = source
 
+    @property
+    def names(self) -> Sequence[str]:
+        """What there is to call."""
+        return tuple(self._functions)
+
+    def has(self, name: str) -> bool:
+        """Whether there is a function of this name."""
+        return name in self._functions
+
     def call(self, name: str, at: int, given: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """Calls a function.
 

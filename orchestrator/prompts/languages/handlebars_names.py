@@ -1,0 +1,106 @@
+"""The inputs and functions that a Handlebars template names."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from orchestrator.prompts.languages.handlebars_helpers import HELPERS
+from orchestrator.prompts.languages.handlebars_parser import Block, Node, Show
+from orchestrator.prompts.languages.handlebars_scanner import Call, Expression, Literal, Path
+from orchestrator.prompts.languages.semantic_kernel_content import ROLES
+
+__all__ = ["Names"]
+
+_PLACING = ("messages", "message_to_prompt", "messageToPrompt")
+_OWN = frozenset(
+    {"set", "get", "log", "if", "unless", "each", "with", "message", "else", *_PLACING, *ROLES}
+)
+_LOOKING = ("each", "with")  # blocks whose inside is about something else
+
+
+class Names:
+    """What a template names.
+
+    Attributes:
+        names: Its inputs, and where each is used first.
+        calls: The functions that it calls, and where each is called first.
+    """
+
+    __slots__ = ("_functions", "_own", "calls", "names")
+
+    def __init__(self, nodes: Sequence[Node], functions: Collection[str]) -> None:
+        """Looks through a template.
+
+        Args:
+            nodes: The template.
+            functions: The names of functions.
+        """
+        self.names: dict[str, int] = {}
+        self.calls: dict[str, int] = {}
+        self._functions = {name.replace(".", "-", 1): name for name in functions}
+        self._own: set[str] = set()
+        self._nodes(nodes, 0)
+
+    def _nodes(self, nodes: Sequence[Node], depth: int) -> None:
+        for node in nodes:
+            if isinstance(node, Show):
+                self._shown(node.expression, depth)
+            elif isinstance(node, Block):
+                self._block(node, depth)
+
+    def _shown(self, shown: Expression, depth: int) -> None:
+        if isinstance(shown, Path) and shown.text == "messages":
+            self.names.setdefault("chat_history", shown.at)
+        elif not (isinstance(shown, Path) and shown.text in (*_PLACING, *HELPERS)):
+            self._expression(shown, depth)
+
+    def _block(self, block: Block, depth: int) -> None:
+        call, name = block.call, block.call.path.text
+        if name in _OWN or name in HELPERS or call.given or call.named:
+            self._arguments(call, depth)
+            inner = depth + (name in _LOOKING)
+            if name not in _OWN and name not in HELPERS:
+                self._called(call)
+        else:
+            self._expression(call.path, depth)
+            inner = depth + 1
+        before = set(self._own)
+        self._own |= set(block.parameters)
+        self._nodes(block.inside, inner)
+        self._own = before | (self._own - set(block.parameters))
+        self._nodes(block.instead, depth)
+
+    def _expression(self, expression: Expression, depth: int) -> None:
+        if isinstance(expression, Path):
+            self._path(expression, depth)
+        elif isinstance(expression, Call):
+            self._called(expression)
+            self._arguments(expression, depth)
+
+    def _arguments(self, call: Call, depth: int) -> None:
+        name = call.path.text
+        if name == "set" and call.given and isinstance(call.given[0], Literal):
+            self._own.add(str(call.given[0].value))
+        elif name == "set" and isinstance(call.named.get("name"), Literal):
+            self._own.add(str(getattr(call.named["name"], "value", "")))
+        elif name == "get" and call.given and isinstance(call.given[0], Literal):
+            self._add(str(call.given[0].value), call.at)
+        for one in (*call.given, *call.named.values()):
+            self._expression(one, depth)
+
+    def _called(self, call: Call) -> None:
+        name = call.path.text
+        if name not in _OWN and name not in HELPERS:
+            self.calls.setdefault(self._functions.get(name, name.replace("-", ".", 1)), call.at)
+
+    def _path(self, path: Path, depth: int) -> None:
+        if path.text in self._functions or path.text in self._functions.values():
+            self.calls.setdefault(self._functions.get(path.text, path.text), path.at)
+        elif path.data and path.parts[:1] == ("root",) and len(path.parts) > 1:
+            self._add(path.parts[1], path.at)
+        elif not path.data and path.parts and path.up == depth:
+            self._add(path.parts[0], path.at)
+
+    def _add(self, name: str, at: int) -> None:
+        if name not in self._own:
+            self.names.setdefault(name.removeprefix("$"), at)

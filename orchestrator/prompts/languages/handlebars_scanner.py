@@ -1,0 +1,282 @@
+"""Handlebars, cut into texts and tags whose expressions are read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from orchestrator.prompts.languages.semantic_kernel_source import Source
+
+__all__ = ["DEEPEST", "Call", "Expression", "Literal", "Path", "Scanner", "Tag", "Text"]
+
+DEEPEST = 50
+"""Blocks inside of blocks, and expressions inside of expressions."""
+
+_ID = r"""[^\s!"#%&'()*+,./;<=>@\[\\\]^`{|}~]+"""
+_SEGMENT = rf"(?:{_ID}|\[[^\]]*\])"
+_PATH = re.compile(
+    rf"(?P<data>@)?(?P<up>(?:\.\./)*)(?P<whole>\.\.|\.(?:/)?)?"
+    rf"(?P<rest>(?:{_SEGMENT}(?:[./]{_SEGMENT})*)?)"
+)
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?=[\s)}~=])")
+_STRING = re.compile(r'"((?:\\.|[^"\\])*)"|\'((?:\\.|[^\'\\])*)\'', re.DOTALL)
+_HASH = re.compile(rf"({_ID})\s*=\s*")
+_SPACE = re.compile(r"\s*")
+_PARTS = re.compile(rf"\[([^\]]*)\]|({_ID})")
+_PARAMETERS = re.compile(rf"as\s*\|\s*({_ID}(?:\s+{_ID})*)\s*\|")
+_WORDS: Mapping[str, Any] = {"true": True, "false": False, "null": None, "undefined": None}
+
+
+@dataclass(slots=True)
+class Text:
+    """A text."""
+
+    text: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A text, a number, a truth value or nothing."""
+
+    value: Any
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """Where a value is.
+
+    Attributes:
+        parts: The names on the way; none for the context itself.
+        up: How many contexts further out it begins.
+        data: Whether it is of the loop: `@index`.
+        at: Where it stands.
+        text: As it is written.
+    """
+
+    parts: tuple[str, ...]
+    up: int
+    data: bool
+    at: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A path with arguments, or an expression in brackets."""
+
+    path: Path
+    given: Sequence[Expression]
+    named: Mapping[str, Expression]
+    at: int
+
+
+Expression = Path | Literal | Call
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """A tag: its kind (`!`, `#`, `^`, `/`, `else`, or nothing), and what is in it."""
+
+    kind: str
+    call: Call | None
+    shown: Expression | None
+    at: int
+    left: bool
+    right: bool
+    parameters: tuple[str, ...] = ()
+
+
+class Scanner:
+    """Cuts a template into texts and tags."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._text = source.text
+        self._at = 0
+        self._depth = 0
+
+    def pieces(self) -> Iterator[Text | Tag]:
+        """Texts and tags, which take turns.
+
+        Raises:
+            TemplateError: A tag is wrong, with its place.
+        """
+        while (start := self._text.find("{{", self._at)) >= 0:
+            if self._text.startswith("{{{{", start):
+                self._wrong("raw blocks are not read here; write {{doubleOpen}}", start)
+            yield Text(self._text[self._at : start], self._at)
+            yield self._tag(start)
+        yield Text(self._text[self._at :], self._at)
+
+    def _tag(self, start: int) -> Tag:
+        self._at = start + 2
+        left = self._take("~")
+        if self._text.startswith("!", self._at):
+            return self._comment(start, left)
+        if self._take("{"):
+            shown = self._expression()
+            self._need("}", start)
+            return Tag("", None, shown, start, left, self._end(start))
+        kind = next((it for it in "#^/>&*" if self._take(it)), "")
+        if kind == ">" or kind == "*":
+            self._wrong("partials and decorators are not read here", start)
+        self._space()
+        if kind == "^" and self._text.startswith(("~}}", "}}"), self._at):
+            return Tag("else", None, None, start, left, self._end(start))
+        if kind in ("", "&"):
+            return self._shown(start, left)
+        call = self._call()
+        parameters = self._parameters()
+        return Tag(kind, call, None, start, left, self._end(start), parameters)
+
+    def _shown(self, start: int, left: bool) -> Tag:
+        expression = self._expression()
+        if isinstance(expression, Path) and expression.text == "else":
+            return Tag("else", None, None, start, left, self._end(start))
+        if not isinstance(expression, Call) or expression.path.text != "else":
+            return Tag("", None, expression, start, left, self._end(start))
+        first, *others = expression.given or [expression.path]
+        if not isinstance(first, Path) or first is expression.path:
+            self._wrong("{{else}} is followed by a block's name: {{else if name}}", start)
+        call = Call(first, others, expression.named, first.at)
+        parameters = self._parameters()
+        return Tag("else", call, None, start, left, self._end(start), parameters)
+
+    def _comment(self, start: int, left: bool) -> Tag:
+        ends = "--}}" if self._text.startswith("!--", self._at) else "}}"
+        ends = "--~}}" if ends == "--}}" and self._closes(ends, "--~}}") else ends
+        end = self._text.find(ends, self._at + 1)
+        if end < 0:
+            self._wrong("this comment is not closed", start)
+        self._at = end + len(ends)
+        return Tag("!", None, None, start, left, "~" in ends or self._text[end - 1] == "~")
+
+    def _closes(self, one: str, other: str) -> bool:
+        """Whether the second of two ends comes first."""
+        first, second = self._text.find(one, self._at), self._text.find(other, self._at)
+        return 0 <= second and (first < 0 or second < first)
+
+    # Expressions.
+
+    def _expression(self) -> Expression:
+        self._space()
+        if self._text.startswith("(", self._at):
+            return self._inner()
+        value = self._literal()
+        if value is not None:
+            return value
+        call = self._call()
+        return call if call.given or call.named else call.path
+
+    def _call(self) -> Call:
+        at = self._at
+        path = self._path()
+        given: list[Expression] = []
+        named: dict[str, Expression] = {}
+        while self._space() and self._text[self._at : self._at + 1] not in ("", "}", ")", "~"):
+            if _PARAMETERS.match(self._text, self._at):
+                break
+            if found := _HASH.match(self._text, self._at):
+                self._at = found.end()
+                named[found[1]] = self._argument()
+            elif named:
+                self._wrong("arguments by name come last", self._at)
+            else:
+                given.append(self._argument())
+        return Call(path, given, named, at)
+
+    def _argument(self) -> Expression:
+        if self._text.startswith("(", self._at):
+            return self._inner()
+        value = self._literal()
+        return value if value is not None else self._path()
+
+    def _inner(self) -> Call:
+        start = self._at
+        self._at += 1
+        self._depth += 1
+        if self._depth > DEEPEST:
+            self._wrong(f"expressions are nested more than {DEEPEST} deep", start)
+        self._space()
+        call = self._call()
+        self._space()
+        self._need(")", start)
+        self._depth -= 1
+        return call
+
+    def _literal(self) -> Literal | None:
+        at = self._at
+        if found := _STRING.match(self._text, at):
+            self._at = found.end()
+            raw = found[1] if found[1] is not None else found[2]
+            return Literal(re.sub(r"\\([\"'])", r"\1", raw), at)
+        if found := _NUMBER.match(self._text, at):
+            self._at = found.end()
+            if len(found[0]) > 300:
+                self._wrong("the number has too many digits", at)
+            return Literal(float(found[0]) if "." in found[0] else int(found[0]), at)
+        found = _PATH.match(self._text, at)
+        if found and found[0] in _WORDS:
+            self._at = found.end()
+            return Literal(_WORDS[found[0]], at)
+        return None
+
+    def _path(self) -> Path:
+        at = self._at
+        found = _PATH.match(self._text, at)
+        if found is None or found[0] in ("", "@"):
+            shown = self._text[at : at + 20].split("\n")[0]
+            self._wrong(f"a name is expected here, not {shown!r}", at)
+        self._at = found.end()
+        parts = tuple(one[1] or one[2] for one in _PARTS.finditer(found["rest"]))
+        up = found["up"].count("../") + (found["whole"] == "..")
+        if parts[:1] == ("this",) and not found["data"]:
+            parts = parts[1:]
+        return Path(parts, up, bool(found["data"]), at, found[0])
+
+    def _parameters(self) -> tuple[str, ...]:
+        self._space()
+        found = _PARAMETERS.match(self._text, self._at)
+        if found is None:
+            return ()
+        self._at = found.end()
+        return tuple(found[1].split())
+
+    # Characters.
+
+    def _space(self) -> bool:
+        found = _SPACE.match(self._text, self._at)
+        self._at = found.end() if found else self._at
+        return True
+
+    def _take(self, what: str) -> bool:
+        if not self._text.startswith(what, self._at):
+            return False
+        self._at += len(what)
+        return True
+
+    def _need(self, what: str, start: int) -> None:
+        self._space()
+        if not self._take(what):
+            self._unclosed(start)
+
+    def _end(self, start: int) -> bool:
+        """Reads a tag's end; whether it takes the white space after it away."""
+        self._space()
+        right = self._take("~")
+        if not self._take("}}"):
+            self._unclosed(start)
+        return right
+
+    def _unclosed(self, start: int) -> NoReturn:
+        if self._at >= len(self._text):
+            self._wrong("this tag is not closed", start)
+        shown = self._text[self._at : self._at + 20].split("\n")[0]
+        self._wrong(f"{shown!r} is not expected here", self._at)
+
+    def _wrong(self, message: str, at: int) -> NoReturn:
+        raise self._source.error(message, at)

@@ -1,0 +1,381 @@
+"""Jinja2 prompts with Semantic Kernel's helpers; what they render knows who wrote it.
+
+`message(item)` gives one message and `messages(history)` a list of them, `<message>` tags are the
+author's. Jinja2 itself is `orchestrator.prompts.jinja`: sandboxed, and bounded in time and size.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.sax.saxutils import quoteattr
+
+from jinja2 import Undefined, nodes
+from jinja2.exceptions import TemplateSyntaxError
+from jinja2.ext import Extension
+from jinja2.lexer import Token, TokenStream
+from jinja2.meta import find_undeclared_variables
+
+from orchestrator.diagnostics import Diagnostic
+from orchestrator.errors import TemplateError, ValidationError
+from orchestrator.message import AUTHOR
+from orchestrator.prompts.jinja import VALUE, Compiled, Jinja, Mistake, Value, named
+from orchestrator.prompts.jinja_work import working
+from orchestrator.prompts.languages.base import Said, Thread
+from orchestrator.prompts.languages.handlebars_helpers import HELPERS
+from orchestrator.prompts.languages.message_tags import Hole, Markup
+from orchestrator.prompts.languages.semantic_kernel_content import Filling
+from orchestrator.prompts.languages.semantic_kernel_rendering import Rendering
+from orchestrator.prompts.languages.semantic_kernel_source import Source
+from orchestrator.prompts.languages.semantic_kernel_values import (
+    Functions,
+    messages,
+    placed,
+    text_of,
+)
+from orchestrator.prompts.markers import Piece
+
+if TYPE_CHECKING:
+    from orchestrator.prompts.languages.semantic_kernel import MessagesDocument
+
+__all__ = ["JinjaMessages", "read"]
+
+_SHARED = (
+    *("array", "double_open", "double_close", "camel_case", "snake_case"),
+    *("doubleOpen", "doubleClose", "camelCase", "snakeCase"),
+)
+_OWN = {
+    "message": "_message",
+    "messages": "_messages",
+    "message_to_prompt": "_message_to_prompt",
+    "messageToPrompt": "_message_to_prompt",
+    "get": "_get",
+}
+# Semantic Kernel's helpers (`JINJA2_SYSTEM_HELPERS`).
+_PLACE = "place_of_text"
+_KEEPING = {
+    **dict.fromkeys(("macro", "call", "filter"), 1),
+    **dict.fromkeys(("endmacro", "endcall", "endfilter", "endset"), -1),
+}
+
+
+def read(
+    text: str,
+    source: str | None = None,
+    *,
+    strict: bool = True,
+    functions: Functions | None = None,
+    folder: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> MessagesDocument:
+    """Reads a Jinja2 prompt; see `semantic_kernel.read`.
+
+    Raises:
+        TemplateError: It is wrong, with its place.
+    """
+    from orchestrator.prompts.languages.semantic_kernel import read as read_any
+
+    return read_any(text, source, format="jinja2", strict=strict, functions=functions)
+
+
+class _Mark(str):
+    """The origin of something that is no value.
+
+    Attributes:
+        what: Where the author's next text stands; a tag; or what a hole is filled with.
+    """
+
+    __slots__ = ("what",)
+    what: int | str | Filling
+
+
+_running: ContextVar[_Run] = ContextVar("running")
+
+
+def _marked(what: int | str | Filling) -> Value:
+    mark = _Mark("mark")
+    mark.what = what
+    made = Value("mark")  # a text, so that it is true
+    made.origin = mark
+    return made
+
+
+class _Environment(Jinja):
+    """Jinja2 whose renderings know where the author's texts stand, and where messages go."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(finalize=_told, extensions=[_Placing])
+        self.source = source
+        self.globals[_PLACE] = _marked
+        for name in ("e", "escape", "forceescape", "safe"):  # values need no encoding
+            self.filters[name] = _as_it_is
+        self.filters["tojson"] = _to_json
+
+    def _printed(self, value: Any) -> Any:
+        if isinstance(value, list | tuple) and value:
+            found = messages(value, "messages")
+            if found is not None:
+                value = _marked(Filling([(VALUE, text_of(value))], value, found))
+        return super()._printed(value)
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _to_json(value: Any, indent: int | None = None) -> str:
+    working().measure(value)
+    return json.dumps(value, ensure_ascii=False, indent=indent if indent in range(9) else None)
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, Value) and isinstance(value.origin, _Mark):
+        return " "  # which nobody misses where the mark is lost
+    return "" if isinstance(value, Undefined) else text_of(value)
+
+
+class _Placing(Extension):
+    """Has texts in which there may be tags told with their place.
+
+    Texts that a template keeps or changes are let alone: nothing may be in them but what is.
+    """
+
+    def filter_stream(self, stream: TokenStream) -> Iterator[Token]:
+        """The tokens of a template, with a call before each such text."""
+        source: Source = self.environment.source  # type: ignore[attr-defined]
+        last = kept = 0
+        tokens = list(stream)
+        for index, token in enumerate(tokens):
+            if token.type == "data":
+                line = source.offset(token.lineno)
+                found = source.text.find(token.value, max(line, last))
+                last = last if found < 0 else found + len(token.value)
+                if not kept and ("<" in token.value or "&" in token.value):
+                    yield from _told_place(token.lineno, line if found < 0 else found)
+            elif token.type == "block_begin":
+                kept += _kept(tokens[index + 1 : index + 200])
+            yield token
+
+
+def _told_place(line: int, at: int) -> Iterator[Token]:
+    yield Token(line, "variable_begin", "{{")
+    yield Token(line, "name", _PLACE)
+    yield Token(line, "lparen", "(")
+    yield Token(line, "integer", at)  # type: ignore[arg-type]
+    yield Token(line, "rparen", ")")
+    yield Token(line, "variable_end", "}}")
+
+
+def _kept(tokens: Sequence[Token]) -> int:
+    """Whether a tag begins (1) or ends (-1) a text that is kept."""
+    name = tokens[0].value if tokens else ""
+    if name == "set":
+        within = takewhile(lambda token: token.type != "block_end", tokens)
+        return int(all(token.type != "assign" for token in within))
+    return _KEEPING.get(name, 0)
+
+
+class JinjaMessages:
+    """A Jinja2 template.
+
+    Attributes:
+        names: Its inputs and where each is used first, in this order.
+        calls: The functions that it calls, and where each is called first.
+        parts: Nothing: what it is made of is known when it is rendered.
+        diagnostics: What is doubtful about it.
+    """
+
+    __slots__ = ("_called", "_compiled", "_source", "calls", "diagnostics", "names", "parts")
+
+    def __init__(self, source: Source, functions: Sequence[str] = ()) -> None:
+        """Reads a template.
+
+        Args:
+            source: The template.
+            functions: The names of functions that it may call for sure.
+
+        Raises:
+            TemplateError: It is wrong, with its place.
+        """
+        self._source = source
+        environment = _Environment(source)
+        self._called = dict(_calls(environment, source))
+        for name, at in self._called.items():
+            environment.globals[name] = HELPERS[name] if name in _SHARED else _helper(name, at)
+        try:
+            self._compiled: Compiled = environment.compiled(source.text)
+        except Mistake as mistake:
+            raise source.error(mistake.message, source.offset(mistake.line)) from None
+        self.names: Mapping[str, int] = dict(self._inputs())
+        spelled = {_spelled(name): name for name in functions}
+        self.calls: Mapping[str, int] = {
+            spelled.get(name, name): at
+            for name, at in self._called.items()
+            if name not in _OWN and name not in _SHARED
+        }
+        self.parts = None
+        self.diagnostics: Sequence[Diagnostic] = ()
+
+    def _inputs(self) -> Iterator[tuple[str, int]]:
+        from orchestrator.prompts.languages.uses import first_uses
+
+        names = self._compiled.names
+        places = first_uses(self._source.text, names)
+        for name, (line, column) in places.items():
+            yield name, self._source.offset(line) + column - 1
+        yield from ((name, 0) for name in sorted(names - places.keys()))
+
+    def render(self, rendering: Rendering) -> tuple[Sequence[Markup | Hole], Sequence[Filling]]:
+        """What a rendering is made of, and what its holes are filled with.
+
+        Raises:
+            TemplateError: It cannot be rendered, with its place.
+            ValidationError: A value is no plain data.
+        """
+        run = _Run(self._source, rendering)
+        token = _running.set(run)
+        try:
+            pieces = self._compiled.pieces(run.values(self._compiled.names))
+        except Mistake as mistake:
+            if isinstance(mistake.__cause__, TemplateError | ValidationError):
+                raise mistake.__cause__ from None
+            raise self._source.error(
+                mistake.message, self._source.offset(mistake.line)
+            ) from mistake.__cause__
+        finally:
+            _running.reset(token)
+        for piece in pieces:
+            run.add(piece)
+        return run.parts, run.fillings
+
+
+def _calls(environment: _Environment, source: Source) -> Iterator[tuple[str, int]]:
+    """The names that a template calls and does not define, and where each is called first."""
+    try:
+        tree = environment.parse(source.text)
+        names = find_undeclared_variables(tree)
+    except (TemplateSyntaxError, RecursionError):
+        return  # which is told when it is compiled
+    for one in reversed(list(tree.find_all(nodes.Call))):
+        called = one.node
+        if isinstance(called, nodes.Name) and called.name in names - environment.globals.keys():
+            yield called.name, source.offset(one.lineno)
+
+
+def _helper(name: str, at: int) -> Callable[..., Any]:
+    """What a name calls, in the rendering that goes on."""
+
+    def called(*given: Any, **arguments: Any) -> Any:
+        run = _running.get()
+        return run.call(name, at, given, arguments)
+
+    return called
+
+
+class _Run:
+    """One rendering."""
+
+    def __init__(self, source: Source, rendering: Rendering) -> None:
+        self.parts: list[Markup | Hole] = []
+        self.fillings: list[Filling] = []
+        self._source = source
+        self._rendering = rendering
+        self._opened = ""
+        self._at = 0
+        self._exact = False  # whether the author's next text stands at `_at`
+
+    def values(self, names: Collection[str]) -> dict[str, Any]:
+        """What the template is rendered with."""
+        inputs = self._rendering.inputs
+        return {name: self._input(name, inputs[name]) for name in names if name in inputs}
+
+    def _input(self, name: str, value: Any) -> Any:
+        items = value if isinstance(value, list | tuple) else [value]
+        if any(isinstance(one, Said | Thread) for one in items):
+            return _marked(Filling(None, value, messages(value, name)))
+        return named(value, name)
+
+    def call(self, name: str, at: int, given: Sequence[Any], arguments: Mapping[str, Any]) -> Any:
+        """What a call gives: of a function that was given, or of a helper."""
+        function = next((it for it in self._rendering.caller.names if _spelled(it) == name), name)
+        if name in _OWN and not self._rendering.caller.has(function):
+            try:
+                return getattr(self, _OWN[name])(*given, **arguments)
+            except ValueError as error:
+                raise self._source.error(str(error), at) from None
+        return named(self._rendering.caller.call(function, at, given, arguments), function)
+
+    # Semantic Kernel's helpers.
+
+    def _message(self, item: Any = None, **attributes: Any) -> Value:
+        if item is not None:
+            return self._placed(item, "message", one=True)
+        role = str(attributes.get("role", ""))
+        if self._opened and role in ("", self._opened):
+            self._opened = ""
+            return _marked("</message>")
+        if self._opened or not role:
+            what = f"{self._opened!r} before is not closed" if role else "has no role"
+            raise ValueError(f"the message {what}")
+        if not all(type(one) is str for one in attributes.values()):
+            raise ValueError("the attributes of message(role=...) are the author's texts")
+        self._opened = role
+        written = [f" {name}={quoteattr(one)}" for name, one in attributes.items()]
+        return _marked(f"<message{''.join(written)}>")
+
+    def _messages(self, history: Any = None) -> Value:
+        if history is None or isinstance(history, Undefined) or history == "":
+            return _marked(Filling((), None, ()))
+        return self._placed(history, "messages")
+
+    def _message_to_prompt(self, item: Any) -> Any:
+        try:
+            return self._placed(item, "message_to_prompt", one=True)
+        except ValueError:
+            return item
+
+    def _placed(self, value: Any, helper: str, one: bool = False) -> Value:
+        if isinstance(value, Value) and isinstance(value.origin, _Mark):
+            return value
+        found = placed(value, helper)
+        if found is None:
+            raise ValueError(f"{helper}() is given no {'message' if one else 'list of messages'}")
+        return _marked(found)
+
+    def _get(self, context: Any = None, name: Any = None, default: Any = "") -> Any:
+        return context.get(name, default) if isinstance(context, Mapping) else default
+
+    # What is put together.
+
+    def add(self, piece: Piece) -> None:
+        """Adds a piece of the rendering."""
+        origin, text = piece
+        if isinstance(origin, _Mark):
+            self._add_marked(origin.what)
+        elif origin == AUTHOR:
+            self.parts.append(Markup(text, self._at, made=not self._exact))
+            self._exact = False
+        elif self._rendering.trusts(origin):
+            self.parts.append(Markup(text, self._at, made=True))
+        else:
+            self._add(Filling([(origin, text)], text))
+
+    def _add_marked(self, what: int | str | Filling) -> None:
+        if isinstance(what, int):
+            self._at, self._exact = what, True
+        elif isinstance(what, str):
+            self.parts.append(Markup(what, self._at, made=True))
+        else:
+            self._add(what)
+
+    def _add(self, filled: Filling) -> None:
+        self.parts.append(Hole(len(self.fillings), self._at))
+        self.fillings.append(filled)
+
+
+def _spelled(name: str) -> str:
+    return name.replace(".", "_").replace("-", "_")
