@@ -71,7 +71,9 @@ def split_front(text: str, source: str | None = None) -> Front:
             column=1,
         )
     body = next((at for at in range(end + 1, len(lines)) if lines[at].strip()), len(lines))
-    front = "\n" * (first + 1) + "\n".join([*lines[first + 1 : end], ""])  # so that lines are the file's
+    front = "\n" * (first + 1) + "\n".join(
+        [*lines[first + 1 : end], ""]
+    )  # so that lines are the file's
     return Front(front, "\n".join(lines[body:]).lstrip(), body + 1)
 
 
@@ -201,12 +203,13 @@ class References:
             raise self._error(f"the file {name!r} refers to itself")
         self._open.append(path)
         try:
-            data = self._read(path)
-            return data if isinstance(data, str) else self.resolve(data)
+            is_text, data = self._read(path)
+            return data if is_text else self.resolve(data)
         finally:
             self._open.pop()
 
-    def _read(self, path: Path) -> Any:
+    def _read(self, path: Path) -> tuple[bool, Any]:
+        """Whether a file is a text, and what it is."""
         if path.stat().st_size > MAX_FILE_BYTES:
             raise TemplateError(f"the file is larger than {MAX_FILE_BYTES:,} bytes", file=path)
         try:
@@ -214,11 +217,11 @@ class References:
         except (OSError, UnicodeDecodeError) as error:
             raise TemplateError(f"the file cannot be read as text: {error}", file=path) from error
         if path.suffix.lower() in (".yaml", ".yml"):
-            return read_yaml(text, str(path))
+            return False, read_yaml(text, str(path))
         if path.suffix.lower() != ".json":
-            return text
+            return True, text
         try:
-            return json.loads(text)
+            return False, json.loads(text)
         except (ValueError, RecursionError) as error:
             raise TemplateError(f"not JSON: {error}", file=path) from None
 
