@@ -26,6 +26,11 @@ _STOPS = {
     "content_filter": "content_filtered",
 }
 _IMAGES = ("png", "jpeg", "gif", "webp")
+_OURS = frozenset(
+    "model models n stream stream_options messages prompt tools tool_choice functions "
+    "function_call add_generation_prompt continue_final_message".split()
+)
+"""Says what is asked, of which model, and how it answers: never an agent's additional fields."""
 _PARAMETERS = {"temperature": "temperature", "topP": "top_p"}
 MAX_STOPS = 4
 """Stop sequences that a request may have (OpenAI); further ones are left out."""
@@ -58,12 +63,12 @@ def encode_body(
         messages = messages if prefill else messages[:-1]
     else:
         prefill = False
-    body: dict[str, Any] = {"model": model, **_parameters(request.inference, length)}
+    own = {"model": model, **_parameters(request.inference, length)}
+    body = {name: it for name, it in request.additional.items() if name not in _OURS} | own
     if stream:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
     if prefill:  # vLLM's switches; llama.cpp and Ollama continue without being told
         body |= {"add_generation_prompt": False, "continue_final_message": True}
-    body |= request.additional
     parts = [encode({name: value for name, value in body.items() if name not in refused})[1:-1]]
     if tools:
         parts.append(f'"tools":{tools}')

@@ -224,7 +224,7 @@ class BedrockModel(Model):
 
     def _text_members(self, request: ModelRequest, shape: text_models.TextShape) -> dict[str, Any]:
         prompt = "".join(text_of(message["content"]) for message in request.messages)
-        body = encode({**shape.body(prompt, request.inference), **request.additional})
+        body = encode({**request.additional, **shape.body(prompt, request.inference)})
         members = {"body": body.encode("utf-8", "replace")}
         return {**members, "performanceConfigLatency": "optimized"} if self._optimized else members
 

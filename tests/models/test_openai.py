@@ -97,6 +97,22 @@ def test_a_whole_request_reaches_chat_completions_in_its_terms(serve):
     }
 
 
+def test_additional_fields_change_neither_what_is_asked_nor_of_whom(serve):
+    hostile = {
+        **{"model": "large", "models": ["large"], "n": 9, "stream": True, "stream_options": {}},
+        **{"messages": [], "tools": [], "tool_choice": "none", "functions": []},
+        **{"temperature": 2, "max_tokens": 10**6},
+    }
+    inference = {"temperature": 0, "maximumLength": 10}
+    asked = [
+        sent(serve, ask(user("q"), tools=tools, inference=inference, additional=additional))
+        for tools in (TOOLS, ())
+        for additional in (hostile, {})
+    ]
+    assert asked[0] == asked[1] and asked[2] == asked[3]
+    assert asked[0]["model"] == "small" and len(asked[0]["tools"]) == len(TOOLS)
+
+
 def test_several_results_and_a_text_in_one_message_are_as_many_messages(serve):
     first, second = step(1, "one")[1]["content"][0], step(2, "two")[1]["content"][0]
     json_result = {"toolUseId": "t3", "content": [{"json": {"n": 1}}, {"text": "x"}]}
