@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from botocore.exceptions import ClientError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from knowledge_servers import running, text, write
+from runtime_servers import BY_CALLER, CLAUDE, says
+from runtime_servers import running as runtime
 
-from orchestrator.errors import OrchestratorError
-from orchestrator.server.control.bases.objects import bucket_of
+from orchestrator.errors import OrchestratorError, ResourceNotFound
+from orchestrator.server.control.bases.objects import bucket_of, read_uri
+from orchestrator.server.operations import Caller
+from orchestrator.testing import ScriptedModel
 
 SECRET = "canary-of-another-folder"
 
@@ -85,3 +92,39 @@ def test_no_job_and_no_sent_address_brings_the_secret_in(bucket: Path) -> None:
         told = server.settled(base, own)
         assert {it["status"] for it in told.values()} == {"FAILED"}
         assert SECRET not in str(server.found(base, SECRET, numberOfResults=100)) + str(told)
+
+
+@pytest.mark.parametrize(
+    "key", ["open/../closed.md", "open/./../closed.md", "open/x/../../closed.md"]
+)
+def test_what_only_begins_as_if_it_was_allowed_is_not_read(tmp_path: Path, key: str) -> None:
+    folder = write(tmp_path / "docs", {"open/page.md": "A page.", "closed.md": SECRET})
+    caller = Caller("tenant-a", ("s3://docs/open/*",))
+    assert read_uri("s3://docs/open/page.md", caller, {"docs": folder}, 100) == b"A page."
+    for folders in ({"docs": folder}, {}):  # the second one would be asked of Amazon S3
+        with pytest.raises(ResourceNotFound):
+            read_uri(f"s3://docs/{key}", caller, folders, 100)
+
+
+def test_no_way_of_a_turn_leads_out_of_what_is_allowed(tmp_path: Path) -> None:
+    folder = write(tmp_path / "docs", {"open/page.md": "A page.", "closed.md": SECRET})
+    keys = tmp_path / "keys.json"
+    key = {"accessKeyId": "AKIDTEAM", "secretAccessKey": "s" * 20, "tenant": "team"}
+    keys.write_text(json.dumps([{**key, "allow": ["s3://docs/open/*", "*claude*"]}]))
+    keys.chmod(0o600)
+    model = ScriptedModel([says("Read.")] * 4, CLAUDE)
+    with (
+        runtime(model, keys=keys, buckets={"docs": folder}) as server,
+        server.as_caller(key["accessKeyId"], key["secretAccessKey"]) as team,
+    ):
+        for uri in ("s3://docs/open/../closed.md", "s3://docs/closed.md", "s3://docs/open/page.md"):
+            source = {"sourceType": "S3", "s3Location": {"uri": uri}}
+            file = {"name": "page.txt", "source": source, "useCase": "CHAT"}
+            schema = {"s3BucketName": "docs", "s3ObjectKey": uri.removeprefix("s3://docs/")}
+            group = {**BY_CALLER, "apiSchema": {"s3": schema}}
+            del group["functionSchema"]
+            for given in ({"inlineSessionState": {"files": [file]}}, {"actionGroups": [group]}):
+                with suppress(ClientError):
+                    team.inline("Read it", **given)
+    told = str([request.messages for request in model.requests])
+    assert "A page." in told and SECRET not in told

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.actions.lambda_function import LambdaFunction
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.models import Model
+from orchestrator.server.control.bases.objects import read_uri
 from orchestrator.server.operations import Caller
 from orchestrator.server.runtime.bases import AssociatedBase
 from orchestrator.server.runtime.latency import is_optimized, quick_model
-from orchestrator.server.runtime.resources import check_allowed, check_retrieval, object_at
+from orchestrator.server.runtime.resources import check_allowed, check_retrieval
 from orchestrator.stages import INLINE_AGENT, MOST_LEVELS, Features, Member, Override, Plan
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class Found:
         if not place:
             return group
         uri = f"s3://{place.get('s3BucketName')}/{place.get('s3ObjectKey')}"
-        content = object_at(self.world, self.caller, uri, _MOST_SCHEMA_BYTES, "schema")
+        content = read_uri(uri, self.caller, self.world.settings.buckets, _MOST_SCHEMA_BYTES)
         if len(content) > _MOST_SCHEMA_BYTES:
             raise ValidationError(f"the schema {uri!r} has more than {_MOST_SCHEMA_BYTES} bytes")
         try:

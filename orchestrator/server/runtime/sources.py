@@ -10,8 +10,8 @@ from orchestrator.errors import ValidationError
 from orchestrator.knowledge.blocks import Unreadable
 from orchestrator.knowledge.chunks import Chunking, passages_of
 from orchestrator.knowledge.reading import Raw, is_document, read_blocks
+from orchestrator.server.control.bases.objects import read_uri
 from orchestrator.server.operations import Caller
-from orchestrator.server.runtime.resources import object_at
 
 if TYPE_CHECKING:
     from orchestrator.server.world import World
@@ -66,7 +66,7 @@ def _references(
     kind, place = source["sourceType"], source.get("s3Location")
     if kind == "S3" and place:
         uri = place["uri"]
-        content = object_at(world, caller, uri, _MOST_BYTES, "document")
+        content = read_uri(uri, caller, world.settings.buckets, _MOST_BYTES)
         location: dict[str, Any] = {"type": "S3", "s3Location": {"uri": uri}}
         return _passages(uri, PurePosixPath(uri).suffix.lower(), content, location)
     given = source.get("byteContent")

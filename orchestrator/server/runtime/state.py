@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import ValidationError
 from orchestrator.input_files import MOST_BYTES
+from orchestrator.server.control.bases.objects import read_uri
 from orchestrator.server.operations import Caller
-from orchestrator.server.runtime.resources import check_retrieval, object_at
+from orchestrator.server.runtime.resources import check_retrieval
 
 if TYPE_CHECKING:
     from orchestrator.server.world import World
@@ -52,5 +53,7 @@ def _read(world: World, caller: Caller, file: Mapping[str, Any]) -> Mapping[str,
         raise ValidationError(f"the file {file.get('name')!r} has no source")
     if source.get("sourceType") != "S3" or "s3Location" not in source:
         return file
-    content = object_at(world, caller, source["s3Location"].get("uri", ""), MOST_BYTES, "file")
+    content = read_uri(
+        source["s3Location"].get("uri", ""), caller, world.settings.buckets, MOST_BYTES
+    )
     return {**file, "source": {"sourceType": "BYTE_CONTENT", "byteContent": {"data": content}}}

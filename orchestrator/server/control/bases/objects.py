@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple, Protocol
@@ -11,9 +12,10 @@ from orchestrator.aws import Settings, Target, read_object, shared_client, trans
 from orchestrator.errors import AccessDenied, DependencyFailed, ResourceNotFound, ValidationError
 from orchestrator.server.operations import Caller
 
-__all__ = ["Bucket", "Object", "bucket_of", "check_allowed", "read_uri", "split_uri"]
+__all__ = ["Bucket", "Object", "bucket_of", "check_allowed", "read_uri"]
 
 _S3 = "s3://"
+_URI = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/(.{1,1024})", re.DOTALL)
 
 
 class Object(NamedTuple):
@@ -53,28 +55,34 @@ def bucket_of(name: str, folders: Mapping[str, Path]) -> Bucket:
     return _Folder(name, folders[name]) if name in folders else _S3Bucket(name)
 
 
-def split_uri(uri: str) -> tuple[str, str]:
+def _split(uri: str) -> tuple[str, str]:
     """The bucket and the key of an `s3://` address.
 
     Raises:
         ValidationError: It is none.
     """
-    bucket, _, key = uri.removeprefix(_S3).partition("/")
-    if not uri.startswith(_S3) or not bucket or not key:
-        raise ValidationError(f"{uri!r} is no address of an object: s3://<bucket>/<key>")
-    return bucket, key
+    found = _URI.fullmatch(uri)
+    if found is None:
+        raise ValidationError(f"{uri!r:.200} is no address of an object: s3://<bucket>/<key>")
+    return found[1], found[2]
 
 
 def read_uri(uri: str, caller: Caller, folders: Mapping[str, Path], most: int) -> bytes:
     """The content of the object at an address that a caller gave.
 
+    Of what is longer than `most`, one byte more is read, for the caller to refuse it.
+
     Raises:
         AccessDenied: The caller may not have it read.
         ValidationError: It is no such address.
-        DependencyFailed: It is not there, or may not be read.
+        ResourceNotFound: A folder that stands for the bucket has none.
+        DependencyFailed: It may not be read, or is not in Amazon S3.
     """
-    bucket, key = split_uri(uri)
+    bucket, key = _split(uri)
     check_allowed(caller, uri)
+    # The way to another place, of which nobody was asked whether the caller may have it read.
+    if not {".", ".."}.isdisjoint(key.split("/")):
+        raise ResourceNotFound(f"there is no object {uri!r}")
     return bucket_of(bucket, folders).read(key, most)
 
 
