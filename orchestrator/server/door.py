@@ -21,11 +21,11 @@ from orchestrator.server.access.refusal import Refusal
 from orchestrator.server.operations import Caller
 from orchestrator.server.running import Running
 from orchestrator.server.settings import Settings
+from orchestrator.server.wire.faults import log_failure
 
 __all__ = ["Door"]
 
 access_log = logging.getLogger("orchestrator.server.access")
-_log = logging.getLogger("orchestrator.server")
 
 _HEALTH = ("GET", b"/ping")  # (AgentCore: asked by whoever runs the container, without a key)
 _BODIES = 8  # of the largest size, held by requests whose callers are not known yet
@@ -141,7 +141,7 @@ class Door:
             message = "The server is shutting down; what was begun is kept. Try again."
             await _refuse(Refusal("ServiceUnavailableException", 503, message), visit, send)
         except Exception as error:
-            _log.error("request %s failed", visit.id, exc_info=error)
+            log_failure(error, visit.id)
             if not visit.status:
                 message = f"Something went wrong in the server. Its log says more: {visit.id}."
                 await _refuse(Refusal("InternalServerException", 500, message), visit, send)

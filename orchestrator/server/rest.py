@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import uuid
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
@@ -14,10 +13,9 @@ from starlette.requests import Request
 from orchestrator.errors import OrchestratorError, ValidationError
 from orchestrator.reply import Event, Reply, TurnEnd
 from orchestrator.server.operations import Fault
+from orchestrator.server.wire.faults import log_failure
 
 __all__ = ["Failed", "error_of", "event_of", "json_of", "last_of", "request_id"]
-
-_LOG = logging.getLogger("orchestrator.server")
 
 INTERNAL = "InternalServerException"
 _STATUSES: Mapping[str, int] = {
@@ -61,7 +59,7 @@ def error_of(error: BaseException, id: str) -> Failed:
     elif isinstance(error, OrchestratorError):
         name, message = error.bedrock_name, error.message
     else:
-        _LOG.error("request %s failed", id, exc_info=error)
+        log_failure(error, id)
         name = INTERNAL
         message = f"Something went wrong in the server. Its log says more: {id}."
     return Failed(name, _STATUSES.get(name, 500), message)

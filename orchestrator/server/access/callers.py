@@ -57,7 +57,7 @@ class Callers:
             raise _without(request)
         if len(given) > 1:
             raise Refusal(
-                "IncompleteSignatureException", 403, "There is more than one Authorization header."
+                "IncompleteSignatureException", 400, "There is more than one Authorization header."
             )
         header = request.one("authorization")
         scheme, _, rest = header.partition(" ")
@@ -67,7 +67,7 @@ class Callers:
         if scheme != ALGORITHM:
             raise Refusal(
                 "IncompleteSignatureException",
-                403,
+                400,
                 f"Authorization is neither {ALGORITHM} nor Bearer.",
             )
         signed = signature_of(request, self._clock())
@@ -89,7 +89,7 @@ def _without(request: Presented) -> Refusal:
     if b"x-amz-signature" in request.query.lower():
         return Refusal(
             "IncompleteSignatureException",
-            403,
+            400,
             "Signatures in the query string are not taken; sign with the Authorization header.",
         )
     return Refusal("MissingAuthenticationTokenException", 403, "Missing Authentication Token")

@@ -124,7 +124,7 @@ def _invalid(message: str) -> Refusal:
 
 
 def _incomplete(message: str) -> Refusal:
-    return Refusal("IncompleteSignatureException", 403, message)
+    return Refusal("IncompleteSignatureException", 400, message)
 
 
 def _parts(header: str) -> dict[str, str]:

@@ -215,7 +215,7 @@ def test_no_credentials(callers: Callers) -> None:
 )
 def test_incomplete_signatures(callers: Callers, header: str) -> None:
     request = with_headers(presented(signed()), authorization=header)
-    assert refused(callers, request) == ("IncompleteSignatureException", 403)
+    assert refused(callers, request) == ("IncompleteSignatureException", 400)
 
 
 def test_what_has_to_be_signed(callers: Callers) -> None:
