@@ -36,14 +36,14 @@ _PROCESSES = 2
 _WARM_SECONDS = 3.0
 _KILLED_EVERY = 5.0
 
-_HANDLER = '''
+_HANDLER = """
 def lambda_handler(event, context):
     key = event["parameters"][0]["value"]
     return {"messageVersion": "1.0", "response": {
         "actionGroup": event["actionGroup"], "function": event["function"],
         "functionResponse": {"responseBody": {"TEXT": {"body": "entry " + key}}},
     }}
-'''
+"""
 
 
 def write_agent(folder: Path) -> Path:
