@@ -134,8 +134,11 @@ def serve(
         workers=workers,
         shutdown_seconds=max(shutdown_seconds, 0.0),
     )
-    serving.log_requests()
-    serving.serve(settings, lambda url, world: _tell(terminal, url, world))
+    end_log = serving.log_requests()
+    try:
+        serving.serve(settings, lambda url, world: _tell(terminal, url, world))
+    finally:
+        end_log()
     _end()
 
 

@@ -134,14 +134,20 @@ def _end_with_parent() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def log_requests() -> None:
-    """Writes a line on stderr for each request, and what goes wrong."""
+def log_requests() -> Callable[[], None]:
+    """Writes a line on stderr for each request, and what goes wrong, until it is told to end."""
     log = logging.getLogger("orchestrator.server")
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     log.addHandler(handler)
     log.setLevel(logging.INFO)
     log.propagate = False
+
+    def end() -> None:
+        log.removeHandler(handler)
+        log.propagate = True
+
+    return end
 
 
 @contextmanager
