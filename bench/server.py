@@ -326,9 +326,10 @@ def _print(results: Sequence[Result]) -> None:
         cuts = statistics.quantiles(it.overheads, n=100)
         inside = it.run.subject == "inside"
         clients = "" if inside else f"{it.clients:.2f} ms"
+        server = "" if it.run.kills else f"{it.server:.2f} ms"  # who was killed tells no more
         print(
             f"| {it.run.name} | {it.rate:.0f} | {cuts[49]:.1f} ms | {cuts[98]:.1f} ms "
-            f"| {it.server:.2f} ms | {clients} | {it.model:.2f} ms | {it.failed} |",
+            f"| {server} | {clients} | {it.model:.2f} ms | {it.failed} |",
             flush=True,
         )
     for it in results:
@@ -349,7 +350,8 @@ def main() -> int:
     bench = Bench(given.seconds, given.clients)
     print(
         f"Python {platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
-        f"; {given.clients} clients, {given.seconds:g} s each.\n",
+        f"; {given.clients} clients, {given.seconds:g} s each"
+        f"{f', a question every {given.pace:g} s' if given.pace else ''}.\n",
         flush=True,
     )
     results = []
