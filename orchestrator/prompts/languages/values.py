@@ -117,9 +117,8 @@ class Values:
         self.given[name] = _Placed(mark)
 
     def _thread(self, name: str, value: Any) -> None:
+        value = [] if value is None or value == "" else value
         if not isinstance(value, list | tuple):
-            if value in (None, ""):
-                return
             raise ValidationError(
                 f"the input {name!r} is a thread: give it a list of messages, "
                 f"not a {type(value).__name__}"

@@ -189,6 +189,8 @@ class PromptyDocument:
                 known[one.name] = one.default
             elif one.required:
                 raise ValidationError(f"Missing required input: {one.name!r} has no default")
+            elif one.kind == "thread":
+                known[one.name] = ()
         for name, value in known.items():
             values.add(name, value, self._kinds.get(name, ""))
         return values
@@ -276,7 +278,7 @@ class _Rendering:
         return [
             put
             for put in self.values.puts.values()
-            if put.medium is None
+            if put.items
             and put.name not in self._placed
             and not any(isinstance(one, Thread) for one in put.items)
         ]

@@ -67,8 +67,12 @@ class Marks:
         role, attributes, line, marked = "system", dict[str, Any](), 1, False
         held: list[str] = []
         last = 0
-        for text in tokens.text.split("\n"):
+        texts = tokens.text.split("\n")
+        for at, text in enumerate(texts):
             found = self._found(text, tokens)
+            if found and self._quoted and _is_data(role, attributes):
+                if _is_key(found[0], texts, at):
+                    found = None
             if found is None:
                 held.append(text)
                 continue
@@ -131,6 +135,19 @@ class Marks:
         if found[1] in _TEXTS or (self._quoted and found[2] is not None):
             return plain
         return _typed(plain)
+
+
+def _is_data(role: str, attributes: Mapping[str, Any]) -> bool:
+    """Whether a section of the dialect `legacy` is YAML."""
+    return role == "tools" or (role == "assistant" and attributes.get("type") == "tool_call")
+
+
+def _is_key(role: str, lines: Sequence[str], at: int) -> bool:
+    """Whether a line of YAML is a key and no mark: it is indented, or `function:` of a call."""
+    if lines[at][:1] in (" ", "\t"):
+        return True
+    after = next((line for line in lines[at + 1 :] if line.strip()), "")
+    return role == "function" and after[:1] in (" ", "\t")
 
 
 def _shape(line: str) -> str:
