@@ -25,6 +25,7 @@ __all__ = [
     "kept_file",
     "label_of",
     "load_agent",
+    "load_model",
     "note_templates",
     "own_folder",
     "read_session",
@@ -157,12 +158,21 @@ def get_ready(agent: Agent, terminal: Terminal) -> None:
         ModelNotReady: The weights or the runtime are not there.
     """
     for model in _embedded(agent):
-        try:
-            _load(model, terminal)
-        except ModelNotReady as error:
-            if not _pull(error, terminal):
-                raise
-            _load(model, terminal)
+        load_model(model, terminal)
+
+
+def load_model(model: Any, terminal: Terminal) -> None:
+    """Loads an embedded model, with a progress bar, as `get_ready` does.
+
+    Raises:
+        ModelNotReady: The weights or the runtime are not there.
+    """
+    try:
+        _load(model, terminal)
+    except ModelNotReady as error:
+        if not _pull(error, terminal):
+            raise
+        _load(model, terminal)
 
 
 def _embedded(agent: Agent) -> list[Any]:
@@ -205,7 +215,7 @@ def _pull(error: ModelNotReady, terminal: Terminal) -> bool:
             resource=wanted.name,
         )
     terminal.note(
-        f"The agent's model {wanted.name} is not on this machine yet: "
+        f"The model {wanted.name} is not on this machine yet: "
         f"{wanted.megabytes}, licence {wanted.licence}, kept in {shown_path(weights.folder())}."
     )
     if not _agrees(terminal, "Download it now?"):

@@ -20,6 +20,7 @@ from orchestrator.cli.parse import parse
 from orchestrator.cli.pull import pull
 from orchestrator.cli.push import push
 from orchestrator.cli.render import render
+from orchestrator.cli.run import run
 from orchestrator.cli.schema import schema
 from orchestrator.cli.serve import serve
 from orchestrator.cli.trace import trace
@@ -37,7 +38,7 @@ app = typer.Typer(
 )
 
 for _panel, _verbs in {
-    "Run an agent": (init, chat, invoke, serve),
+    "Run an agent": (init, chat, invoke, run, serve),
     "Look inside": (render, trace, parse, lint, schema),
     "Carry agents": (pull, push, diff, import_),
 }.items():

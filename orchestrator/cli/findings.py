@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["as_findings", "error_document", "show_error", "show_finding", "shown_path"]
 
 _LONGEST = 400
+_KINDS = {"TemplateError": "template", "FlowError": "script"}
 
 
 def shown_path(path: str | Path) -> str:
@@ -42,7 +43,7 @@ def as_findings(error: DefinitionError) -> tuple[Diagnostic, ...]:
     """The mistakes that an error tells of, at least one."""
     if error.diagnostics:
         return error.diagnostics
-    kind = "template" if type(error).__name__ == "TemplateError" else "definition"
+    kind = _KINDS.get(type(error).__name__, "definition")
     return (
         Diagnostic(
             severity="error",

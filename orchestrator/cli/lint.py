@@ -32,18 +32,23 @@ def lint(
         ),
     ] = False,
 ) -> None:
-    """Check an agent's definition, actions and templates.
+    """Check an agent's definition, actions and templates, or a script.
 
     The exit code is 1 when there are errors (with --strict: or warnings).
 
     [bold]Examples[/bold]
       $ orchestrator lint examples/insurance
       $ orchestrator lint my-agent --strict --json
+      $ orchestrator lint examples/flows/papers.pl
     """
     from orchestrator.cli.findings import show_finding
     from orchestrator.cli.lint_agent import lint_agent
+    from orchestrator.cli.scripts import is_script, lint_script
 
-    found = lint_agent(folder, model, strict=strict)
+    if is_script(folder):
+        found = lint_script(folder)
+    else:
+        found = lint_agent(folder, model, strict=strict)
     count: Counter[str] = Counter(finding.severity for finding in found)
     if terminal.json:
         terminal.document(

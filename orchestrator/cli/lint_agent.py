@@ -50,6 +50,7 @@ def lint_agent(
         found += lint_collaborator(definition) if level > 1 else ()
         for part in (_actions, _knowledge, _guardrail, _parsers):
             found += _mistakes(part, definition)
+        found += _script(definition)
         found += _team(definition, model, strict, level)
     except DefinitionError as error:
         found += as_findings(error)
@@ -87,6 +88,22 @@ def _guardrail(definition: AgentDefinition) -> None:
     from orchestrator.definition.guardrail_file import build_guardrail
 
     build_guardrail(definition)
+
+
+def _script(definition: AgentDefinition) -> list[Diagnostic]:
+    """The script that orchestrates the agent."""
+    from orchestrator.cli.scripts import lint_script
+    from orchestrator.definition.files import locate
+
+    if definition.orchestration is None:
+        return []
+    given = ("question", "content")  # by every turn
+    found = lint_script(locate(definition, definition.orchestration, ("orchestration",)))
+    return [one for one in found if one.code != "argument" or _named(one) not in given]
+
+
+def _named(finding: Diagnostic) -> str:
+    return finding.message.split()[0].removeprefix("$")
 
 
 def _parsers(definition: AgentDefinition) -> None:

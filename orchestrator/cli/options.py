@@ -23,6 +23,7 @@ __all__ = [
     "PromptAttributes",
     "Session",
     "State",
+    "Tools",
     "UseCase",
     "input_files",
     "pairs",
@@ -40,6 +41,15 @@ Model = Annotated[
         metavar="SPEC",
         help="Use this model instead of the agent's: local, local:0.5b, a Bedrock model id, "
         "openai:NAME@URL, scripted:FILE, scripted:FILE@MODEL_ID or replay:FILE.",
+        show_default=False,
+    ),
+]
+Tools = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tool",
+        metavar="NAME=FILE:FUNCTION",
+        help="A Python function that a script may call. Repeatable.",
         show_default=False,
     ),
 ]

@@ -7,7 +7,15 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli.options import Folder, Model, PromptAttributes, Session, State, pairs
+from orchestrator.cli.options import (
+    Folder,
+    Model,
+    PromptAttributes,
+    Session,
+    State,
+    Tools,
+    pairs,
+)
 from orchestrator.cli.terminal import Terminal
 from orchestrator.cli.verb import verb
 from orchestrator.errors import ValidationError
@@ -20,12 +28,14 @@ def render(
     terminal: Terminal,
     folder: Folder,
     words: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="QUESTION",
-            help="The user's input; a stage may stand before it, else it is ORCHESTRATION.",
+            help="The user's input; a stage may stand before it, else it is ORCHESTRATION. Of a "
+            "script: its arguments, as for `run`.",
+            show_default=False,
         ),
-    ],
+    ] = None,
     model: Model = None,
     session: Session = None,
     state: State = None,
@@ -40,8 +50,9 @@ def render(
             show_default=False,
         ),
     ] = None,
+    tool: Tools = None,
 ) -> None:
-    """Show the exact prompt that a stage would send.
+    """Show the exact prompt that a stage would send, or a script first.
 
     No model is called, and none needs to be installed. Every piece has the colour of the
     placeholder that it was filled from.
@@ -51,11 +62,22 @@ def render(
       $ orchestrator render my-agent PRE_PROCESSING "Which claims are open?"
       $ orchestrator render my-agent POST_PROCESSING "Hi" --value latest_response=Ho
       $ orchestrator render my-agent "And then?" --session s-1 --json
+      $ orchestrator render examples/flows/fan_in.pl plan="A bus every ten minutes"
     """
     from orchestrator.cli.agents import load_agent
     from orchestrator.cli.findings import shown_path
     from orchestrator.cli.prompt_view import prompt_document, show_prompt
+    from orchestrator.cli.scripts import first_prompt, is_script
 
+    if is_script(folder):
+        told, place = first_prompt(folder, words or (), model, tool)
+        if terminal.json:
+            terminal.document(prompt_document(told))
+        else:
+            show_prompt(terminal, told, place)
+        return
+    if not words:
+        raise ValidationError("there is no question; give the user's input")
     if len(words) > 2:
         raise ValidationError(
             "there is more than a stage and a question; put the question in quotes"

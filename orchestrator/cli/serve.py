@@ -66,8 +66,9 @@ def serve(
         list[str] | None,
         typer.Option(
             "--lambda",
-            metavar="NAME=FILE:FUNCTION",
-            help="Use this function for the Lambda function of a name or ARN. Repeatable.",
+            metavar="NAME=FILE[:FUNCTION]",
+            help="Use this function, by default `lambda_handler`, for the Lambda function of a name "
+            "or ARN. Repeatable.",
             show_default=False,
         ),
     ] = None,
@@ -183,9 +184,10 @@ def _models(given: list[str] | None) -> tuple[str | None, dict[str, str]]:
 
 
 def _tell(terminal: Terminal, url: str, world: World) -> None:
-    agents = _agents(world)
+    agents, wrong = _agents(world), _wrong(world)
     if terminal.json:
-        terminal.line({"url": url, "pid": os.getpid(), "agents": agents})
+        told: dict[str, Any] = {"url": url, "pid": os.getpid(), "agents": agents}
+        terminal.line({**told, "wrong": wrong} if wrong else told)
         return
     from rich.text import Text
 
@@ -199,7 +201,13 @@ def _tell(terminal: Terminal, url: str, world: World) -> None:
                 (clean(one["agentName"]), "name"),
             )
         )
-    if not agents:
+    for one in wrong:
+        terminal.path(
+            Text.assemble("  ", (clean(one["agentName"]), "name"), (" is wrong:", "error"))
+        )
+        for line in one["reason"].splitlines():
+            terminal.path(Text(f"    {clean(line)}"))
+    if not agents and not wrong:
         terminal.path(
             Text("  There are no agents yet: give --agents DIR, or create one with boto3.")
         )
@@ -217,6 +225,15 @@ def _agents(world: World) -> list[dict[str, Any]]:
     return [
         {"agentId": agent_id, "agentAliasId": alias_id, "agentName": name}
         for agent_id, alias_id, name, _ in world.agents.listed(Caller())
+    ]
+
+
+def _wrong(world: World) -> list[dict[str, str]]:
+    """The agents in folders that cannot run; the others do, and these once they are mended."""
+    return [
+        {"agentId": one.agent_id, "agentName": one.name, "reason": reason}
+        for one in world.agents.folders.all()
+        if (reason := one.failure())
     ]
 
 

@@ -1,0 +1,225 @@
+"""A script as it runs: each statement as it begins, what models say, what variables become."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from orchestrator.cli.terminal import Terminal, WordWrap, clean, short
+
+if TYPE_CHECKING:
+    from orchestrator.flows import Flow, FlowEvent, FlowResult
+
+__all__ = ["FlowView", "Session"]
+
+_INDENT = "      "
+_ASKED = "[c]ontinue, [s]tep, [v]ariables or [q]uit? "
+_MODES: dict[str, Literal["continue", "step"]] = {
+    **dict.fromkeys(("", "c", "continue"), "continue"),
+    **dict.fromkeys(("s", "step", "n"), "step"),
+}
+
+
+class FlowView:
+    """Shows the events of a run on stderr; what models say streams where that is a terminal."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+        self._streams = terminal.err.is_terminal
+        self._wrap: WordWrap | None = None
+        self._told = ""
+
+    def show(self, event: FlowEvent) -> None:
+        """Shows an event."""
+        shows = getattr(self, f"_{event.type}", None)
+        if event.type != "token":
+            self.end_line()
+        if shows is not None:
+            shows(event)
+
+    def end_line(self) -> None:
+        """Ends the line that a model's words are in."""
+        if self._wrap is not None:
+            self._write(self._wrap.flush())
+            self._terminal.note()
+            self._wrap = None
+
+    def _statement_start(self, event: FlowEvent) -> None:
+        from rich.text import Text
+
+        self._told = ""
+        width = max(self._terminal.err.width - len(_INDENT), 20)
+        statement = short(event.statement, min(width, 200))
+        self._terminal.note(Text.assemble((f"{event.line:>4}  ", "quiet"), (statement, "name")))
+
+    def _token(self, event: FlowEvent) -> None:
+        text = str(event.members.get("text", ""))
+        self._told += text
+        if not self._streams:
+            return
+        if self._wrap is None:
+            self._wrap = WordWrap(max(self._terminal.err.width - len(_INDENT), 20))
+            self._write(_INDENT)
+        self._write(self._wrap.feed(clean(text)).replace("\n", f"\n{_INDENT}"))
+
+    def _variable_set(self, event: FlowEvent) -> None:
+        name, value = event.members["name"], event.members["value"]
+        said = value[-1] if isinstance(value, list) and value else value
+        if self._streams and self._told and self._told.strip() == str(said).strip():
+            return  # it was just read
+        self._line((f"{name} = ", "quiet"), (_told(value), ""))
+
+    def _tool_call(self, event: FlowEvent) -> None:
+        given = [_told(one) for one in event.members.get("args", ())]
+        given += [f"{name}={_told(one)}" for name, one in event.members.get("kwargs", {}).items()]
+        self._line((f"{event.members['name']}", "call"), (f"({', '.join(given)})", "call"))
+
+    def _role_switch(self, event: FlowEvent) -> None:
+        if not self._streams:
+            self._line((f"{event.members['role']}: ", "agent"), (str(event.members["text"]), ""))
+
+    def _warning(self, event: FlowEvent) -> None:
+        self._line(("warning: ", "warning"), (str(event.members["text"]), ""))
+
+    def _exit(self, event: FlowEvent) -> None:
+        self._line(("exit", "quiet"))
+
+    def _line(self, *parts: tuple[str, str]) -> None:
+        from rich.text import Text
+
+        text = Text(_INDENT)
+        for part, style in parts:
+            text.append(clean(part), style)
+        line = text.plain
+        width = self._terminal.err.width
+        if self._streams and len(line) > width:
+            text.truncate(width, overflow="ellipsis")
+        self._terminal.err.print(text, soft_wrap=True)
+
+    def _write(self, text: str) -> None:
+        from rich.text import Text
+
+        self._terminal.err.print(Text(text, "quiet"), end="", soft_wrap=True)
+
+
+def _told(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return short(text, 160)
+
+
+class Session:
+    """Runs a script for a command, from its beginning or a state, to its end or to where it waits.
+
+    On a terminal, who runs it says what to do where it waits. Else, and when he quits, the state is
+    written to a file.
+    """
+
+    def __init__(
+        self, terminal: Terminal, flow: Flow, options: Mapping[str, Any], kept: Path
+    ) -> None:
+        """Makes the models ready.
+
+        Args:
+            terminal: Where all is shown.
+            flow: The script.
+            options: The run's options: `model`, `tools`.
+            kept: The file for the state of a run that waits.
+        """
+        from orchestrator.cli.agents import load_model
+        from orchestrator.models import LocalModel, resolve_model
+
+        model = resolve_model(options["model"])
+        if isinstance(model, LocalModel):
+            load_model(model, terminal)
+        self._terminal = terminal
+        self._flow = flow
+        self._options = {**options, "model": model}
+        self._kept = kept
+        self._view = FlowView(terminal)
+
+    def begin(self, arguments: Mapping[str, Any] | str, **options: Any) -> FlowResult:
+        """Runs the script."""
+        return self._to_the_end(self._flow.stream(arguments, **options, **self._options))
+
+    def resume(self, state: Mapping[str, Any], **answer: Any) -> FlowResult:
+        """Goes on with a run."""
+        return self._to_the_end(self._resumed(state, **answer))
+
+    def _resumed(self, state: Mapping[str, Any], **answer: Any) -> Generator[FlowEvent, None, None]:
+        return self._flow.stream_resumed(state, **answer, **self._options)
+
+    def _to_the_end(self, events: Generator[FlowEvent, None, None]) -> FlowResult:
+        while True:
+            result = self._shown(events)
+            if result.paused is None:
+                return result
+            answer = self._answer(result) if self._terminal.interactive else None
+            if answer is None:
+                self._keep(result)
+                return result
+            events = self._resumed(result.paused, **answer)
+
+    def _shown(self, events: Generator[FlowEvent, None, None]) -> FlowResult:
+        result: FlowResult | None = None
+        try:
+            with closing(events):
+                for event in events:
+                    result = event.result
+                    if not self._terminal.json:
+                        self._view.show(event)
+        finally:
+            self._view.end_line()
+        if result is None:
+            raise AssertionError("a run ends in an event with its result")
+        return result
+
+    def _answer(self, result: FlowResult) -> dict[str, Any] | None:
+        """What the user wants, where the run waits; `None` when he wants to leave."""
+        from orchestrator.cli.keyboard import Keyboard
+
+        keyboard = Keyboard(None, colour=self._terminal.err.color_system)
+        with keyboard:
+            try:
+                if result.waits_for == "user":
+                    self._terminal.note("(an empty line leaves; exit ends the talk)")
+                    text = keyboard.answer("› ").strip()
+                    return {"text": text} if text else None
+                return self._mode(result, keyboard)
+            except KeyboardInterrupt:
+                self._terminal.note()
+                return None
+
+    def _mode(self, result: FlowResult, keyboard: Any) -> dict[str, Any] | None:
+        from rich.text import Text
+
+        place = f"waits before line {result.line}: " if result.statement else "waits"
+        self._terminal.note(Text.assemble((place, "heading"), short(result.statement, 120)))
+        while True:
+            asked = keyboard.answer(_ASKED).strip().lower()
+            if asked in _MODES:
+                return {"mode": _MODES[asked]}
+            if asked in ("q", "quit"):
+                return None
+            if asked in ("v", "variables"):
+                self._variables(result)
+
+    def _variables(self, result: FlowResult) -> None:
+        from rich.text import Text
+
+        for name, value in result.variables.items():
+            self._terminal.note(Text.assemble(f"{_INDENT}{name} = ", _told(value)))
+
+    def _keep(self, result: FlowResult) -> None:
+        if self._terminal.json:
+            return
+        self._kept.write_text(json.dumps(result.paused), encoding="utf-8")
+        if result.waits_for == "user":
+            self._terminal.note(f"waits for the user: {short(result.question, 400)}")
+            way = f"--resume {self._kept} --text TEXT"
+        else:
+            self._terminal.note(f"waits at line {result.line}: {short(result.statement, 200)}")
+            way = f"--resume {self._kept}"
+        self._terminal.note(f"go on with {way}")

@@ -1,0 +1,216 @@
+"""`orchestrator run`: runs a script, and shows what it does."""
+
+from __future__ import annotations
+
+import json as json_module
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from orchestrator.cli.options import Tools, read_input
+from orchestrator.cli.terminal import Terminal, clean
+from orchestrator.cli.verb import AGENT_FAILED, verb
+from orchestrator.errors import FlowError, ValidationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from orchestrator.flows import Flow, FlowResult
+
+__all__ = ["given_arguments", "named_tools", "run"]
+
+
+@verb
+def run(
+    terminal: Terminal,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A script (*.pl, *.ai.yaml), or its folder.")
+    ],
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME=VALUE]... [TEXT]",
+            help="Its arguments: NAME=VALUE (JSON, else text), NAME=@FILE for a file's content, or "
+            "for a PPE script one text.",
+            show_default=False,
+        ),
+    ] = None,
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model",
+            metavar="SPEC",
+            help="local, local:0.5b, a Bedrock model id, openai:NAME@URL, scripted:FILE, "
+            "scripted:FILE@MODEL_ID or replay:FILE.",
+        ),
+    ] = "local",
+    tool: Tools = None,
+    step: Annotated[
+        bool, typer.Option("--step", help="Wait before each statement, as at a breakpoint.")
+    ] = False,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            "--resume",
+            metavar="FILE",
+            help="Go on with the run that wrote this state; '--step': for one statement.",
+            show_default=False,
+        ),
+    ] = None,
+    text: Annotated[
+        str,
+        typer.Option(
+            "--text",
+            metavar="TEXT",
+            help="With --resume: what the user says to a run that asked him.",
+            show_default=False,
+        ),
+    ] = "",
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            "--state",
+            metavar="FILE",
+            help="Write the state of a run that waits to this file. Default: NAME.state.json.",
+            show_default=False,
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            "--seed",
+            metavar="NUMBER",
+            help="Make random choices the same again.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Run a script: a workflow program, or a PPE script.
+
+    The result goes to stdout, what happens to stderr. At a breakpoint a terminal asks what to do;
+    elsewhere the run's state is written to a file, to go on with.
+
+    [bold]Examples[/bold]
+      $ orchestrator run examples/flows/fan_in.pl plan="A new bus"
+      $ orchestrator run poem.ai.yaml "the moon" --model local:0.5b
+      $ orchestrator run papers.pl papers=@papers.json --tool save=tools.py:save
+      $ orchestrator run flow.pl --step
+      $ orchestrator run flow.pl --resume flow.state.json
+    """
+    from orchestrator.cli.flow_view import Session
+    from orchestrator.flows import load_flow
+
+    flow = load_flow(file)
+    if resume is not None and words:
+        raise ValidationError("a run that is gone on with has its arguments; leave them out")
+    options: dict[str, Any] = {"model": model, "tools": named_tools(tool)}
+    kept = state or resume or Path(f"{_name(flow, file)}.state.json")
+    session = Session(terminal, flow, options, kept)
+    try:
+        if resume is not None:
+            mode = "step" if step else "continue"
+            result = session.resume(_state(resume), mode=mode, text=text)
+        else:
+            arguments = given_arguments(words or (), flow)
+            result = session.begin(arguments, seed=seed, step=step)
+    except FlowError as error:  # it is not the user of the command who is wrong
+        _tell(terminal, error)
+        raise typer.Exit(AGENT_FAILED) from error
+    _show(terminal, result)
+
+
+def _show(terminal: Terminal, result: FlowResult) -> None:
+    if terminal.json:
+        terminal.document(result.as_dict())
+    elif result.paused is None and result.output is not None:
+        terminal.raw(f"{clean(shown(result.output))}\n")
+
+
+def shown(value: Any) -> str:
+    """A value as it is best read: a text as it is, data as indented JSON."""
+    if isinstance(value, str):
+        return value
+    return json_module.dumps(value, ensure_ascii=False, indent=2)
+
+
+def _tell(terminal: Terminal, error: FlowError) -> None:
+    from orchestrator.cli.findings import error_document, show_error
+
+    if terminal.json:
+        document = error_document(error)
+        document["error"] |= {"statement": error.statement, "message_zh": error.message_zh}
+        terminal.document(document)
+    show_error(terminal, error)
+    languages = os.environ.get("LC_ALL") or os.environ.get("LANG") or ""
+    if error.message_zh and languages.startswith("zh"):
+        terminal.note(clean(error.message_zh))
+
+
+def _name(flow: Flow, file: Path) -> str:
+    name = Path(flow.program.file or file).name
+    for ending in (".ai.yaml", ".ppe.yaml", ".pl"):
+        name = name.removesuffix(ending)
+    return name
+
+
+def _state(file: Path) -> Any:
+    try:
+        return json_module.loads(read_input(str(file)))
+    except ValueError as error:
+        raise ValidationError(f"--resume {str(file)!r} is not JSON: {error}") from error
+
+
+def given_arguments(words: Sequence[str], flow: Flow) -> dict[str, Any] | str:
+    """The arguments that words of a command line mean.
+
+    Raises:
+        ValidationError: They mean none.
+    """
+    found: dict[str, Any] = {}
+    texts = []
+    for word in words:
+        name, equals, value = word.partition("=")
+        if equals and name.isidentifier():
+            found[name] = _value(value)
+        else:
+            texts.append(word)
+    if len(texts) > 1 or (texts and flow.program.language == "pl"):
+        raise ValidationError(f"the argument {texts[-1]!r} is not NAME=VALUE")
+    if texts and found:
+        return {**found, flow.program.text_input: texts[0]}
+    return texts[0] if texts else found
+
+
+def _value(written: str) -> Any:
+    if written.startswith("@"):
+        written = read_input(written[1:])
+    try:
+        return json_module.loads(written)
+    except (ValueError, RecursionError):
+        return written
+
+
+def named_tools(given: Sequence[str] | None) -> dict[str, Callable[..., Any]]:
+    """The functions that `--tool` names.
+
+    Raises:
+        ValidationError: One is not `NAME=FILE:FUNCTION`.
+        DefinitionError: There is no such function, or its file cannot be run.
+    """
+    from orchestrator.actions.handlers import HandlerModule
+    from orchestrator.actions.source import check_function, handler_file
+
+    found: dict[str, Callable[..., Any]] = {}
+    modules: dict[Path, HandlerModule] = {}
+    for item in given or ():
+        name, _, where = item.partition("=")
+        file, _, function = where.rpartition(":")
+        if not name.isidentifier() or not file or not function.isidentifier():
+            raise ValidationError(f"--tool {item!r} is not NAME=FILE:FUNCTION")
+        path = handler_file(file, None, "tool")
+        check_function(path, function)
+        module = modules.setdefault(path, HandlerModule(path))
+        found[name] = getattr(module.load(), function)
+    return found

@@ -1,0 +1,107 @@
+"""Scripts for `lint` and `render`, which otherwise look at agents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.cli.findings import as_findings
+from orchestrator.errors import DefinitionError, OrchestratorError, ValidationError
+from orchestrator.models.base import Model, ModelReply, ModelRequest
+
+if TYPE_CHECKING:
+    from orchestrator.agent import Prompt
+    from orchestrator.diagnostics import Diagnostic
+
+__all__ = ["first_prompt", "is_script", "lint_script"]
+
+
+def is_script(path: Path) -> bool:
+    """Whether a path is that of a script, or of a folder that has one and no agent."""
+    from orchestrator.flows.reading import ENDINGS
+
+    endings = tuple(ENDINGS)
+    if path.is_dir():
+        named = any(path.glob("agent.*")) or (path / "templates").is_dir()
+        return not named and any(one.name.endswith(endings) for one in path.iterdir())
+    return path.name.endswith(endings)
+
+
+def lint_script(path: Path) -> list[Diagnostic]:
+    """What is wrong or doubtful in a script, or in all scripts of a folder."""
+    from orchestrator.flows.lint import lint_program
+    from orchestrator.flows.reading import ENDINGS, read_file
+
+    files = [path]
+    if path.is_dir():
+        files = sorted(one for one in path.iterdir() if one.name.endswith(tuple(ENDINGS)))
+    found: list[Diagnostic] = []
+    for file in files:
+        try:
+            found += lint_program(read_file(file))
+        except DefinitionError as error:
+            found += as_findings(error)
+    return found
+
+
+class _Caught(OrchestratorError):
+    """The first model call was reached."""
+
+
+class _Catching(Model):
+    """Keeps the first request, and answers nothing."""
+
+    def __init__(self, model_id: str) -> None:
+        self.model_id = model_id
+        self.request: ModelRequest | None = None
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        """Keeps the request.
+
+        Raises:
+            _Caught: Always.
+        """
+        self.request = self.request or request
+        raise _Caught("no model is asked")
+
+
+def first_prompt(
+    path: Path, words: Sequence[str], model: str | None, tool: Sequence[str] | None
+) -> tuple[Prompt, str]:
+    """The first prompt that a script sends with these arguments, and where it does.
+
+    Functions that it calls before are called; no model is.
+
+    Raises:
+        OrchestratorError: The script is wrong, or fails before it asks a model.
+        ValidationError: It asks none.
+    """
+    from orchestrator.cli.run import given_arguments, named_tools
+    from orchestrator.flows import load_flow
+    from orchestrator.models import resolve_model
+
+    flow = load_flow(path)
+    catching = _Catching(resolve_model(model or "local").model_id)
+    options: dict[str, Any] = {"model": catching, "tools": named_tools(tool)}
+    place = ""
+    try:
+        for event in flow.stream(given_arguments(words, flow), **options):
+            if event.type == "statement_start":
+                place = f"line {event.line}: {event.statement}"
+    except OrchestratorError:
+        if catching.request is None:
+            raise
+    if catching.request is None:
+        raise ValidationError("the script asks no model before it ends, or waits")
+    return _prompt(catching.request, catching.model_id), place
+
+
+def _prompt(request: ModelRequest, model_id: str) -> Prompt:
+    from orchestrator.agent import Prompt
+    from orchestrator.message import Text
+
+    system = request.system if isinstance(request.system, Text) else Text(request.system)
+    return Prompt(
+        "SCRIPT", model_id, system, list(request.messages), request.tools, request.inference
+    )
