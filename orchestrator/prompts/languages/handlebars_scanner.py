@@ -26,6 +26,7 @@ _HASH = re.compile(rf"({_ID})\s*=\s*")
 _SPACE = re.compile(r"\s*")
 _PARTS = re.compile(rf"\[([^\]]*)\]|({_ID})")
 _PARAMETERS = re.compile(rf"as\s*\|\s*({_ID}(?:\s+{_ID})*)\s*\|")
+_LONG_COMMENT, _COMMENT = re.compile(r"--~?\}\}"), re.compile(r"~?\}\}")
 _WORDS: Mapping[str, Any] = {"true": True, "false": False, "null": None, "undefined": None}
 
 
@@ -147,18 +148,12 @@ class Scanner:
         return Tag("else", call, None, start, left, self._end(start), parameters)
 
     def _comment(self, start: int, left: bool) -> Tag:
-        ends = "--}}" if self._text.startswith("!--", self._at) else "}}"
-        ends = "--~}}" if ends == "--}}" and self._closes(ends, "--~}}") else ends
-        end = self._text.find(ends, self._at + 1)
-        if end < 0:
+        long = self._text.startswith("!--", self._at)
+        end = (_LONG_COMMENT if long else _COMMENT).search(self._text, self._at + 3 * long)
+        if end is None:
             self._wrong("this comment is not closed", start)
-        self._at = end + len(ends)
-        return Tag("!", None, None, start, left, "~" in ends or self._text[end - 1] == "~")
-
-    def _closes(self, one: str, other: str) -> bool:
-        """Whether the second of two ends comes first."""
-        first, second = self._text.find(one, self._at), self._text.find(other, self._at)
-        return 0 <= second and (first < 0 or second < first)
+        self._at = end.end()
+        return Tag("!", None, None, start, left, "~" in end[0])
 
     # Expressions.
 

@@ -99,7 +99,7 @@ _running: ContextVar[_Run] = ContextVar("running")
 def _marked(what: int | str | Filling) -> Value:
     mark = _Mark("mark")
     mark.what = what
-    made = Value("mark")  # a text, so that it is true
+    made = Value(" ")  # a text, so that it is true; nobody misses it where the mark is lost
     made.origin = mark
     return made
 
@@ -134,7 +134,7 @@ def _to_json(value: Any, indent: int | None = None) -> str:
 
 def _told(value: Any) -> str:
     if isinstance(value, Value) and isinstance(value.origin, _Mark):
-        return " "  # which nobody misses where the mark is lost
+        return " "
     return "" if isinstance(value, Undefined) else text_of(value)
 
 

@@ -278,7 +278,8 @@ class _Reading:
         if "undefined entity" in reason:
             name = self._text[at : self._text.find(";", at) + 1]
             raise _Wrong(f"XML has no entity {name}: write the character itself", at) from None
-        stray = next((at - back for back in (0, 1) if self._text[at - back] in "&<"), None)
+        near = ((at - 1, "&"), (at, "&<"), (at - 1, "<"))
+        stray = next((it for it, letters in near if self._text[it] in letters), None)
         if at >= last:
             raise _Wrong("the prompt's tags do not end", last) from None
         if "mismatched" in reason or "junk" in reason:
