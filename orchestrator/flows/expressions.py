@@ -1,46 +1,46 @@
-"""Expressions and arguments of scripts: parsed by a grammar, and evaluated by us, never by Python.
+"""Expressions and arguments of scripts, parsed by a grammar before a script runs.
 
-Whole arguments and conditions are parsed before a script runs. What comes of a value while it runs
-is a value: no text in it is ever read as an expression.
+`orchestrator.flows.evaluation` has their values.
 """
 
 from __future__ import annotations
 
-import operator
+import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from orchestrator.flows.needed import missing
+from orchestrator.flows.scanning import QUOTED
 
 try:
-    from lark import Lark, Token, Transformer, UnexpectedInput, v_args
+    from lark import Lark, Token, UnexpectedInput, v_args
     from lark.exceptions import VisitError
+    from lark.visitors import Transformer_NonRecursive
 except ImportError as _error:
     raise missing("lark") from _error
 
 __all__ = [
-    "UNDEFINED",
+    "NAME",
     "Argument",
     "Node",
-    "Scope",
     "Wrong",
-    "evaluate",
     "names_in",
     "parse_arguments",
     "parse_expression",
-    "path_value",
+    "parts_of",
+    "path_of",
 ]
 
-UNDEFINED: Any = type(
-    "Undefined", (), {"__bool__": lambda self: False, "__repr__": lambda self: "undefined"}
-)()
-"""What a name without a value is, where it is asked for."""
+NAME = r"[^\W\d]\w*"
+"""What a name is, as a regular expression: a letter or `_` of any script, then digits, too."""
 
 _DEEPEST = 60
+_MOST_DIGITS = 300
+_MOST_SIGNS = 10_000
 _LONGEST = 100_000
 
 
@@ -49,11 +49,11 @@ class Wrong(Exception):
 
     Attributes:
         message: What is wrong.
-        message_zh: The same in Chinese.
+        message_zh: The same in Chinese; empty where no Chinese language has it.
         offset: Where in the expression's text.
     """
 
-    def __init__(self, message: str, message_zh: str, offset: int = 0) -> None:
+    def __init__(self, message: str, message_zh: str = "", offset: int = 0) -> None:
         super().__init__(message)
         self.message = message
         self.message_zh = message_zh
@@ -92,26 +92,6 @@ class Argument:
     node: Node
 
 
-class Scope(Protocol):
-    """What expressions are evaluated in."""
-
-    def variable(self, steps: Sequence[str | int], written: str) -> Any:
-        """The value at a path, or what stands for an undefined one."""
-        ...
-
-    def text(self, text: str) -> Any:
-        """A quoted text's value."""
-        ...
-
-    def call(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """The value of a function in an expression.
-
-        Raises:
-            Wrong: There is none.
-        """
-        ...
-
-
 _CONSTANTS: dict[str, Any] = {
     "True": True,
     "true": True,
@@ -122,6 +102,9 @@ _CONSTANTS: dict[str, Any] = {
 }
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 _STEP = re.compile(r"\.([^\W\d]\w*|\d+)|\[\s*(?:(-?\d+)|\"([^\"]*)\"|'([^']*)')\s*\]")
+_SIGN = re.compile(
+    r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|[\"'].*|[^\W\d]\w*|\d+|[^\w\s]", re.DOTALL
+)
 _HEAD = re.compile(r"\s*([^\W\d]\w*)")
 
 
@@ -159,23 +142,41 @@ def parse_arguments(text: str) -> list[Argument]:
 def _parse(text: str, start: str) -> Any:
     if len(text) > _LONGEST:
         raise Wrong(f"it is longer than {_LONGEST} characters", f"长度超过 {_LONGEST} 个字符")
-    _refuse_depth(text)
+    if sum(1 for _ in _SIGN.finditer(text)) > _MOST_SIGNS:
+        raise Wrong(f"it has more than {_MOST_SIGNS} words and signs", "内容过多")
     try:
-        return _Builder().transform(_parser().parse(text, start=start))
+        made = _Builder().transform(_parser().parse(text, start=start))
     except UnexpectedInput as error:
         raise _unexpected(text, error) from None
     except VisitError as error:
         if isinstance(error.orig_exc, Wrong):
             raise error.orig_exc from None
         raise
+    for node in [made] if isinstance(made, Node) else [one.node for one in made]:
+        _refuse_depth(node)
+    return made
 
 
-def _refuse_depth(text: str) -> None:
-    depth = 0
-    for at, letter in enumerate(text):
-        depth += (letter in "([{") - (letter in ")]}")
-        if depth > _DEEPEST:
-            raise Wrong("it is nested too deeply", "嵌套过深", at)
+def _refuse_depth(node: Node) -> None:
+    """Refuses what would take too many calls of Python to evaluate."""
+    level = [node]
+    for _ in range(_DEEPEST):
+        level = [part for one in level for part in parts_of(one)]
+        if not level:
+            return
+    raise Wrong("it is nested too deeply", "嵌套过深", level[0].offset)
+
+
+def parts_of(node: Node) -> Iterator[Node]:
+    """The nodes right in a node: operands, items, keys and values, arguments."""
+    for part in node.parts:
+        if isinstance(part, tuple):
+            yield from part
+        else:
+            yield part
+    if node.kind == "called":
+        for argument in node.value:
+            yield argument.node
 
 
 _FULL_WIDTH = {"、": ",", "，": ",", "（": "(", "）": ")", "：": ":", "“": '"', "”": '"', "＝": "="}
@@ -194,14 +195,14 @@ def _unexpected(text: str, error: UnexpectedInput) -> Wrong:
             f"{letter!r} 是全角符号，请使用 {plain!r}",
             at,
         )
-    if letter in "\"'":
+    if letter in "\"'" and QUOTED.match(text, at) is None:
         return Wrong(f"the quote {letter} is not closed", f"引号 {letter} 没有闭合", at)
-    rest = text[at : at + 20].splitlines()[0]
+    rest = text[at : at + 20].partition("\n")[0]
     return Wrong(f"{rest!r} is not expected here", f"此处不应出现 {rest!r}", at)
 
 
 @v_args(meta=True)
-class _Builder(Transformer[Token, Any]):
+class _Builder(Transformer_NonRecursive[Token, Any]):
     """The tree of the grammar as nodes."""
 
     def arguments(self, meta: Any, parts: list[Argument]) -> list[Argument]:
@@ -228,8 +229,11 @@ class _Builder(Transformer[Token, Any]):
 
     def number(self, meta: Any, parts: list[Token]) -> Node:
         written = str(parts[0])
-        whole = written.isdecimal()
-        return Node("value", int(written) if whole else float(written), offset=meta.start_pos)
+        number = float(written) if len(written) <= _MOST_DIGITS else math.inf
+        if math.isinf(number):
+            raise Wrong("a number is too large", "数字过大", meta.start_pos)
+        whole = int(written) if written.isdecimal() else number
+        return Node("value", whole, offset=meta.start_pos)
 
     def text(self, meta: Any, parts: list[Token]) -> Node:
         return Node("text", _unquoted(parts[0]), offset=meta.start_pos)
@@ -328,186 +332,9 @@ def path_of(written: str) -> tuple[str | int, ...] | None:
     return tuple(steps)
 
 
-def path_value(root: Any, steps: Sequence[str | int]) -> Any:
-    """The value at the end of a path, or `UNDEFINED`. Keys of mappings and places of lists only."""
-    value = root
-    for step in steps:
-        if isinstance(value, Mapping):
-            value = value.get(step, value.get(str(step), UNDEFINED))
-        elif isinstance(value, list | tuple | str) and (place := _place(step)) is not None:
-            value = value[place] if -len(value) <= place < len(value) else UNDEFINED
-        else:
-            return UNDEFINED
-    return value
-
-
-def _place(step: str | int) -> int | None:
-    if isinstance(step, int):
-        return step
-    return int(step) if step.isdecimal() else None
-
-
 def names_in(node: Node) -> list[Node]:
-    """The bare names and calls in an expression, for languages that have none."""
+    """The bare names, members and calls in an expression, in any order."""
     found = [node] if node.kind in ("name", "called", "member") else []
-    for part in node.parts:
-        for one in part if isinstance(part, tuple) else (part,):
-            found += names_in(one)
+    for part in parts_of(node):
+        found += names_in(part)
     return found
-
-
-def evaluate(node: Node, scope: Scope) -> Any:
-    """The value of an expression.
-
-    Raises:
-        Wrong: Its values do not go together.
-    """
-    return _EVALUATORS[node.kind](node, scope)
-
-
-def _mapping(node: Node, scope: Scope) -> dict[str, Any]:
-    return {str(evaluate(key, scope)): evaluate(value, scope) for key, value in node.parts}
-
-
-def _compared(node: Node, scope: Scope) -> bool:
-    left, right = (evaluate(one, scope) for one in node.parts)
-    sign = node.value
-    if sign in _EQUAL:
-        return bool(_EQUAL[sign](_plain_value(left), _plain_value(right)))
-    if not _ordered(left, right):
-        raise Wrong(
-            f"{_kind(left)} and {_kind(right)} cannot be compared with {sign!r}",
-            f"{_kind_zh(left)}与{_kind_zh(right)}不能用 {sign!r} 比较",
-            node.offset,
-        )
-    return bool(_ORDER[sign](left, right))
-
-
-def _plain_value(value: Any) -> Any:
-    return None if value is UNDEFINED else value
-
-
-def _ordered(left: Any, right: Any) -> bool:
-    if isinstance(left, str) and isinstance(right, str):
-        return True
-    return _is_number(left) and _is_number(right)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _contained(node: Node, scope: Scope) -> bool:
-    part, whole = (evaluate(one, scope) for one in node.parts)
-    if isinstance(whole, str) and isinstance(part, str):
-        return part in whole
-    if isinstance(whole, list | tuple | dict):
-        return part in whole
-    raise Wrong(
-        f"{_kind(part)} cannot be looked for in {_kind(whole)}",
-        f"不能在{_kind_zh(whole)}中查找{_kind_zh(part)}",
-        node.offset,
-    )
-
-
-def _calculated(node: Node, scope: Scope) -> Any:
-    left, right = (evaluate(one, scope) for one in node.parts)
-    sign = node.value
-    if sign == "+" and isinstance(left, str) and isinstance(right, str):
-        return left + right
-    if sign == "+" and isinstance(left, list) and isinstance(right, list):
-        return left + right
-    if not (_is_number(left) and _is_number(right)):
-        raise Wrong(
-            f"{_kind(left)} and {_kind(right)} cannot be calculated with {sign!r}",
-            f"{_kind_zh(left)}与{_kind_zh(right)}不能做 {sign!r} 运算",
-            node.offset,
-        )
-    if sign in "/%" and right == 0:
-        raise Wrong("a number is divided by zero", "除数为零", node.offset)
-    value = _NUMBERS[sign](left, right)
-    return int(value) if isinstance(value, float) and value.is_integer() and sign == "/" else value
-
-
-def _signed(node: Node, scope: Scope) -> Any:
-    value = evaluate(node.parts[0], scope)
-    if not _is_number(value):
-        raise Wrong(f"{_kind(value)} has no sign", f"{_kind_zh(value)}不能带正负号", node.offset)
-    return -value if node.value == "-" else value
-
-
-def _member(node: Node, scope: Scope) -> Any:
-    return path_value(evaluate(node.parts[0], scope), [node.value])
-
-
-def _index(node: Node, scope: Scope) -> Any:
-    whole, step = (evaluate(one, scope) for one in node.parts)
-    return path_value(whole, [step]) if isinstance(step, int | str) else UNDEFINED
-
-
-def _called(node: Node, scope: Scope) -> Any:
-    (function,) = node.parts
-    if function.kind != "name":
-        raise Wrong(
-            "only functions by their names can be called", "只能按名称调用函数", node.offset
-        )
-    args = [evaluate(one.node, scope) for one in node.value if not one.name]
-    kwargs = {one.name: evaluate(one.node, scope) for one in node.value if one.name}
-    return scope.call(function.value, args, kwargs)
-
-
-def _either(node: Node, scope: Scope) -> Any:
-    first, second = node.parts
-    return evaluate(first, scope) or evaluate(second, scope)
-
-
-def _both(node: Node, scope: Scope) -> Any:
-    first, second = node.parts
-    return evaluate(first, scope) and evaluate(second, scope)
-
-
-def _kind(value: Any) -> str:
-    return _KINDS.get(type(value), ("undefined", ""))[0]
-
-
-def _kind_zh(value: Any) -> str:
-    return _KINDS.get(type(value), ("", "未定义的值"))[1]
-
-
-_KINDS = {
-    str: ("a text", "文本"),
-    int: ("a number", "数字"),
-    float: ("a number", "数字"),
-    bool: ("a truth value", "布尔值"),
-    list: ("a list", "列表"),
-    dict: ("a map", "字典"),
-    type(None): ("None", "None"),
-}
-_EQUAL = {"==": operator.eq, "===": operator.eq, "!=": operator.ne, "!==": operator.ne}
-_ORDER = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
-_NUMBERS = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-    "%": operator.mod,
-}
-_EVALUATORS: dict[str, Callable[[Node, Scope], Any]] = {
-    "value": lambda node, scope: node.value,
-    "text": lambda node, scope: scope.text(node.value),
-    "path": lambda node, scope: scope.variable(*node.value),
-    "name": lambda node, scope: scope.variable((node.value,), node.value),
-    "items": lambda node, scope: [evaluate(one, scope) for one in node.parts],
-    "mapping": _mapping,
-    "either": _either,
-    "both": _both,
-    "negated": lambda node, scope: not evaluate(node.parts[0], scope),
-    "compared": _compared,
-    "contained": _contained,
-    "missing": lambda node, scope: not _contained(node, scope),
-    "calculated": _calculated,
-    "signed": _signed,
-    "member": _member,
-    "index": _index,
-    "called": _called,
-}

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import io
+import keyword
 import re
 import tokenize
 from collections.abc import Mapping
 from typing import Any
 
-from orchestrator.flows.expressions import UNDEFINED, Wrong, path_of, path_value
+from orchestrator.flows.evaluation import UNDEFINED
+from orchestrator.flows.expressions import Wrong
+from orchestrator.flows.pl.values import USE, value_of
 
 __all__ = ["bound", "fenced", "refuse_unsafe"]
 
-_USE = re.compile(r"\$\{(?P<path>[^{}]*)\}|\$(?P<name>[A-Za-z_][A-Za-z0-9_]*)")
 _FENCED = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)```", re.DOTALL)
 _STRING = re.compile(
     r"(\"\"\"|''')(?:[^\\]|\\.)*?\1|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|#[^\n]*", re.DOTALL
@@ -33,6 +36,9 @@ _NAMES = frozenset(
 )
 
 
+_TAKEN = frozenset((*dir(builtins), *keyword.kwlist, *_NAMES))
+
+
 def bound(code: str, pool: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Code with names in place of its variables, and those names' values.
 
@@ -42,23 +48,32 @@ def bound(code: str, pool: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     Raises:
         Wrong: A variable is undefined.
     """
+    names: dict[str, str] = {}
     values: dict[str, Any] = {}
 
     def named(found: re.Match[str]) -> str:
-        steps = (found["name"],) if found["name"] else path_of(found["path"])
-        value = UNDEFINED if steps is None else path_value(pool, steps)
+        value = value_of(found, pool)
         if value is UNDEFINED:
             raise Wrong(f"{found[0]!r} is not defined", f"变量 {found[0]} 未定义", found.start())
-        name = f"value_{len(values) + 1}" if found["name"] is None else found["name"]
+        name = names.setdefault(found[0], _name(found["name"], len(names), code))
         values[name] = value
         return name
 
     made, at = [], 0
     for quoted in _STRING.finditer(code):
-        made += [_USE.sub(named, code[at : quoted.start()]), quoted[0]]
+        made += [USE.sub(named, code[at : quoted.start()]), quoted[0]]
         at = quoted.end()
-    made.append(_USE.sub(named, code[at:]))
+    made.append(USE.sub(named, code[at:]))
     return "".join(made), values
+
+
+def _name(name: str | None, count: int, code: str) -> str:
+    """The name in Python of a variable: its own, unless Python or the code has it already."""
+    if name and not (name in _TAKEN or name.startswith("__")):
+        return name
+    while (made := f"value_{count}") in code:
+        count += 1
+    return made
 
 
 def refuse_unsafe(code: str) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import Any, NoReturn, assert_never
 
 from orchestrator.errors import FlowError
-from orchestrator.flows.expressions import UNDEFINED, Node, Wrong, evaluate
+from orchestrator.flows.evaluation import UNDEFINED, evaluate
+from orchestrator.flows.expressions import Node, Wrong
 from orchestrator.flows.pl import agents
 from orchestrator.flows.pl.code import bound, fenced, refuse_unsafe
 from orchestrator.flows.pl.nodes import (
@@ -62,6 +63,7 @@ class Interpreter:
         self._file = file
         self._known = known
         self._agents: dict[str, agents.Agent] = {}
+        self._loops: dict[str, Loop] = {}  # by the variables that they assigned last
         self._stepping, self._next_runs = known.stepping, False
         self.pool = Pool(arguments)
         self.output: Any = None
@@ -106,6 +108,10 @@ class Interpreter:
                 yield from self._statement(statement, last and statement is block[-1])
             except Wrong as wrong:
                 self.fail(statement.place, wrong.message, wrong.message_zh)
+            except FlowError as error:
+                if error.message_zh:
+                    raise
+                self.fail(statement.place, error.reason, _failed_zh(statement, error.reason))
             yield from self._warn(statement.place)
 
     def _pause(self, statement: Statement) -> Steps:
@@ -184,7 +190,7 @@ class Interpreter:
 
     def _exit(self, statement: Exit) -> Steps:
         message = statement.message
-        self.output = None if message is None else evaluate(message, Kept(self.pool))
+        self.output = None if message is None else _value(message, Kept(self.pool))
         yield Event("exit", statement.place, {"text": self.output})
         raise _Ended
 
@@ -193,6 +199,7 @@ class Interpreter:
     def _assign(self, place: Place, target: Target, value: Any, *, is_output: bool = True) -> Steps:
         if is_output:
             self.output = value
+            self._loops.pop(target.name, None)
         if target.name:
             self.pool.set(target.name, value, target.append)
             told = {"name": target.name, "value": self.pool.values[target.name]}
@@ -212,8 +219,9 @@ class Interpreter:
 
     def _function(self, statement: FunctionCall) -> Steps:
         scope = Kept(self.pool)
-        args = [evaluate(one.node, scope) for one in statement.arguments if not one.name]
-        kwargs = {one.name: evaluate(one.node, scope) for one in statement.arguments if one.name}
+        given = [(one.name, _value(one.node, scope)) for one in statement.arguments]
+        args = [value for name, value in given if not name]
+        kwargs = {name: value for name, value in given if name}
         value = yield from self.call(statement.place, statement.name, args, kwargs)
         yield from self._assign(statement.place, statement.target, value)
 
@@ -253,7 +261,7 @@ class Interpreter:
 
     def _agent(self, statement: AgentCall) -> Steps:
         scope = Kept(self.pool)
-        given = {one.name: evaluate(one.node, scope) for one in statement.arguments}
+        given = {one.name: _value(one.node, scope) for one in statement.arguments}
         agent = agents.made(statement.target.name, given, self._tools(), self._known.names)
         text = yield from agent.run(self, statement.place)
         self._agents[statement.target.name] = agent
@@ -261,8 +269,8 @@ class Interpreter:
 
     def _judge(self, statement: Judge) -> Steps:
         place, scope = statement.place, Kept(self.pool)
-        content = as_text(evaluate(statement.content, scope))
-        classes = evaluate(statement.classes, scope)
+        content = as_text(_value(statement.content, scope))
+        classes = _value(statement.classes, scope)
         if not isinstance(classes, list) or not classes:
             self.fail(place, "the classes are a list of texts", "分类必须是非空列表")
         names = [as_text(one) for one in classes]
@@ -311,6 +319,15 @@ class Interpreter:
         raise AssertionError
 
 
+def _failed_zh(statement: Statement, reason: str) -> str:
+    """What is said in Chinese of a step that failed outside of the program."""
+    if isinstance(statement, FunctionCall):
+        return f"函数执行失败: {reason}"
+    if isinstance(statement, CodeBlock):
+        return f"Python 代码执行错误: {reason}"
+    return f"执行失败: {reason}"
+
+
 _JUDGE = """Say which one of these classes the user's text belongs to:
 {classes}
 Reply with the class alone, exactly as it is written above. If it belongs to none of them, reply \
@@ -319,6 +336,11 @@ no_answer."""
 _CODER = """Write a Python program for the user's task. Put its result into the variable `result`. \
 Use only the standard library's modules for calculations, dates and texts; no files, no network. \
 Reply with the program alone, in a ```python fence."""
+
+
+def _value(node: Node, scope: Kept) -> Any:
+    value = evaluate(node, scope)
+    return None if value is UNDEFINED else value
 
 
 def _said(text: str) -> dict[str, Any]:

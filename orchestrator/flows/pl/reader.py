@@ -2,51 +2,35 @@
 
 from __future__ import annotations
 
-import json
 import re
-import textwrap
 from collections.abc import Sequence
-from typing import Literal
+from typing import NoReturn
 
-from orchestrator.flows.expressions import (
-    Argument,
-    Node,
-    Wrong,
-    names_in,
-    parse_arguments,
-    parse_expression,
-)
-from orchestrator.flows.pl.lines import FENCE, Lines, closing, outside_quotes
+from orchestrator.flows.expressions import Node
+from orchestrator.flows.pl.calls import CALL, read_call, read_expression, target_of
+from orchestrator.flows.pl.lines import Lines
 from orchestrator.flows.pl.nodes import (
-    AgentCall,
     Block,
     Branch,
     Breakpoint,
-    CodeBlock,
-    Exit,
-    FunctionCall,
     If,
-    Judge,
     Loop,
     Prompt,
     Statement,
     Target,
 )
+from orchestrator.flows.scanning import FENCE, outside_quotes
 from orchestrator.flows.steps import Place
 
 __all__ = ["read_program"]
 
 _ARROW = re.compile(r"(?P<arrow>->|>>)[ \t]*\$?(?P<name>[A-Za-z_]\w*)[ \t]*$", re.ASCII)
-_AFTER = re.compile(r"[ \t]*(?:(?P<arrow>->|>>)[ \t]*\$?(?P<name>[A-Za-z_]\w*))?[ \t]*$", re.ASCII)
-_CALL = re.compile(r"@(?P<name>[^\W\d]\w*)[ \t]*\(")
 _BREAKPOINT = re.compile(r"@?\((?:bp)\)\s*$")
+_ELSE = re.compile(r"else[ \t]*[:：]")
 _FOR = re.compile(r"FOR[ \t]+(?P<name>\S+)(?P<in>[ \t]+in[ \t]+)?(?P<items>.*)$", re.DOTALL)
 _LOOP_NAME = re.compile(r"\$[A-Za-z_][A-Za-z0-9_]*$")
-_WORDS = ("IF", "elif", "else:", "END", "FOR")
-_NONE = "None"
+_OTHER_ARROWS = ("→", "⇒", "－>", "－＞", "-＞", "》》", "＞＞", "=>")
 _DEEPEST = 50
-_AGENT_ARGUMENTS = ("type", "task", "roles", "tools")
-_AGENT_TYPES = ("auto-decision", "bambo", "prompt-based")
 
 
 def read_program(text: str, file: str | None = None) -> Block:
@@ -64,11 +48,12 @@ class _Reader:
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
         self._at = 0
+        self._text_ahead = -1  # up to this line, `#` begins a text and no comment
 
     def program(self) -> Block:
         body = self._block(0, 0)
         if self._at < len(self._lines.lines):
-            word = self._line().split(":")[0].split()[0]
+            word = re.split(r"[\s:：]", self._line())[0]
             self._fail(f"{word!r} belongs to no FOR and no IF", f"{word!r} 没有对应的 FOR 或 IF")
         return body
 
@@ -85,25 +70,37 @@ class _Reader:
         line = self._lines.lines[self._at]
         return self._lines.start(self._at) + len(line) - len(line.lstrip())
 
-    def _fail(self, message: str, message_zh: str) -> None:
+    def _fail(self, message: str, message_zh: str) -> NoReturn:
         self._lines.fail(self._offset(), message, message_zh)
 
     def _skip(self) -> bool:
         """Passes over blank lines and comments; whether a line is left."""
-        lines = self._lines.lines
-        while self._at < len(lines):
-            if self._line() and not self._is_comment():
+        while self._at < len(self._lines.lines):
+            if not self._line():
+                self._at += 1
+            elif not self._pass_comments():
                 return True
-            self._at += 1
         return False
 
-    def _is_comment(self) -> bool:
-        # `#` begins a heading of a prompt, too: a comment is followed by a statement.
-        lines = self._lines.lines
-        at = self._at
+    def _is_left(self) -> bool:
+        return self._at < len(self._lines.lines) and bool(self._line())
+
+    def _pass_comments(self) -> bool:
+        """Passes over comments. `#` begins headings of texts, too: a comment precedes a statement.
+
+        Returns:
+            Whether there were any.
+        """
+        lines, at = self._lines.lines, self._at
+        if not _hash(lines[at]) or at <= self._text_ahead:
+            return False
         while at < len(lines) and (not lines[at].strip() or _hash(lines[at])):
             at += 1
-        return _hash(lines[self._at]) and (at == len(lines) or _begins(lines[at].strip()))
+        if at < len(lines) and not _begins(lines[at].strip()):
+            self._text_ahead = at
+            return False
+        self._at = at
+        return True
 
     # Blocks
 
@@ -113,8 +110,7 @@ class _Reader:
             self._fail("the program is nested too deeply", "程序嵌套过深")
         found: list[Statement] = []
         while self._skip():
-            line = self._line()
-            if line in ("END", "else:") or _is_elif(line):
+            if _ends_block(self._line()):
                 break
             if self._indent() < indent:
                 self._fail(
@@ -131,18 +127,19 @@ class _Reader:
             place = self._lines.place(self._offset())
             self._at += 1
             return Breakpoint(place)
-        if line.startswith("FOR ") and (line.endswith(":") or line.startswith("FOR $")):
+        if line.startswith("FOR ") and (line.endswith((":", "：")) or line.startswith("FOR $")):
             return self._loop(depth)
         if _is_if(line):
             return self._if(depth)
-        if _CALL.match(line):
-            return self._call()
+        if CALL.match(line):
+            call, self._at = read_call(self._lines, self._offset())
+            return call
         return self._prompt()
 
     def _end(self, header: Place, indent: int, word: str) -> None:
         if self._at >= len(self._lines.lines) or self._line() != "END":
             self._lines.fail(
-                self._start_of(header),
+                self._lines.start(header.line - 1) + header.column - 1,
                 f"the {word} has no END; write one with the same indentation",
                 f"{word} 缺少 END",
             )
@@ -153,15 +150,11 @@ class _Reader:
             )
         self._at += 1
 
-    def _start_of(self, place: Place) -> int:
-        return self._lines.start(place.line - 1) + place.column - 1
-
     def _body(self, indent: int, depth: int) -> Block:
         if not self._skip():
             return ()
         inner = self._indent()
-        line = self._line()
-        if inner <= indent and not (line in ("END", "else:") or _is_elif(line)):
+        if inner <= indent and not _ends_block(self._line()):
             self._fail(
                 f"what stands in a block is indented more than its header ({indent} spaces)",
                 "代码块内的语句必须缩进",
@@ -171,8 +164,7 @@ class _Reader:
     def _loop(self, depth: int) -> Loop:
         indent, offset = self._indent(), self._offset()
         place = self._lines.place(offset)
-        header = self._header("FOR")
-        parts = _FOR.match(header)
+        parts = _FOR.match(self._header("FOR"))
         if parts is None or parts["in"] is None:
             self._lines.fail(
                 offset,
@@ -197,13 +189,28 @@ class _Reader:
         while self._skip() and _is_elif(self._line()):
             self._same(indent, place, "elif")
             branches.append(self._branch("elif", indent, depth))
-        if self._at < len(self._lines.lines) and self._line() == "else:":
+        if self._is_left() and _ELSE.match(self._line()):
             self._same(indent, place, "else")
-            at = self._lines.place(self._offset())
-            self._at += 1
-            branches.append(Branch(at, None, self._body(indent, depth)))
+            branches.append(self._else(indent, depth))
         self._end(place, indent, "IF")
         return If(place, branches)
+
+    def _else(self, indent: int, depth: int) -> Branch:
+        place, line = self._lines.place(self._offset()), self._line()
+        if line.endswith("："):
+            self._full_width("else")
+        if _ELSE.fullmatch(line) is None:
+            self._fail(
+                "what is done belongs in the lines below else:", "else: 之后的语句请另起一行"
+            )
+        self._at += 1
+        body = self._body(indent, depth)
+        if self._skip() and (_is_elif(self._line()) or _ELSE.match(self._line())):
+            self._fail(
+                f"else in line {place.line} is the last branch of its IF",
+                f"第 {place.line} 行的 else 必须是最后一个分支",
+            )
+        return Branch(place, None, body)
 
     def _same(self, indent: int, header: Place, word: str) -> None:
         if self._indent() != indent:
@@ -225,153 +232,27 @@ class _Reader:
         depth = 0
         for at, letter in outside_quotes(text, offset):
             depth += (letter in "([{") - (letter in ")]}")
-            if letter == ":" and depth == 0 and _ends_line(text, at + 1):
+            if letter == ":" and depth == 0 and self._is_rest_blank(at + 1):
                 self._at = self._lines.line_of(at) + 1
                 return text[offset:at]
             if letter == "\n" and depth <= 0:
                 break
+        if self._line().endswith("："):
+            self._full_width(word)
         self._fail(f"the {word} has no colon at its end", f"{word} 语句末尾缺少冒号")
-        raise AssertionError
+
+    def _full_width(self, word: str) -> NoReturn:
+        self._fail(
+            f"the colon of {word} is a full-width sign; write ':'",
+            f"{word} 的冒号是全角符号，请使用 ':'",
+        )
+
+    def _is_rest_blank(self, at: int) -> bool:
+        end = self._lines.text.find("\n", at)
+        return not self._lines.text[at : end if end >= 0 else None].strip()
 
     def _expression(self, text: str, offset: int) -> Node:
-        try:
-            node = parse_expression(text)
-            _refuse_names(node)
-        except Wrong as wrong:
-            self._wrong(wrong, offset, text)
-        return node
-
-    def _wrong(self, wrong: Wrong, offset: int, text: str) -> None:
-        skipped = 0 if wrong.offset else len(text) - len(text.lstrip())
-        self._lines.fail(offset + wrong.offset + skipped, wrong.message, wrong.message_zh)
-
-    # Calls
-
-    def _call(self) -> Statement:
-        offset, text = self._offset(), self._lines.text
-        found = _CALL.match(text, offset)
-        if found is None:
-            raise AssertionError("the line begins a call")
-        name, opened = found["name"], found.end() - 1
-        closed = closing(text, opened)
-        if closed < 0:
-            self._lines.fail(
-                opened,
-                f"the bracket of @{name}(...) is not closed; is there a quote without its other?",
-                f"@{name}(...) 的括号没有闭合，请检查引号",
-            )
-        end = text.find("\n", closed)
-        rest = text[closed + 1 : end if end >= 0 else len(text)]
-        after = _AFTER.match(rest)
-        if after is None:
-            self._lines.fail(
-                closed + 1,
-                f"{rest.strip()!r} does not belong behind @{name}(...); write -> and a variable",
-                f"@{name}(...) 之后只能写 -> 或 >> 和变量名",
-            )
-        place = self._lines.place(offset)
-        inner = text[opened + 1 : closed]
-        self._at = self._lines.line_of(closed) + 1
-        target = _target(after)
-        if target is None and name != "exit":
-            self._lines.fail(
-                offset,
-                f"@{name}(...) has no arrow; write -> and a variable, or -> None",
-                f"@{name}(...) 缺少 -> 或 >>，没有返回值请写 -> None",
-            )
-        return self._made(name, place, inner, opened + 1, target or Target(""))
-
-    def _made(self, name: str, place: Place, inner: str, offset: int, target: Target) -> Statement:
-        if name == "code":
-            return self._code(place, inner, offset, target)
-        arguments = self._arguments(inner, offset)
-        if name == "exit":
-            return self._exit(place, arguments, offset)
-        if name == "condition_judge":
-            return self._judge(place, arguments, offset, target)
-        if name == "agent":
-            return self._agent(place, arguments, offset, target)
-        return FunctionCall(place, name, arguments, target)
-
-    def _arguments(self, inner: str, offset: int) -> list[Argument]:
-        try:
-            arguments = parse_arguments(inner)
-            for one in arguments:
-                _refuse_names(one.node)
-        except Wrong as wrong:
-            self._wrong(wrong, offset, inner)
-        return arguments
-
-    def _exit(self, place: Place, arguments: Sequence[Argument], offset: int) -> Exit:
-        if len(arguments) > 1 or any(one.name not in ("", "msg") for one in arguments):
-            self._lines.fail(offset, '@exit takes msg="..."', '@exit 只接受 msg="..."')
-        return Exit(place, arguments[0].node if arguments else None)
-
-    def _judge(
-        self, place: Place, arguments: Sequence[Argument], offset: int, target: Target
-    ) -> Judge:
-        if len(arguments) != 2 or any(one.name for one in arguments):
-            self._lines.fail(
-                offset,
-                "@condition_judge takes what is judged and a list of classes",
-                "@condition_judge 需要两个参数：内容和分类列表",
-            )
-        content, classes = (one.node for one in arguments)
-        return Judge(place, content, classes, target)
-
-    def _agent(
-        self, place: Place, arguments: Sequence[Argument], offset: int, target: Target
-    ) -> AgentCall:
-        named = {one.name: one.node for one in arguments}
-        wrong = next((name for name in named if name not in _AGENT_ARGUMENTS), None)
-        if wrong is not None:
-            known = ", ".join(_AGENT_ARGUMENTS)
-            what = f"@agent takes {known} by name, and not {wrong or 'an argument without one'!r}"
-            self._lines.fail(offset, what, f"@agent 的参数是 {known}")
-        if "task" not in named:
-            self._lines.fail(offset, "@agent has no task", "@agent 缺少 task 参数")
-        kind = named.get("type")
-        if kind is not None and kind.kind == "text" and kind.value not in _AGENT_TYPES:
-            self._lines.fail(
-                offset + kind.offset,
-                f"there is no agent type {kind.value!r}; there are {', '.join(_AGENT_TYPES)}",
-                f"未知的Agent类型: {kind.value}",
-            )
-        if not target.name or target.append:
-            self._lines.fail(
-                offset, "an agent needs a name: write -> name", "@agent 需要用 -> 指定名称"
-            )
-        return AgentCall(place, arguments, target)
-
-    def _code(self, place: Place, inner: str, offset: int, target: Target) -> CodeBlock:
-        body = inner.strip()
-        if not body.startswith(FENCE):
-            if not body:
-                self._lines.fail(offset, "@code has nothing to run", "@code 没有内容")
-            return CodeBlock(place, "words", body, None, target)
-        if not body.endswith(FENCE) or len(body) < 2 * len(FENCE):
-            self._lines.fail(offset, "the code fence is not closed", "代码块没有闭合")
-        head, _, text = body[len(FENCE) : -len(FENCE)].partition("\n")
-        language = head.strip().lower()
-        if language not in ("python", "py", "json"):
-            self._lines.fail(
-                offset,
-                f"@code knows ```python and ```json, and not {language!r}",
-                f"@code 只支持 ```python 和 ```json，不支持 {language!r}",
-            )
-        kind: Literal["json", "python"] = "json" if language == "json" else "python"
-        data = self._json(text, inner, offset) if kind == "json" else None
-        return CodeBlock(place, kind, textwrap.dedent(text.rstrip()), data, target)
-
-    def _json(self, text: str, inner: str, offset: int) -> object:
-        try:
-            return json.loads(text)
-        except json.JSONDecodeError as error:
-            at = offset + inner.index(text) + min(error.pos, len(text))
-            self._lines.fail(at, f"no JSON: {error.msg}", f"JSON 解析错误: {error.msg}")
-        except RecursionError:
-            self._lines.fail(offset, "the JSON is nested too deeply", "JSON 嵌套过深")
-        raise AssertionError
+        return read_expression(self._lines, text, offset)
 
     # Texts for the model
 
@@ -389,14 +270,24 @@ class _Reader:
             arrow = None if fenced else _ARROW.search(line)
             lines.append(line[: arrow.start()] if arrow else line)
             if arrow:
-                target = _target(arrow) or Target("")
-                return Prompt(place, _unindented(lines, indent), target)
+                text = _unindented(lines, indent)
+                if not text:
+                    self._lines.fail(
+                        self._lines.start(first),
+                        "there is nothing to ask before the arrow",
+                        "箭头之前没有内容",
+                    )
+                return Prompt(place, text, target_of(arrow) or Target(""))
         self._at = first
+        self._no_arrow(lines)
+
+    def _no_arrow(self, lines: Sequence[str]) -> NoReturn:
+        wrong = next((sign for sign in _OTHER_ARROWS for line in lines if sign in line), "")
         self._fail(
-            "the text has no arrow; write -> and a variable at its end",
-            "语句缺少 -> 或 >>，请在末尾写明变量名",
+            "the text has no arrow; write -> and a variable at its end"
+            + (f", and not {wrong!r}" if wrong else ""),
+            "语句缺少 -> 或 >>，请在末尾写明变量名" + (f"（不是 {wrong}）" if wrong else ""),
         )
-        raise AssertionError
 
 
 def _hash(line: str) -> bool:
@@ -413,23 +304,15 @@ def _is_elif(line: str) -> bool:
     return re.match(r"elif[ \t(]", line) is not None
 
 
+def _ends_block(line: str) -> bool:
+    return line == "END" or _ELSE.match(line) is not None or _is_elif(line)
+
+
 def _begins(line: str) -> bool:
     """Whether a line begins a statement that is no text for the model."""
-    if line in ("END", "else:") or _BREAKPOINT.match(line) or _CALL.match(line):
+    if line == "END" or _ELSE.fullmatch(line) or _BREAKPOINT.match(line) or CALL.match(line):
         return True
     return line.endswith(":") and line.startswith(("FOR $", "IF ", "elif "))
-
-
-def _ends_line(text: str, at: int) -> bool:
-    end = text.find("\n", at)
-    return not text[at : end if end >= 0 else len(text)].strip()
-
-
-def _target(found: re.Match[str]) -> Target | None:
-    name, arrow = found["name"], found["arrow"]
-    if arrow is None:
-        return None
-    return Target("" if name == _NONE else name, arrow == ">>")
 
 
 def _unindented(lines: Sequence[str], indent: int) -> str:
@@ -439,13 +322,3 @@ def _unindented(lines: Sequence[str], indent: int) -> str:
         own = len(line) - len(line.lstrip())
         made.append(line[min(own, indent) :])
     return "\n".join(made).strip()
-
-
-def _refuse_names(node: Node) -> None:
-    for one in names_in(node):
-        written = one.value if one.kind == "name" else "this"
-        raise Wrong(
-            f"{written!r} is no value: write ${written} for a variable, or quotes around a text",
-            f"{written!r} 不是值：变量请写 ${written}，文本请加引号",
-            one.offset,
-        )

@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from orchestrator.flows.expressions import UNDEFINED, Wrong, path_of, path_value
+from orchestrator.flows.evaluation import MOST, UNDEFINED, path_value
+from orchestrator.flows.expressions import Wrong, path_of
 
-__all__ = ["Kept", "Pool", "as_text", "names_used"]
+__all__ = ["USE", "Kept", "Pool", "as_text", "names_used", "value_of"]
 
-# A name is in ASCII, so that Chinese text may follow it directly.
-_USE = re.compile(r"\$\{(?P<path>[^{}]*)\}|\$(?P<name>[A-Za-z_][A-Za-z0-9_]*)")
+USE = re.compile(r"\$\{(?P<path>[^{}]*)\}|\$(?P<name>[A-Za-z_][A-Za-z0-9_]*)")
+"""How a text uses a variable. A name is in ASCII, so that Chinese text may follow it directly."""
 
 
 def as_text(value: Any) -> str:
@@ -22,10 +23,16 @@ def as_text(value: Any) -> str:
 
 def names_used(text: str) -> Iterator[str]:
     """The names of the variables that a text uses."""
-    for found in _USE.finditer(text):
+    for found in USE.finditer(text):
         steps = (found["name"],) if found["name"] else path_of(found["path"])
         if steps:
             yield str(steps[0])
+
+
+def value_of(found: re.Match[str], values: Mapping[str, Any]) -> Any:
+    """The value of a variable that a text uses, or `UNDEFINED`."""
+    steps = (found["name"],) if found["name"] else path_of(found["path"])
+    return UNDEFINED if steps is None else path_value(values, steps)
 
 
 class Pool:
@@ -46,24 +53,35 @@ class Pool:
             found = self.values.get(name, [])
             before = found if isinstance(found, list) else [found]
             value = [*before, *(value if isinstance(value, list) else [value])]
+            if len(value) > MOST:
+                raise Wrong(
+                    f"the list ${name} has more than {MOST} items", f"列表 ${name} 超过 {MOST} 项"
+                )
         self.values[name] = value
 
     def fill(self, text: str) -> str:
-        """A text with its variables' values; an undefined one stays as it is written."""
-        return _USE.sub(self._filled, text)
+        """A text with its variables' values; an undefined one stays as it is written.
+
+        Raises:
+            Wrong: It is too long.
+        """
+        parts, at = [], 0
+        for found in USE.finditer(text):
+            parts += [text[at : found.start()], self._filled(found)]
+            at = found.end()
+        parts.append(text[at:])
+        if sum(map(len, parts)) > MOST:
+            raise Wrong(f"the text has more than {MOST} characters", f"文本超过 {MOST} 个字符")
+        return "".join(parts)
 
     def _filled(self, found: re.Match[str]) -> str:
-        value = self._of(found)
+        value = value_of(found, self.values)
         if value is UNDEFINED:
             self.unknown.append(found[0])
             return found[0]
         return as_text(value)
 
-    def _of(self, found: re.Match[str]) -> Any:
-        steps = (found["name"],) if found["name"] else path_of(found["path"])
-        return UNDEFINED if steps is None else path_value(self.values, steps)
-
-    # The scope of expressions (`orchestrator.flows.expressions.Scope`).
+    # The scope of expressions (`orchestrator.flows.evaluation.Scope`).
 
     def variable(self, steps: Sequence[str | int], written: str) -> Any:
         """The value at a path."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.flows.expressions import UNDEFINED
+from orchestrator.flows.evaluation import UNDEFINED
 from orchestrator.flows.ppe import asking
 from orchestrator.flows.ppe.nodes import Instruction, Link
 from orchestrator.flows.steps import Event, Step

@@ -6,7 +6,8 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import Any, NoReturn, assert_never
 
 from orchestrator.errors import FlowError
-from orchestrator.flows.expressions import UNDEFINED, Argument, Node, Wrong, evaluate
+from orchestrator.flows.evaluation import UNDEFINED, evaluate
+from orchestrator.flows.expressions import Argument, Node, Wrong
 from orchestrator.flows.ppe import asking
 from orchestrator.flows.ppe.data import Author
 from orchestrator.flows.ppe.dialogue import Dialogue, Said

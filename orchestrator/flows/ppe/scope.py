@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from orchestrator.flows.expressions import UNDEFINED, Node, Wrong, path_value
+from orchestrator.flows.evaluation import UNDEFINED, path_value
+from orchestrator.flows.expressions import Node, Wrong, parts_of
 from orchestrator.flows.ppe.data import Author
 from orchestrator.flows.ppe.texts import compile_text
 from orchestrator.flows.steps import Place
@@ -102,7 +103,7 @@ class Data:
                     left.append(name)
         return frozenset(known)
 
-    # The scope of expressions (`orchestrator.flows.expressions.Scope`).
+    # The scope of expressions (`orchestrator.flows.evaluation.Scope`).
 
     def variable(self, steps: Sequence[str | int], written: str) -> Any:
         """The value at a path."""
@@ -141,10 +142,6 @@ def names_read(node: Node) -> frozenset[str]:
     if node.kind == "member" and node.parts[0].kind == "name" and node.parts[0].value in ALL:
         return frozenset((node.value,))
     found = {node.value} if node.kind == "name" else set()
-    for part in node.parts:
-        for one in part if isinstance(part, tuple) else (part,):
-            found |= names_read(one)
-    if node.kind == "called":
-        for argument in node.value:
-            found |= names_read(argument.node)
+    for part in parts_of(node):
+        found |= names_read(part)
     return frozenset(found)

@@ -13,8 +13,8 @@ from typing import Any
 
 from orchestrator.errors import FlowError
 from orchestrator.flows.expressions import Argument, Wrong, parse_arguments
-from orchestrator.flows.pl.lines import closing
 from orchestrator.flows.ppe.choices import Choice, read_substitution
+from orchestrator.flows.scanning import closing
 from orchestrator.flows.steps import Place
 from orchestrator.prompts.jinja import Compiled, Jinja, Mistake
 

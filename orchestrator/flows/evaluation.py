@@ -1,0 +1,252 @@
+"""Values of expressions: calculated by us, never by Python.
+
+What comes of a value while a script runs is a value: no text in it is ever read as an expression.
+Numbers, texts and lists stay small, whatever a loop does with them.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from orchestrator.flows.expressions import Node, Wrong
+
+__all__ = ["MOST", "UNDEFINED", "Scope", "evaluate", "path_value"]
+
+UNDEFINED: Any = type(
+    "Undefined", (), {"__bool__": lambda self: False, "__repr__": lambda self: "undefined"}
+)()
+"""What a name without a value is, where it is asked for."""
+
+MOST = 1_000_000
+"""Characters of a text, and items of a list, that a script puts together."""
+
+_MOST_BITS = 1024
+
+
+class Scope(Protocol):
+    """What expressions are evaluated in."""
+
+    def variable(self, steps: Sequence[str | int], written: str) -> Any:
+        """The value at a path, or what stands for an undefined one."""
+        ...
+
+    def text(self, text: str) -> Any:
+        """A quoted text's value."""
+        ...
+
+    def call(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """The value of a function in an expression.
+
+        Raises:
+            Wrong: There is none.
+        """
+        ...
+
+
+def path_value(root: Any, steps: Sequence[str | int]) -> Any:
+    """The value at the end of a path, or `UNDEFINED`. Keys of mappings and places of lists only."""
+    value = root
+    for step in steps:
+        if isinstance(value, Mapping):
+            value = value.get(step, value.get(str(step), UNDEFINED))
+        elif isinstance(value, list | tuple | str) and (place := _place(step)) is not None:
+            value = value[place] if -len(value) <= place < len(value) else UNDEFINED
+        else:
+            return UNDEFINED
+    return value
+
+
+def _place(step: str | int) -> int | None:
+    if isinstance(step, int):
+        return step
+    return int(step) if step.isdecimal() else None
+
+
+def evaluate(node: Node, scope: Scope) -> Any:
+    """The value of an expression; `UNDEFINED` when it is a name without one.
+
+    Raises:
+        Wrong: Its values do not go together.
+    """
+    return _EVALUATORS[node.kind](node, scope)
+
+
+def _mapping(node: Node, scope: Scope) -> dict[str, Any]:
+    return {
+        str(_defined(evaluate(key, scope))): _defined(evaluate(value, scope))
+        for key, value in node.parts
+    }
+
+
+def _items(node: Node, scope: Scope) -> list[Any]:
+    return [_defined(evaluate(one, scope)) for one in node.parts]
+
+
+def _compared(node: Node, scope: Scope) -> bool:
+    left, right = (evaluate(one, scope) for one in node.parts)
+    sign = node.value
+    if sign in _EQUAL:
+        return bool(_EQUAL[sign](_defined(left), _defined(right)))
+    if not _ordered(left, right):
+        raise Wrong(
+            f"{_kind(left)} and {_kind(right)} cannot be compared with {sign!r}",
+            f"{_kind_zh(left)}与{_kind_zh(right)}不能用 {sign!r} 比较",
+            node.offset,
+        )
+    return bool(_ORDER[sign](left, right))
+
+
+def _defined(value: Any) -> Any:
+    return None if value is UNDEFINED else value
+
+
+def _ordered(left: Any, right: Any) -> bool:
+    if isinstance(left, str) and isinstance(right, str):
+        return True
+    return _is_number(left) and _is_number(right)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _contained(node: Node, scope: Scope) -> bool:
+    part, whole = (evaluate(one, scope) for one in node.parts)
+    if isinstance(whole, str) and isinstance(part, str):
+        return part in whole
+    if isinstance(whole, list | tuple):
+        return _defined(part) in whole
+    if isinstance(whole, dict):
+        return isinstance(part, str) and part in whole
+    raise Wrong(
+        f"{_kind(part)} cannot be looked for in {_kind(whole)}",
+        f"不能在{_kind_zh(whole)}中查找{_kind_zh(part)}",
+        node.offset,
+    )
+
+
+def _calculated(node: Node, scope: Scope) -> Any:
+    left, right = (evaluate(one, scope) for one in node.parts)
+    sign = node.value
+    joined = sign == "+" and any(isinstance(left, it) and isinstance(right, it) for it in _JOINED)
+    if joined:
+        if len(left) + len(right) > MOST:
+            raise Wrong(
+                f"{_kind(left)} would be longer than {MOST}",
+                f"{_kind_zh(left)}长度超过 {MOST}",
+                node.offset,
+            )
+        return left + right
+    if not (_is_number(left) and _is_number(right)):
+        raise Wrong(
+            f"{_kind(left)} and {_kind(right)} cannot be calculated with {sign!r}",
+            f"{_kind_zh(left)}与{_kind_zh(right)}不能做 {sign!r} 运算",
+            node.offset,
+        )
+    if sign in "/%" and right == 0:
+        raise Wrong("a number is divided by zero", "除数为零", node.offset)
+    return _number(sign, left, right, node)
+
+
+def _number(sign: str, left: Any, right: Any, node: Node) -> Any:
+    try:
+        value = _NUMBERS[sign](left, right)
+    except OverflowError:
+        value = math.inf
+    large = value.bit_length() > _MOST_BITS if isinstance(value, int) else not math.isfinite(value)
+    if large:
+        raise Wrong("the number is too large", "数字过大", node.offset)
+    return int(value) if isinstance(value, float) and value.is_integer() and sign == "/" else value
+
+
+def _signed(node: Node, scope: Scope) -> Any:
+    value = evaluate(node.parts[0], scope)
+    if not _is_number(value):
+        raise Wrong(f"{_kind(value)} has no sign", f"{_kind_zh(value)}不能带正负号", node.offset)
+    return -value if node.value == "-" else value
+
+
+def _member(node: Node, scope: Scope) -> Any:
+    return path_value(evaluate(node.parts[0], scope), [node.value])
+
+
+def _index(node: Node, scope: Scope) -> Any:
+    whole, step = (evaluate(one, scope) for one in node.parts)
+    return path_value(whole, [step]) if isinstance(step, int | str) else UNDEFINED
+
+
+def _called(node: Node, scope: Scope) -> Any:
+    (function,) = node.parts
+    if function.kind != "name":
+        raise Wrong(
+            "only functions by their names can be called", "只能按名称调用函数", node.offset
+        )
+    args = [_defined(evaluate(one.node, scope)) for one in node.value if not one.name]
+    kwargs = {one.name: _defined(evaluate(one.node, scope)) for one in node.value if one.name}
+    return scope.call(function.value, args, kwargs)
+
+
+def _either(node: Node, scope: Scope) -> Any:
+    first, second = node.parts
+    return evaluate(first, scope) or evaluate(second, scope)
+
+
+def _both(node: Node, scope: Scope) -> Any:
+    first, second = node.parts
+    return evaluate(first, scope) and evaluate(second, scope)
+
+
+def _kind(value: Any) -> str:
+    return _kinds(value)[0]
+
+
+def _kind_zh(value: Any) -> str:
+    return _kinds(value)[1]
+
+
+def _kinds(value: Any) -> tuple[str, str]:
+    return next((names for kind, names in _KINDS if isinstance(value, kind)), _NO_VALUE)
+
+
+_NO_VALUE = ("undefined", "未定义的值")
+_KINDS: tuple[tuple[type, tuple[str, str]], ...] = (
+    (str, ("a text", "文本")),
+    (bool, ("a truth value", "布尔值")),
+    (int, ("a number", "数字")),
+    (float, ("a number", "数字")),
+    (list, ("a list", "列表")),
+    (dict, ("a map", "字典")),
+    (type(None), ("None", "None")),
+)
+_JOINED = (str, list)
+_EQUAL = {"==": operator.eq, "===": operator.eq, "!=": operator.ne, "!==": operator.ne}
+_ORDER = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+_NUMBERS = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "%": operator.mod,
+}
+_EVALUATORS: dict[str, Callable[[Node, Scope], Any]] = {
+    "value": lambda node, scope: node.value,
+    "text": lambda node, scope: scope.text(node.value),
+    "path": lambda node, scope: scope.variable(*node.value),
+    "name": lambda node, scope: scope.variable((node.value,), node.value),
+    "items": _items,
+    "mapping": _mapping,
+    "either": _either,
+    "both": _both,
+    "negated": lambda node, scope: not evaluate(node.parts[0], scope),
+    "compared": _compared,
+    "contained": _contained,
+    "missing": lambda node, scope: not _contained(node, scope),
+    "calculated": _calculated,
+    "signed": _signed,
+    "member": _member,
+    "index": _index,
+    "called": _called,
+}

@@ -1,0 +1,238 @@
+"""Reads `@name(...)` of a program: functions, code, judgements, agents and the exit."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Sequence
+from typing import Literal, NoReturn
+
+from orchestrator.flows.expressions import (
+    Argument,
+    Node,
+    Wrong,
+    names_in,
+    parse_arguments,
+    parse_expression,
+)
+from orchestrator.flows.pl.lines import Lines
+from orchestrator.flows.pl.nodes import (
+    AgentCall,
+    CodeBlock,
+    Exit,
+    FunctionCall,
+    Judge,
+    Statement,
+    Target,
+)
+from orchestrator.flows.scanning import FENCE, closing
+from orchestrator.flows.steps import Place
+
+__all__ = ["AGENT_TYPES", "CALL", "read_call", "read_expression", "target_of"]
+
+CALL = re.compile(r"@(?P<name>[^\W\d]\w*)[ \t]*(?P<open>[(（])")
+"""How a call begins; a full-width bracket is a mistake that has a message of its own."""
+
+AGENT_TYPES = ("auto-decision", "bambo", "prompt-based")
+
+_AFTER = re.compile(r"[ \t]*(?:(?P<arrow>->|>>)[ \t]*\$?(?P<name>[A-Za-z_]\w*))?[ \t]*$", re.ASCII)
+_NONE = "None"
+_AGENT_ARGUMENTS = ("type", "task", "roles", "tools")
+
+
+def target_of(found: re.Match[str]) -> Target | None:
+    """Where a value goes: the groups `arrow` and `name`; `None` when there is no arrow."""
+    name, arrow = found["name"], found["arrow"]
+    if arrow is None:
+        return None
+    return Target("" if name == _NONE else name, arrow == ">>")
+
+
+def read_expression(lines: Lines, text: str, offset: int) -> Node:
+    """Reads an expression.
+
+    Args:
+        lines: The program.
+        text: The expression.
+        offset: Where it begins in the program.
+
+    Raises:
+        FlowError: It is wrong, with line and column.
+    """
+    try:
+        node = parse_expression(text)
+        _refuse_names(node)
+    except Wrong as wrong:
+        _refuse(lines, wrong, offset, text)
+    return node
+
+
+def _refuse(lines: Lines, wrong: Wrong, offset: int, text: str) -> NoReturn:
+    skipped = 0 if wrong.offset else len(text) - len(text.lstrip())
+    lines.fail(offset + wrong.offset + skipped, wrong.message, wrong.message_zh)
+
+
+def _refuse_names(node: Node) -> None:
+    for one in names_in(node):
+        written = one.value if one.kind == "name" else "this"
+        raise Wrong(
+            f"{written!r} is no value: write ${written} for a variable, or quotes around a text",
+            f"{written!r} 不是值：变量请写 ${written}，文本请加引号",
+            one.offset,
+        )
+
+
+def read_call(lines: Lines, offset: int) -> tuple[Statement, int]:
+    """Reads the call that begins at a place; it, and the line after it.
+
+    Raises:
+        FlowError: It is wrong, with line and column.
+    """
+    text = lines.text
+    found = CALL.match(text, offset)
+    if found is None:
+        raise AssertionError("a call begins here")
+    name, opened = found["name"], found.end() - 1
+    if found["open"] != "(":
+        lines.fail(
+            opened,
+            f"{found['open']!r} is a full-width sign; write '('",
+            f"{found['open']!r} 是全角符号，请使用 '('",
+        )
+    closed = closing(text, opened)
+    if closed < 0:
+        lines.fail(
+            opened,
+            f"the bracket of @{name}(...) is not closed; is there a quote without its other?",
+            f"@{name}(...) 的括号没有闭合，请检查引号",
+        )
+    target = _after(lines, name, offset, closed)
+    inner = text[opened + 1 : closed]
+    reader = _CallReader(lines, lines.place(offset), inner, opened + 1)
+    return reader.made(name, target), lines.line_of(closed) + 1
+
+
+def _after(lines: Lines, name: str, offset: int, closed: int) -> Target:
+    end = lines.text.find("\n", closed)
+    rest = lines.text[closed + 1 : end if end >= 0 else len(lines.text)]
+    after = _AFTER.match(rest)
+    if after is None:
+        lines.fail(
+            closed + 1,
+            f"{rest.strip()!r} does not belong behind @{name}(...); write -> and a variable",
+            f"@{name}(...) 之后只能写 -> 或 >> 和变量名",
+        )
+    target = target_of(after)
+    if target is None and name != "exit":
+        lines.fail(
+            offset,
+            f"@{name}(...) has no arrow; write -> and a variable, or -> None",
+            f"@{name}(...) 缺少 -> 或 >>，没有返回值请写 -> None",
+        )
+    return target or Target("")
+
+
+class _CallReader:
+    """Reads what stands in the brackets of one call."""
+
+    def __init__(self, lines: Lines, place: Place, inner: str, offset: int) -> None:
+        self._lines = lines
+        self._place = place
+        self._inner = inner
+        self._offset = offset
+
+    def made(self, name: str, target: Target) -> Statement:
+        if name == "code":
+            return self._code(target)
+        arguments = self._arguments()
+        if name == "exit":
+            return self._exit(arguments)
+        if name == "condition_judge":
+            return self._judge(arguments, target)
+        if name == "agent":
+            return self._agent(arguments, target)
+        return FunctionCall(self._place, name, arguments, target)
+
+    def _fail(self, message: str, message_zh: str, further: int = 0) -> NoReturn:
+        self._lines.fail(self._offset + further, message, message_zh)
+
+    def _arguments(self) -> list[Argument]:
+        try:
+            arguments = parse_arguments(self._inner)
+            for one in arguments:
+                _refuse_names(one.node)
+        except Wrong as wrong:
+            _refuse(self._lines, wrong, self._offset, self._inner)
+        return arguments
+
+    def _exit(self, arguments: Sequence[Argument]) -> Exit:
+        if len(arguments) > 1 or any(one.name not in ("", "msg") for one in arguments):
+            self._fail('@exit takes msg="..."', '@exit 只接受 msg="..."')
+        return Exit(self._place, arguments[0].node if arguments else None)
+
+    def _judge(self, arguments: Sequence[Argument], target: Target) -> Judge:
+        if len(arguments) != 2 or any(one.name for one in arguments):
+            self._fail(
+                "@condition_judge takes what is judged and a list of classes",
+                "@condition_judge 需要两个参数：内容和分类列表",
+            )
+        content, classes = (one.node for one in arguments)
+        return Judge(self._place, content, classes, target)
+
+    def _agent(self, arguments: Sequence[Argument], target: Target) -> AgentCall:
+        named = {one.name: one.node for one in arguments}
+        known = ", ".join(_AGENT_ARGUMENTS)
+        for name in named:
+            if name not in _AGENT_ARGUMENTS:
+                what = repr(name) if name else "an argument without one"
+                self._fail(
+                    f"@agent takes {known} by name, and not {what}", f"@agent 的参数是 {known}"
+                )
+        if "task" not in named:
+            self._fail("@agent has no task", "@agent 缺少 task 参数")
+        kind = named.get("type")
+        if kind is not None and kind.kind == "text" and kind.value not in AGENT_TYPES:
+            self._fail(
+                f"there is no agent type {kind.value!r}; there are {', '.join(AGENT_TYPES)}",
+                f"未知的Agent类型: {kind.value}",
+                kind.offset,
+            )
+        if not target.name or target.append:
+            self._fail("an agent needs a name: write -> name", "@agent 需要用 -> 指定名称")
+        return AgentCall(self._place, arguments, target)
+
+    def _code(self, target: Target) -> CodeBlock:
+        body = self._inner.strip()
+        if not body.startswith(FENCE):
+            if not body:
+                self._fail("@code has nothing to run", "@code 没有内容")
+            return CodeBlock(self._place, "words", body, None, target)
+        if not body.endswith(FENCE) or len(body) < 2 * len(FENCE):
+            self._fail("the code fence is not closed", "代码块没有闭合")
+        head, _, text = body[len(FENCE) : -len(FENCE)].partition("\n")
+        language = head.strip().lower()
+        if language not in ("python", "py", "json"):
+            self._fail(
+                f"@code knows ```python and ```json, and not {language!r}",
+                f"@code 只支持 ```python 和 ```json，不支持 {language!r}",
+            )
+        kind: Literal["json", "python"] = "json" if language == "json" else "python"
+        begins = self._inner.index(FENCE) + len(FENCE) + len(head) + 1
+        data = self._json(text, begins) if kind == "json" else None
+        return CodeBlock(self._place, kind, textwrap.dedent(text.rstrip()), data, target)
+
+    def _json(self, text: str, begins: int) -> object:
+        try:
+            return json.loads(text, parse_constant=_no_number)
+        except json.JSONDecodeError as error:
+            at = begins + min(error.pos, len(text))
+            self._fail(f"no JSON: {error.msg}", f"JSON 解析错误: {error.msg}", at)
+        except ValueError as error:  # a number of too many digits, or none
+            self._fail(f"no JSON: {error}", f"JSON 解析错误: {error}", begins)
+        except RecursionError:
+            self._fail("the JSON is nested too deeply", "JSON 嵌套过深", begins)
+
+
+def _no_number(written: str) -> NoReturn:
+    raise ValueError(f"{written} is no number")
