@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from orchestrator.aws.clients import Settings, region_of, shared_client
+from orchestrator.aws.clients import Settings, region_of, serving_at, shared_client
 from orchestrator.aws.failures import Target, code_of, failure, never_sent, said, translated
 from orchestrator.aws.objects import body_of, read_object
 
@@ -20,6 +20,7 @@ __all__ = [
     "read_object",
     "region_of",
     "said",
+    "serving_at",
     "shared_client",
     "translated",
 ]

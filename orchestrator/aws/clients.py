@@ -8,15 +8,19 @@ see "Configuring credentials" in boto3's documentation.
 from __future__ import annotations
 
 import os
+import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from threading import Lock
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from orchestrator.aws.failures import Target, translated, without_credentials, without_region
+from orchestrator.errors import ResourceNotFound
 
-__all__ = ["Settings", "region_of", "shared_client"]
+__all__ = ["Settings", "region_of", "serving_at", "shared_client"]
 
 
 class Settings(NamedTuple):
@@ -63,6 +67,25 @@ _ENVIRONMENT = (
 )
 _clients: dict[tuple[Any, ...], Any] = {}
 _lock = Lock()
+_served: set[int] = set()
+
+
+@contextmanager
+def serving_at(port: int) -> Iterator[None]:
+    """Around the life of a process that itself answers for AWS at a port, for others alone.
+
+    What it does not have it looks for in AWS. When the environment has its own address in AWS's
+    place (`AWS_ENDPOINT_URL`), it would ask itself, and again, until nobody waits any more: no
+    client of its address is made.
+
+    Args:
+        port: The port, of any of this machine's addresses.
+    """
+    _served.add(port)
+    try:
+        yield
+    finally:
+        _served.discard(port)
 
 
 def region_of(id: str) -> str | None:
@@ -83,6 +106,7 @@ def shared_client(
 
     Raises:
         AccessDenied: There are no credentials or no region; nothing was sent, nothing is kept.
+        ResourceNotFound: It would ask the server that this process is; see `serving_at`.
     """
     own = f"AWS_ENDPOINT_URL_{settings.service.upper().replace('-', '_')}"
     key = (settings, prepare, os.environ.get(own), *map(os.environ.get, _ENVIRONMENT))
@@ -124,9 +148,37 @@ def _made(settings: Settings, target: Target) -> Any:
         )
     except NoRegionError:
         raise without_region(target) from None
+    if settings.endpoint_url is None and _is_served(client.meta.endpoint_url):
+        raise ResourceNotFound(
+            f"{target.what} is not on this server, and is not looked for in AWS: in the server's "
+            "environment AWS's address is the server's own; start it without AWS_ENDPOINT_URL"
+        )
     if settings.deadline is not None:
         _limit_retries(client, settings.service, settings.deadline)
     return client
+
+
+def _is_served(url: str) -> bool:
+    """Whether an address is of this machine, and at a port that this process serves."""
+    parts = urlsplit(url)
+    port = parts.port or {"https": 443}.get(parts.scheme, 80)
+    if port not in _served:
+        return False
+    try:
+        found = socket.getaddrinfo(parts.hostname, 0, type=socket.SOCK_DGRAM)
+    except (OSError, UnicodeError):
+        return False
+    return any(map(_is_here, found))
+
+
+def _is_here(found: tuple[Any, ...]) -> bool:
+    family, kind, protocol, _, address = found
+    try:
+        with socket.socket(family, kind, protocol) as own:
+            own.bind(address)  # which no system allows with another machine's address
+    except OSError:
+        return False
+    return True
 
 
 def _session(settings: Settings) -> Any:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from uuid import uuid4
 
 from anyio import to_thread
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from orchestrator.server.access.callers import Callers
@@ -133,7 +134,7 @@ class Door:
         try:
             with self._running.request():
                 await self._app(scope, receive, send)
-        except OSError:
+        except (OSError, ClientDisconnect):
             return  # the client has gone
         except asyncio.CancelledError:
             if not self._running.left or visit.status:

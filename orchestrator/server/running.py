@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing, contextmanager, suppress
 from functools import wraps
 from inspect import iscoroutinefunction
@@ -19,6 +19,7 @@ __all__ = ["Running"]
 
 T = TypeVar("T")
 
+_BEGUN: tuple[str, Mapping[str, Any]] = ("", {})
 _LAST_WORDS = 1.0  # seconds for the clients to be told, before what is left is cut off
 
 
@@ -95,13 +96,21 @@ class Running:
         async def watched(request: Request) -> Any:
             answer = await handler(request)
             if isinstance(answer, EventStream):
-                return EventStream(self.events(answer.events), answer.members)
+                events = self.events(answer.events, _BEGUN)
+                await anext(events)
+                return EventStream(events, answer.members)
             return answer
 
         return watched
 
-    async def events(self, events: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
-        """The same events, which are closed with this generator.
+    async def events(
+        self, events: AsyncGenerator[T, None], first: T | None = None
+    ) -> AsyncGenerator[T, None]:
+        """The same events, which are closed with this generator once it is begun.
+
+        Args:
+            events: What is told.
+            first: An item before them, for whoever begins the generator.
 
         Raises:
             LimitExceeded: They went on for too long.
@@ -110,6 +119,8 @@ class Running:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._seconds
         async with aclosing(events):
+            if first is not None:
+                yield first
             while True:
                 limit = asyncio.timeout_at(loop.time() if self.left else deadline)
                 self._limits.add(limit)

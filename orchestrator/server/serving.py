@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
+from orchestrator.aws import serving_at
 from orchestrator.errors import DependencyFailed, OrchestratorError, ValidationError
 from orchestrator.server.access.callers import Clock, now
 from orchestrator.server.access.guards import check_binding
@@ -67,7 +69,7 @@ def serve(settings: Settings, told: Callable[[str, World], None]) -> None:
             f"{settings.workers} worker processes share nothing but files: give --state FILE, "
             "or serve with one"
         )
-    with _bound(settings) as listening:
+    with _bound(settings) as listening, serving_at(listening.getsockname()[1]):
         url = _url(settings.host, listening)
         with World.open(settings) as world:
             if settings.workers == 1:
@@ -102,7 +104,8 @@ def _alone(world: World, listening: socket.socket, told: Callable[[], None]) -> 
 
 def _supervisor(settings: Settings, listening: socket.socket) -> Multiprocess:
     """What starts workers, and others for those that die; it listens to signals from here on."""
-    os.environ[_SETTINGS] = settings.as_text()
+    port = listening.getsockname()[1]
+    os.environ[_SETTINGS] = replace(settings, port=port).as_text()
     config = _config("orchestrator.server.serving:worker", settings, factory=True)
     return Multiprocess(config, sockets=[listening])
 
@@ -135,7 +138,7 @@ def _settle() -> None:
 
 @contextmanager
 def _worked(world: World, running: Running) -> Iterator[None]:
-    with world, _stopped_by_signals(running, world.settings):
+    with serving_at(world.settings.port), world, _stopped_by_signals(running, world.settings):
         yield
 
 

@@ -23,7 +23,8 @@ class Settings:
             everything in memory, for one process.
         model: A model spec that answers instead of every other.
         models: Model specs by patterns of the model ids that they answer for.
-        lambdas: Handler files (`file.py:function`), by names or ARNs of Lambda functions.
+        lambdas: Handler files (`file.py:function`, or `file.py` for its `lambda_handler`), by
+            names or ARNs of Lambda functions.
         buckets: Local folders, by names of S3 buckets.
         keys: The file of access keys; without one nobody has to sign.
         open: Whether to serve without keys on an address that others can reach.

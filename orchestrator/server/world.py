@@ -176,10 +176,12 @@ def _close(what: Any) -> None:
 def _handler(name: str, spec: str) -> str:
     from orchestrator.actions.source import check_function, handler_file
 
-    file, colon, function = spec.rpartition(":")
-    if not colon or not file or not function.isidentifier():
+    file, _, function = spec.rpartition(":")
+    if spec.endswith(".py"):
+        file, function = spec, "lambda_handler"  # (AWS Lambda: the handler's usual name)
+    if not file or not function.isidentifier():
         raise ValidationError(
-            f"the Lambda function {name!r} has to be FILE:FUNCTION, such as "
+            f"the Lambda function {name!r} has to be FILE or FILE:FUNCTION, such as "
             f"'claims.py:lambda_handler', not {spec!r}"
         )
     path = handler_file(file, None, f"handler of the Lambda function {name!r},")

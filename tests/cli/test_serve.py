@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -29,6 +30,35 @@ def test_the_answer_is_like_that_of_a_good_tool(shop):
         compile(line, "snippet", "exec")
 
 
+def test_agents_that_are_wrong_are_told_and_the_others_served(shop, tmp_path):
+    agents = tmp_path / "several"
+    shutil.copytree(shop, agents / "shop")
+    (agents / "broken").mkdir()
+    (agents / "broken" / "agent.yaml").write_text("agentName: broken\ninstruction: 7\n")
+    # Compiling finds it, long after reading has.
+    shutil.copytree(shop, agents / "other")
+    file = agents / "other" / "agent.yaml"
+    file.write_text(
+        re.sub("agentName: .*", "agentName: other\nfoundationModel: x", file.read_text())
+    )
+    command = [sys.executable, "-m", "orchestrator", "serve", "--port", "0", "--agents", agents]
+    for options in ([], ["--json"]):
+        served = subprocess.Popen(
+            [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        try:
+            lines = [served.stdout.readline() for _ in range(1 if options else 8)]
+        finally:
+            served.send_signal(signal.SIGINT)
+            rest, _ = served.communicate(timeout=60)
+        told = "".join([*lines, rest])
+        assert served.returncode == 0
+        assert "TSTALIASID" in told
+        assert re.search(r"broken/agent.yaml:2:\d+: instruction must be a text", told)
+        assert re.search(r"other/agent.yaml:\d+:\d+: ", told)
+    assert {one["agentName"] for one in json.loads(told)["wrong"]} == {"broken", "other"}
+
+
 def test_a_port_in_use(run):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -45,7 +75,9 @@ def test_a_port_in_use(run):
         (("--workers", "0"), "give 1 to 256"),
         (("--port", "70000"), "give 0 to 65535"),
         (("--lambda", "claims"), "is not NAME=VALUE"),
-        (("--lambda", "claims=claims.py"), "has to be FILE:FUNCTION"),
+        (("--lambda", "claims=claims"), "has to be FILE or FILE:FUNCTION"),
+        (("--lambda", "claims=claims.py:"), "has to be FILE or FILE:FUNCTION"),
+        (("--lambda", "claims=claims.py"), "handler of the Lambda function 'claims'"),
         (("--lambda", "claims=claims.py:handler"), "handler of the Lambda function 'claims'"),
         (("--bucket", "files=nowhere"), "for bucket 'files'"),
         (("--state", "nowhere/s.sqlite"), "for the state"),

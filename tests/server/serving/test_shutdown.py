@@ -6,10 +6,11 @@ import asyncio
 import http.client
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -24,11 +25,16 @@ from serving_support import (
     write_agent,
 )
 
+from orchestrator import Sessions
 from orchestrator.models import Model
 from orchestrator.models.base import ModelReply, ModelRequest
+from orchestrator.server.app import application
+from orchestrator.server.operations import Caller, EventStream, Request
+from orchestrator.server.running import Running
 from orchestrator.server.serving import serving
 from orchestrator.server.settings import Settings
 from orchestrator.server.world import World
+from orchestrator.testing import ScriptedModel
 
 
 @pytest.fixture
@@ -162,3 +168,71 @@ def test_a_client_that_goes_stops_what_was_asked_of_the_model() -> None:
             assert model.asked.wait(30)
             assert not model.stopped.is_set()
         assert model.stopped.wait(30)
+
+
+@pytest.mark.parametrize("reads", [0, 1])
+def test_events_that_nobody_has_read_yet_are_closed_at_once(reads: int) -> None:
+    closed: list[bool] = []
+
+    async def events() -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
+        try:
+            while True:
+                yield "chunk", {"bytes": b"x"}
+        finally:
+            closed.append(True)
+
+    async def handler(request: Request) -> EventStream:
+        stream = events()
+        await anext(stream)
+        return EventStream(stream)
+
+    async def client() -> None:
+        operations = {"bedrock-agent-runtime": {"InvokeAgent": handler}}
+        watched = Running(Sessions(), 60).watched(operations)["bedrock-agent-runtime"]
+        answer: Any = await watched["InvokeAgent"](Request("", "InvokeAgent", {}))
+        for _ in range(reads):
+            assert await anext(answer.events) == ("chunk", {"bytes": b"x"})
+        await answer.events.aclose()
+        assert closed == [True]
+
+    asyncio.run(client())
+
+
+@pytest.mark.parametrize("version", ["2.3", "2.4"])
+def test_a_client_that_goes_before_the_first_byte_gives_the_session_back(
+    tmp_path: Path, version: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    agents = write_agent(tmp_path)
+    model = ScriptedModel(["<answer>All is well.</answer>"])
+    body = b'{"inputText": "Hello"}'
+
+    async def send(message: Any) -> None:
+        raise OSError  # the connection is lost
+
+    async def client(world: World) -> None:
+        app = application(world)
+        answers = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+        async def receive() -> Any:
+            return next(answers, None) or await asyncio.Event().wait()
+
+        path = f"/agents/{AGENT_ID}/agentAliases/TSTALIASID/sessions/s-1/text"
+        await app(
+            {
+                "type": "http",
+                "asgi": {"version": "3.0", "spec_version": version},
+                "method": "POST",
+                "path": path,
+                "raw_path": path.encode(),
+                "query_string": b"",
+                "headers": [(b"host", b"127.0.0.1:8080"), (b"content-type", b"application/json")],
+            },
+            receive,
+            send,
+        )
+        agent = world.agents.running(Caller(), AGENT_ID, "TSTALIASID")
+        assert (await agent.ainvoke("Hello", "s-1")).text == "All is well."
+
+    with World.open(Settings(agents=agents), models={"*": model}) as world:
+        asyncio.run(client(world))
+    assert not [it for it in caplog.records if it.levelname == "ERROR"]

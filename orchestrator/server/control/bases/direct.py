@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -22,10 +21,10 @@ from orchestrator.server.control.bases.syncing import MOST_BYTES, MOST_METADATA
 from orchestrator.server.control.ids import new_id
 from orchestrator.server.documents import digest
 from orchestrator.server.operations import Caller, Request
+from orchestrator.server.wire.faults import log_failure
 
 __all__ = ["delete", "get", "ingest", "listed"]
 
-_log = logging.getLogger(__name__)
 
 _SUFFIXES = {
     "text/plain": ".txt",
@@ -227,8 +226,8 @@ class _Batch:
             self._fail(waiting, "the server was stopped; send it again")
         except OrchestratorError as error:
             self._fail(waiting, error.message)
-        except Exception:
-            _log.exception("documents could not be put in")
+        except Exception as error:
+            log_failure(error, f"for documents of {self.source['dataSourceId']!r}")
             self._fail(waiting, "an internal error; the server's log has more")
         finally:
             self.done()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -28,10 +27,10 @@ from orchestrator.server.control.bases.syncing import Kept, Sync, no_counts
 from orchestrator.server.control.ids import new_id
 from orchestrator.server.documents import paged
 from orchestrator.server.operations import Caller, Fault, Request
+from orchestrator.server.wire.faults import log_failure
 
 __all__ = ["get", "listed", "start", "stop"]
 
-_log = logging.getLogger(__name__)
 
 _MOST_RUNNING = 5  # Bedrock: "Concurrent ingestion jobs per account"
 _MOST_KEPT = 1000
@@ -212,8 +211,8 @@ class _Job:
             self._end("STOPPED")
         except OrchestratorError as error:
             self._end("FAILED", error.message)
-        except Exception:
-            _log.exception("the ingestion job %r failed", self.id)
+        except Exception as error:
+            log_failure(error, f"for the ingestion job {self.id!r}")
             self._end("FAILED", "an internal error; the server's log has more")
 
     def _work(self) -> None:
