@@ -208,7 +208,8 @@ def test_threads_stay_in_their_place():
 def test_inputs_and_functions():
     document = read(
         "{{#if a}}{{b.c}}{{/if}}{{#each d as |i|}}{{e}}{{../f}}{{@root.g}}{{i}}{{/each}}\n"
-        "{{set 'own' 1}}{{own}}{{concat h (p-fn $i k=j)}}{{get 'l'}}{{#with m}}{{n}}{{/with}}{{q-r 1}}",
+        "{{set 'own' 1}}{{own}}{{concat h (p-fn $i k=j)}}{{get 'l'}}"
+        "{{#with m}}{{n}}{{/with}}{{q-r 1}}",
         functions={"p.fn": print},
     )
     places = [(one.name, one.line, one.column) for one in document.inputs]

@@ -279,8 +279,9 @@ class _Reading:
             name = self._text[at : self._text.find(";", at) + 1]
             raise _Wrong(f"XML has no entity {name}: write the character itself", at) from None
         near = ((at - 1, "&"), (at, "&<"), (at - 1, "<"))
-        stray = next((it for it, letters in near if self._text[it] in letters), None)
-        if at >= last:
+        inside = [(it, letters) for it, letters in near if it < last]
+        stray = next((it for it, letters in inside if self._text[it] in letters), None)
+        if at >= last and stray is None:
             raise _Wrong("the prompt's tags do not end", last) from None
         if "mismatched" in reason or "junk" in reason:
             raise _Wrong("this tag closes nothing", at) from None
