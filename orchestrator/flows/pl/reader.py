@@ -30,6 +30,7 @@ _ELSE = re.compile(r"else[ \t]*[:：]")
 _FOR = re.compile(r"FOR[ \t]+(?P<name>\S+)(?P<in>[ \t]+in[ \t]+)?(?P<items>.*)$", re.DOTALL)
 _LOOP_NAME = re.compile(r"\$[A-Za-z_][A-Za-z0-9_]*$")
 _OTHER_ARROWS = ("→", "⇒", "－>", "－＞", "-＞", "》》", "＞＞", "=>")
+_OPEN_END = re.compile(r"(?:(?<![\w$.])(?:IF|elif|and|or|not|in)|[=<>&|+*/%!-])$")
 _DEEPEST = 50
 
 
@@ -94,13 +95,17 @@ class _Reader:
         lines, at = self._lines.lines, self._at
         if not _hash(lines[at]) or at <= self._text_ahead:
             return False
+        done = at
         while at < len(lines) and (not lines[at].strip() or _hash(lines[at])):
             at += 1
+            if _ARROW.search(lines[at - 1]):  # a statement that somebody commented out
+                done = at
         if at < len(lines) and not _begins(lines[at].strip()):
             self._text_ahead = at
-            return False
+            at = done
+        passed = at > self._at
         self._at = at
-        return True
+        return passed
 
     # Blocks
 
@@ -236,7 +241,8 @@ class _Reader:
                 self._at = self._lines.line_of(at) + 1
                 return text[offset:at]
             if letter == "\n" and depth <= 0:
-                break
+                if not _goes_on(text[text.rfind("\n", 0, at) + 1 : at]):
+                    break
         if self._line().endswith("："):
             self._full_width(word)
         self._fail(f"the {word} has no colon at its end", f"{word} 语句末尾缺少冒号")
@@ -297,7 +303,12 @@ def _hash(line: str) -> bool:
 def _is_if(line: str) -> bool:
     if not re.match(r"IF[ \t(]", line):
         return False
-    return line.endswith((":", "(", "and", "or", ",")) or _ARROW.search(line) is None
+    return line.endswith((":", "(", ",")) or _goes_on(line) or _ARROW.search(line) is None
+
+
+def _goes_on(line: str) -> bool:
+    """Whether a condition needs more than this line."""
+    return _OPEN_END.search(line.rstrip()) is not None
 
 
 def _is_elif(line: str) -> bool:
