@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +11,7 @@ from orchestrator.carry.bounds import misfits
 from orchestrator.carry.document import Document, note
 from orchestrator.carry.lambdas import CUSTOM, PARSER
 from orchestrator.carry.normal import DEFAULT_TTL, normal
+from orchestrator.carry.schemas import function_schema
 from orchestrator.definition.files import is_arn
 from orchestrator.definition.places import Keys
 from orchestrator.diagnostics import Diagnostic
@@ -261,7 +262,7 @@ class _Work:
             self.refuse_group(name, own, handler, (*at, "actionGroupExecutor"))
             return False
         if own == "python":
-            group["functionSchema"] = {"functions": list(self.functions_of(index))}
+            group["functionSchema"] = self.functions_of(index)
         group["actionGroupExecutor"] = {"lambda": arn}
         if had_environment:
             text = f"{self.document.name}: the environment of the action group {name!r}"
@@ -294,26 +295,13 @@ class _Work:
             *at,
         )
 
-    def functions_of(self, index: int) -> Iterator[dict[str, Any]]:
+    def functions_of(self, index: int) -> dict[str, Any]:
         """The functions of a Python file, as Bedrock's function schema; the file is run."""
         from orchestrator.definition import build_action_groups, load_definition
 
         definition = load_definition(self.source.file)
         only = definition.model_copy(update={"action_groups": (definition.action_groups[index],)})
-        for operation in build_action_groups(only, self.source.folder)[0].operations:
-            yield {
-                "name": operation.name,
-                "description": operation.description,
-                "requireConfirmation": "ENABLED" if operation.require_confirmation else "DISABLED",
-                "parameters": {
-                    it.name: {
-                        "type": it.type if it.type != "object" else "string",
-                        "description": it.description,
-                        "required": it.required,
-                    }
-                    for it in operation.parameters
-                },
-            }
+        return function_schema(build_action_groups(only, self.source.folder)[0].operations)
 
     def fit(self, data: dict[str, Any], places: Mapping[str, list[int]]) -> None:
         """What of what remains the service would refuse."""

@@ -1,15 +1,16 @@
-"""API schemas: read from Amazon S3, and compared by what they say."""
+"""Schemas of action groups: read from Amazon S3, compared by what they say, made of functions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from orchestrator.actions import Operation
 from orchestrator.aws import Settings, Target, body_of, shared_client, translated
 from orchestrator.definition.document import MAX_BYTES, decode, parse
 from orchestrator.errors import DefinitionError
 
-__all__ = ["same_schema", "schema_in_s3"]
+__all__ = ["function_schema", "same_schema", "schema_in_s3"]
 
 
 def schema_in_s3(place: Mapping[str, Any], region: str | None, profile: str | None) -> str:
@@ -48,3 +49,24 @@ def same_schema(one: str, other: str) -> bool:
         return bool(parse(one, "schema.yaml").data == parse(other, "schema.yaml").data)
     except DefinitionError:
         return False
+
+
+def function_schema(operations: Iterable[Operation]) -> dict[str, Any]:
+    """Bedrock's `functionSchema` of functions in Python."""
+    functions = [
+        {
+            "name": operation.name,
+            "description": operation.description,
+            "requireConfirmation": "ENABLED" if operation.require_confirmation else "DISABLED",
+            "parameters": {
+                it.name: {
+                    "type": it.type if it.type != "object" else "string",
+                    "description": it.description,
+                    "required": it.required,
+                }
+                for it in operation.parameters
+            },
+        }
+        for operation in operations
+    ]
+    return {"functions": functions}

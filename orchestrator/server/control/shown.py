@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.carry.bounds import misfits
+from orchestrator.carry.schemas import function_schema
 from orchestrator.definition import AgentDefinition, prompt_text
 from orchestrator.definition.dump import as_data
 from orchestrator.definition.files import is_arn, locate
@@ -128,7 +130,7 @@ def _parts(
     changed = {"updatedAt": defined.changed}
     return {
         GROUP.name: [
-            {**base, **changed, **_group(definition, index, defined)}
+            {**base, **changed, **_group(definition, index, defined, failed=failed)}
             for index in range(len(definition.action_groups))
         ],
         ASSOCIATION.name: [
@@ -162,7 +164,9 @@ def _descriptor(name: str, defined: FolderAgent, *, failed: bool) -> dict[str, A
     return {"aliasArn": member.alias_arn} if member is not None else {}
 
 
-def _group(definition: AgentDefinition, index: int, defined: FolderAgent) -> dict[str, Any]:
+def _group(
+    definition: AgentDefinition, index: int, defined: FolderAgent, *, failed: bool
+) -> dict[str, Any]:
     group = definition.action_groups[index]
     data = as_data(group)
     made = {
@@ -178,9 +182,19 @@ def _group(definition: AgentDefinition, index: int, defined: FolderAgent) -> dic
         made["actionGroupExecutor"] = {"customControl": executor.custom_control}
     elif executor and executor.lambda_ and is_arn(executor.lambda_):
         made["actionGroupExecutor"] = {"lambda": executor.lambda_}
+    elif executor and executor.python and not failed:
+        made |= _functions(group.action_group_name, defined)
     if schema := _schema(definition, index, data.get("apiSchema") or {}, defined.folder):
         made["apiSchema"] = schema
     return made
+
+
+def _functions(group: str, defined: FolderAgent) -> dict[str, Any]:
+    """The functions of a Python file, as far as the API can tell them."""
+    operations = defined.agent().plan.catalog.operations
+    made = {"functionSchema": function_schema(it for it in operations if it.group == group)}
+    wrong = any(at[0] in made for at, _ in misfits("CreateAgentActionGroup", made))
+    return made if made["functionSchema"]["functions"] and not wrong else {}
 
 
 def _schema(
