@@ -31,6 +31,7 @@ def wrapped(step: Code) -> str:
             line=step.place.line,
             column=step.place.column,
             statement=step.place.statement,
+            message_zh=f"第 {step.place.line} 行：Python 代码有误: {getattr(error, 'msg', error)}",
         ) from None
     given = json.dumps(dict(step.variables))
     wanted = [*step.names, *names]

@@ -36,7 +36,10 @@ def read_text(text: str, language: Literal["ppe", "pl"] | str, file: Path | None
         from orchestrator.flows import pl
 
         return pl.read(text, file)
-    raise FlowError(f"there is no language {language!r}; there are 'ppe' and 'pl'")
+    raise FlowError(
+        f"there is no language {language!r}; there are 'ppe' and 'pl'",
+        message_zh=f"没有语言 {language!r}，只有 'ppe' 和 'pl'",
+    )
 
 
 def read_file(path: Path) -> Program:
@@ -51,7 +54,9 @@ def read_file(path: Path) -> Program:
     language = next((it for ending, it in ENDINGS.items() if path.name.endswith(ending)), None)
     if language is None:
         raise FlowError(
-            f"{path.name!r} is no script by its name; it ends in {', '.join(ENDINGS)}", file=path
+            f"{path.name!r} is no script by its name; it ends in {', '.join(ENDINGS)}",
+            file=path,
+            message_zh=f"文件名 {path.name} 不是脚本，应以 {', '.join(ENDINGS)} 结尾",
         )
     try:
         data = path.read_bytes()
@@ -60,12 +65,18 @@ def read_file(path: Path) -> Program:
             f"the script {str(path)!r} cannot be read: {error.strerror}"
         ) from None
     if len(data) > _MOST_BYTES:
-        raise FlowError(f"the script has more than {_MOST_BYTES} bytes", file=path)
+        raise FlowError(
+            f"the script has more than {_MOST_BYTES} bytes",
+            file=path,
+            message_zh=f"脚本超过 {_MOST_BYTES} 字节",
+        )
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise FlowError("the script is not in UTF-8", file=path, line=line) from None
+        raise FlowError(
+            "the script is not in UTF-8", file=path, line=line, message_zh="脚本不是 UTF-8 编码"
+        ) from None
     return read_text(text, language, path)
 
 

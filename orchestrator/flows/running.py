@@ -132,8 +132,8 @@ class Around:
         with self._agent as agent:
             try:
                 reply = agent.invoke(session_id=self._session_id, **self._given)
-            except OrchestratorError as error:
-                raise self._failed(error) from error
+            except SessionConflict as error:
+                raise self._conflict(error) from error
             return self._result(reply)
 
     async def arun(self) -> FlowResult:
@@ -142,8 +142,8 @@ class Around:
         with self._agent as agent:
             try:
                 reply = await agent.ainvoke(session_id=self._session_id, **self._given)
-            except OrchestratorError as error:
-                raise self._failed(error) from error
+            except SessionConflict as error:
+                raise self._conflict(error) from error
             return self._result(reply)
 
     def stream(self) -> Generator[FlowEvent, None, None]:
@@ -153,10 +153,13 @@ class Around:
                 with closing(agent.stream(session_id=self._session_id, **self._given)) as events:
                     for event in events:
                         yield from self._heard(event)
+            except SessionConflict as error:
+                conflict = self._conflict(error)
+                yield from self._ending(conflict)
+                raise conflict from error
             except OrchestratorError as error:
-                failed = self._failed(error)
-                yield from self._ending(failed)
-                raise failed from error
+                yield from self._ending(error)
+                raise
 
     async def astream(self) -> AsyncGenerator[FlowEvent, None]:
         """Runs it; its events, for an event loop."""
@@ -167,11 +170,15 @@ class Around:
                     async for event in events:
                         for one in self._heard(event):
                             yield one
-            except OrchestratorError as error:
-                failed = self._failed(error)
-                for one in self._ending(failed):
+            except SessionConflict as error:
+                conflict = self._conflict(error)
+                for one in self._ending(conflict):
                     yield one
-                raise failed from error
+                raise conflict from error
+            except OrchestratorError as error:
+                for one in self._ending(error):
+                    yield one
+                raise
 
     # Events
 
@@ -217,15 +224,16 @@ class Around:
 
     # Results
 
-    def _failed(self, error: OrchestratorError) -> OrchestratorError:
-        if isinstance(error, SessionConflict) and "another version" in error.message:
+    def _conflict(self, error: SessionConflict) -> OrchestratorError:
+        """The error of a run that another process has, or that another script has begun."""
+        if "another version" in error.message:
             return FlowError(
                 f"the run {self._session_id!r} was begun with another version of this script; "
                 "finish it with that one, or choose another run_id",
                 file=self._program.file,
                 message_zh=f"运行 {self._session_id} 由此脚本的另一版本开始，无法继续",
             )
-        return error
+        return SessionConflict(f"the run {self._session_id!r} cannot go on: {error.message}")
 
     def _result(self, reply: Reply) -> FlowResult:
         _ = reply.trace  # while the agent is open

@@ -52,20 +52,33 @@ def read_state(state: Any, digest: str) -> dict[str, Any]:
         FlowError: It was changed, is another script's, or another version's.
     """
     if not isinstance(state, Mapping) or not isinstance(state.get("signature"), str):
-        raise FlowError("the state is none that a paused run gave; pass `result.paused` as it was")
+        raise FlowError(
+            "the state is none that a paused run gave; pass `result.paused` as it was",
+            message_zh="状态不是暂停的运行给出的；请原样传入 `result.paused`",
+        )
     given = {key: value for key, value in state.items() if key != "signature"}
     if not hmac.compare_digest(_signature(given).encode(), state["signature"].encode()):
         raise FlowError(
             "the state's signature is wrong: it was changed, or made where another key is; set "
-            f"{SECRET_VARIABLE} to one value in both processes"
+            f"{SECRET_VARIABLE} to one value in both processes",
+            message_zh=f"状态签名不符：被改动，或密钥不同；请设置相同的 {SECRET_VARIABLE}",
         )
     if given.get("version") != _VERSION:
-        raise FlowError(f"the state has version {given.get('version')!r}; this is {_VERSION}")
+        raise FlowError(
+            f"the state has version {given.get('version')!r}; this is {_VERSION}",
+            message_zh=f"状态版本为 {given.get('version')!r}，此处为 {_VERSION}",
+        )
     if given.get("program_sha256") != digest:
-        raise FlowError("the state is of another script, or of another version of this one")
+        raise FlowError(
+            "the state is of another script, or of another version of this one",
+            message_zh="状态属于另一个脚本，或此脚本的另一版本",
+        )
     for record in given["journal"]:
         if wrong := complaint(record):
-            raise FlowError(f"the state's journal has a record that {wrong}")
+            raise FlowError(
+                f"the state's journal has a record that {wrong}",
+                message_zh=f"状态的日志中有无效记录: {wrong}",
+            )
     return given
 
 
