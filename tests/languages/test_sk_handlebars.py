@@ -88,7 +88,7 @@ def test_what_is_rendered(template, text):
     [
         ("{{x}}\n {{missing}}", 2, 4, "there is no 'missing'"),
         ("{{d.nothing}}", 1, 3, "there is no 'd.nothing'"),
-        ("{{#each rows}}{{x}}{{/each}}", 1, 17, "there is no 'x'"),
+        ("{{#each rows}}{{x}}{{/each}}", 1, 17, "no 'x' here; write ../x"),
         ("{{../x}}", 1, 3, "there is no '../x'"),
         ("{{nope 1}}", 1, 3, "no function 'nope'"),
         ("{{x 1}}", 1, 3, "takes no arguments"),

@@ -320,7 +320,9 @@ class _Run:
             return self._called(Call(expression, (), {}, expression.at))
         if not strict:
             return None
-        raise self._error(f"there is no {expression.text!r} here", expression.at)
+        further_out = expression.parts[:1] and expression.parts[0] in self._scope.inputs
+        hint = f"; write ../{expression.text}, or @root.{expression.text}" if further_out else ""
+        raise self._error(f"there is no {expression.text!r} here{hint}", expression.at)
 
     def _called(self, call: Call) -> Any:
         name = call.path.text

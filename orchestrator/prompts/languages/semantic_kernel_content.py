@@ -31,7 +31,7 @@ __all__ = ["ROLES", "Filler", "Filling"]
 ROLES = ("system", "user", "assistant", "tool", "developer")
 """The roles of messages (Semantic Kernel: `AuthorRole`)."""
 
-_GIVEN_ROLES = ("user", "assistant")
+_GIVEN_ROLES = ("user", "assistant")  # of values, which instruct nobody
 _ADDRESS = re.compile(r"(?:https?|s3)://\S+", re.IGNORECASE)
 _JSON_TEXT = r'"(?:[^"\\]|\\.)*"'
 _BARE = "\ue002"  # before the token of a hole that stands outside of JSON's texts
@@ -217,12 +217,12 @@ class Filler:
             raise self._source.error(
                 '<message> has no role: write <message role="user">', element.at
             )
-        role, allowed = self._plain(written), ROLES
-        if role != written:
-            allowed = _GIVEN_ROLES
+        role = self._plain(written)
+        given = role != written
+        allowed = _GIVEN_ROLES if given else ROLES
         if role in allowed:
             return role
-        whose = " that a value gives" if allowed is _GIVEN_ROLES else ""
+        whose = " that a value gives" if given else ""
         raise self._source.error(
             f"the role {role[:40]!r} of a message{whose} is none of {', '.join(allowed)}",
             element.at,
@@ -261,10 +261,9 @@ class Filler:
         elif tag == "function_result":
             yield self._result(element)
         elif tag == "annotation":
-            attributes["annotations"] = [
-                *attributes.get("annotations", ()),
-                self._attributes(element),
-            ]
+            before = attributes.get("annotations")
+            kept = before if isinstance(before, list) else []
+            attributes["annotations"] = [*kept, self._attributes(element)]
         else:
             attributes["reasoning"] = attributes.get("reasoning", "") + self._inner(element)
 
