@@ -30,9 +30,9 @@ class _Program:
 
     def run(self, arguments: Mapping[str, Any] | str | None, known: Known) -> Running:
         """Runs it; see `Program.run`."""
+        from orchestrator.flows.ppe.data import plain
         from orchestrator.flows.ppe.dialogue import sent
         from orchestrator.flows.ppe.interpreter import Interpreter
-        from orchestrator.flows.ppe.matching import plain
 
         args = [arguments] if isinstance(arguments, str) else []
         named = {} if isinstance(arguments, str) else dict(arguments or {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ from orchestrator.flows.expressions import Wrong
 from orchestrator.flows.ppe.choices import Choice
 from orchestrator.flows.ppe.dialogue import Said, sent
 from orchestrator.flows.ppe.output import read_output, words
-from orchestrator.flows.ppe.texts import Substitution
+from orchestrator.flows.ppe.texts import Substitution, compile_text
 from orchestrator.flows.steps import Ask, Chance, Event, Place, Step
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ _INFERENCE = {
     "stop_words": "stopSequences",
     "stop_sequences": "stopSequences",
 }
-_OF_CALL = ("shouldAppendResponse", "pushMessage", "stream", "memoized")
+_OF_CALL = ("shouldAppendResponse", "pushMessage", "stream", "memoized", "forceJson")
 
 Steps = Generator[Step, Any, Any]
 
@@ -41,12 +42,12 @@ def substituted(
     Raises:
         FlowError: The model chose nothing that may be chosen.
     """
-    _, named = yield from run.arguments(substitution.parameters)
+    named = yield from _parameters(run, substitution)
     choice = substitution.choice
     if choice is not None and choice.random:
         chosen = choice.draw((yield Chance()))
         return choice.text(chosen), choice.text(chosen)
-    before = yield from run.messages(message)
+    before = yield from run.rendering.messages(message)
     if message.done.strip():
         before.append((message.role, message.done))
     inference = _inference(run, named)
@@ -65,6 +66,34 @@ def _is_all(run: Interpreter, message: Said) -> bool:
     is_rest = any(one.template or one.source or one.substitution for one in rest)
     alone = not message.done and not is_rest
     return alone and message is run.dialogue.last and message.role == "assistant"
+
+
+def _parameters(
+    run: Interpreter, substitution: Substitution
+) -> Generator[Step, Any, dict[str, Any]]:
+    """A substitution's model parameters: expressions, and templates in quotes."""
+    named: dict[str, Any] = {}
+    place = substitution.place
+    for one in substitution.parameters:
+        written = one.node.value if one.node.kind == "text" else ""
+        if "{{" in written:
+            text = compile_text(f"!{written}", place, run.script.file)
+            value = _number((yield from run.rendering.text(text)))
+        else:
+            value = yield from run.evaluated(one.node)
+        if one.name in (*_INFERENCE, *_OF_CALL):
+            named[one.name] = value
+        else:
+            told = {"text": f"the model parameter {one.name!r} is not known, and is not sent"}
+            yield Event("warning", place, told)
+    return named
+
+
+def _number(text: str) -> Any:
+    try:
+        return int(text) if text.isdecimal() else float(text)
+    except ValueError:
+        return text
 
 
 def _chosen(
@@ -103,16 +132,16 @@ def ask_all(run: Interpreter, place: Place, given: Mapping[str, Any]) -> Steps:
         FlowError: The reply is not what the script's `output` promises.
     """
     if any(message.waiting for message in run.dialogue.all):
-        yield from run.complete(None)
+        yield from run.rendering.complete(None)
         last = run.dialogue.last
         return last.done if last is not None else ""
     data = {name: one for name, one in given.items() if name not in (*_INFERENCE, *_OF_CALL)}
     run.data.arguments = data
     try:
-        messages = yield from run.messages()
+        messages = yield from run.rendering.messages()
     finally:
         run.data.arguments = {}
-    value, reply = yield from _promised(run, place, messages, _inference(run, given))
+    value, reply = yield from _promised(run, place, messages, given)
     _add(run, reply, place, given)
     run.data.prompt["RESPONSE"] = value
     run.data.last = value
@@ -124,18 +153,19 @@ def _add(run: Interpreter, reply: str, place: Place, given: Mapping[str, Any]) -
     if given.get("pushMessage") is False:
         return
     said = Said("assistant", None, place, done=reply, drawn=True)
-    if given.get("shouldAppendResponse") is False and messages and messages[-1].role == "assistant":
+    append = given.get("shouldAppendResponse", run.script.front.get("shouldAppendResponse"))
+    if append is False and messages and messages[-1].role == "assistant":
         messages[-1] = said
     else:
         messages.append(said)
 
 
 def _promised(
-    run: Interpreter, place: Place, messages: list[tuple[str, str]], inference: Mapping[str, Any]
+    run: Interpreter, place: Place, messages: list[tuple[str, str]], given: Mapping[str, Any]
 ) -> Generator[Step, Any, tuple[Any, str]]:
     """A reply as the script's `output` promises it, and its text; it is repaired once."""
-    front = run.script.front
-    format = _format(front)
+    front, inference = run.script.front, _inference(run, given)
+    format = _format(run, given)
     schema = front.get("output") if isinstance(front.get("output"), dict) else None
     if not format:
         reply = yield from _asked(run, place, messages, inference, last=run.finishing)
@@ -154,10 +184,11 @@ def _promised(
     run.fail(place, f"the model's reply is not what 'output' promises: {wrong}")
 
 
-def _format(front: Mapping[str, Any]) -> str:
-    parameters = front.get("parameters")
-    wanted = parameters.get("response_format") if isinstance(parameters, dict) else None
+def _format(run: Interpreter, given: Mapping[str, Any]) -> str:
+    wanted = run.parameters.get("response_format")
     kind = str(wanted.get("type", "")) if isinstance(wanted, dict) else str(wanted or "")
+    if not kind and given.get("forceJson", run.script.front.get("forceJson")) is True:
+        kind = "json"
     return {"json": "json", "json_object": "json", "yaml": "yaml", "nobj": "nobj"}.get(kind, "")
 
 
@@ -169,11 +200,9 @@ def _form(format: str, schema: Mapping[str, Any] | None) -> str:
 
 def _inference(run: Interpreter, given: Mapping[str, Any]) -> dict[str, Any]:
     """Model parameters in Bedrock's names: those of the call over `prompt` over `parameters`."""
-    parameters = run.script.front.get("parameters")
     merged: dict[str, Any] = {}
-    for source in (parameters, run.data.prompt, given):
-        if isinstance(source, Mapping):
-            merged.update({name: it for name, it in source.items() if name in _INFERENCE})
+    for source in (run.parameters, run.data.prompt, given):
+        merged.update({name: it for name, it in source.items() if name in _INFERENCE})
     found = {}
     for name, value in run.data.rendered(merged).items():
         if value is not None:
@@ -197,6 +226,13 @@ def _asked(
     if not others:
         run.fail(place, "there is no message to send; write one, such as user: ...")
     run.called = True
-    reply = yield Ask(place, others, system, inference, choices=choices, last=last)
+    key = ""
+    if run.parameters.get("memoized") is True:
+        key = json.dumps([system, others, dict(inference), list(choices)], sort_keys=True)
+        if key in run.shared.replies:
+            return run.shared.replies[key]
+    reply = yield Ask(place, others, system, inference, choices=choices)
     text: str = reply.text
+    if key:
+        run.shared.replies[key] = text
     return text

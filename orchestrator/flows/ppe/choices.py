@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from random import Random
 
 from orchestrator.flows.expressions import Argument, Wrong, parse_arguments
+from orchestrator.flows.scanning import QUOTED
 
 __all__ = ["Choice", "read_substitution"]
 
@@ -45,10 +46,12 @@ class Choice:
     def draw(self, seed: int) -> list[str]:
         """Draws as many as may be: one, or from `fewest` to `most` without drawing one twice."""
         chance = Random(seed)
-        if self.most == 1:
-            return [chance.choice(self.items)]
-        count = chance.randint(self.fewest, min(self.most, len(self.items)))
-        return chance.sample(self.items, count)
+        count = chance.randint(self.fewest, min(self.most, len(self.known)))
+        left, chosen = list(self.items), []
+        for _ in range(count):
+            chosen.append(chance.choice(left))
+            left = [one for one in left if one != chosen[-1]]
+        return chosen
 
     def text(self, chosen: Sequence[str]) -> str:
         """What was chosen, as the text that takes the substitution's place."""
@@ -117,14 +120,15 @@ def read_substitution(text: str) -> tuple[Choice | None, list[Argument]]:
     for option in options:
         _take(option.strip(), made, parameters)
     if not all(items):
-        raise Wrong("a choice has an empty item", "")
-    most = int(str(made.get("maxPick", 1)))
-    fewest = int(str(made.get("minPick", 1)))
-    if not 1 <= fewest <= most:
-        raise Wrong(f"a choice of {fewest} to {most} items is none", "")
+        raise Wrong("a choice has an empty item")
+    most, fewest = made.get("maxPick", 1), made.get("minPick", 1)
+    if not isinstance(most, int) or not isinstance(fewest, int) or not 1 <= fewest <= most:
+        raise Wrong(f"a choice of {fewest} to {most} items is none")
+    if fewest > len(set(items)):
+        raise Wrong(f"a choice of {fewest} items has only {len(set(items))}")
     kind = made.get("type", "ai")
     if kind not in ("ai", _RANDOM):
-        raise Wrong(f"a choice has the type {kind!r}; it is 'ai' or 'random'", "")
+        raise Wrong(f"a choice has the type {kind!r}; it is 'ai' or 'random'")
     texts = {name: str(made.get(name, default)) for name, default in _TEXTS.items()}
     return Choice(items, most, fewest, kind == _RANDOM, **texts), parameters
 
@@ -134,7 +138,7 @@ _TEXTS = {"separator": ",", "prefix": "", "suffix": ""}
 
 def _take(option: str, made: dict[str, object], parameters: list[Argument]) -> None:
     """Takes one option: a count, a type, a separator in quotes, or `name=value`s."""
-    if option.isdecimal():
+    if re.fullmatch("[0-9]{1,6}", option):
         made["maxPick"] = int(option)
     elif option in (_RANDOM, "ai"):
         made["type"] = option
@@ -142,32 +146,31 @@ def _take(option: str, made: dict[str, object], parameters: list[Argument]) -> N
         made["separator"] = _unquoted(option)
     elif option:
         for one in parse_arguments(option):
-            if one.name in _NAMES:
+            if one.name not in _NAMES:
+                parameters.append(one)
+            elif one.node.kind in ("value", "text", "name"):
                 made[one.name] = one.node.value
             else:
-                parameters.append(one)
+                raise Wrong(f"{one.name} of a choice is a constant")
 
 
 def _split(text: str, sign: str) -> list[str]:
-    """Splits at a sign that is not in quotes."""
-    parts = [""]
-    at = 0
+    """Splits at a sign that is not in quotes; quotes begin a part, or follow `=`."""
+    parts: list[str] = []
+    begins = at = 0
+    fresh = True  # whether a quote here would begin a quoted text
     while at < len(text):
-        begins = not parts[-1].strip() or parts[-1].rstrip().endswith("=")
-        quoted = _QUOTED.match(text, at) if begins else None
+        quoted = QUOTED.match(text, at) if fresh and text[at] in "\"'" else None
         if quoted is not None:
-            parts[-1] += quoted[0]
-            at = quoted.end()
-        elif text[at] == sign:
-            parts.append("")
-            at += 1
-        else:
-            parts[-1] += text[at]
-            at += 1
-    return parts
-
-
-_QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'")
+            at, fresh = quoted.end(), False
+            continue
+        if text[at] == sign:
+            parts.append(text[begins:at])
+            begins, fresh = at + 1, True
+        elif text[at] != " ":
+            fresh = text[at] == "="
+        at += 1
+    return [*parts, text[begins:]]
 
 
 def _unquoted(text: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -11,7 +13,7 @@ import yaml
 from orchestrator.errors import FlowError
 from orchestrator.flows.steps import Place
 
-__all__ = ["Author", "Source", "data_of", "yaml_text"]
+__all__ = ["Author", "Source", "data_of", "plain", "refused_tag", "yaml_text"]
 
 _DEEPEST = 60
 
@@ -49,10 +51,8 @@ for _tag, _pattern, _first in (
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), list(_first))
 
 # A value that begins with a template or a substitution and has no quotes would be YAML's own.
-_UNQUOTED = re.compile(
-    r"^(?P<before>[ ]*(?:-[ ]+)*(?:(?:\"[^\"]*\"|'[^']*'|[^\s\"'#\[{][^:#]*?)[ ]*:[ ]+)?)"
-    r"(?P<value>\{\{.*|\[\[[^\[\],]*\]\].*?)[ ]*$"
-)
+_BEFORE = re.compile(r"[ ]*(?:-[ ]+)*(?:(?:\"[^\"]*\"|'[^']*'|[^\s\"'#\[{:][^:#\n]*)[ ]*:[ ]+)?")
+_UNQUOTED = re.compile(r"\{\{|\[\[[^\[\],]*\]\]")
 _BLOCK = re.compile(r"(?:^|[:\-][ ]+)[|>][-+0-9]*[ ]*(?:#.*)?$")
 
 
@@ -65,10 +65,10 @@ def _quoted(text: str) -> str:
             lines.append(line)
             continue
         block = indent if _BLOCK.search(line) else -1
-        found = _UNQUOTED.match(line)
-        if found is not None:
-            value = found["value"].replace("'", "''")
-            line = f"{found['before']}'{value}'"
+        before = _BEFORE.match(line)
+        if before is not None and _UNQUOTED.match(line, before.end()):
+            value = line[before.end() :].rstrip(" ").replace("'", "''")
+            line = f"{before[0]}'{value}'"
         lines.append(line)
     return "\n".join(lines)
 
@@ -119,7 +119,7 @@ class Source:
             mark = error.problem_mark or error.context_mark
             place = self.place(mark.line, mark.column) if mark else self.place(0)
             self.fail(place, f"no YAML: {error.problem or error.context}")
-        except (yaml.YAMLError, RecursionError) as error:
+        except (yaml.YAMLError, RecursionError, ValueError) as error:
             self.fail(self.place(0), f"no YAML: {error}")
         return node
 
@@ -149,19 +149,36 @@ def data_of(node: yaml.Node | None, source: Source, depth: int = 0) -> Any:
     if depth > _DEEPEST:
         source.fail(source.at(node), "the data is nested too deeply")
     if isinstance(node, yaml.MappingNode):
-        return {
-            str(data_of(key, source, depth + 1)): data_of(value, source, depth + 1)
-            for key, value in node.value
-        }
+        return _mapping(node, source, depth + 1)
     if isinstance(node, yaml.SequenceNode):
         return [data_of(one, source, depth + 1) for one in node.value]
     if node.tag in _MADE:
-        return _MADE[node.tag](node.value)
+        return _scalar(node, source)
     if node.tag != "tag:yaml.org,2002:str":
         source.fail(source.at(node), refused_tag(node.tag))
     text = Author(node.value)
     text.place = source.at(node)
     return text
+
+
+def _mapping(node: yaml.MappingNode, source: Source, depth: int) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for key, value in node.value:
+        name = str(data_of(key, source, depth))
+        if name in made:
+            source.fail(source.at(key), f"{name!r} is there twice")
+        made[name] = data_of(value, source, depth)
+    return made
+
+
+def _scalar(node: yaml.Node, source: Source) -> Any:
+    try:
+        made = _MADE[node.tag](node.value)
+    except ValueError:  # too many digits, or a tag that the text does not fit
+        made = math.inf
+    if isinstance(made, float) and not math.isfinite(made):
+        source.fail(source.at(node), f"{str(node.value)[:40]!r} is no number, or too large")
+    return made
 
 
 def refused_tag(tag: str) -> str:
@@ -176,14 +193,10 @@ def refused_tag(tag: str) -> str:
 
 def yaml_text(value: Any) -> str:
     """A list or a map as YAML text."""
-    plain = _plain(value)
-    text: str = yaml.safe_dump(plain, allow_unicode=True, sort_keys=False)
+    text: str = yaml.safe_dump(plain(value), allow_unicode=True, sort_keys=False)
     return text.rstrip("\n")
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_plain(one) for one in value]
-    return str(value) if isinstance(value, str) else value
+def plain(value: Any) -> Any:
+    """A value as plain JSON data: the author's texts are texts."""
+    return json.loads(json.dumps(value, ensure_ascii=False))

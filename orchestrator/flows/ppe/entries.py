@@ -13,7 +13,7 @@ __all__ = ["Entry", "entries", "split_front_matter"]
 SEPARATOR = re.compile(r"(?:-{3,}|\*{3,})[ \t]*(?:#.*)?$")
 """A line, or an item of a list, that separates dialogues."""
 
-_PARTS = re.compile(r"(?:then|else|do|as|elif)[ \t]*:")
+_PARTS = re.compile(r"(?:then|else|do|as)[ \t]*:")
 
 
 @dataclass(frozen=True, slots=True)

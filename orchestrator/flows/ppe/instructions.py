@@ -17,7 +17,7 @@ __all__ = ["BUILT_IN", "Instructions"]
 
 Steps = Generator[Step, Any, Any]
 
-_REFUSED = ("on", "once", "emit", "off", "prompts", "fn")
+_REFUSED = ("on", "once", "emit", "off")
 
 
 class Instructions:
@@ -73,7 +73,7 @@ def _ai(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> S
 def _set(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
     for name, one in given.items():
         run.data.runtime[name] = one
-        run.data.prompt.pop(name, None) if name in run.data.prompt else None
+        run.data.prompt.pop(name, None)
         yield Event("variable_set", link.place, {"name": name, "value": one})
     return dict(given)
 
@@ -84,8 +84,14 @@ def _prompt(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) 
     return dict(given)
 
 
+def _parameters(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
+    run.parameters.update(given)
+    yield from ()
+    return dict(given)
+
+
 def _get(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
-    yield from run.force(frozenset((str(value),)))
+    yield from run.rendering.force(frozenset((str(value),)))
     found = run.data.value(str(value))
     return None if found is UNDEFINED else found
 
@@ -134,11 +140,23 @@ def _exec(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) ->
     return (yield from run.called_script(Link(link.place, name, False, ()), listed, {}))
 
 
+def _tool(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
+    """`$tool: name`, or `$tool: {name: ..., ...}`: a function with the others for arguments."""
+    name = str(given.get("name", value if isinstance(value, str) else ""))
+    others = {key: one for key, one in given.items() if key != "name"}
+    if name == "llm":
+        return (yield from asking.ask_all(run, link.place, others))
+    if name not in run.known.specs:
+        there = ", ".join(run.known.specs) or "none"
+        run.fail(link.place, f"there is no tool {name!r}; there is {there}")
+    return (yield from run.function(link.place, name, (), others))
+
+
 def _format(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
     from orchestrator.flows.ppe.texts import compile_text
 
-    text = compile_text(f"!{value}", link.place, run.script.file)
-    return (yield from run.text(text))
+    text = compile_text(f"!{given.get('template', value)}", link.place, run.script.file)
+    return (yield from run.rendering.text(text))
 
 
 def _pipe(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
@@ -151,7 +169,8 @@ def _refused(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any])
     yield from ()
     run.fail(
         link.place,
-        f"${link.name} is not supported: events of a run are told to its listener (on_event)",
+        f"${link.name} is not supported: there are no handlers of events in a script; what happens "
+        "in a run is told to its listener (on_event)",
     )
 
 
@@ -164,12 +183,13 @@ _MADE: dict[str, Callable[..., Steps]] = {
     "exec": _exec,
     "format": _format,
     "get": _get,
-    "parameters": _prompt,
+    "parameters": _parameters,
     "pipe": _pipe,
     "print": _print,
     "prompt": _prompt,
     "ret": _ret,
     "set": _set,
+    "tool": _tool,
     **dict.fromkeys(_REFUSED, _refused),
 }
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NoReturn, assert_never
 
 from orchestrator.errors import FlowError
 from orchestrator.flows.evaluation import UNDEFINED, evaluate
-from orchestrator.flows.expressions import Argument, Node, Wrong
+from orchestrator.flows.expressions import Argument, Node, Wrong, parse_expression
 from orchestrator.flows.ppe import asking
 from orchestrator.flows.ppe.data import Author
 from orchestrator.flows.ppe.dialogue import Dialogue, Said
@@ -30,9 +31,9 @@ from orchestrator.flows.ppe.nodes import (
     While,
 )
 from orchestrator.flows.ppe.output import bound, inputs_of, words
-from orchestrator.flows.ppe.regexes import searched
-from orchestrator.flows.ppe.scope import ALL, Data, names_read
-from orchestrator.flows.ppe.texts import Inline, Part, Text, value_text
+from orchestrator.flows.ppe.rendering import Rendering, further
+from orchestrator.flows.ppe.scope import Data, names_read
+from orchestrator.flows.ppe.texts import Text, compile_text, value_text
 from orchestrator.flows.steps import Call, Event, Known, Place, Step
 from orchestrator.prompts.jinja import Mistake
 
@@ -40,6 +41,7 @@ __all__ = ["Break", "Continue", "Interpreter", "Returned"]
 
 MOST_ROUNDS = 10_000
 MOST_LEVELS = 20
+MOST_CALLS = 10_000
 
 Steps = Generator[Step, Any, Any]
 
@@ -56,6 +58,19 @@ class Continue(Exception):
     """`$continue` was reached."""
 
 
+@dataclass(slots=True)
+class Shared:
+    """What a script has in common with those that it calls.
+
+    Attributes:
+        calls: How many scripts were called.
+        replies: Replies by what was asked, of calls that are memoised.
+    """
+
+    calls: int = 0
+    replies: dict[str, str] = field(default_factory=dict)
+
+
 class Interpreter:
     """One run of one script.
 
@@ -63,6 +78,8 @@ class Interpreter:
         script: The script.
         data: Its data.
         dialogue: Its messages.
+        parameters: Model parameters: the front matter's, and what `$parameters` sets.
+        lenient: Whether what is wrong in a text leaves the text as it is written.
         called: Whether a model was asked.
         result: The result of the last statement.
         finishing: Whether all statements of the whole script have run.
@@ -76,11 +93,13 @@ class Interpreter:
         args: Sequence[Any],
         named: Mapping[str, Any],
         level: int = 0,
+        shared: Shared | None = None,
     ) -> None:
         self.script = script
         self.library = library
         self.known = known
         self.level = level
+        self.shared = shared or Shared()
         self.dialogue = Dialogue()
         self.called = False
         self.result: Any = None
@@ -95,8 +114,13 @@ class Interpreter:
         self.data = Data({**front, **given}, dict(prompt) if isinstance(prompt, dict) else {})
         schema = front.get("output")
         if isinstance(schema, dict) and "output" not in given:
-            self.data.runtime["output"] = words(schema)
-        self._instructions = Instructions(self)
+            natural = front.get("naturalOutput") is not False
+            self.data.runtime["output"] = words(schema) if natural else dict(schema)
+        parameters = front.get("parameters")
+        self.parameters = dict(parameters) if isinstance(parameters, dict) else {}
+        self.lenient = front.get("lenient") is True
+        self.instructions = Instructions(self)
+        self.rendering = Rendering(self)
 
     def fail(self, place: Place, message: str) -> NoReturn:
         """Ends the run at a statement.
@@ -141,7 +165,10 @@ class Interpreter:
         Raises:
             FlowError: A statement failed, with its place.
         """
-        self.check()
+        if not self.lenient:
+            self.check()
+        for place, text in self.script.warnings:
+            yield Event("warning", place, {"text": text})
         try:
             yield from self.block(self.script.body)
         except Returned:
@@ -153,11 +180,11 @@ class Interpreter:
 
     def _finish(self) -> Steps:
         self.finishing = self.level == 0
-        yield from self.complete(None)
+        yield from self.rendering.complete(None)
         last = self.dialogue.last
         if last is None or self.script.front.get("autoRunLLMIfPromptAvailable") is False:
             if last is not None and self._said_last:
-                yield from self.settle(last)
+                yield from self.rendering.settle(last)
                 self.result = last.done
             return
         if last.role == "user" or not (self.called or last.drawn):
@@ -181,17 +208,17 @@ class Interpreter:
             except Wrong as wrong:
                 self.fail(place, wrong.message)
             except Mistake as mistake:
-                self.fail(_further(place, mistake.line - 1), mistake.message)
+                self.fail(further(place, mistake.line - 1), mistake.message)
 
     def _statement(self, statement: Statement) -> Steps:
         match statement:
             case Say():
                 yield from self._say(statement)
             case Separate():
-                yield from self.complete(None)
+                yield from self.rendering.complete(None)
                 self.dialogue.separate()
             case Instruction():
-                yield from self._instructions.run(statement)
+                yield from self.instructions.run(statement)
             case If():
                 holds = yield from self.evaluated(statement.condition)
                 yield from self.block(statement.then if holds else statement.otherwise)
@@ -212,7 +239,7 @@ class Interpreter:
         message = self._message(statement.role, statement.text, statement.place)
         self.dialogue.messages.append(message)
         if statement.text.when == "now":
-            yield from self._begin(message)
+            yield from self.rendering.begin(message)
         self.result, self._said_last = None, True
 
     def _message(self, role: str, text: Text, place: Place) -> Said:
@@ -290,8 +317,8 @@ class Interpreter:
         last = self.dialogue.last
         if self.result is not None or last is None:
             return self.result
-        yield from self.complete(None)
-        yield from self.settle(last)
+        yield from self.rendering.complete(None)
+        yield from self.rendering.settle(last)
         if not last.values:
             return last.done
         first = next(iter(last.values.values()))
@@ -303,7 +330,7 @@ class Interpreter:
         """Calls a target of a chain with a value."""
         spread = value if isinstance(value, dict) else {} if value is None else {"content": value}
         if link.instruction or (not self.library.has(link.name) and link.name in BUILT_IN):
-            return (yield from self._instructions.call(link, value, args, named))
+            return (yield from self.instructions.call(link, value, args, named))
         if self.library.has(link.name):
             return (yield from self.called_script(link, args, {**spread, **named}))
         return (yield from self.function(link.place, link.name, args, {**spread, **named}))
@@ -317,7 +344,7 @@ class Interpreter:
 
     def evaluated(self, node: Node) -> Steps:
         """The value of an expression; what it reads is substituted before."""
-        yield from self.force(names_read(node))
+        yield from self.rendering.force(names_read(node))
         value = evaluate(node, self.data)
         return None if value is UNDEFINED else value
 
@@ -354,119 +381,12 @@ class Interpreter:
         return value
 
     def _given_text(self, text: Author) -> Steps:
-        from orchestrator.flows.expressions import parse_expression
-        from orchestrator.flows.ppe.texts import compile_text
-
         if text.startswith("?="):
             return (yield from self.evaluated(parse_expression(text[2:])))
         if text.startswith("!"):
             made = compile_text(str(text), text.place, self.script.file)
-            return (yield from self.text(made))
+            return (yield from self.rendering.text(made))
         return str(text)
-
-    def text(self, text: Text) -> Generator[Step, Any, str]:
-        """An author's text, rendered at once, without substitutions."""
-        made = ""
-        for part in text.parts:
-            made += yield from self.part(part, text.place)
-        return made
-
-    # Rendering
-
-    def force(self, names: frozenset[str]) -> Steps:
-        """Runs the substitutions that somebody reads."""
-        names = self.data.reads(names)
-        if names & ALL:
-            yield from self.complete(None)
-            return
-        waiting = [one for one in self.dialogue.all if one.waiting & names]
-        if waiting:
-            yield from self.complete(waiting[-1])
-
-    def complete(self, upto: Said | None) -> Steps:
-        """Runs the substitutions that wait, in order, up to those of a message."""
-        for message in self.dialogue.all:
-            if message.waiting:
-                yield from self.settle(message)
-            if message is upto:
-                return
-
-    def settle(self, message: Said) -> Steps:
-        """Renders a message; it stays as it is then."""
-        if message.ready or message.busy:
-            return
-        message.busy = True
-        scope, self.data.scope = self.data.scope, message.scope
-        try:
-            while not message.ready:
-                yield from self._next(message)
-        finally:
-            message.busy = False
-            self.data.scope = scope
-
-    def _begin(self, message: Said) -> Steps:
-        """Renders a message up to its first substitution."""
-        text = message.text
-        if text is None:
-            return
-        made = []
-        for part in text.parts:
-            rendered = yield from self.part(part, text.place)
-            made.append(Part(rendered, None, {}, part.substitution))
-        message.text = Text(text.place, text.when, tuple(made))
-
-    def _next(self, message: Said) -> Steps:
-        text = message.text
-        if text is None:
-            return
-        part = text.parts[message.next]
-        message.done += yield from self.part(part, text.place)
-        substitution = part.substitution
-        message.next += 1
-        if substitution is None:
-            return
-        value, shown = yield from asking.substituted(self, message, substitution)
-        message.done += shown
-        message.values[substitution.name] = value
-        message.drawn = True
-        self.data.prompt[substitution.name] = value
-        told = {"name": substitution.name, "value": value}
-        yield Event("variable_set", substitution.place, told)
-
-    def part(self, part: Part, place: Place) -> Generator[Step, Any, str]:
-        """One part of a text, rendered."""
-        if part.template is None:
-            return part.source
-        values = {}
-        for name, inline in part.inlines.items():
-            values[name] = yield from self._inline(inline)
-        names = part.template.names - part.inlines.keys()
-        yield from self.force(names)
-        try:
-            return part.template.render({**self.data.context(names), **values})
-        except Mistake as mistake:
-            self.fail(_further(place, mistake.line - 1), mistake.message)
-
-    def _inline(self, inline: Inline) -> Generator[Step, Any, str]:
-        if inline.kind == "regex":
-            return (yield from self._searched(inline))
-        link = Link(inline.place, inline.name, inline.kind == "instruction", inline.arguments)
-        args, named = yield from self.arguments(inline.arguments)
-        if link.instruction:
-            value = yield from self._instructions.call(link, None, args, named)
-        elif self.library.has(inline.name):
-            value = yield from self.called_script(link, args, named)
-        else:
-            value = yield from self.function(inline.place, inline.name, args, named)
-        return value_text(value)
-
-    def _searched(self, inline: Inline) -> Generator[Step, Any, str]:
-        yield from self.force(frozenset((inline.name,)))
-        value = self.data.value(inline.name)
-        if value is UNDEFINED:
-            yield Event("warning", inline.place, {"text": f"{inline.name} is not defined"})
-            return inline.written
-        return searched(inline, value_text(value), self.known.seconds)
 
     # Calls
 
@@ -478,7 +398,12 @@ class Interpreter:
             "tool_call", link.place, {"name": link.name, "args": list(args), "kwargs": dict(named)}
         )
         script = self.library.script(link.name)
-        inner = Interpreter(script, self.library, self.known, args, named, self.level + 1)
+        self.shared.calls += 1
+        if self.shared.calls > MOST_CALLS:
+            self.fail(link.place, f"scripts call each other more than {MOST_CALLS} times")
+        inner = Interpreter(
+            script, self.library, self.known, args, named, self.level + 1, self.shared
+        )
         value = yield from inner.run()
         yield Event("tool_result", link.place, {"name": link.name, "value": value})
         return value
@@ -491,17 +416,3 @@ class Interpreter:
         value = yield Call(place, name, list(args), dict(named))
         yield Event("tool_result", place, {"name": name, "value": value})
         return value
-
-    def messages(self, upto: Said | None = None) -> Generator[Step, Any, list[tuple[str, str]]]:
-        """The messages that a model is sent, rendered: those before one, or all."""
-        found = []
-        for message in self.dialogue.all:
-            if message is upto:
-                break
-            yield from self.settle(message)
-            found.append((message.role, message.done))
-        return found
-
-
-def _further(place: Place, lines: int) -> Place:
-    return Place(place.line + lines, 1 if lines else place.column, place.statement)

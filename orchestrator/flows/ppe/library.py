@@ -92,5 +92,5 @@ class Library:
             {**found.front, **script.front},
             found.body + script.body,
             [*found.calls, *script.calls],
-            found.needs | script.needs,
+            [*found.warnings, *script.warnings],
         )

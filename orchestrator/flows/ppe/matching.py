@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import operator
 import re
 from typing import Any
@@ -111,8 +110,3 @@ def _fits(pattern: str, value: Any, seconds: float) -> bool:
     if re.fullmatch(r"[^\W\d]\w*", pattern) and pattern not in ("true", "false", "null"):
         return True
     return matches(pattern, value, seconds)
-
-
-def plain(value: Any) -> Any:
-    """A value as plain JSON data: the author's texts are texts."""
-    return json.loads(json.dumps(value, ensure_ascii=False))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.flows.expressions import Argument, Node
@@ -164,7 +164,7 @@ class Script:
         front: Its front matter: the author's data.
         body: Its statements.
         calls: The scripts and functions that it names, and where.
-        needs: The names of `[[VAR]]`s in it.
+        warnings: What is doubtful about it, and where.
     """
 
     id: str
@@ -172,4 +172,4 @@ class Script:
     front: Mapping[str, Any]
     body: Block
     calls: Sequence[Link] = ()
-    needs: frozenset[str] = field(default_factory=frozenset)
+    warnings: Sequence[tuple[Place, str]] = ()

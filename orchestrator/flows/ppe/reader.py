@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import yaml
 
-from orchestrator.flows.expressions import Node, Wrong, parse_arguments, parse_expression
+from orchestrator.flows.expressions import (
+    NAME,
+    Node,
+    Wrong,
+    parse_arguments,
+    parse_expression,
+)
 from orchestrator.flows.ppe.data import Author, Source, data_of, refused_tag, yaml_text
+from orchestrator.flows.ppe.dialects import dialect_of
 from orchestrator.flows.ppe.entries import SEPARATOR, entries, split_front_matter
 from orchestrator.flows.ppe.nodes import (
     Block,
@@ -26,21 +34,30 @@ from orchestrator.flows.ppe.nodes import (
     Statement,
     While,
 )
-from orchestrator.flows.ppe.texts import Text, compile_text
+from orchestrator.flows.ppe.styles import STYLES
+from orchestrator.flows.ppe.texts import STRATEGIES, Style, Text, compile_text
+from orchestrator.flows.scanning import outside_quotes
 from orchestrator.flows.steps import Place
 
 __all__ = ["read_script"]
 
-_NAME = r"[^\W\d]\w*"
 _INSTRUCTION = re.compile(
-    rf"\$(?P<name>{_NAME}|\|\w+)[ ]*(?P<brackets>\((?P<inner>.*)\))?[ ]*", re.S
+    rf"\$(?P<pipe>\|?)(?P<name>{NAME})(?:[ ]*(?P<brackets>\((?P<inner>.*)\)))?", re.S
 )
-_LINK = re.compile(
-    rf"(?P<dollar>\$?)(?P<name>{_NAME}(?:[-.]\w+)*)[ ]*(?:\((?P<inner>.*)\))?[ ]*", re.S
+_LINK = re.compile(rf"(?P<dollar>\$?)(?P<name>{NAME}(?:[-.]\w+)*)(?:[ ]*\((?P<inner>.*)\))?", re.S)
+_CHAT = re.compile(rf"{NAME}[ ]*\[[ ]*@")
+_EDIT = re.compile(
+    r"#(?P<kind>[:+])(?:\[(?P<at>-?\d{1,6})?(?::(?P<role>\w+))?\])?(?P<text>.*)", re.S
 )
-_EDIT = re.compile(r"#(?P<kind>[:+])(?:\[(?P<at>-?\d+)?(?::(?P<role>\w+))?\])?(?P<text>.*)", re.S)
 _SCALAR = "tag:yaml.org,2002:"
 _DEEPEST = 40
+_PARTS = ("then", "else", "do", "as")
+_UNSUPPORTED = {
+    "completion_delimiter": "replies are as the model gives them",
+    "export": "scripts beside one another are found by their names",
+    "shouldThink": "set thinking with the model's own settings",
+    "tools": "models of these scripts are given no tools; call functions with $name",
+}
 
 
 def read_script(text: str, id: str = "", file: str | None = None) -> Script:
@@ -57,14 +74,45 @@ def read_script(text: str, id: str = "", file: str | None = None) -> Script:
         if not isinstance(front, dict):
             front_source.fail(front_source.place(0), "the front matter is a mapping")
         _refuse_imports(front, front_source)
-    reader = _Reader(file, str(front.get("templateFormat", "hf")), _strategy(front))
-    messages = reader.front_messages(front, front_source or body)
-    statements = messages + tuple(reader.body(body))
-    return Script(id, file, front, statements, reader.calls, frozenset(reader.needs))
+    source = front_source or body
+    reader = _Reader(file, _style(front, source))
+    reader.warnings += _unsupported(front, source)
+    statements = reader.front_messages(front, source) + tuple(reader.body(body))
+    return Script(id, file, front, statements, reader.calls, reader.warnings)
 
 
-def _strategy(front: dict[str, Any]) -> str:
-    return str(front.get("formatStringStrategy", "Deferred"))
+def _style(front: dict[str, Any], source: Source) -> Style:
+    templates = str(front.get("templateFormat", "hf"))
+    strategy = str(front.get("formatStringStrategy", "Deferred"))
+    if templates not in STYLES:
+        source.fail(
+            source.place(0),
+            f"there is no templateFormat {templates!r}; there are {', '.join(STYLES)}",
+        )
+    if strategy not in STRATEGIES:
+        source.fail(
+            source.place(0),
+            f"there is no formatStringStrategy {strategy!r}; there are {', '.join(STRATEGIES)}",
+        )
+    try:
+        dialect = dialect_of(front.get("dialect"))
+    except Wrong as wrong:
+        source.fail(source.place(0), wrong.message)
+    return Style(templates, strategy, dialect, front.get("lenient") is True)
+
+
+def _unsupported(front: dict[str, Any], source: Source) -> list[tuple[Place, str]]:
+    """What the front matter asks for and does not get."""
+    if isinstance(front.get("roles"), dict):
+        source.fail(
+            source.place(0),
+            "group chats (roles) are not supported; call the role's script: [[@script(...)]]",
+        )
+    return [
+        (source.place(0), f"{name!r} has no effect: {why}")
+        for name, why in _UNSUPPORTED.items()
+        if front.get(name) not in (None, False, "off")
+    ]
 
 
 def _refuse_imports(front: dict[str, Any], source: Source) -> None:
@@ -83,15 +131,14 @@ class _Reader:
 
     Attributes:
         calls: The scripts and functions that they name.
-        needs: The variables of their substitutions.
+        warnings: What is doubtful, and where.
     """
 
-    def __init__(self, file: str | None, style: str, strategy: str) -> None:
+    def __init__(self, file: str | None, style: Style) -> None:
         self._file = file
         self._style = style
-        self._strategy = strategy
         self.calls: list[Link] = []
-        self.needs: set[str] = set()
+        self.warnings: list[tuple[Place, str]] = []
 
     def front_messages(self, front: dict[str, Any], source: Source) -> Block:
         prompt = front.get("prompt")
@@ -147,11 +194,11 @@ class _Reader:
                 return Separate(place)
             if text.startswith("->"):
                 return self._chain(text, place, source)
-            found = _INSTRUCTION.fullmatch(text)
+            found = _INSTRUCTION.fullmatch(text.strip())
             if found is not None:
                 return self._instruction(found, None, place, source)
         edit = _EDIT.fullmatch(text)
-        if edit is not None:
+        if edit is not None and self._style.dialect.edits:
             return self._edit(edit, place)
         return Say(place, "user", self._text(text, place))
 
@@ -173,15 +220,26 @@ class _Reader:
                 source.fail(place, refused_tag(key.tag))
             if not isinstance(key, yaml.ScalarNode):
                 source.fail(place, "a role, or an instruction, is a text")
-            found = _INSTRUCTION.fullmatch(key.value)
+            found = _INSTRUCTION.fullmatch(key.value.strip())
             if found is None:
+                self._refuse_role(key.value, place, source)
                 yield self._say(key.value, value, source)
                 continue
             parts: dict[str, yaml.Node] = {}
-            while at < len(pairs) and pairs[at][0].value in ("then", "else", "do", "as"):
+            while at < len(pairs) and pairs[at][0].value in _PARTS:
                 parts[pairs[at][0].value] = pairs[at][1]
                 at += 1
             yield self._structured(found, value, parts, place, source, depth)
+
+    def _refuse_role(self, role: str, place: Place, source: Source) -> None:
+        if role in _PARTS:
+            source.fail(place, f"{role!r} belongs below $if, $while or $for, and there is none")
+        if _CHAT.match(role):
+            source.fail(
+                place,
+                f"group chats ({role!r}) are not supported; call the role's script: "
+                "[[@script(...)]]",
+            )
 
     def _say(self, role: str, value: yaml.Node, source: Source) -> Say:
         place = source.at(value)
@@ -191,11 +249,16 @@ class _Reader:
             text = "" if value.tag == f"{_SCALAR}null" and not value.style else value.value
         else:
             text = yaml_text(data_of(value, source))
-        return Say(place, role, self._text(text, place))
+        made = self._text(text, place)
+        if role == "system" and made.names:
+            told = f"[[{made.names[0]}]] is in a system message: the model speaks for the system"
+            self.warnings.append((place, told))
+        return Say(place, role, made)
 
     def _text(self, text: str, place: Place) -> Text:
-        made = compile_text(text, place, self._file, self._style, self._strategy)
-        self.needs.update(made.names)
+        made = compile_text(text, place, self._file, self._style)
+        if made.warning:
+            self.warnings.append((place, made.warning))
         for inline in made.inlines:
             if inline.kind != "regex":
                 link = Link(
@@ -251,7 +314,7 @@ class _Reader:
         branches = [
             (str(key.value), self._block(body, source, depth + 1)) for key, body in value.value
         ]
-        every = any(_is_true(one.node) for one in arguments[1:])
+        every = any(_is_true(it.node) for it in arguments[1:] if it.name in ("", "allMatches"))
         return Match(place, arguments[0].node, every, branches)
 
     def _condition(self, node: yaml.Node, source: Source) -> Node:
@@ -267,13 +330,16 @@ class _Reader:
 
     def _instruction(
         self, found: re.Match[str], value: Any, place: Place, source: Source
-    ) -> Instruction:
+    ) -> Instruction | Chain:
         arguments = None
         if found["brackets"]:
             arguments = self._arguments(found["inner"] or "", place, source)
-        name = found["name"].removeprefix("|")
+        name = found["name"]
         self._check(value, source)
-        self.calls.append(Link(place, name, True, ()))
+        link = Link(place, name, True, arguments or ())
+        self.calls.append(link)
+        if found["pipe"]:
+            return Chain(place, [link])
         return Instruction(place, name, value, arguments)
 
     def _check(self, value: Any, source: Source) -> None:
@@ -293,14 +359,26 @@ class _Reader:
 
     def _chain(self, text: str, place: Place, source: Source) -> Chain:
         links = []
-        for part in re.split(r"\s*->\s*", text.strip())[1:]:
-            found = _LINK.fullmatch(part.split(" #")[0])
+        for part in _targets(text):
+            found = _LINK.fullmatch(part)
             if found is None:
                 source.fail(place, f"{part!r} is no call; write -> name(arguments)")
             arguments = self._arguments(found["inner"] or "", place, source)
             links.append(Link(place, found["name"], bool(found["dollar"]), arguments))
         self.calls += links
         return Chain(place, links)
+
+
+def _targets(text: str) -> list[str]:
+    """What stands behind each arrow of a chain, without the comment at its end."""
+    cuts, end = [], len(text)
+    for at, letter in outside_quotes(text, 0):
+        if letter == "-" and text.startswith("->", at):
+            cuts.append(at)
+        elif letter == "#" and text[at - 1 : at] in (" ", "\t"):
+            end = at
+            break
+    return [text[a + 2 : b].strip() for a, b in pairwise([*cuts, end])]
 
 
 def _content(value: Any) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from orchestrator.flows.evaluation import UNDEFINED, path_value
 from orchestrator.flows.expressions import Node, Wrong, parts_of
 from orchestrator.flows.ppe.data import Author
-from orchestrator.flows.ppe.texts import compile_text
+from orchestrator.flows.ppe.texts import Text, compile_text
 from orchestrator.flows.steps import Place
 from orchestrator.prompts.jinja import Mistake
 
@@ -74,7 +75,7 @@ class Data:
         if depth > _DEEPEST:
             raise Wrong("the values of the front matter name each other without end", "")
         made = ""
-        for part in compile_text(str(text), text.place, None).parts:
+        for part in _compiled(str(text), text.place).parts:
             if part.template is None or part.inlines or part.substitution:
                 return str(text)
             values = {
@@ -125,10 +126,15 @@ class Data:
 _NOT_DATA = ("messages",)
 
 
+@lru_cache(maxsize=1000)
+def _compiled(text: str, place: Place) -> Text:
+    return compile_text(text, place, None)
+
+
 def _names_in(value: Any) -> Iterator[str]:
     """The names that the author's templates in a value read."""
     if isinstance(value, Author) and "{" in value:
-        for part in compile_text(str(value), getattr(value, "place", Place(1)), None).parts:
+        for part in _compiled(str(value), value.place).parts:
             if part.template is not None:
                 yield from part.template.names
     for one in (

@@ -5,74 +5,55 @@ Only what the author wrote is parsed. What comes in their place is a value, and 
 
 from __future__ import annotations
 
-import re
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, cast
+
+from jinja2 import Undefined
 
 from orchestrator.errors import FlowError
-from orchestrator.flows.expressions import Argument, Wrong, parse_arguments
-from orchestrator.flows.ppe.choices import Choice, read_substitution
-from orchestrator.flows.scanning import closing
+from orchestrator.flows.expressions import Wrong
+from orchestrator.flows.ppe.dialects import Dialect
+from orchestrator.flows.ppe.finding import Finder, Inline, Substitution
+from orchestrator.flows.ppe.styles import STYLES, as_jinja
 from orchestrator.flows.steps import Place
 from orchestrator.prompts.jinja import Compiled, Jinja, Mistake
+from orchestrator.prompts.jinja_work import working
 
-__all__ = ["Inline", "Part", "Substitution", "Text", "compile_text", "value_text"]
+__all__ = [
+    "STRATEGIES",
+    "Inline",
+    "Part",
+    "Style",
+    "Substitution",
+    "Text",
+    "compile_text",
+    "value_text",
+]
 
-_NAME = r"[^\W\d]\w*"
-_ESCAPED = {"\\[\\[": "[[", "\\]\\]": "]]"}
-_REGEX = re.compile(rf"/(?P<re>.+)/(?P<flags>[a-z]*):(?P<var>{_NAME})(?::(?P<group>\w+))?", re.S)
-_BARE = re.compile(
-    rf"(?<!\S)/(?=\S)(?P<re>[^\n]*?)/(?P<flags>[gimsuy]*):(?P<var>{_NAME})(?::(?P<group>\w+))?(?!\S)"
-)
-_SUBSTITUTION = re.compile(rf"(?P<var>{_NAME})(?:[ ]*:(?P<more>.*))?", re.S)
-_CALL = re.compile(rf"@(?P<dollar>\$?)(?P<name>{_NAME}(?:[-.]\w+)*)[ ]*(?P<open>\()?", re.S)
-_TRIPLE = re.compile(r"\{\{\{(.*?)\}\}\}", re.S)
+STRATEGIES = {"Deferred": "late", "Immediate": "now", "Raw": "never"}
+"""When templates are rendered that do not say so, by what front matter calls it."""
+
 _INLINE = "inline_{}"
 
 
 @dataclass(frozen=True, slots=True)
-class Inline:
-    """A call, or a regular expression, in a text.
+class Style:
+    """How texts are written, as front matter says it.
 
     Attributes:
-        kind: `script`, `instruction` or `regex`.
-        place: Where it is.
-        name: What is called, or the variable that is searched.
-        arguments: The call's arguments.
-        pattern: The regular expression.
-        flags: Its flags.
-        group: Its group; empty for the first, or for the whole match.
-        written: What takes its place when its variable is not defined: an expression without
-            brackets may have been no expression.
+        templates: The templates' language: `hf`, `fstring` or `golang`.
+        strategy: When templates are rendered that do not say so: `Deferred`, `Immediate`, `Raw`.
+        dialect: The generation.
+        lenient: Whether a text with a mistake is raw, and the script goes on.
     """
 
-    kind: str
-    place: Place
-    name: str
-    arguments: Sequence[Argument] = ()
-    pattern: str = ""
-    flags: str = ""
-    group: str = ""
-    written: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Substitution:
-    """`[[VAR:...]]`: what the model says here.
-
-    Attributes:
-        place: Where it is.
-        name: The variable.
-        choice: What may be said, if not anything.
-        parameters: Model parameters.
-    """
-
-    place: Place
-    name: str
-    choice: Choice | None
-    parameters: Sequence[Argument]
+    templates: str = "hf"
+    strategy: str = "Deferred"
+    dialect: Dialect = field(default_factory=Dialect)
+    lenient: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +61,8 @@ class Part:
     """A text up to a substitution, or to the end.
 
     Attributes:
-        source: The author's text, when it is raw.
-        template: The template; `None` when it is raw.
+        source: The author's text.
+        template: The template; `None` when the text is raw.
         inlines: The calls and expressions in it, by the names that the template has for them.
         substitution: What comes behind it.
     """
@@ -100,11 +81,13 @@ class Text:
         place: Where it begins.
         when: `now`, `late` (when it is sent) or `never`.
         parts: Its parts.
+        warning: Why it is raw, though it should not be.
     """
 
     place: Place
     when: str
-    parts: Sequence[Part] = field(default_factory=tuple)
+    parts: Sequence[Part] = ()
+    warning: str = ""
 
     @property
     def names(self) -> Sequence[str]:
@@ -131,229 +114,108 @@ def value_text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ",".join(map(value_text, value))
     if isinstance(value, dict):
-        import json
-
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return str(value)
 
 
+def _printed(value: Any) -> str:
+    """What a template prints; an item that a list does not have is a mistake, a name is not."""
+    if isinstance(value, Undefined) and isinstance(value._undefined_obj, list):
+        value._fail_with_undefined_error()
+    return value_text(value)
+
+
+def _to_json(value: Any, indent: int | None = None) -> str:
+    working().measure(value)
+    return json.dumps(value, ensure_ascii=False, indent=None if indent is None else min(indent, 8))
+
+
 @cache
 def _jinja() -> Jinja:
-    return Jinja(value_text, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
+    made = Jinja(_printed, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
+    made.filters["tojson"] = cast(Any, _to_json)
+    return made
 
 
-def compile_text(
-    text: str, place: Place, file: str | None, style: str = "hf", strategy: str = "Deferred"
-) -> Text:
+def compile_text(text: str, place: Place, file: str | None, style: Style | None = None) -> Text:
     """Compiles an author's text.
 
     Args:
         text: The text.
         place: Where it begins.
         file: The script's file.
-        style: The templates' language: `hf`, `fstring` or `golang`.
-        strategy: When templates are rendered that do not say so: `Deferred`, `Immediate`, `Raw`.
+        style: How it is written.
 
     Raises:
         FlowError: A template, an argument or a choice in it is wrong, with its place.
     """
-    when = {"Raw": "never", "Immediate": "now"}.get(strategy, "late")
-    if text[:1] in ("#", "!") and text[1:2] not in (":", "+", "["):
+    style = style or Style()
+    when = STRATEGIES[style.strategy]
+    if style.dialect.is_immediate(text):
         when, text = "now", text[1:]
     elif text[:1] == "~":
         when, text = "never", text[1:]
-    return _Compiler(text, place, file, style).text(when)
+    try:
+        return _Compiler(text, place, file, style, when).text()
+    except FlowError as error:
+        if not style.lenient:
+            raise
+        return Text(place, "never", (Part(text, None, {}, None),), error.reason)
 
 
 class _Compiler:
-    def __init__(self, text: str, place: Place, file: str | None, style: str) -> None:
+    def __init__(self, text: str, place: Place, file: str | None, style: Style, when: str) -> None:
         self._text = text
         self._place = place
-        self._file = file
         self._style = style
+        self._when = when
+        self._finder = Finder(text, place, file, style.dialect)
 
-    def text(self, when: str) -> Text:
+    def text(self) -> Text:
         parts: list[Part] = []
-        source, inlines, start = "", dict[str, Inline](), 0
-        for at, found in self._found(when):
-            source += self._plain(start, at, when)
-            start = found.end
-            made = found.made
+        source: list[str] = []
+        inlines: dict[str, Inline] = {}
+        start = begins = 0
+        for found in self._finder.found(calls=self._when != "never"):
+            source.append(self._plain(start, found.at))
+            start, made = found.end, found.made
             if isinstance(made, Substitution):
-                parts.append(self._part(source, inlines, made, when))
-                source, inlines = "", {}
+                parts.append(self._part("".join(source), begins, inlines, made))
+                source, inlines, begins = [], {}, found.end
             elif isinstance(made, Inline):
                 name = _INLINE.format(len(inlines))
                 inlines[name] = made
-                source += f"{{{{{name}}}}}"
+                source.append(f"{{{{{name}}}}}")
             else:
-                source += self._literal(made, when)
-        source += self._plain(start, len(self._text), when)
-        if source or not parts:
-            parts.append(self._part(source, inlines, None, when))
-        return Text(self._place, when, tuple(parts))
+                source.append(made)
+        source.append(self._plain(start, len(self._text)))
+        if any(source) or not parts:
+            parts.append(self._part("".join(source), begins, inlines, None))
+        return Text(self._place, self._when, tuple(parts))
 
-    def _literal(self, text: str, when: str) -> str:
-        return text
-
-    def _plain(self, start: int, end: int, when: str) -> str:
+    def _plain(self, start: int, end: int) -> str:
         text = self._text[start:end]
-        if when == "never":
+        if self._when == "never":
             return text
-        if self._style in ("fstring", "python", "f-string", "langchain"):
-            return _from_fstring(text)
-        if self._style in ("golang", "localai", "ollama"):
-            return re.sub(r"\{\{\s*\.", "{{ ", text)
-        return _TRIPLE.sub(r"{{\1}}", text)
+        try:
+            return as_jinja(text, STYLES[self._style.templates])
+        except Wrong as wrong:
+            raise self._finder.error(wrong.message, start) from None
 
     def _part(
-        self, source: str, inlines: dict[str, Inline], end: Substitution | None, when: str
+        self, source: str, begins: int, inlines: dict[str, Inline], end: Substitution | None
     ) -> Part:
-        if when == "never" and not inlines:
+        if self._when == "never":
             return Part(source, None, {}, end)
         try:
             return Part(source, _jinja().compiled(source), inlines, end)
         except Mistake as mistake:
-            before = self._text.find(source[:20]) if source else 0
-            line = self._text.count("\n", 0, max(before, 0)) + mistake.line - 1
-            raise self._error(mistake.message, line) from None
-
-    def _error(self, message: str, line: int = 0) -> FlowError:
-        place = self._place
-        return FlowError(
-            message,
-            file=self._file,
-            line=place.line + line,
-            column=1 if line else place.column,
-            statement=place.statement,
-        )
-
-    # What is found in the text
-
-    def _found(self, when: str) -> Iterator[tuple[int, _Found]]:
-        text, at = self._text, 0
-        while at < len(text):
-            for escaped, plain in _ESCAPED.items():
-                if text.startswith(escaped, at):
-                    yield at, _Found(plain, at + len(escaped))
-                    at += len(escaped)
-                    break
-            else:
-                found = self._at(at, when)
-                if found is None:
-                    at += 1
-                    continue
-                yield at, found
-                at = found.end
-
-    def _at(self, at: int, when: str) -> _Found | None:
-        text = self._text
-        if text.startswith("[[", at):
-            return self._bracketed(at)
-        if text[at] == "/" and when != "never":
-            found = _BARE.match(text, at)
-            if found is not None:
-                return _Found(self._regex(found, at, found[0]), found.end())
-        return None
-
-    def _bracketed(self, at: int) -> _Found | None:
-        text = self._text
-        if text.startswith("@", at + 2):
-            return self._call(at)
-        if text.startswith("/", at + 2):
-            return self._searched(at)
-        end = text.find("]]", at + 2)
-        found = _SUBSTITUTION.fullmatch(text[at + 2 : end]) if end > 0 else None
-        if found is None:
-            return None
-        place = self._place_of(at)
-        try:
-            choice, parameters = read_substitution(found["more"] or "")
-        except (Wrong, ValueError) as wrong:
-            raise self._error(f"[[{found['var']}:...]]: {wrong}", self._line(at)) from None
-        return _Found(Substitution(place, found["var"], choice, parameters), end + 2)
-
-    def _call(self, at: int) -> _Found | None:
-        text = self._text
-        found = _CALL.match(text, at + 2)
-        if found is None:
-            return None
-        inner, end = "", found.end()
-        if found["open"]:
-            closed = closing(text, end - 1)
-            if closed < 0:
-                raise self._error(f"the bracket of @{found['name']}( is not closed", self._line(at))
-            inner, end = text[end:closed], closed + 1
-        end += len(text[end:]) - len(text[end:].lstrip(" "))
-        if not text.startswith("]]", end):
-            return None
-        arguments = self._arguments(inner, found["name"], at)
-        kind = "instruction" if found["dollar"] else "script"
-        return _Found(Inline(kind, self._place_of(at), found["name"], arguments), end + 2)
-
-    def _arguments(self, inner: str, name: str, at: int) -> list[Argument]:
-        """A call's arguments; what is no expression is a text, such as a file's name."""
-        rendered = re.fullmatch(rf"\s*\{{\{{\s*({_NAME})\s*\}}\}}\s*", inner)
-        try:
-            return parse_arguments(rendered[1] if rendered else inner)
-        except Wrong as wrong:
-            if re.fullmatch(r"[^\s\"'(){}\[\],=]+", inner.strip()):
-                from orchestrator.flows.expressions import Node
-
-                return [Argument("", Node("text", inner.strip()))]
-            raise self._error(f"the arguments of {name!r}: {wrong}", self._line(at)) from None
-
-    def _searched(self, at: int) -> _Found | None:
-        text = self._text
-        end = text.find("]]", at + 2)
-        while end > 0:
-            found = _REGEX.fullmatch(text[at + 2 : end])
-            if found is not None:
-                return _Found(self._regex(found, at, ""), end + 2)
-            end = text.find("]]", end + 1)
-        return None
-
-    def _regex(self, found: re.Match[str], at: int, written: str) -> Inline:
-        from orchestrator.flows.ppe.regexes import check_regex
-
-        inline = Inline(
-            "regex",
-            self._place_of(at),
-            found["var"],
-            pattern=found["re"],
-            flags=found["flags"],
-            group=found["group"] or "",
-            written=written,
-        )
-        try:
-            check_regex(inline)
-        except Wrong as wrong:
-            raise self._error(wrong.message, self._line(at)) from None
-        return inline
-
-    def _line(self, at: int) -> int:
-        return self._text.count("\n", 0, at)
-
-    def _place_of(self, at: int) -> Place:
-        line = self._line(at)
-        place = self._place
-        return Place(place.line + line, 1 if line else place.column, place.statement)
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    made: Inline | Substitution | str
-    end: int
-
-
-def _from_fstring(text: str) -> str:
-    """A text in Python's format style, in Jinja2's."""
-    made, at = "", 0
-    for found in re.finditer(rf"\{{\{{|\}}\}}|\{{\s*({_NAME}(?:[.\[][^{{}}]*)?)\s*\}}", text):
-        made += text[at : found.start()]
-        if found[1] is None:
-            made += "{{ '" + found[0][0] + "' }}"
-        else:
-            made += "{{ " + found[1] + " }}"
-        at = found.end()
-    return made + text[at:]
+            line = self._finder.place_of(begins).line - self._place.line + mistake.line - 1
+            place = self._place
+            raise FlowError(
+                mistake.message,
+                file=self._finder.file,
+                line=place.line + line,
+                column=1 if line else place.column,
+                statement=place.statement,
+            ) from None

@@ -1,0 +1,161 @@
+"""Renders the messages of a running script: late, once, and with what models say put into them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.errors import FlowError
+from orchestrator.flows.evaluation import UNDEFINED
+from orchestrator.flows.expressions import Wrong
+from orchestrator.flows.ppe import asking
+from orchestrator.flows.ppe.dialogue import Said
+from orchestrator.flows.ppe.nodes import Link
+from orchestrator.flows.ppe.regexes import searched
+from orchestrator.flows.ppe.scope import ALL
+from orchestrator.flows.ppe.texts import Inline, Part, Text, value_text
+from orchestrator.flows.steps import Event, Place, Step
+from orchestrator.prompts.jinja import Mistake
+
+if TYPE_CHECKING:
+    from orchestrator.flows.ppe.interpreter import Interpreter
+
+__all__ = ["Rendering", "further"]
+
+Steps = Generator[Step, Any, Any]
+
+
+class Rendering:
+    """Renders what one run's script says."""
+
+    def __init__(self, run: Interpreter) -> None:
+        self._run = run
+
+    def text(self, text: Text) -> Generator[Step, Any, str]:
+        """An author's text, rendered at once, without substitutions."""
+        made = ""
+        for part in text.parts:
+            made += yield from self._part(part, text.place)
+        return made
+
+    def force(self, names: frozenset[str]) -> Steps:
+        """Runs the substitutions that somebody reads."""
+        names = self._run.data.reads(names)
+        if names & ALL:
+            yield from self.complete(None)
+            return
+        waiting = [one for one in self._run.dialogue.all if one.waiting & names]
+        if waiting:
+            yield from self.complete(waiting[-1])
+
+    def complete(self, upto: Said | None) -> Steps:
+        """Runs the substitutions that wait, in order, up to those of a message."""
+        for message in self._run.dialogue.all:
+            if message.waiting:
+                yield from self.settle(message)
+            if message is upto:
+                return
+
+    def settle(self, message: Said) -> Steps:
+        """Renders a message; it stays as it is then."""
+        if message.ready or message.busy:
+            return
+        message.busy = True
+        scope, self._run.data.scope = self._run.data.scope, message.scope
+        try:
+            while not message.ready:
+                yield from self._next(message)
+        finally:
+            message.busy = False
+            self._run.data.scope = scope
+
+    def begin(self, message: Said) -> Steps:
+        """Renders all of a message but its substitutions, at once."""
+        text = message.text
+        if text is None:
+            return
+        made = []
+        for part in text.parts:
+            rendered = yield from self._part(part, text.place)
+            made.append(Part(rendered, None, {}, part.substitution))
+        message.text = Text(text.place, text.when, tuple(made))
+
+    def _next(self, message: Said) -> Steps:
+        text = message.text
+        if text is None:
+            return
+        part = text.parts[message.next]
+        message.done += yield from self._part(part, text.place)
+        substitution = part.substitution
+        message.next += 1
+        if substitution is None:
+            return
+        value, shown = yield from asking.substituted(self._run, message, substitution)
+        message.done += shown
+        message.values[substitution.name] = value
+        message.drawn = True
+        self._run.data.prompt[substitution.name] = value
+        told = {"name": substitution.name, "value": value}
+        yield Event("variable_set", substitution.place, told)
+
+    def _part(self, part: Part, place: Place) -> Generator[Step, Any, str]:
+        """One part of a text, rendered."""
+        if part.template is None:
+            return part.source
+        values = {}
+        for name, inline in part.inlines.items():
+            values[name] = yield from self._inline(inline)
+        names = part.template.names - part.inlines.keys()
+        yield from self.force(names)
+        try:
+            return part.template.render({**self._run.data.context(names), **values})
+        except Mistake as mistake:
+            if not self._run.lenient:
+                self._run.fail(further(place, mistake.line - 1), mistake.message)
+            yield Event("warning", place, {"text": mistake.message})
+            return part.source
+
+    def _inline(self, inline: Inline) -> Generator[Step, Any, str]:
+        try:
+            if inline.kind == "regex":
+                return (yield from self._searched(inline))
+            return value_text((yield from self._called(inline)))
+        except (FlowError, Wrong) as error:
+            if not self._run.lenient:
+                raise
+            text = error.reason if isinstance(error, FlowError) else error.message
+            yield Event("warning", inline.place, {"text": text})
+            return inline.written
+
+    def _called(self, inline: Inline) -> Steps:
+        run = self._run
+        link = Link(inline.place, inline.name, inline.kind == "instruction", inline.arguments)
+        args, named = yield from run.arguments(inline.arguments)
+        if link.instruction:
+            return (yield from run.instructions.call(link, None, args, named))
+        if run.library.has(inline.name):
+            return (yield from run.called_script(link, args, named))
+        return (yield from run.function(inline.place, inline.name, args, named))
+
+    def _searched(self, inline: Inline) -> Generator[Step, Any, str]:
+        yield from self.force(frozenset((inline.name,)))
+        value = self._run.data.value(inline.name)
+        if value is UNDEFINED:
+            yield Event("warning", inline.place, {"text": f"{inline.name} is not defined"})
+            return inline.written if inline.bare else ""
+        return searched(inline, value_text(value), self._run.known.seconds)
+
+    def messages(self, upto: Said | None = None) -> Generator[Step, Any, list[tuple[str, str]]]:
+        """The messages that a model is sent, rendered: those before one, or all."""
+        found = []
+        for message in self._run.dialogue.all:
+            if message is upto:
+                break
+            yield from self.settle(message)
+            found.append((message.role, message.done))
+        return found
+
+
+def further(place: Place, lines: int) -> Place:
+    """A place some lines further down."""
+    return Place(place.line + lines, 1 if lines else place.column, place.statement)

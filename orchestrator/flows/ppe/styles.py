@@ -1,0 +1,76 @@
+"""Templates of other styles as Jinja2: Python's format strings, and Go's templates."""
+
+from __future__ import annotations
+
+import re
+
+from orchestrator.flows.expressions import NAME, Wrong
+
+__all__ = ["STYLES", "as_jinja"]
+
+STYLES = {
+    **dict.fromkeys(("hf", "huggingface", "default", "jinja2"), "hf"),
+    **dict.fromkeys(("fstring", "python", "f-string", "langchain"), "fstring"),
+    **dict.fromkeys(("golang", "localai", "ollama"), "golang"),
+}
+"""The names of styles, and which style each means."""
+
+_TRIPLE = re.compile(r"\{\{\{([^{}]*)\}\}\}")
+_FIELD = re.compile(rf"\{{\{{|\}}\}}|\{{\s*({NAME}(?:\.\w+|\[[^\[\]{{}}]*\])*)\s*\}}|[{{}}]")
+_GO = re.compile(r"\{\{(-?)\s*(.*?)\s*(-?)\}\}", re.DOTALL)
+_GO_PATH = r"\.\w+(?:\.\w+)*"
+_GO_WORD = re.compile(rf"(?P<word>if|else if|range|with)?\s*(?P<path>{_GO_PATH}|\.)")
+
+
+def as_jinja(text: str, style: str) -> str:
+    """A template's text as Jinja2.
+
+    Raises:
+        Wrong: Go's template has more than fields, `if`, `else`, `range` and `end`.
+    """
+    if style == "fstring":
+        return _FIELD.sub(_field, text)
+    if style == "golang":
+        return _from_go(text)
+    return _TRIPLE.sub(r"{{\1}}", text)
+
+
+def _field(found: re.Match[str]) -> str:
+    """A field, or a brace that is text: such must begin no tag of Jinja2."""
+    return f"{{{{ {found[1]} }}}}" if found[1] else f"{{{{ '{found[0][0]}' }}}}"
+
+
+def _from_go(text: str) -> str:
+    open_blocks: list[str] = []
+
+    def tag(found: re.Match[str]) -> str:
+        before, words, after = found.groups()
+        inner = _go_tag(words, open_blocks)
+        kind = "{%" if inner.startswith("%") else "{{"
+        end = "%}" if kind == "{%" else "}}"
+        return f"{kind}{before} {inner.removeprefix('%')} {after}{end}"
+
+    made = _GO.sub(tag, text)
+    if open_blocks:
+        raise Wrong("a block of Go's template has no {{end}}")
+    return made
+
+
+def _go_tag(words: str, open_blocks: list[str]) -> str:
+    words = " ".join(words.split())
+    if words == "end" and open_blocks:
+        return f"%end{open_blocks.pop()}"
+    if words == "else" and open_blocks:
+        return "%else"
+    found = _GO_WORD.fullmatch(words)
+    word = found["word"] if found else None
+    if found is None or word == "with" or (found["path"] == "." and "for" not in open_blocks):
+        raise Wrong(f"{words!r} of Go's templates is not understood; write templates of Jinja2")
+    path = found["path"].removeprefix(".") or "item"
+    if word == "if":
+        open_blocks.append("if")
+        return f"%if {path}"
+    if word == "range":
+        open_blocks.append("for")
+        return f"%for item in {path}"
+    return f"%elif {path}" if word else path
