@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from uuid import uuid4
 
@@ -44,6 +46,7 @@ class _Visit:
     status: int = 0
     tenant: str = ""
     held: int = 0
+    pushed_out: bool = False
 
     def told(self) -> str:
         """The line for the log; no payload, no query and no header is in it."""
@@ -79,6 +82,7 @@ class Door:
         self._guard = Guard(settings)
         self._inside = 0
         self._held = 0
+        self._unknown: dict[str, tuple[_Visit, asyncio.Timeout]] = {}  # the oldest first
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Lets a request in, or refuses it."""
@@ -90,7 +94,7 @@ class Door:
         try:
             await self._let_in(visit, scope, receive, _noting(visit, send))
         finally:
-            self._held -= visit.held
+            self._free(visit)
             access_log.info("%s", visit.told())
 
     async def _let_in(self, visit: _Visit, scope: Scope, receive: Receive, send: Send) -> None:
@@ -99,32 +103,43 @@ class Door:
             if (visit.presented.method, visit.presented.path) == _HEALTH:
                 await self._entered(visit, scope, receive, send, Caller())
                 return
-            if self._inside >= self._settings.concurrency:
-                raise Refusal("ThrottlingException", 429, "Too many requests at once; try again.")
+            with ExitStack() as slot:
+                found = await self._known(visit, receive, slot)
+                if found is not None:
+                    caller, body = found
+                    await self._entered(visit, scope, _again(body, receive), send, caller)
         except Refusal as refusal:
             await _refuse(refusal, visit, send)
-            return
-        self._inside += 1
-        try:
-            await self._checked(visit, scope, receive, send)
-        finally:
-            self._inside -= 1
 
-    async def _checked(self, visit: _Visit, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            verdict = self._callers.begin(visit.presented)
-            pieces = await self._read(visit, receive)
-            if pieces is None:
-                return
+    async def _known(
+        self, visit: _Visit, receive: Receive, slot: ExitStack
+    ) -> tuple[Caller, bytes] | None:
+        """Who is calling, with one of the slots, and the body; `None` when the client has gone."""
+        found = self._callers.begin(visit.presented)
+        known = isinstance(found, Caller)
+        if known:
+            slot.enter_context(self._slot())
+        pieces = await self._read(visit, receive, known=known)
+        if pieces is None:
+            return None
+        if not isinstance(found, Caller):
             # A large body takes long enough to hash to keep others waiting.
             large = visit.held > _LARGE
-            caller = await to_thread.run_sync(verdict, pieces) if large else verdict(pieces)
-        except Refusal as refusal:
-            await _refuse(refusal, visit, send)
-            return
-        self._held -= visit.held
-        visit.held = 0
-        await self._entered(visit, scope, _again(b"".join(pieces), receive), send, caller)
+            found = await to_thread.run_sync(found, pieces) if large else found(pieces)
+            slot.enter_context(self._slot())
+        self._free(visit)
+        return found, b"".join(pieces)
+
+    @contextmanager
+    def _slot(self) -> Iterator[None]:
+        """One of the requests at once; only who is known has any."""
+        if self._inside >= self._settings.concurrency:
+            raise Refusal("ThrottlingException", 429, "Too many requests at once; try again.")
+        self._inside += 1
+        try:
+            yield
+        finally:
+            self._inside -= 1
 
     async def _entered(
         self, visit: _Visit, scope: Scope, receive: Receive, send: Send, caller: Caller
@@ -147,30 +162,59 @@ class Door:
                 message = f"Something went wrong in the server. Its log says more: {visit.id}."
                 await _refuse(Refusal("InternalServerException", 500, message), visit, send)
 
-    async def _read(self, visit: _Visit, receive: Receive) -> list[bytes] | None:
+    async def _read(self, visit: _Visit, receive: Receive, *, known: bool) -> list[bytes] | None:
         """The body in pieces; `None` when the client went before it was whole."""
         most = self._settings.body_bytes
         if _length(visit.presented) > most:
             raise _too_large(most)
-        pieces: list[bytes] = []
         try:
-            async with asyncio.timeout(self._settings.body_seconds):
-                while True:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        return None
-                    piece = message.get("body", b"")
-                    if piece:
-                        self._hold(visit, len(piece))
-                        pieces.append(piece)
-                    if not message.get("more_body", False):
-                        return pieces
+            async with asyncio.timeout(self._settings.body_seconds) as limit:
+                if not known:
+                    self._wait(visit, limit)
+                return await self._pieces(visit, receive)
         except TimeoutError:
+            if visit.pushed_out:
+                raise _crowded() from None
             raise Refusal(
                 "RequestTimeoutException",
                 408,
                 f"The body did not arrive within {self._settings.body_seconds:g} seconds.",
             ) from None
+        finally:
+            self._unknown.pop(visit.id, None)
+
+    async def _pieces(self, visit: _Visit, receive: Receive) -> list[bytes] | None:
+        pieces: list[bytes] = []
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
+            piece = message.get("body", b"")
+            if piece:
+                self._hold(visit, len(piece))
+                pieces.append(piece)
+            if not message.get("more_body", False):
+                return pieces
+
+    def _wait(self, visit: _Visit, limit: asyncio.Timeout) -> None:
+        """Has a request wait for its body among those whose callers are not known before.
+
+        Whoever knows an access key's id can have some wait for long; the bodies of callers come
+        at once. So the oldest makes room for the newest.
+        """
+        if len(self._unknown) >= self._settings.concurrency:
+            self._push_out()
+        self._unknown[visit.id] = visit, limit
+
+    def _push_out(self) -> None:
+        visit, limit = self._unknown.pop(next(iter(self._unknown)))
+        visit.pushed_out = True
+        self._free(visit)
+        limit.reschedule(asyncio.get_running_loop().time())
+
+    def _free(self, visit: _Visit) -> None:
+        self._held -= visit.held
+        visit.held = 0
 
     def _hold(self, visit: _Visit, size: int) -> None:
         most = self._settings.body_bytes
@@ -179,7 +223,15 @@ class Door:
         if visit.held > most:
             raise _too_large(most)
         if self._held > _BODIES * most:
-            raise Refusal("ThrottlingException", 429, "Too many large requests at once; try again.")
+            if visit.id == next(iter(self._unknown), visit.id):
+                raise _crowded()
+            self._push_out()
+
+
+def _crowded() -> Refusal:
+    return Refusal(
+        "ThrottlingException", 429, "Too many requests with bodies to come at once; try again."
+    )
 
 
 def _too_large(most: int) -> Refusal:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from orchestrator.server.access.keys import Keys
 from orchestrator.server.access.presented import Presented
 from orchestrator.server.access.refusal import Refusal
-from orchestrator.server.access.signature import ALGORITHM, signature_of, verify
+from orchestrator.server.access.signature import ALGORITHM, key_of, signature_of, verify
 from orchestrator.server.operations import Caller
 
 __all__ = ["Callers", "Clock", "now"]
@@ -40,17 +40,20 @@ class Callers:
         self._keys = keys
         self._clock = clock
 
-    def begin(self, request: Presented) -> Verdict:
-        """Refuses what is wrong before the body is read, and says how to tell the rest.
+    def begin(self, request: Presented) -> Caller | Verdict:
+        """Refuses what is wrong before the body is read.
 
         Args:
             request: The request, without its body.
+
+        Returns:
+            Who is calling, or, if that takes the body, how to tell then.
 
         Raises:
             Refusal: It carries no credentials, or none that can be right.
         """
         if self._keys is None:
-            return lambda body: _ANYBODY
+            return _ANYBODY
         keys = self._keys
         given = request.all("authorization")
         if not given:
@@ -62,8 +65,7 @@ class Callers:
         header = request.one("authorization")
         scheme, _, rest = header.partition(" ")
         if scheme.lower() == "bearer":
-            caller = _of_bearer(keys, rest.strip())
-            return lambda body: caller
+            return _of_bearer(keys, rest.strip())
         if scheme != ALGORITHM:
             raise Refusal(
                 "IncompleteSignatureException",
@@ -71,7 +73,13 @@ class Callers:
                 f"Authorization is neither {ALGORITHM} nor Bearer.",
             )
         signed = signature_of(request, self._clock())
-        return lambda body: verify(request, body, signed, keys.pair).caller
+        key = key_of(signed, keys.pair)
+
+        def verdict(body: Sequence[bytes]) -> Caller:
+            verify(request, body, signed, key)
+            return key.caller
+
+        return verdict
 
 
 def _of_bearer(keys: Keys, token: str) -> Caller:

@@ -20,7 +20,7 @@ from orchestrator.server.access.presented import Presented
 from orchestrator.server.access.refusal import Refusal
 from orchestrator.server.operations import Caller
 
-__all__ = ["SKEW", "Signature", "signature_of", "verify"]
+__all__ = ["SKEW", "Signature", "key_of", "signature_of", "verify"]
 
 ALGORITHM = "AWS4-HMAC-SHA256"
 SKEW = timedelta(minutes=5)
@@ -31,7 +31,7 @@ _PARTS = re.compile(r"\s*(Credential|SignedHeaders|Signature)=([^,\s]+)\s*")
 _REGION = re.compile(r"[a-z0-9-]{1,64}")
 _STAMP = "%Y%m%dT%H%M%SZ"
 _ID_LENGTH = 200
-_NOBODY = Key(Caller(), secret="of nobody, so that it takes as long as that of somebody")
+_NOBODY = Key(Caller())
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,27 +82,20 @@ def signature_of(request: Presented, now: datetime) -> Signature:
     return Signature(access_key_id, region, stamp, made, names, parts["Signature"], token)
 
 
-def verify(
-    request: Presented, body: Sequence[bytes], signed: Signature, find: Callable[[str], Key | None]
-) -> Key:
-    """The key that signed a request.
+def key_of(signed: Signature, find: Callable[[str], Key | None]) -> Key:
+    """The key that a request is said to be signed with; nothing of its body is needed.
 
-    A request of nobody's takes as long as one with a wrong signature.
+    A key that is not there takes as long as one whose token is wrong.
 
     Args:
-        request: The request.
-        body: Its body, in pieces.
         signed: What `signature_of` found.
         find: The key pair of an access key's id.
 
     Raises:
-        Refusal: There is no such key, or it did not sign this request.
+        Refusal: There is no such key, or its session token is another one.
     """
-    payload = _payload(request, body)
     found = find(signed.access_key_id)
     key = found or _NOBODY
-    right = _signature(request, signed, payload, key.secret)
-    matches = hmac.compare_digest(right.encode(), signed.digest.encode("latin-1", "replace"))
     with_token = hmac.compare_digest(key.token.encode(), signed.token.encode())
     if found is None or not with_token:
         raise Refusal(
@@ -110,13 +103,28 @@ def verify(
             403,
             "The security token included in the request is invalid.",
         )
-    if not matches:
+    return found
+
+
+def verify(request: Presented, body: Sequence[bytes], signed: Signature, key: Key) -> None:
+    """Verifies that a key signed a request.
+
+    Args:
+        request: The request.
+        body: Its body, in pieces.
+        signed: What `signature_of` found.
+        key: What `key_of` found.
+
+    Raises:
+        Refusal: It did not.
+    """
+    right = _signature(request, signed, _payload(request, body), key.secret)
+    if not hmac.compare_digest(right.encode(), signed.digest.encode("latin-1", "replace")):
         raise _invalid(
             "The request signature we calculated does not match the signature you provided. Check "
             "your AWS Secret Access Key and signing method. Consult the service documentation for "
             "details."
         )
-    return found
 
 
 def _invalid(message: str) -> Refusal:

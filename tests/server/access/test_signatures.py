@@ -45,7 +45,8 @@ def callers(keys: Keys) -> Callers:
 
 
 def caller_of(callers: Callers, request: Presented, body: bytes = b"{}") -> Caller:
-    return callers.begin(request)([body])
+    found = callers.begin(request)
+    return found if isinstance(found, Caller) else found([body])
 
 
 def refused(callers: Callers, request: Presented, body: bytes = b"{}") -> tuple[str, int]:

@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 
 import pytest
 from botocore.exceptions import ClientError, EventStreamError
-from server_requests import Raw, send
+from server_requests import API_KEY, ID, Raw, now, send, write_keys
+from server_requests import client as signed_client
 from serving_support import WaitingModel, client, invoke, text_of, write_agent
 
 import orchestrator.server.protocol
@@ -138,3 +139,51 @@ def test_a_line_for_each_request_without_what_is_in_it(caplog: pytest.LogCapture
     assert (method, status, tenant) == ("POST", "404", "-")
     assert path == "/agents/AAAAAAAAAA/agentAliases/BBBBBBBBBB/sessions/s-1/text"
     assert took.endswith("ms") and request_id == answer.headers["x-amzn-requestid"]
+
+
+def waiting(url: str, key_id: str, stack: ExitStack, body: bytes = b"{") -> socket.socket:
+    """A request that is said to be signed with a key, and whose body does not come whole."""
+    stamp = f"{now():%Y%m%dT%H%M%SZ}"
+    connection = stack.enter_context(closing(raw(url)))
+    connection.sendall(
+        f"POST /agents/ HTTP/1.1\r\nHost: {urlsplit(url).netloc}\r\nX-Amz-Date: {stamp}\r\n"
+        "Authorization: AWS4-HMAC-SHA256 "
+        f"Credential={key_id}/{stamp[:8]}/us-east-1/bedrock/aws4_request, "
+        "SignedHeaders=host;x-amz-date, Signature=00\r\n"
+        f"Content-Length: {len(body) + 1}\r\n\r\n".encode()
+        + body
+    )
+    return connection
+
+
+def test_strangers_are_not_waited_for(serve_with: Callable[..., str], tmp_path: Path) -> None:
+    url = serve_with(keys=write_keys(tmp_path))
+    with ExitStack() as stack:
+        got = waiting(url, "AKIDNOBODY", stack).recv(4096)
+    assert b" 403 " in got.splitlines()[0] and b"UnrecognizedClientException" in got
+
+
+def test_who_knows_an_id_of_a_key_keeps_nobody_out(
+    serve_with: Callable[..., str], tmp_path: Path
+) -> None:
+    url = serve_with(keys=write_keys(tmp_path), concurrency=2)
+    with ExitStack() as stack:
+        strangers = [waiting(url, ID, stack) for _ in range(2)]
+        assert signed_client(url).create_agent(agentName="mine")["agent"]["agentName"] == "mine"
+        assert len(signed_client(url).list_agents()["agentSummaries"]) == 1
+        assert send(url, headers={"Authorization": f"Bearer {API_KEY}"}).status == 200
+        # The first of them made room.
+        got = strangers[0].recv(4096)
+    assert b" 429 " in got.splitlines()[0] and b"ThrottlingException" in got
+
+
+def test_bodies_of_strangers_take_no_memory_from_callers(
+    serve_with: Callable[..., str], tmp_path: Path
+) -> None:
+    url = serve_with(keys=write_keys(tmp_path), body_bytes=1000)
+    with ExitStack() as stack:
+        for _ in range(8):
+            waiting(url, ID, stack, b" " * 999)
+        for name in ("one", "two", "three"):
+            made = signed_client(url).create_agent(agentName=name)
+            assert made["agent"]["agentName"] == name
