@@ -10,6 +10,7 @@ from orchestrator.definition import AgentDefinition, load_definition, prompt_tex
 from orchestrator.definition.document import decode
 from orchestrator.definition.dump import as_data
 from orchestrator.definition.files import locate, locate_folder
+from orchestrator.prompts.languages import language_of
 from orchestrator.stages import MOST_LEVELS
 
 __all__ = ["read_folder"]
@@ -57,6 +58,8 @@ def _put_templates_in(data: dict[str, Any], definition: AgentDefinition) -> None
             found = prompt_text(definition, stage["promptType"])
             if found is not None:
                 stage["basePromptTemplate"] = found.text
+                if language := found.language or language_of(found.source):
+                    stage["templateFormat"] = language
 
 
 def _put_schemas_in(data: dict[str, Any], definition: AgentDefinition) -> None:

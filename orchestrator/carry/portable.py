@@ -15,6 +15,7 @@ from orchestrator.carry.schemas import function_schema
 from orchestrator.definition.files import is_arn
 from orchestrator.definition.places import Keys
 from orchestrator.diagnostics import Diagnostic
+from orchestrator.prompts.languages import language_of
 
 __all__ = ["NOT_PORTABLE", "Portable", "agent_request", "group_request", "portable"]
 
@@ -152,9 +153,17 @@ class _Work:
                 )
 
     def stages(self) -> None:
-        """Settings of a stage that Bedrock takes only together with its whole template."""
+        """Templates in other languages, and settings that Bedrock takes only with a template."""
         overrides = self.data.get(_STAGES[0]) or {}
         for index, stage in enumerate(overrides.get(_STAGES[1]) or ()):
+            language = stage.pop("templateFormat", "bedrock")
+            if language != "bedrock" and stage.pop("basePromptTemplate", None) is not None:
+                self.refuse(
+                    f"the template of {stage['promptType']} is written in {language}, which "
+                    "Bedrock does not read",
+                    "write it in Bedrock's own language there",
+                    *(*_STAGES, index),
+                )
             if stage.get("basePromptTemplate") is not None:
                 continue
             for member in ("promptState", "inferenceConfiguration"):
@@ -203,7 +212,8 @@ class _Work:
             found = sorted(
                 file.relative_to(root).as_posix()
                 for file in (root / name).rglob("*")
-                if file.suffix in (".j2", ".json", ".txt", ".yaml") and file.is_file()
+                if file.is_file()
+                and (file.suffix in (".j2", ".json", ".txt", ".yaml") or language_of(file))
             )
             loose = [file for file in found if file not in named]
             if loose:

@@ -10,6 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from orchestrator import Agent, DefinitionError, TemplateError
+from orchestrator.carry.folder import read_folder
+from orchestrator.carry.portable import portable
 from orchestrator.cli import app
 from orchestrator.definition import parse_definition
 from orchestrator.message import Message
@@ -299,3 +301,23 @@ def test_system_texts_are_made_once_for_many_turns() -> None:
     one, two = (template.bind({"question": it}).system for it in ("A", "B"))
     assert one is two
     assert [tuple(span) for span in one.spans] == [(0, 0, 1, "instruction")]
+
+
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [
+        ("prompts/x.prompty", "      basePromptTemplateFile: prompts/x.prompty\n"),
+        ("prompts/x.txt", "      basePromptTemplate: Hi\n      templateFormat: prompty\n"),
+        ("templates/orchestration.prompty", ""),
+    ],
+)
+def test_bedrock_is_given_no_template_that_it_does_not_read(
+    tmp_path: Path, name: str, rows: str
+) -> None:
+    (tmp_path / name).parent.mkdir()
+    (tmp_path / name).write_text(PROMPTY)
+    text = DEFINITION.format(model=MODEL) + (PROMPTS + rows if rows else "")
+    (tmp_path / "agent.yaml").write_text(text)
+    made = portable(read_folder(tmp_path), {})
+    assert PROMPTY not in json.dumps(made.data) and "templateFormat" not in json.dumps(made.data)
+    assert sum("prompty" in it.message for it in made.left) == 1

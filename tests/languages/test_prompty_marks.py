@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator import ValidationError
+from orchestrator import OrchestratorError, ValidationError
 from orchestrator.prompts.languages import read_template
 
 
@@ -176,6 +176,57 @@ def test_no_value_makes_a_message(value: str, dialect: Any, kind: str) -> None:
         ("assistant", "C"),
     ]
     assert made[1][2] == {"name": value}
+
+
+PART = st.sampled_from(
+    [
+        *(
+            "---\n",
+            "+++\n",
+            "inputs: [a]\n",
+            "inputs: {x: ",
+            "${env:X}",
+            "${file:x}",
+            "model: ",
+            "[",
+            "}",
+        ),
+        *(
+            "template: {format: mustache}\n",
+            "tools:\n",
+            "- id: x\n",
+            "user:\n",
+            "system[a=",
+            "]:\n",
+        ),
+        *('assistant[type="tool_call"]:\n', "function:\n  name: f\n", "thread:\n", "tool[a=1]:\n"),
+        *("{{", "}}", "{{x}}", "{{{x}}}", "{% if x %}", "{% endif %}", "{#", "{{#x}}", "{{/x}}"),
+        *(
+            "![image](",
+            "data:image/png;base64,x",
+            ")",
+            " ",
+            "\n",
+            "a: b",
+            '"',
+            "&x",
+            "*x",
+            "!!python/x",
+        ),
+    ]
+)
+
+
+@given(st.lists(PART, max_size=14), st.sampled_from(["v2", "legacy"]), st.text(max_size=5))
+@settings(max_examples=200, deadline=None)
+def test_any_text_is_read_or_refused(parts: list[str], dialect: Any, value: str) -> None:
+    thread = [{"role": "user", "content": value}]
+    for inputs in ({"x": value}, {"x": thread}):
+        try:
+            rendered = read_template("".join(parts), "prompty", dialect=dialect).render(inputs)
+        except OrchestratorError:
+            continue
+        rendered.as_dicts()
 
 
 @pytest.mark.parametrize(
