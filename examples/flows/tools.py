@@ -46,7 +46,7 @@ def score(slogan: str) -> dict[str, object]:
     """
     words = len(slogan.split())
     if words > 6:
-        return {"value": 0.4, "why": f"it has {words} words; the most are 6"}
+        return {"slogan": slogan, "value": 0.4, "why": f"it has {words} words; the most are 6"}
     if "!" in slogan:
-        return {"value": 0.6, "why": "it shouts; leave the exclamation mark out"}
-    return {"value": 1.0, "why": ""}
+        return {"slogan": slogan, "value": 0.6, "why": "it shouts; leave the exclamation mark out"}
+    return {"slogan": slogan, "value": 1.0, "why": ""}
