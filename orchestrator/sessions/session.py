@@ -124,6 +124,7 @@ class Session(Past):
         answered: The hand-overs of this session that were answered: invocation id to the digest of
             the results, and the log of the turn.
         started: When the session began, in nanoseconds since 1970.
+        size: About how many bytes of memory it takes; kept for durable stores alone.
         memory_id: Whose memory the session belongs to; empty when it is not remembered.
         last_agent: The collaborator that answered last.
     """
@@ -139,6 +140,7 @@ class Session(Past):
         "last_agent",
         "memory_id",
         "open",
+        "size",
         "started",
         "unread",
         "unwritten",
@@ -158,6 +160,7 @@ class Session(Past):
         self._reset()
 
     def _reset(self) -> None:
+        self.size = 0
         self.attributes: dict[str, str] = {}
         self.history: list[Message] = []
         self.talk: list[Said] = []

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
+from sys import getsizeof
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -51,6 +52,7 @@ class Sessions:
         *,
         clock: Clock = time.time_ns,
         cached: int = 10_000,
+        cached_bytes: int = 64_000_000,
     ) -> None:
         """Makes the sessions.
 
@@ -58,6 +60,8 @@ class Sessions:
             store: Keeps the journals; in memory when `None`.
             clock: Tells the time in nanoseconds since 1970.
             cached: How many sessions stay decoded between their turns.
+            cached_bytes: About how many bytes of memory they may take, if the store is durable;
+                those that were used last stay.
         """
         self.store: SessionStore = store if store is not None else MemoryStore()
         self.durable = self.store.durable
@@ -65,6 +69,8 @@ class Sessions:
         self._lanes: Lanes | None = None
         self.leaving = False
         self._cached = cached
+        self._most_bytes = cached_bytes
+        self._idle_bytes = 0  # of the sessions that stay decoded and are not in use
         self._sessions: dict[str, Session] = {}
         self._used = _in_use(self.store)
 
@@ -107,6 +113,7 @@ class Sessions:
                     "wait for its end, or use another session id"
                 )
             used.keys.add(session.key)
+            self._idle_bytes -= session.size
         try:
             self._read(session)
             if session.count:
@@ -121,6 +128,8 @@ class Sessions:
         if news := self._news(session):
             for record in _checked(news, session.label, session.count):
                 session.apply(record)
+            if self.durable:
+                session.size += _size(news)
 
     def _news(self, session: Session) -> Sequence[Record]:
         # What was added to the journal, if it is still the one whose last record is known. It is
@@ -140,7 +149,17 @@ class Sessions:
 
     def release(self, session: Session) -> None:
         """Gives a session back."""
-        self._used.keys.discard(session.key)
+        if not self.durable:
+            self._used.keys.discard(session.key)
+            return
+        label = session.label
+        with self._used.lock:
+            if session.key in self._used.keys and self._sessions.get(label) is session:
+                self._sessions[label] = self._sessions.pop(label)  # it was used last
+                self._idle_bytes += session.size
+            self._used.keys.discard(session.key)
+            if self._idle_bytes > self._most_bytes:
+                self._evict_bytes()
 
     @property
     def lanes(self) -> Lanes | None:
@@ -236,6 +255,8 @@ class Sessions:
             raise
         for record in records:
             session.apply(record)
+        if self.durable:
+            session.size += _size(records)
 
     def lease(self, seconds: float | None) -> dict[str, Any]:
         """The members of a record that say which process runs a turn, and until when.
@@ -271,7 +292,15 @@ class Sessions:
             key for key, session in self._sessions.items() if session.key not in self._used.keys
         ]
         for key in idle[: max(len(idle) // 10, 1)]:
-            del self._sessions[key]
+            self._idle_bytes -= self._sessions.pop(key).size
+
+    def _evict_bytes(self) -> None:
+        for label, session in list(self._sessions.items()):
+            if self._idle_bytes <= self._most_bytes:
+                return
+            if session.size and session.key not in self._used.keys:
+                del self._sessions[label]
+                self._idle_bytes -= session.size
 
 
 class _InUse:
@@ -302,6 +331,16 @@ def _checked(records: Sequence[Record], label: str, first: int) -> Iterator[Reco
                 resource=label,
             )
         yield record
+
+
+def _size(value: Any) -> int:
+    """About how many bytes of memory a JSON value takes."""
+    size = getsizeof(value)
+    if isinstance(value, dict):
+        return size + sum(map(_size, value.values()))  # the keys are few, and shared
+    if isinstance(value, (list, tuple)):
+        return size + sum(map(_size, value))
+    return size
 
 
 def _hashed(label: str) -> str:

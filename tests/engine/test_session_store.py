@@ -27,6 +27,7 @@ from orchestrator import (
     ValidationError,
 )
 from orchestrator.models import Model, ModelReply, ModelRequest
+from orchestrator.sessions.journal import Record
 from orchestrator.testing import FakeClock, MemoryStore
 from orchestrator.usage import Usage
 
@@ -453,6 +454,60 @@ def test_only_so_many_sessions_are_kept_decoded(tmp_path: Path) -> None:
     assert len(sessions._sessions) <= 3
     for n in range(6):
         assert f"Turn 0 of {n}" in texts_of(model.requests[6 + n])
+
+
+class CountingStore(SQLiteStore):
+    """Counts how often a whole journal is read."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.whole: list[str] = []
+
+    def load(self, key: str, after: int = 0) -> list[Record]:
+        found = super().load(key, after)
+        if not after and found:
+            self.whole.append(key)
+        return found
+
+
+def test_only_so_many_bytes_of_sessions_are_kept_decoded(tmp_path: Path) -> None:
+    store = CountingStore(tmp_path / "s.db")
+    sessions = Sessions(store, cached_bytes=250_000)
+    model = NATIVE.model([answer("Hello.")] * 20)
+    asked = agent(model, sessions=sessions)
+    for n in range(4):
+        asked.invoke(f"{n}" * 100_000, f"s-{n}")
+    assert store.whole == []
+    asked.invoke("Again?", "s-3")
+    asked.invoke("Again?", "s-2")
+    assert store.whole == []  # the last two were kept
+    for n in (0, 1, 3):
+        asked.invoke("Again?", f"s-{n}")
+    assert len(store.whole) == len(set(store.whole)) == 3
+    assert [texts_of(it).count("0" * 100_000) for it in model.requests[6:]] == [1, 0, 0]
+
+
+def test_a_session_that_is_too_large_to_be_kept(tmp_path: Path) -> None:
+    store = CountingStore(tmp_path / "s.db")
+    asked = agent(
+        NATIVE.model([answer("Hello.")] * 4), sessions=Sessions(store, cached_bytes=150_000)
+    )
+    asked.invoke("Hello?", "s-1")
+    for _ in range(2):
+        asked.invoke("x" * 100_000, "s-2")
+    assert store.whole == []
+    asked.end_session("s-2")
+    assert len(store.whole) == 1  # the small one is read again no sooner than it is used
+    asked.invoke("Hello?", "s-1")
+    assert len(store.whole) == 2
+
+
+def test_sessions_in_memory_are_never_let_go() -> None:
+    model = NATIVE.model([answer("Hello.")] * 2)
+    asked = agent(model, sessions=Sessions(cached_bytes=0))
+    asked.invoke("First?", "s-1")
+    asked.invoke("Second?", "s-1")
+    assert "First?" in texts_of(model.requests[1])
 
 
 @pytest.mark.parametrize(
