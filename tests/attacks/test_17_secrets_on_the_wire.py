@@ -10,7 +10,13 @@ from typing import Any
 
 import pytest
 
+from orchestrator import Sessions
+from orchestrator.server.access.callers import Callers
+from orchestrator.server.door import Door
 from orchestrator.server.operations import EventStream, Request
+from orchestrator.server.rest import error_of
+from orchestrator.server.running import Running
+from orchestrator.server.settings import Settings
 from orchestrator.server.wire.api import Api
 
 CANARY = "CANARY-5f2b"
@@ -75,3 +81,37 @@ def test_no_error_and_no_log_holds_what_was_sent(
     assert b"xception" in sent or b"message" in sent
     assert CANARY.encode() not in sent
     assert CANARY not in caplog.text
+
+
+def test_a_mistake_of_ours_in_any_room_holds_none(caplog: pytest.LogCaptureFixture) -> None:
+    async def breaks(scope: Any, receive: Any, send: Any) -> None:
+        try:
+            raise KeyError(CANARY)
+        except KeyError as error:
+            raise ValueError(CANARY) from error
+
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/invocations",
+        "raw_path": b"/invocations",
+        "query_string": b"",
+        "headers": [(b"host", b"127.0.0.1:8080")],
+    }
+    with caplog.at_level(logging.DEBUG):
+        running = Running(Sessions(), 60)
+        door = Door(breaks, settings=Settings(), callers=Callers(None), running=running)
+        asyncio.run(door(scope, receive, send))
+        told = error_of(ValueError(CANARY), "r-1")
+    assert (sent[0]["status"], told.status) == (500, 500)
+    assert CANARY not in f"{sent}{told}{caplog.text}"
+    logged = [it.getMessage() for it in caplog.records if it.levelname == "ERROR"]
+    assert len(logged) == 2 and "KeyError" in logged[0] and "r-1" in logged[1]

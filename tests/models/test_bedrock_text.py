@@ -91,10 +91,14 @@ def test_a_text_model_answers_faster_when_it_is_asked_to(serve):
 )
 def test_each_family_is_asked_in_its_own_shape(serve, model_id, answer, body, stop_reason):
     server = serve(json_answer(answer, **COUNTS))
-    reply = BedrockModel(model_id, endpoint_url=server.url).complete(raw())
+    model = BedrockModel(model_id, endpoint_url=server.url)
+    reply = model.complete(raw())
     assert reply == ModelReply([{"text": " Hi."}], stop_reason, Usage(7, 2, calls=1))
     assert server.asked[0].path.endswith("/invoke")
     assert server.asked[0].json == body
+    others = {"prompt": "Another", "inputText": "Another", "max_tokens_to_sample": 10**6}
+    model.complete(raw(additional=others))
+    assert server.asked[1].json == others | body  # fields of an agent's change none of ours
 
 
 def chunk(**value):

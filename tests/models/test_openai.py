@@ -99,9 +99,17 @@ def test_a_whole_request_reaches_chat_completions_in_its_terms(serve):
 
 def test_additional_fields_change_neither_what_is_asked_nor_of_whom(serve):
     hostile = {
-        **{"model": "large", "models": ["large"], "n": 9, "stream": True, "stream_options": {}},
-        **{"messages": [], "tools": [], "tool_choice": "none", "functions": []},
-        **{"temperature": 2, "max_tokens": 10**6},
+        "model": "large",
+        "models": ["large"],
+        "n": 9,
+        "stream": True,
+        "stream_options": {},
+        "messages": [],
+        "tools": [],
+        "tool_choice": "none",
+        "functions": [],
+        "temperature": 2,
+        "max_tokens": 10**6,
     }
     inference = {"temperature": 0, "maximumLength": 10}
     asked = [
