@@ -70,7 +70,9 @@ Into = Annotated[
         show_default=False,
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite files that have other texts.")]
+Force = Annotated[
+    bool, typer.Option("--force", help="Overwrite files with other texts; remove what is left.")
+]
 
 
 def show_notes(terminal: Terminal, notes: Iterable[Diagnostic]) -> None:
@@ -118,7 +120,8 @@ def write_agent(
         What to tell in JSON.
 
     Raises:
-        ValidationError: Files that are there have other texts, and `force` was not given.
+        ValidationError: Files that are there have other texts or would go, and `force` was not
+            given.
     """
     from orchestrator.carry import changes, write_files
 
@@ -127,12 +130,19 @@ def write_agent(
         show_changes(terminal, changed)
     written = write_files(files, folder, force=force)
     if not terminal.json:
-        _tell_written(terminal, folder, [it.path for it in written])
-    return {"folder": str(folder), "written": [it.path for it in written], "files": [*files]}
+        _tell_written(terminal, folder, written)
+    removed = [it.path for it in written if it.after is None]
+    return {
+        "folder": str(folder),
+        "written": [it.path for it in written if it.after is not None],
+        **({"removed": removed} if removed else {}),
+        "files": [*files],
+    }
 
 
-def _tell_written(terminal: Terminal, folder: Path, written: list[str]) -> None:
-    for path in written:
-        terminal.path(f"wrote {shown_path(folder / path)}")
+def _tell_written(terminal: Terminal, folder: Path, written: Sequence[Change]) -> None:
+    for it in written:
+        did = "removed" if it.after is None else "wrote"
+        terminal.path(f"{did} {shown_path(folder / it.path)}")
     if not written:
         terminal.path(f"{shown_path(folder)} is as it was: there is nothing to do")
