@@ -11,13 +11,15 @@ from botocore.model import Shape, StructureShape
 from orchestrator.server.operations import EventStream, Fault
 from orchestrator.server.wire.answers import checked, encoded, outgoing
 from orchestrator.server.wire.faults import WrongOutput, chosen, members_of
-from orchestrator.server.wire.frames import HeaderValue, frame
+from orchestrator.server.wire.frames import LARGEST_PAYLOAD, HeaderValue, frame
 from orchestrator.server.wire.problems import Problems
 from orchestrator.server.wire.scalars import Walk
 
 __all__ = ["EventWriter", "Frames", "Messages", "frames_of"]
 
 _TYPES = {"blob": "application/octet-stream", "string": "text/plain"}
+_TRACE = "trace"  # the name of the events that tell of a turn, and of their member that does
+_SHORTEST_TEXT = 256  # characters that are left of a text that is cut
 
 
 @cache
@@ -31,6 +33,7 @@ class EventWriter:
 
     def __init__(self, name: str, shape: StructureShape, walks: Any, place: str) -> None:
         self._place = f"{place}'s event {name}"
+        self._traces = name == _TRACE
         self._start = {":message-type": "event", ":event-type": name}
         self._headers = [n for n, it in shape.members.items() if "eventheader" in it.serialization]
         payloads = [n for n, it in shape.members.items() if "eventpayload" in it.serialization]
@@ -55,6 +58,8 @@ class EventWriter:
                 self._walks[name](value, (None, name), problems)
                 headers[name] = value
         kind, payload = self._written(rest, problems)
+        if self._traces and len(payload) > LARGEST_PAYLOAD:
+            payload = self._shortened(rest)
         checked(problems, self._place)
         headers[":content-type"] = kind
         try:
@@ -62,7 +67,22 @@ class EventWriter:
         except ValueError as error:
             raise WrongOutput(f"{self._place}: {error}") from None
 
-    def _written(self, rest: dict[str, Any], problems: Problems) -> tuple[str, bytes]:
+    def _shortened(self, members: Mapping[str, Any]) -> bytes:
+        """A trace in which the longest texts are cut, so that it is small enough.
+
+        No turn fails because of what is told about it.
+        """
+        most = LARGEST_PAYLOAD // 2
+        while most >= _SHORTEST_TEXT:
+            _, payload = self._written(_cut(members, most), Problems())
+            if len(payload) <= LARGEST_PAYLOAD:
+                return payload
+            most //= 2
+        left = {name: value for name, value in members.items() if name != _TRACE}
+        return self._written(left, Problems())[1]
+
+    def _written(self, given: Mapping[str, Any], problems: Problems) -> tuple[str, bytes]:
+        rest = dict(given)
         if self._payload is None:
             told = self._body.walk(rest, None, problems)
             return "application/json", encoded(told, problems)
@@ -149,3 +169,20 @@ class Messages(AsyncIterator[bytes]):
         """Closes what tells the events; nothing follows."""
         self._done = True
         await self._events.aclose()
+
+
+def _cut(value: Any, most: int) -> Any:
+    """The same value with no text of more characters than that; a cut one says so."""
+    if isinstance(value, str):
+        more = len(value) - most
+        if more <= 0:
+            return value
+        return (
+            f"{value[:most]}... ({more:,} more characters are left out here: an event may have at "
+            f"most {LARGEST_PAYLOAD:,} bytes)"
+        )
+    if isinstance(value, Mapping):
+        return {name: _cut(one, most) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_cut(one, most) for one in value]
+    return value

@@ -279,3 +279,14 @@ def test_no_question(start: Any) -> None:
         server.invoke("")
     assert caught.value.response["Error"]["Code"] == "ValidationException"
     assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
+
+
+@pytest.mark.parametrize("text", ["x" * 20_000_000, "\nx" * 7_000_000], ids=["long", "escaped"])
+def test_a_trace_that_is_too_long_is_shortened(start: Any, text: str) -> None:
+    server = start([says("Hello.")])
+    answer = server.invoke(text, enableTrace=True)
+    assert kinds(answer) == [*TURN, "chunk"]
+    assert answer["text"] == "Hello."
+    told = answer["events"][0]["trace"]["trace"]["orchestrationTrace"]["modelInvocationInput"]
+    assert told["type"] == "ORCHESTRATION" and len(told["text"]) > 1_000_000
+    assert "more characters are left out here" in told["text"][-120:]
