@@ -26,7 +26,12 @@ from orchestrator.prompts.languages.message_tags import Hole, Markup
 from orchestrator.prompts.languages.semantic_kernel_content import ROLES, Filling
 from orchestrator.prompts.languages.semantic_kernel_rendering import Rendering
 from orchestrator.prompts.languages.semantic_kernel_source import Source
-from orchestrator.prompts.languages.semantic_kernel_values import Functions, filling, placed
+from orchestrator.prompts.languages.semantic_kernel_values import (
+    Functions,
+    filling,
+    origin_of,
+    placed,
+)
 
 if TYPE_CHECKING:
     from orchestrator.prompts.languages.semantic_kernel import MessagesDocument
@@ -103,7 +108,7 @@ class _Run:
         self.fillings: list[Filling] = []
         self._source = source
         self._rendering = rendering
-        root = {name: named(value, name) for name, value in rendering.inputs.items()}
+        root = {name: named(value, origin_of(name)) for name, value in rendering.inputs.items()}
         self._scope = Scope(root)
         self._inert = False  # inside of {{#message}}, where tags are text
         self._items = self._chars = 0
@@ -173,7 +178,7 @@ class _Run:
         if isinstance(value, bool):
             value = told(value)
         origin = value.origin if isinstance(value, Value) else VALUE
-        if self._rendering.trusts(origin) and not self._inert:
+        if self._rendering.trusts_texts_of(origin) and not self._inert:
             self._tag(told(value), at)
             return
         self._add(filling(origin, value), at)
@@ -336,7 +341,7 @@ class _Run:
             arguments = {key: self._value(one) for key, one in call.named.items()}
             shown = function or name
             result = self._rendering.caller.call(shown, call.at, given, arguments)
-            return named(result, shown)
+            return named(result, origin_of(shown))
         if given or call.named:
             raise self._error(f"{name!r} is a value and takes no arguments", call.at)
         return self._scope.found(call.path)

@@ -34,6 +34,7 @@ from orchestrator.prompts.languages.semantic_kernel_source import Source
 from orchestrator.prompts.languages.semantic_kernel_values import (
     Functions,
     messages,
+    origin_of,
     placed,
     text_of,
 )
@@ -297,7 +298,7 @@ class _Run:
         items = value if isinstance(value, list | tuple) else [value]
         if any(isinstance(one, Said | Thread) for one in items):
             return _marked(Filling(None, value, messages(value, name)))
-        return named(value, name)
+        return named(value, origin_of(name))
 
     def call(self, name: str, at: int, given: Sequence[Any], arguments: Mapping[str, Any]) -> Any:
         """What a call gives: of a function that was given, or of a helper."""
@@ -307,7 +308,8 @@ class _Run:
                 return getattr(self, _OWN[name])(*given, **arguments)
             except ValueError as error:
                 raise self._source.error(str(error), at) from None
-        return named(self._rendering.caller.call(function, at, given, arguments), function)
+        result = self._rendering.caller.call(function, at, given, arguments)
+        return named(result, origin_of(function))
 
     # Semantic Kernel's helpers.
 
@@ -359,7 +361,7 @@ class _Run:
         elif origin == AUTHOR:
             self.parts.append(Markup(text, self._at, made=not self._exact))
             self._exact = False
-        elif self._rendering.trusts(origin):
+        elif self._rendering.trusts_texts_of(origin):
             self.parts.append(Markup(text, self._at, made=True))
         else:
             self._add(Filling([(origin, text)], text))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from orchestrator.diagnostics import Diagnostic
+from orchestrator.prompts.jinja import VALUE
 from orchestrator.prompts.languages.message_tags import Hole, Markup
 from orchestrator.prompts.languages.semantic_kernel_content import Filling
 from orchestrator.prompts.languages.semantic_kernel_values import Caller
@@ -32,6 +33,10 @@ class Rendering:
     def trusts(self, name: str) -> bool:
         """Whether the text of an input or a function is read as the author's own."""
         return self.trusted is None or name in self.trusted
+
+    def trusts_texts_of(self, origin: str) -> bool:
+        """Whether a text of this origin is: none that was calculated of what is not told."""
+        return self.trusted is None or (origin != VALUE and origin in self.trusted)
 
 
 class Flavour(Protocol):

@@ -11,18 +11,24 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from orchestrator.errors import TemplateError, ValidationError
+from orchestrator.message import AUTHOR
 from orchestrator.prompts.jinja import VALUE, Value
 from orchestrator.prompts.languages.base import Said, Thread
 from orchestrator.prompts.languages.reading import messages_of
 from orchestrator.prompts.languages.semantic_kernel_content import Filling
 from orchestrator.prompts.languages.semantic_kernel_source import Source
 
-__all__ = ["Caller", "Functions", "filling", "messages", "placed", "text_of"]
+__all__ = ["Caller", "Functions", "filling", "messages", "origin_of", "placed", "text_of"]
 
 Functions = Mapping[str, Callable[..., Any]]
 """What templates may call: `plugin.function`, or `function`."""
 
 _TOLD = (datetime.date, datetime.time, datetime.timedelta, uuid.UUID)
+
+
+def origin_of(name: str) -> str:
+    """What tells the texts of an input or a function: its name, which may be the author's mark."""
+    return VALUE if name == AUTHOR else name
 
 
 def text_of(value: Any) -> str:
@@ -70,7 +76,7 @@ def messages(value: Any, name: str) -> list[Said | Thread] | None:
     if isinstance(value, Thread | Said):
         return [value]
     if isinstance(value, list | tuple) and all(_is_message(one) for one in value):
-        return list(messages_of(value, name))
+        return list(messages_of(value, origin_of(name)))
     return None
 
 
@@ -106,8 +112,8 @@ def filling(name: str, value: Any) -> Filling:
         text = text_of(value)
     except (RecursionError, ValueError) as error:  # data that contains itself
         raise ValidationError(f"the value of {name!r} is no JSON data: {error}") from None
-    origin = value.origin if isinstance(value, Value) else name
-    return Filling([(origin or VALUE, text)], value, items)
+    origin = value.origin if isinstance(value, Value) else origin_of(name)
+    return Filling([(origin, text)], value, items)
 
 
 def _listed(value: Any) -> Sequence[Any]:
