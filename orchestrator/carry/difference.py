@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from typing import Any
 
 from orchestrator.carry.compare import KEPT_THERE, PARTS
 from orchestrator.carry.document import Document
-from orchestrator.carry.files import Change, files_of
+from orchestrator.carry.files import Change, files_of, left_files
 from orchestrator.carry.lambdas import lambdas_of
 from orchestrator.carry.portable import portable
 from orchestrator.carry.pull import read_agent
 from orchestrator.carry.push import find_agent
 from orchestrator.carry.remote import Remote
 from orchestrator.carry.schemas import same_schema
+from orchestrator.definition import load_definition
+from orchestrator.definition.document import decode
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import ResourceNotFound
 
@@ -70,13 +73,35 @@ def difference(
     notes: list[Diagnostic] = []
     local = remote.endpoint_url is not None
     one, other = _made_alike(there, document, notes, local)
-    before, after = files_of(one), files_of(other)
+    before, after = files_of(one), {**_left(document), **files_of(other)}
     changed = [
         Change(path, before.get(path), after.get(path))
         for path in dict.fromkeys([*before, *after])
         if before.get(path) != after.get(path)
     ]
     return Difference(agent_id, changed, notes)
+
+
+def _left(document: Document) -> dict[str, str]:
+    """Templates and schemas of the folder that no definition names, and that a pull would take."""
+    root, found = document.source.folder, {}
+    for one in document.everyone():
+        folder = one.source.folder
+        if root is None or folder is None or not folder.is_relative_to(root):
+            continue
+        for path in left_files(folder, _named(one.source.file)):
+            file = folder / path
+            found[file.relative_to(root).as_posix()] = decode(file.read_bytes(), str(file))
+    return found
+
+
+def _named(file: str) -> set[str]:
+    definition = load_definition(file)
+    overrides = definition.prompt_override_configuration
+    stages = overrides.prompt_configurations if overrides else ()
+    schemas = (it.api_schema.file for it in definition.action_groups if it.api_schema)
+    names = (*(it.base_prompt_template_file for it in stages), *schemas)
+    return {PurePosixPath(it).as_posix() for it in names if it}
 
 
 _HANDLER = "arn:aws:lambda:us-east-1:000000000000:function:handler"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -19,7 +19,7 @@ from orchestrator.definition.document import MAX_BYTES, decode
 from orchestrator.definition.fields import NAME_PATTERN
 from orchestrator.errors import DefinitionError, ValidationError
 
-__all__ = ["Change", "changes", "files_of", "write_files"]
+__all__ = ["Change", "changes", "files_of", "left_files", "write_files"]
 
 _RESERVED = {"con", "prn", "aux", "nul", *(f"{it}{n}" for it in ("com", "lpt") for n in range(10))}
 """Names that are no files' names on Windows, with any suffix."""
@@ -139,7 +139,10 @@ def _is_json(text: str) -> bool:
 
 
 def changes(files: Mapping[str, str], folder: Path) -> list[Change]:
-    """What writing `files` into `folder` would make new or different.
+    """What writing `files` into `folder` would make new or different, or take away.
+
+    Templates and schemas that the agents in `files` do not have any more are taken away: a template
+    would still count. Other files are the folder's own.
 
     Raises:
         ValidationError: A file would lie outside of the folder, or a link leads out of it.
@@ -150,33 +153,61 @@ def changes(files: Mapping[str, str], folder: Path) -> list[Change]:
         before = _text_of(target)
         if before != text:
             found.append(Change(path, before, text))
+    agents = [
+        it.removesuffix("agent.yaml") for it in files if PurePosixPath(it).name == "agent.yaml"
+    ]
+    for agent in agents:
+        known = {it.removeprefix(agent) for it in files if it.startswith(agent)}
+        for path in left_files(folder / agent, known):
+            found.append(Change(agent + path, _text_of(_inside(folder, agent + path)), None))
     return found
+
+
+def left_files(folder: Path, known: Collection[str]) -> list[str]:
+    """Files of one agent's folder that carrying it would have written, and that it does not have.
+
+    Args:
+        folder: The agent's folder.
+        known: The paths of the files that it has; upper and lower case may be one on the disk.
+    """
+    stages = [f"templates/{it.lower()}.{suffix}" for it in STAGES for suffix in ("json", "txt")]
+    schemas = [f"action_groups/*/openapi.{suffix}" for suffix in ("json", "yaml")]
+    found = [it for pattern in (*stages, *schemas) for it in folder.glob(pattern)]
+    names = {it.lower() for it in known}
+    paths = (it.relative_to(folder).as_posix() for it in found if it.is_file())
+    return sorted(it for it in paths if it.lower() not in names)
 
 
 def write_files(files: Mapping[str, str], folder: Path, *, force: bool = False) -> list[Change]:
     """Writes the files that are new or different; each is there whole, or as it was.
 
+    What the agent does not have any more is taken away, see `changes`.
+
     Args:
         files: Texts by paths, as `files_of` gives them.
         folder: The agent's folder, which is made when it is not there.
-        force: Overwrite files that have other texts.
+        force: Overwrite files that have other texts, and take away those that are left over.
 
     Returns:
-        What was written.
+        What was written, or taken away.
 
     Raises:
-        ValidationError: A file that is there has another text, and `force` was not given; nothing
-            was written. Or a path leads out of the folder.
+        ValidationError: A file that is there has another text or would go, and `force` was not
+            given; nothing was written. Or a path leads out of the folder.
     """
     found = changes(files, folder)
     changed = [it.path for it in found if it.before is not None]
     if changed and not force:
         raise ValidationError(
-            f"{_listed(changed)} in {str(folder)!r} would be changed, and nothing was written; "
-            "--force overwrites, another folder keeps both"
+            f"{_listed(changed)} in {str(folder)!r} would be changed or removed, and nothing was "
+            "written; --force does that, another folder keeps both"
         )
     for change in found:
-        _write(_inside(folder, change.path), files[change.path])
+        target = _inside(folder, change.path)
+        if change.after is None:
+            target.unlink(missing_ok=True)
+        else:
+            _write(target, change.after)
     return found
 
 
@@ -191,8 +222,8 @@ def _inside(folder: Path, path: str) -> Path:
     target = root.joinpath(*parts.parts)
     if parts.is_absolute() or ".." in parts.parts or target.resolve() != target:
         raise ValidationError(
-            f"{path!r} would be written to a place outside of {str(folder)!r}, or through a link; "
-            "nothing was written"
+            f"{path!r} leads to a place outside of {str(folder)!r}, or through a link; nothing was "
+            "written"
         )
     return target
 

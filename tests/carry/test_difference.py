@@ -15,12 +15,21 @@ from carry_support import (
     led,
     place,
     plain,
+    texts,
     whole,
     write,
 )
 
-from orchestrator.carry import difference, files_of, read_agent, read_folder, write_files
-from orchestrator.errors import ResourceNotFound
+from orchestrator.carry import (
+    Document,
+    changes,
+    difference,
+    files_of,
+    read_agent,
+    read_folder,
+    write_files,
+)
+from orchestrator.errors import ResourceNotFound, ValidationError
 
 
 def test_what_was_pulled_is_the_same(there: Place, folder: Path, tmp_path: Path) -> None:
@@ -129,3 +138,57 @@ def test_what_a_server_does_not_tell_is_no_difference(folder: Path) -> None:
         pulled = read_agent(there.remote, found.agent_id)
     assert [it.code for it in pulled.notes] == ["executor"]
     assert "actionGroupExecutor" not in pulled.data["actionGroups"][0]
+
+
+def test_what_an_earlier_pull_has_left_is_a_difference(there: Place, folder: Path) -> None:
+    write(folder, plain("claims"))
+    there.push(read_folder(folder))
+    left = {"templates/orchestration.txt": TEMPLATE, "action_groups/old/openapi.json": "{}"}
+    for path, text in left.items():
+        (folder / path).parent.mkdir(parents=True)
+        (folder / path).write_text(text)
+    found = difference(read_folder(folder), there.remote)
+    assert {it.path: (it.before, it.after) for it in found.changes} == {
+        path: (None, text) for path, text in left.items()
+    }
+
+
+def test_what_the_agent_does_not_have_any_more_is_taken_away(there: Place, folder: Path) -> None:
+    pushed = there.push(read_folder(write(folder, whole())))
+    before = there.pull(pushed.agent_id)
+    write_files(before, folder, force=True)
+    (folder / "action_groups" / "mine.txt").write_text("mine")
+    data = {**whole(), "actionGroups": []}
+    del data["promptOverrideConfiguration"]
+    after = files_of(Document(data))
+    gone = sorted({*before} - {*after})
+    assert any(it.startswith("templates/") for it in gone)
+    assert any(it.startswith("action_groups/") for it in gone)
+    told = [it for it in changes(after, folder) if it.after is None]
+    assert sorted((it.path, it.before) for it in told) == [(it, before[it]) for it in gone]
+
+    with pytest.raises(ValidationError, match="removed"):
+        write_files(after, folder)
+    assert all((folder / it).is_file() for it in gone)
+
+    assert set(write_files(after, folder, force=True)) >= set(told)
+    assert texts(folder) == {**after, "action_groups/mine.txt": "mine"}
+    assert write_files(after, folder) == []
+
+
+def test_upper_and_lower_case_may_be_one_on_the_disk(tmp_path: Path) -> None:
+    (tmp_path / "action_groups" / "claims").mkdir(parents=True)
+    file = tmp_path / "action_groups" / "claims" / "openapi.json"
+    file.write_text("{}")
+    write_files({"agent.yaml": "", "action_groups/CLAIMS/openapi.json": "{}"}, tmp_path)
+    assert file.read_text() == "{}"
+
+
+def test_a_link_to_what_would_be_taken_away_is_refused(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.txt"
+    mine.write_text("mine")
+    (tmp_path / "agent" / "templates").mkdir(parents=True)
+    (tmp_path / "agent" / "templates" / "orchestration.txt").symlink_to(mine)
+    with pytest.raises(ValidationError, match="through a link"):
+        write_files({"agent.yaml": ""}, tmp_path / "agent", force=True)
+    assert mine.read_text() == "mine"

@@ -175,6 +175,25 @@ def test_pull_keeps_what_was_changed(there, pushed):
     assert "You order" in file.read_text()
 
 
+def test_pull_removes_what_the_agent_does_not_have_any_more(there, pushed):
+    there("pull", pushed, "--into", "pulled")
+    left = Path("pulled/templates/orchestration.txt")
+    left.parent.mkdir()
+    left.write_text("An old prompt.")
+    refused = there("pull", pushed, "--into", "pulled")
+    assert refused.exit_code == 2
+    assert "--force" in refused.stderr
+    assert "-An old prompt." in refused.stdout
+    assert there("diff", "pulled").exit_code == 1
+    done = there("pull", pushed, "--into", "pulled", "--force")
+    assert done.stdout == "removed pulled/templates/orchestration.txt\n"
+    assert not left.exists()
+    assert there("diff", "pulled").exit_code == 0
+    left.write_text("An old prompt.")
+    told = json.loads(there("pull", pushed, "--into", "pulled", "--force", "--json").stdout)
+    assert (told["written"], told["removed"]) == ([], ["templates/orchestration.txt"])
+
+
 def test_json_of_pull(there, pushed):
     told = json.loads(there("pull", pushed, "--into", "pulled", "--json").stdout)
     assert told == {
