@@ -175,7 +175,12 @@ class Interpreter:
             return self.result
         except (Break, Continue):
             self.fail(Place(1), "$break and $continue belong into loops")
-        yield from self._finish()
+        except RecursionError:
+            self.fail(Place(1), "scripts and blocks are nested too deeply")
+        try:
+            yield from self._finish()
+        except Wrong as wrong:
+            self.fail(Place(1), wrong.message)
         return self.result
 
     def _finish(self) -> Steps:

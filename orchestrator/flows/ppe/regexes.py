@@ -58,7 +58,7 @@ def translated(pattern: str, flags: str) -> str:
     at = 0
     while at < len(pattern):
         found = _TOKEN.match(pattern, at)
-        if found is None:
+        if found is None or found["other"] == "\\":
             raise Wrong(f"the regular expression /{pattern}/ ends in a backslash")
         at = found.end()
         if in_class and found["other"] is None and pattern[found.start()] != "\\":

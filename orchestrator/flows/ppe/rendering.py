@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from orchestrator.flows.ppe import asking
 from orchestrator.flows.ppe.dialogue import Said
 from orchestrator.flows.ppe.nodes import Link
 from orchestrator.flows.ppe.regexes import searched
-from orchestrator.flows.ppe.scope import ALL
+from orchestrator.flows.ppe.scope import ALL, names_read
 from orchestrator.flows.ppe.texts import Inline, Part, Text, value_text
 from orchestrator.flows.steps import Event, Place, Step
 from orchestrator.prompts.jinja import Mistake
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["Rendering", "further"]
 
 Steps = Generator[Step, Any, Any]
+
+_BARE_TEXT = re.compile(r"[\w./:@~+-]+")
 
 
 class Rendering:
@@ -65,6 +68,8 @@ class Rendering:
         try:
             while not message.ready:
                 yield from self._next(message)
+        except Wrong as wrong:
+            self._run.fail(message.place, wrong.message)
         finally:
             message.busy = False
             self._run.data.scope = scope
@@ -130,12 +135,26 @@ class Rendering:
     def _called(self, inline: Inline) -> Steps:
         run = self._run
         link = Link(inline.place, inline.name, inline.kind == "instruction", inline.arguments)
-        args, named = yield from run.arguments(inline.arguments)
+        text = self._bare_text(inline)
+        if text:
+            args, named = [text], {}
+        else:
+            args, named = yield from run.arguments(inline.arguments)
         if link.instruction:
             return (yield from run.instructions.call(link, None, args, named))
         if run.library.has(inline.name):
             return (yield from run.called_script(link, args, named))
         return (yield from run.function(inline.place, inline.name, args, named))
+
+    def _bare_text(self, inline: Inline) -> str:
+        """The only argument of a call, when it is a text without quotes, such as a file's name."""
+        if len(inline.arguments) != 1 or inline.arguments[0].name:
+            return ""
+        names = names_read(inline.arguments[0].node) - ALL
+        if not names or any(self._run.data.raw(name) is not UNDEFINED for name in names):
+            return ""
+        inner = inline.written[inline.written.index("(") + 1 : inline.written.rindex(")")].strip()
+        return inner if _BARE_TEXT.fullmatch(inner) else ""
 
     def _searched(self, inline: Inline) -> Generator[Step, Any, str]:
         yield from self.force(frozenset((inline.name,)))
