@@ -6,12 +6,14 @@ can become a message, a role or another placeholder.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from orchestrator.diagnostics import Diagnostic
+from orchestrator.errors import ValidationError
 from orchestrator.message import Block, Message, Span, Text
 from orchestrator.prompts.bound import (
     HISTORY,
@@ -37,6 +39,9 @@ _STEPS = (SCRATCHPAD, "bot_response")
 
 _SPOKEN = ("question", "query", "latest_response")
 """What others wrote and no partial renders. In a raw text its tags would be the prompt's own."""
+
+_MOST_REPEATED = 30_000_000
+"""Characters that placeholders which a template names more than once may become in a prompt."""
 
 
 class Slot(NamedTuple):
@@ -97,9 +102,11 @@ class Template:
         "_kept",
         "_late",
         "_raw_text",
+        "_repeated",
         "_slots",
         "_system",
         "_tail",
+        "_tellings",
         "_tells_history",
         "_texts",
         "diagnostics",
@@ -145,7 +152,10 @@ class Template:
         self._head = tuple(slots[:at])
         self._tail = tuple(slot for slot in slots[at:] if not slot.anchor)
         leaves = chain((system,) if system else (), *(slot.leaves for slot in slots))
-        in_texts = {name for leaf in leaves for name in leaf.names}
+        in_texts = Counter(name for leaf in leaves for name in leaf.names)
+        told = sum(slot.anchor == HISTORY for slot in slots)
+        self._repeated = tuple((name, count) for name, count in in_texts.items() if count > 1)
+        self._tellings = told if told > 1 else 0
         self._texts = HISTORY in in_texts
         self._tells_history = self._texts or any(slot.anchor == HISTORY for slot in slots)
         self._late = SCRATCHPAD in in_texts
@@ -155,7 +165,11 @@ class Template:
 
         Args:
             values: Texts by placeholder name that are the same in every turn.
+
+        Raises:
+            ValidationError: A placeholder stands so often in it that the text would be too large.
         """
+        self._check_size(values)
         return Template(
             self.stage,
             self._dialect,
@@ -176,6 +190,9 @@ class Template:
                 becomes the empty text; names that the stage does not know are ignored.
             history: Messages of the session's earlier turns, their roles alternating; shared and
                 not copied.
+
+        Raises:
+            ValidationError: A placeholder stands so often in it that the prompt would be too large.
         """
         if not self._tells_history:
             history = ()
@@ -184,6 +201,10 @@ class Template:
         if self._texts and history and HISTORY not in values:
             told = self._dialect.history_text(history, steps=self.stage == ORCHESTRATION)
             values = {**values, HISTORY: told}
+        if self._repeated:
+            self._check_size(values)
+        if self._tellings and self._tellings * len(repr(history)) > _MOST_REPEATED:
+            self._refuse_size(HISTORY, self._tellings)
         if self._raw_text:
             return self._bound_text(values)
         system = self._system_text(values)
@@ -193,6 +214,21 @@ class Template:
         if self._late:
             late = partial(self._with_scratchpad, values, history, Written(self._dialect))
         return Bound(system, head, tail, late=late)
+
+    def _check_size(self, values: Mapping[str, str]) -> None:
+        """Refuses what a small template would multiply, before any of it is joined."""
+        total = 0
+        for name, count in self._repeated:
+            total += len(values.get(name, "")) * count
+            if total > _MOST_REPEATED:
+                self._refuse_size(name, count)
+
+    def _refuse_size(self, name: str, count: int) -> NoReturn:
+        raise ValidationError(
+            f"the {self.stage} template has {f'${name}$'!r} {count} times, and with its value the "
+            f"prompt would have more than {_MOST_REPEATED:,} characters; name it once, or shorten "
+            "the value"
+        )
 
     def _bound_text(self, values: Mapping[str, str]) -> Bound:
         from orchestrator.prompts.partials import encode

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from whole_agents import XML, Calls, agent, answer
 
-from orchestrator import TemplateError
+from orchestrator import Agent, TemplateError, ValidationError
 from orchestrator.testing import ScriptedModel
 
 BODY = '{"system": "%s", "messages": [{"role": "user", "content": "$question$"}]}'
+ASKS = {"role": "user", "content": "$question$"}
 
 
 def made(text: str) -> object:
@@ -74,3 +76,41 @@ def test_a_partial_is_bounded_as_a_template_is(tmp_path: Path) -> None:
     (tmp_path / "tools.j2").write_text("x" * 100_001)
     with pytest.raises(TemplateError, match="100,000"):
         agent(XML.model([]), Calls().groups(), templates=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        BODY % ("$question$ " * 8_000),
+        json.dumps({"messages": [ASKS] * 2_000}),
+    ],
+    ids=["one text", "many messages"],
+)
+def test_a_template_does_not_multiply_a_question_without_end(text: str) -> None:
+    model = XML.model([answer("ok")])
+    one = agent(model, prompts={"ORCHESTRATION": {"basePromptTemplate": text}})
+    with pytest.raises(ValidationError, match=r"ORCHESTRATION.*'\$question\$' \d{4} times"):
+        one.invoke("x" * 200_000, "one")
+    assert not model.requests
+    assert one.invoke("x", "two").text == "ok"
+
+
+def test_a_template_does_not_multiply_an_instruction_without_end() -> None:
+    text = BODY % ("$instruction$ " * 6_000)
+    with pytest.raises(ValidationError, match=r"'\$instruction\$' 6000 times"):
+        Agent(
+            "hr",
+            "x" * 20_000,
+            XML.model([]),
+            prompts={"ORCHESTRATION": {"basePromptTemplate": text}},
+        )
+
+
+def test_a_template_does_not_tell_the_history_without_end() -> None:
+    told = {"role": "user", "content": "$conversation_history$"}
+    text = json.dumps({"messages": [*[told] * 500, ASKS]})
+    model = XML.model([answer("ok")] * 2)
+    one = agent(model, prompts={"ORCHESTRATION": {"basePromptTemplate": text}})
+    one.invoke("x" * 100_000, "one")
+    with pytest.raises(ValidationError, match=r"conversation_history.* 500 times"):
+        one.invoke("And now?", "one")
