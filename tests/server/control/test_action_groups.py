@@ -200,13 +200,14 @@ def test_a_schema_in_amazons_s3_is_read_when_the_key_allows_it(tmp_path: Path) -
         with served() as server:
             handler = server.world.operations()["bedrock-agent"]["CreateAgentActionGroup"]
             id = server.create()
-            from orchestrator.server.operations import Fault, Request
+            from orchestrator.errors import AccessDenied
+            from orchestrator.server.operations import Request
 
             def create(caller: Caller) -> Any:
                 params = {"agentId": id, "agentVersion": "DRAFT", **with_schema(S3)}
                 return handler(Request("bedrock-agent", "CreateAgentActionGroup", params, caller))
 
-            with pytest.raises(Fault, match="AccessDeniedException"):
+            with pytest.raises(AccessDenied, match="s3://schemas/hr/api.json"):
                 create(Caller(allow=("s3://other/*",)))
             assert create(Caller(allow=("s3://schemas/*",)))["agentActionGroup"]
 
