@@ -32,7 +32,7 @@ def lint(
         ),
     ] = False,
 ) -> None:
-    """Check an agent's definition, actions and templates, or a script.
+    """Check an agent's definition, actions and templates, a script, or a template.
 
     The exit code is 1 when there are errors (with --strict: or warnings).
 
@@ -40,13 +40,17 @@ def lint(
       $ orchestrator lint examples/insurance
       $ orchestrator lint my-agent --strict --json
       $ orchestrator lint examples/flows/papers.pl
+      $ orchestrator lint greeting.prompty
     """
     from orchestrator.cli.findings import show_finding
     from orchestrator.cli.lint_agent import lint_agent
     from orchestrator.cli.scripts import is_script, lint_script
+    from orchestrator.cli.templates import is_template, lint_template_file
 
     if is_script(folder):
         found = lint_script(folder)
+    elif is_template(folder):
+        found = lint_template_file(folder)
     else:
         found = lint_agent(folder, model, strict=strict)
     count: Counter[str] = Counter(finding.severity for finding in found)

@@ -32,7 +32,7 @@ def render(
         typer.Argument(
             metavar="QUESTION",
             help="The user's input; a stage may stand before it, else it is ORCHESTRATION. Of a "
-            "script: its arguments, as for `run`.",
+            "script: its arguments, as for `run`. Of a template: its inputs, NAME=VALUE.",
             show_default=False,
         ),
     ] = None,
@@ -52,7 +52,7 @@ def render(
     ] = None,
     tool: Tools = None,
 ) -> None:
-    """Show the exact prompt that a stage would send, or a script first.
+    """Show the exact prompt that a stage would send, or a script first, or a template makes.
 
     No model is called, and none needs to be installed. Every piece has the colour of the
     placeholder that it was filled from.
@@ -63,14 +63,19 @@ def render(
       $ orchestrator render my-agent POST_PROCESSING "Hi" --value latest_response=Ho
       $ orchestrator render my-agent "And then?" --session s-1 --json
       $ orchestrator render examples/flows/fan_in.pl plan="A bus every ten minutes"
+      $ orchestrator render greeting.prompty question="Who are you?"
     """
     from orchestrator.cli.agents import load_agent
     from orchestrator.cli.findings import shown_path
     from orchestrator.cli.prompt_view import prompt_document, show_prompt
     from orchestrator.cli.scripts import first_prompt, is_script
+    from orchestrator.cli.templates import is_template, template_prompt
 
-    if is_script(folder):
-        told, place = first_prompt(folder, words or (), model, tool)
+    if is_script(folder) or is_template(folder):
+        if is_script(folder):
+            told, place = first_prompt(folder, words or (), model, tool)
+        else:
+            told, place = template_prompt(folder, words or ()), shown_path(str(folder))
         if terminal.json:
             terminal.document(prompt_document(told))
         else:

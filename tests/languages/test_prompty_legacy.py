@@ -213,6 +213,13 @@ def test_values_are_texts_in_a_calls_data_unless_they_are_numbers() -> None:
     assert rendered(text, {"n": "7"}).messages[0].content[0].input["n"] == "7"
 
 
+@pytest.mark.parametrize("id", ["012", "1e5", "true", "0x1f", "2024-01-01", "1_000"])
+def test_an_id_is_what_is_written(id: str) -> None:
+    text = f"assistant[type=tool_call]:\nid: {id}\nfunction: {{name: f, arguments: {{n: 1}}}}"
+    (use,) = rendered(text).messages[0].content
+    assert (use.id, use.input) == (id, {"n": 1})
+
+
 @pytest.mark.parametrize(
     ("text", "message", "line"),
     [

@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import orchestrator
 from orchestrator import TemplateError, ValidationError, load_template, prompts
+from orchestrator.cli import app
 from orchestrator.errors import ResourceNotFound
 from orchestrator.prompts.languages import ENDINGS, LANGUAGES, language_of, read_template
 
@@ -65,7 +67,7 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
         load_template(file)
     with pytest.raises(TemplateError, match="up to 100,000"):
         read_template("x" * 100_001, "prompty")
-    with pytest.raises(TypeError):
+    with pytest.raises(ValidationError, match="'prompty' have no option 'colour'"):
         read_template("x", "prompty", colour="red")
 
 
@@ -88,3 +90,23 @@ def test_agents_without_such_templates_load_no_languages() -> None:
         "orchestrator.prompts.languages.loading",
         "orchestrator.prompts.languages.tokens",
     ]
+
+
+def test_a_template_is_rendered_and_checked_on_the_command_line(tmp_path: Path) -> None:
+    file = tmp_path / "a.prompty"
+    front = "---\nmodel: {id: m, options: {temperature: 0.5}}\ninputs: {c: {kind: thread}}\n---\n"
+    file.write_text(front + "system:\nS {{x}}\nuser:\n{{q}}\n{{c}}")
+    thread = '[{"role": "assistant", "content": "a1"}]'
+    words = ["render", str(file), "x=X", "q=[no json", f"c={thread}"]
+    told = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
+    assert (told["stage"], told["model_id"], told["system"]) == ("TEMPLATE", "m", "S X")
+    assert told["system_spans"][1]["origin"] == "x"
+    assert [it["content"][0]["text"] for it in told["messages"]] == ["[no json", "a1"]
+    shown = CliRunner().invoke(app, words)
+    assert shown.exit_code == 0 and "a1" in shown.stdout
+    assert CliRunner().invoke(app, ["lint", str(file)]).exit_code == 0
+    file.write_text("{{ x")
+    found = CliRunner().invoke(app, ["lint", str(file), "--json"])
+    assert found.exit_code == 1 and json.loads(found.stdout)["diagnostics"][0]["line"] == 1
+    wrong = CliRunner().invoke(app, ["render", str(file), "question"])
+    assert wrong.exit_code != 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from orchestrator.diagnostics import Diagnostic
-from orchestrator.message import Message
+from orchestrator.message import Message, Text
 from orchestrator.prompts.markers import Piece
 
 __all__ = [
@@ -160,11 +160,12 @@ class Rendered:
 
         return as_dicts(self)
 
-    def converse(self) -> tuple[str, list[Message], list[dict[str, Any]]]:
+    def converse(self) -> tuple[Text, list[Message], list[dict[str, Any]]]:
         """The system text, the messages and the tools, in the shapes of Bedrock's Converse.
 
         Neighbours of one role are one message, results of tools are the user's, and empty messages
-        are left out, as Converse wants it. Bytes of media are bytes, as boto3 takes them.
+        are left out, as Converse wants it. All texts have `.spans` that tell who wrote them. Bytes
+        of media are bytes, as boto3 takes them.
 
         Raises:
             TemplateError: A message has a role, or a medium an address, that Converse has not.

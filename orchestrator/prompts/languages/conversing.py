@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.errors import TemplateError
-from orchestrator.message import Block, Message, Span
+from orchestrator.message import Block, Message, Span, Text
 from orchestrator.prompts.bound import append
 from orchestrator.prompts.languages.base import (
     Content,
@@ -55,7 +55,7 @@ _TYPES = {
 _REFUSED = re.compile(r"[^0-9A-Za-z\-()\[\]]+")
 
 
-def converse(rendered: Rendered) -> tuple[str, list[Message], list[dict[str, Any]]]:
+def converse(rendered: Rendered) -> tuple[Text, list[Message], list[dict[str, Any]]]:
     """A rendering as Converse takes it; see `Rendered.converse`."""
     conversing = Conversing()
     system, others = system_pieces(rendered.messages)
@@ -64,7 +64,7 @@ def converse(rendered: Rendered) -> tuple[str, list[Message], list[dict[str, Any
         message = conversing.message(one)
         if message is not None:
             append(messages, message)
-    text = "".join([piece for _, piece in system])
+    text = Text.of("".join([piece for _, piece in system]), tuple(spans_of(system)))
     return text, messages, tool_specs(rendered.tools)
 
 

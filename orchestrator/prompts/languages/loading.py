@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import re
 from collections.abc import Mapping
@@ -111,9 +112,13 @@ def read_template(
         line, column = line_column(text, found.start())
         message = f"the character {found[0]!a} may not be in a template"
         raise TemplateError(message, file=source, line=line, column=column)
-    reader = importlib.import_module(_READERS[language])
-    read: Document = reader.read(text, source, folder=folder, environ=environ, **options)
-    return read
+    read = importlib.import_module(_READERS[language]).read
+    known = inspect.signature(read).parameters
+    for name in options:
+        if name not in known:
+            raise ValidationError(f"templates of the language {language!r} have no option {name!r}")
+    made: Document = read(text, source, folder=folder, environ=environ, **options)
+    return made
 
 
 def load_template(path: str | Path, *, language: str | None = None, **options: Any) -> Document:

@@ -19,7 +19,7 @@ from orchestrator.prompts.languages.tokens import OPEN, Tokens
 from orchestrator.prompts.languages.trimming import stripped
 from orchestrator.prompts.markers import Piece
 
-__all__ = ["MediaReader", "data_in", "tool_uses", "tools_in"]
+__all__ = ["MediaReader", "data_in", "texts_in", "tool_uses", "tools_in"]
 
 _MEDIUM = re.compile(r"!\[([^\[\]\n]*+)\]\(([^()\s]++)\)")
 _ATTRIBUTE = re.compile(r"(?<!\w)(\w++)\s*+=\s*+(?:\"([^\"]*)\"|([^\",]*+))")
@@ -123,6 +123,11 @@ def data_in(
     return _filled(data, tokens)
 
 
+def texts_in(section: Section, tokens: Tokens[Any], source: str | None) -> Any:
+    """The same, with every number as the text that is written: of ids, which are names."""
+    return _filled(read_yaml(section.content, source, section.line + 1, texts=True), tokens)
+
+
 def _filled(data: Any, tokens: Tokens[Any]) -> Any:
     if isinstance(data, Mapping):
         return {str(_filled(key, tokens)): _filled(one, tokens) for key, one in data.items()}
@@ -143,14 +148,15 @@ def _number(text: str) -> Any:
     return int(text) if text.lstrip("+-").isdigit() else float(text)
 
 
-def tool_uses(section: Section, data: Any, source: str | None) -> tuple[Content, ...]:
-    """The calls of a section `assistant[type="tool_call"]`.
+def tool_uses(section: Section, data: Any, texts: Any, source: str | None) -> tuple[Content, ...]:
+    """The calls of a section `assistant[type="tool_call"]`, of `data_in` and `texts_in`.
 
     Raises:
         TemplateError: It has no calls.
     """
     made: list[Content] = []
-    for one in data if isinstance(data, list) else [data]:
+    calls, written = (it if isinstance(it, list) else [it] for it in (data, texts))
+    for one, told in zip(calls, written, strict=True):
         function = one.get("function") if isinstance(one, Mapping) else None
         if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
             raise TemplateError(
@@ -162,7 +168,7 @@ def tool_uses(section: Section, data: Any, source: str | None) -> tuple[Content,
             )
         given = function.get("arguments")
         made.append(
-            ToolUse(str(one.get("id", "")), function["name"], {} if given is None else given)
+            ToolUse(str(told.get("id", "")), function["name"], {} if given is None else given)
         )
     return tuple(made)
 

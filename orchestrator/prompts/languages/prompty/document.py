@@ -24,6 +24,7 @@ from orchestrator.prompts.languages.mustache import Mustache
 from orchestrator.prompts.languages.prompty.content import (
     MediaReader,
     data_in,
+    texts_in,
     tool_uses,
     tools_in,
 )
@@ -251,7 +252,9 @@ class _Rendering:
         elif section.role == "tools":
             self._hoist(section)
         elif section.role == "assistant" and section.attributes.get("type") == "tool_call":
-            content = tool_uses(section, self._data(section), self.setup.source)
+            source = self.setup.source
+            texts = texts_in(section, self.tokens, source)
+            content = tool_uses(section, self._data(section), texts, source)
             self._say(section, content)
         elif section.role == "thread" and not section.content.strip():
             self._place_all()

@@ -77,18 +77,20 @@ def split_front(text: str, source: str | None = None) -> Front:
     return Front(front, "\n".join(lines[body:]).lstrip(), body + 1)
 
 
-def read_yaml(text: str, source: str | None, line: int = 1) -> Any:
+def read_yaml(text: str, source: str | None, line: int = 1, *, texts: bool = False) -> Any:
     """Parses YAML that an author wrote.
 
     Args:
         text: The YAML.
         source: The file, for messages.
         line: The line in the file that it begins in.
+        texts: Have all that is no list and no map as the text that is written.
 
     Raises:
         TemplateError: It is none, is nested too deeply, or has aliases, which can grow without end.
     """
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    kind = "BaseLoader" if texts else "SafeLoader"
+    loader = getattr(yaml, f"C{kind}", None) or getattr(yaml, kind)
     try:
         mark = too_deep(text, loader, _DEEPEST)
         if mark is not None:

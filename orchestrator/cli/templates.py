@@ -1,0 +1,66 @@
+"""Templates of other languages for `lint` and `render`, which otherwise look at agents."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.cli.findings import as_findings
+from orchestrator.cli.options import pairs
+from orchestrator.errors import DefinitionError
+
+if TYPE_CHECKING:
+    from orchestrator.agent import Prompt
+    from orchestrator.diagnostics import Diagnostic
+
+__all__ = ["is_template", "lint_template_file", "template_prompt"]
+
+
+def is_template(path: Path) -> bool:
+    """Whether a path is that of a template in another language than Bedrock's."""
+    from orchestrator.prompts.languages import language_of
+
+    return language_of(path) is not None and path.is_file()
+
+
+def lint_template_file(path: Path) -> list[Diagnostic]:
+    """What is wrong or doubtful in a template."""
+    from orchestrator.prompts import load_template
+
+    try:
+        return list(load_template(path).diagnostics)
+    except DefinitionError as error:
+        return list(as_findings(error))
+
+
+def template_prompt(path: Path, words: Sequence[str]) -> Prompt:
+    """The messages of a template.
+
+    Args:
+        path: Its file.
+        words: Its inputs, each `name=value`; a value that is a list or a map of JSON is that.
+
+    Raises:
+        TemplateError: It is wrong, or cannot be rendered.
+        ValidationError: A required input is missing, or a word is no input.
+    """
+    from orchestrator.agent import Prompt
+    from orchestrator.prompts import load_template
+
+    document = load_template(path)
+    inputs = {name: _value(text) for name, text in pairs(list(words), "an input").items()}
+    system, messages, tools = document.render(inputs).converse()
+    model_id = str(document.settings.get("model", "any model"))
+    inference = document.settings.get("inference", {})
+    return Prompt("TEMPLATE", model_id, system, messages, tools, inference)
+
+
+def _value(text: str) -> Any:
+    if text[:1] not in ("[", "{"):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
