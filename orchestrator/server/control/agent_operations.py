@@ -141,6 +141,7 @@ def _delete(room: Room, request: Request) -> Data:
             room.tags.forget(caller, alias["agentAliasArn"])
         room.tags.forget(caller, room.store.arns.agent(id))
         room.store.remove(caller, id)
+    room.world.agents.forget(caller, id)
     return {"agentId": id, "agentStatus": "DELETING"}
 
 

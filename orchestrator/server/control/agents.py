@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["Agents"]
 
 _MOST = 256
+_Key = tuple[str, str, str, str]
+# Tenant, agent, and what else tells whose it is; the last changes with what it is made of.
 _REJECTS = "REJECT_INVOCATIONS"
 
 
@@ -48,7 +50,7 @@ class Agents:
         self._world = world
         self.folders = Folders(world)
         self.store = Store(world, self.folders)
-        self._built: OrderedDict[str, Future[Agent]] = OrderedDict()
+        self._built: OrderedDict[_Key, Future[Agent]] = OrderedDict()
         self._lock = Lock()
 
     def running(self, caller: Caller, agent_id: str, alias_id: str) -> Agent:
@@ -120,6 +122,16 @@ class Agents:
             found += [(agent["agentId"], alias, *told) for alias in aliases]
         return found
 
+    def forget(self, caller: Caller, agent_id: str) -> None:
+        """Lets go of an agent that was deleted; what it has begun ends with the turns that use it.
+
+        Args:
+            caller: Whose it was.
+            agent_id: The agent.
+        """
+        with self._lock:
+            self._drop((caller.tenant, agent_id))
+
     def close(self) -> None:
         """Closes the agents: what they have begun ends."""
         with self._lock:
@@ -157,9 +169,11 @@ class Agents:
             f"there is no alias {alias_id!r} of an agent {agent_id!r}; check both ids"
         )
 
-    def _key(self, caller: Caller, whose: tuple[str, str, str], head: Head) -> str:
-        team = self._team(caller, head.team, (whose[0],))
-        return digest([caller.tenant, list(caller.allow), list(whose), head.digest, team])
+    def _key(self, caller: Caller, whose: tuple[str, str, str], head: Head) -> _Key:
+        agent_id, alias_id, version = whose
+        team = self._team(caller, head.team, (agent_id,))
+        used = digest([list(caller.allow), alias_id])
+        return caller.tenant, agent_id, used, digest([version, head.digest, team])
 
     def team_of(self, defined: FolderAgent) -> list[Any]:
         """What tells the agents that one in a folder leads from what they were.
@@ -190,11 +204,12 @@ class Agents:
         head = self._head(caller, agent_id, alias_id, version)
         return f"{version} {head.digest}", caller, head.team
 
-    def _once(self, key: str, build: Callable[[], Agent]) -> Agent:
+    def _once(self, key: _Key, build: Callable[[], Agent]) -> Agent:
         with self._lock:
             found = self._built.get(key)
             mine = found is None
             if found is None:
+                self._drop(key[:3])  # what it was made of before
                 found = self._built[key] = Future()
                 if len(self._built) > _MOST:
                     self._built.popitem(last=False)
@@ -209,6 +224,10 @@ class Agents:
             found.set_exception(error)
             raise
         return found.result()
+
+    def _drop(self, whose: tuple[str, ...]) -> None:
+        for key in [it for it in self._built if it[: len(whose)] == whose]:
+            del self._built[key]
 
 
 def _check_way(agent_id: str, above: tuple[str, ...]) -> None:

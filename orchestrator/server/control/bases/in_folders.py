@@ -37,7 +37,7 @@ class FolderBases:
         """
         self._world = world
         self._lock = Lock()
-        self._open: dict[Path, tuple[FolderAgent, dict[str, LocalKnowledgeBase]]] = {}
+        self._open: dict[Path, tuple[AgentDefinition, dict[str, LocalKnowledgeBase]]] = {}
 
     def base(self, id: str) -> KnowledgeBase | None:
         """The knowledge base with an id, if an agent has such a folder.
@@ -56,9 +56,9 @@ class FolderBases:
         # Not the compiled agent's own: an agent may be compiled just now that asks.
         with self._lock:
             known = self._open.get(agent.folder)
-            if known is None or known[0] is not agent:  # its files have changed
+            if known is None or known[0] is not definition:  # its files have changed
                 _close(known[1] if known else {})
-                known = self._open[agent.folder] = agent, dict(_built(agent, definition))
+                known = self._open[agent.folder] = definition, dict(_built(agent, definition))
             return known[1]
 
     def told(self, id: str) -> dict[str, Any] | None:
