@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from orchestrator.prompts.jinja import VALUE
@@ -80,7 +82,10 @@ class Marks:
                 yield Section(role, attributes, "\n".join(held), line)
             (role, attributes), held, marked = found, [], True
             there = lines.get(_shape(text), ())
-            line = last = next((it for it in there if it > last), there[0] if there else last)
+            if there:  # the next such line; in a loop, the first one again
+                place = bisect_right(there, last)
+                last = there[place] if place < len(there) else there[0]
+            line = last
         if marked or "".join(held).strip():
             yield Section(role, attributes, "\n".join(held), line)
 
@@ -146,7 +151,7 @@ def _is_key(role: str, lines: Sequence[str], at: int) -> bool:
     """Whether a line of YAML is a key and no mark: it is indented, or `function:` of a call."""
     if lines[at][:1] in (" ", "\t"):
         return True
-    after = next((line for line in lines[at + 1 :] if line.strip()), "")
+    after = next((it for it in islice(lines, at + 1, None) if it.strip()), "")
     return role == "function" and after[:1] in (" ", "\t")
 
 
