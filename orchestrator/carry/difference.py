@@ -126,6 +126,7 @@ def _made_alike(
             one.pop(member, None)
     for data in (one, other):
         data.pop("agentId", None)
+        data.pop("aliases", None)
     _put_in_order(one, other)
     _write_schemas_alike(one, other)
     led_there, led_here = {}, {}

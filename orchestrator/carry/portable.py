@@ -90,6 +90,7 @@ class _Work:
         self.notes: list[Diagnostic] = []
 
     def done(self) -> Portable:
+        self.data.pop("aliases", None)  # made one by one there
         self.top()
         self.models()
         self.stages()

@@ -68,10 +68,41 @@ def read_agent(
         version = read_version_of_alias(remote, agent_id, _alias_id(remote, agent_id, alias))
     reader = _Reader(remote)
     document = reader.read(agent_id, version or DRAFT, ())
+    _take_aliases(document, remote, agent_id, version)
     vouched(document)
     for one in document.everyone():
         _tell_what_stays(one, remote)
     return document
+
+
+def _take_aliases(document: Document, remote: Remote, agent_id: str, version: str | None) -> None:
+    """Keeps the aliases that the agent is known by, as far as they lead to what was read.
+
+    The working draft stands for all of them: whoever pulls it runs it in place of each.
+    """
+    try:
+        found = list(_aliases(remote, agent_id))
+    except OrchestratorError as error:
+        text = f"the aliases of the agent were not carried: {error.message}"
+        document.notes.append(note("aliases", text))
+        return
+    aliases = [
+        {"agentAliasName": it.get("agentAliasName"), "agentAliasId": it.get("agentAliasId")}
+        for it in found
+        if it.get("agentAliasId") != TEST_ALIAS and (version or DRAFT) in (DRAFT, _leads_to(it))
+    ]
+    if aliases:
+        document.data["aliases"] = aliases
+
+
+def _aliases(remote: Remote, agent_id: str) -> Iterable[dict[str, Any]]:
+    what = f"the aliases of the agent {agent_id!r}"
+    return remote.pages(what, "list_agent_aliases", "agentAliasSummaries", agentId=agent_id)
+
+
+def _leads_to(alias: dict[str, Any]) -> str:
+    routes = alias.get("routingConfiguration") or [{}]
+    return str(routes[0].get("agentVersion") or DRAFT)
 
 
 def _alias_id(remote: Remote, agent_id: str, alias: str) -> str:
@@ -89,9 +120,7 @@ def alias_called(remote: Remote, agent_id: str, name: str) -> str:
     Raises:
         OrchestratorError: The endpoint failed.
     """
-    what = f"the aliases of the agent {agent_id!r}"
-    key = "agentAliasSummaries"
-    for it in remote.pages(what, "list_agent_aliases", key, agentId=agent_id):
+    for it in _aliases(remote, agent_id):
         if name in (it.get("agentAliasName"), it.get("agentAliasId")):
             return checked_id(it.get("agentAliasId"), "an alias")
     return ""
@@ -108,8 +137,7 @@ def read_version_of_alias(remote: Remote, agent_id: str, alias: str) -> str:
     checked_id(alias, "an alias")
     what = f"the alias {alias!r} of the agent {agent_id!r}"
     found = remote.call(what, "get_agent_alias", agentId=agent_id, agentAliasId=alias)
-    routes = found.get("agentAlias", {}).get("routingConfiguration") or [{}]
-    return str(routes[0].get("agentVersion") or DRAFT)
+    return _leads_to(found.get("agentAlias", {}))
 
 
 def read_alone(remote: Remote, agent_id: str, version: str = DRAFT) -> Document:

@@ -27,6 +27,7 @@ from orchestrator.definition.prompt_override import (
 from orchestrator.limits import Limits
 
 __all__ = [
+    "AgentAlias",
     "AgentCollaborator",
     "AgentDefinition",
     "AgentDescriptor",
@@ -38,6 +39,9 @@ __all__ = [
     "OrchestrationExecutor",
     "SessionSummaryConfiguration",
 ]
+
+TEST_ALIAS = "TSTALIASID"
+"""The alias of the working draft, which every agent has (Bedrock)."""
 
 USER = "User"
 """Whom a supervisor's model sends its answers to; no collaborator may be called so."""
@@ -158,6 +162,32 @@ class AgentCollaborator(Part):
         return self
 
 
+class AgentAlias(Part):
+    """An alias that callers know the agent by; a server takes it for the agent as it is.
+
+    Attributes:
+        agent_alias_name: Its name.
+        agent_alias_id: Ten letters and digits, as GetAgentAlias tells them.
+    """
+
+    READ_ONLY: ClassVar[frozenset[str]] = frozenset(
+        (
+            *("agentId", "agentAliasArn", "agentAliasStatus", "agentAliasHistoryEvents"),
+            *("aliasInvocationState", "clientToken", "createdAt", "updatedAt", "description"),
+            *("failureReasons", "routingConfiguration"),
+        )
+    )
+
+    agent_alias_name: Name
+    agent_alias_id: Annotated[str, StringConstraints(pattern=AGENT_ID_PATTERN)]
+
+    @model_validator(mode="after")
+    def _of_ones_own(self) -> AgentAlias:
+        if self.agent_alias_id == TEST_ALIAS:
+            raise mistake("every agent has it; leave it out", "agentAliasId")
+        return self
+
+
 class LimitsConfiguration(Part):
     """Budgets of one turn; what is left out takes the default of `orchestrator.Limits`.
 
@@ -196,7 +226,8 @@ class AgentDefinition(Part):
     The members are those of Amazon Bedrock's CreateAgent, CreateAgentActionGroup,
     AssociateAgentKnowledgeBase and AssociateAgentCollaborator, and GetAgent's `agentId`. Our own
     are `basePromptTemplateFile`, `apiSchema.file`, `actionGroupExecutor.python`, a handler file as
-    `actionGroupExecutor.lambda`, `environment`, `retrievalConfiguration` and `limits`.
+    `actionGroupExecutor.lambda`, `environment`, `retrievalConfiguration`, `aliases` and
+    `limits`.
 
     What only Bedrock's control plane would refuse (a short instruction, a long description) is no
     error here; `lint_definition` warns of it. Names, ranges and prompt types are checked.
@@ -205,6 +236,7 @@ class AgentDefinition(Part):
         agent_name: The agent's name.
         agent_id: Ten letters and digits, as GetAgent tells it; made from the name when left out.
             Sessions belong to it.
+        aliases: Aliases that callers of a server know the agent by. Ours.
         description: What the agent is for, for people.
         instruction: What the agent is told to be and to do. Bedrock wants 40 to 4000 characters.
         foundation_model: A Bedrock model or inference profile, `local`, `local:<model>`,
@@ -238,6 +270,7 @@ class AgentDefinition(Part):
 
     agent_name: Name
     agent_id: Annotated[str, StringConstraints(pattern=AGENT_ID_PATTERN)] | None = None
+    aliases: Many[AgentAlias] = ()
     description: str | None = None
     instruction: str = ""
     foundation_model: Annotated[str, Field(min_length=1, max_length=2048)] | None = None
@@ -299,6 +332,10 @@ class AgentDefinition(Part):
     @model_validator(mode="after")
     def _own_names(self) -> AgentDefinition:
         groups = (group.action_group_name for group in self.action_groups)
+        ids = (alias.agent_alias_id for alias in self.aliases)
+        _refuse_twice(ids, "alias with the id", "aliases", "agentAliasId")
+        names = (alias.agent_alias_name for alias in self.aliases)
+        _refuse_twice(names, "alias", "aliases", "agentAliasName")
         _refuse_twice(groups, "action group", "actionGroups", "actionGroupName")
         bases = (base.knowledge_base_id for base in self.knowledge_bases)
         _refuse_twice(bases, "knowledge base", "knowledgeBases", "knowledgeBaseId")

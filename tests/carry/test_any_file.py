@@ -117,6 +117,15 @@ ANSWERS = {
         ]
     },
     "list_tags_for_resource": {"tags": {"a": "b"}},
+    "list_agent_aliases": {
+        "agentAliasSummaries": [
+            {
+                "agentAliasName": "live",
+                "agentAliasId": "LIVEALIAS1",
+                "routingConfiguration": [{"agentVersion": "1"}],
+            }
+        ]
+    },
     "list_data_sources": {"dataSourceSummaries": [{"dataSourceId": "SOURCE0001"}]},
     "get_data_source": {
         "dataSource": {

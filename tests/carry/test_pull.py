@@ -115,6 +115,21 @@ class Told:
         self.stub.add_response("list_tags_for_resource", {"tags": tags or {}})
         return self
 
+    def aliases(self, **versions: str) -> Told:
+        summaries = [
+            {
+                "agentAliasId": id,
+                "agentAliasName": id.lower(),
+                "agentAliasStatus": "PREPARED",
+                "routingConfiguration": [{"agentVersion": version}],
+                "createdAt": AT,
+                "updatedAt": AT,
+            }
+            for id, version in versions.items()
+        ]
+        self.stub.add_response("list_agent_aliases", {"agentAliasSummaries": summaries})
+        return self
+
     def alias(self, agent: str, alias: str, version: str) -> Told:
         told = {
             "agentId": agent,
@@ -220,6 +235,35 @@ def test_parts_are_in_the_order_in_which_they_were_made(told: Told) -> None:
     assert [it["actionGroupName"] for it in found] == ["first", "second"]
 
 
+ALIASES = {"TSTALIASID": "DRAFT", "LIVEALIAS1": "2", "NEXTALIAS1": "3"}
+LIVE = {"agentAliasName": "livealias1", "agentAliasId": "LIVEALIAS1"}
+NEXT = {"agentAliasName": "nextalias1", "agentAliasId": "NEXTALIAS1"}
+
+
+def test_the_aliases_of_an_agent_come_along(told: Told) -> None:
+    document = read_agent(told.agent().parts().aliases(**ALIASES).remote, ID)
+    assert document.data["aliases"] == [LIVE, NEXT]
+    assert "agentAliasId: LIVEALIAS1" in files_of(document)["agent.yaml"]
+
+
+def test_an_alias_comes_along_with_those_of_the_same_version(told: Told) -> None:
+    told.aliases(**ALIASES).alias(ID, "LIVEALIAS1", "2").agent()
+    version = {"agentId": ID, "agentName": "claims", "version": "2", "agentArn": arn(ID, "x")}
+    times = {"createdAt": AT, "updatedAt": AT, "agentStatus": "PREPARED"}
+    more = {"idleSessionTTLInSeconds": 1800, "agentResourceRoleArn": ROLE}
+    told.stub.add_response("get_agent_version", {"agentVersion": {**version, **times, **more}})
+    told.parts().aliases(**ALIASES)
+    assert read_agent(told.remote, ID, alias="livealias1").data["aliases"] == [LIVE]
+
+
+def test_aliases_that_may_not_be_read_are_told(told: Told) -> None:
+    told.agent().parts()
+    told.stub.add_client_error("list_agent_aliases", "AccessDeniedException", "no", 403)
+    document = read_agent(told.remote, ID)
+    assert "aliases" not in document.data
+    assert [it.code for it in document.notes] == ["aliases"]
+
+
 def test_what_stays_is_told(told: Told) -> None:
     base = {"knowledgeBaseId": "KB00000001", "description": "Rules."}
     guardrail = {"guardrailIdentifier": "abc123", "guardrailVersion": "1"}
@@ -228,6 +272,7 @@ def test_what_stays_is_told(told: Told) -> None:
     told.agent(guardrailConfiguration=guardrail).parts(
         groups=[{**group, **functions}], bases=[base]
     )
+    told.aliases()
     summary = {"knowledgeBaseId": "KB00000001", "dataSourceId": "SOURCE0001", "name": "rules"}
     times = {"status": "AVAILABLE", "updatedAt": AT}
     told.stub.add_response("list_data_sources", {"dataSourceSummaries": [{**summary, **times}]})

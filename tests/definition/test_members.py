@@ -152,6 +152,10 @@ MEMBER = "agentCollaborators: [{collaboratorName: bills, %s}]"
             "2:85: knowledgeBases[0].chunkingConfiguration.maxTokens must be at least 20, not 5",
         ),
         (
+            "aliases: [{agentAliasName: live, agentAliasId: TSTALIASID}]",
+            "2:48: aliases[0].agentAliasId: every agent has it; leave it out",
+        ),
+        (
             "awsCompat: [single_kb]",
             "2:13: awsCompat[0] may not be 'single_kb'; did you mean 'single_knowledge_base'?",
         ),

@@ -24,11 +24,11 @@ OUR_OWN = {
     "PromptConfiguration": {"basePromptTemplateFile", "templateFormat"},
     "AgentDefinition": {
         *("actionGroups", "agentCollaborators", "awsCompat", "knowledgeBases", "limits"),
-        "orchestration",
+        *("aliases", "orchestration"),
         "agentId",  # GetAgent's
     },
 }
-OUR_PARTS = {"HttpApi", "LimitsConfiguration", "McpServer"}
+OUR_PARTS = {"AgentAlias", "HttpApi", "LimitsConfiguration", "McpServer"}
 NARROWER = {"ChunkingConfiguration"}  # their ranges are those of a folder's index
 SHAPES = {
     "AgentDefinition": "CreateAgentRequest",

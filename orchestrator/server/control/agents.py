@@ -71,7 +71,7 @@ class Agents:
         """
         defined = self.folders.find(agent_id)
         if defined is not None:
-            if alias_id != TEST_ALIAS:
+            if not defined.has_alias(alias_id):
                 raise self._missing(agent_id, alias_id)
             return defined.agent().for_tenant(caller.tenant)
         version = self._version(caller, agent_id, alias_id)
@@ -88,8 +88,10 @@ class Agents:
 
     def at_hand(self, caller: Caller, agent_id: str, alias_id: str) -> Agent | None:
         """What `running` would give, if that is known without waiting for anything."""
-        defined = self.folders.at_hand(agent_id) if alias_id == TEST_ALIAS else None
-        agent = defined.at_hand() if defined is not None else None
+        defined = self.folders.at_hand(agent_id)
+        if defined is None or not defined.has_alias(alias_id):
+            return None
+        agent = defined.at_hand()
         return agent.for_tenant(caller.tenant) if agent is not None else None
 
     def check(self, caller: Caller, snapshot: Mapping[str, Any]) -> None:
@@ -114,7 +116,7 @@ class Agents:
             told = agent["agentName"], agent.get("description", "")
             if record.folder is not None:
                 ready = agent["agentStatus"] == "PREPARED"
-                aliases = [TEST_ALIAS] if ready else []
+                aliases = [TEST_ALIAS, *record.folder.aliases] if ready else []
             else:
                 ready = self.store.head(caller, agent["agentId"], DRAFT) is not None
                 made = self.store.aliases(caller, agent["agentId"])

@@ -149,8 +149,9 @@ def _check_alias(room: Room, caller: Caller, leader: str, descriptor: Data) -> N
     agent_id, alias_id = found["agent"], found["alias"]
     if agent_id == leader:
         raise Fault("ValidationException", f"the agent {leader!r} cannot lead itself")
-    if room.store.folders.find(agent_id) is not None:
-        found_alias = alias_id == TEST_ALIAS
+    defined = room.store.folders.find(agent_id)
+    if defined is not None:
+        found_alias = defined.has_alias(alias_id)
     else:
         room.store.agent(caller, agent_id)
         made = room.store.alias(caller, agent_id, alias_id)

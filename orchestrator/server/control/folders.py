@@ -17,7 +17,7 @@ from orchestrator.definition import AgentDefinition, load_definition
 from orchestrator.definition.files import FILE_NAMES, locate_folder
 from orchestrator.errors import DefinitionError, OrchestratorError, ResourceNotFound
 from orchestrator.server.control.build import loaded
-from orchestrator.server.control.ids import made_id
+from orchestrator.server.control.ids import TEST_ALIAS, made_id
 from orchestrator.server.documents import digest
 from orchestrator.server.operations import Fault
 from orchestrator.stages import MOST_LEVELS
@@ -59,6 +59,7 @@ class FolderAgent:
         definition: What its `agent.yaml` says, unless that is wrong.
         agent_id: Its id.
         name: Its name.
+        aliases: The names of its aliases by their ids, without that of `DRAFT`.
         inner: The agents that it leads and that are in folders of it.
         team: The ARNs of the aliases that it leads, or that agents in folders of it lead.
     """
@@ -86,6 +87,10 @@ class FolderAgent:
             self._wrong = _as_ours(error, self.file)
             _log.warning("the agent in %s is wrong: %s", folder, self._wrong.message)
         self.name, self.agent_id = self._identity()
+        self.aliases: Mapping[str, str] = {
+            it.agent_alias_id: it.agent_alias_name
+            for it in (self.definition.aliases if self.definition else ())
+        }
         self.inner: list[FolderAgent] = [
             FolderAgent(world, it, [one for one in seen if one.is_in(it)], level + 1)
             for it in _inner_folders(self.definition, level)
@@ -119,6 +124,7 @@ class FolderAgent:
         """Itself, under the id that it had before, if its file does not tell one any more."""
         if before is not None and self.definition is None:
             self.name, self.agent_id = before.name, before.agent_id
+            self.aliases = before.aliases
         return self
 
     def agent(self) -> Agent:
@@ -154,6 +160,10 @@ class FolderAgent:
         """Has it be wrong, under an id of its own, until the files are looked at again."""
         self._wrong, self.mark = error, ""
         self.agent_id = made_id(str(self.folder))
+
+    def has_alias(self, alias_id: str) -> bool:
+        """Whether it is known by an alias; each means the agent as its files are now."""
+        return alias_id == TEST_ALIAS or alias_id in self.aliases
 
     def failure(self) -> str:
         """What is wrong with it; empty when nothing is."""

@@ -130,14 +130,17 @@ def _made_alias(room: Room, caller: Caller, agent_id: str, id: str) -> dict[str,
     return found
 
 
-def _test_alias(room: Room, record: Record) -> dict[str, Any]:
+def _draft_alias(
+    room: Room, record: Record, id: str = TEST_ALIAS, name: str = _TEST_NAME
+) -> dict[str, Any]:
+    """An alias of `DRAFT`: the one that every agent has, and those that a folder names."""
     agent = record.agent
     routing = [{"agentVersion": DRAFT}]
     return {
         "agentId": agent["agentId"],
-        "agentAliasId": TEST_ALIAS,
-        "agentAliasName": _TEST_NAME,
-        "agentAliasArn": room.store.arns.alias(agent["agentId"], TEST_ALIAS),
+        "agentAliasId": id,
+        "agentAliasName": name,
+        "agentAliasArn": room.store.arns.alias(agent["agentId"], id),
         "agentAliasStatus": "PREPARED",
         "aliasInvocationState": "ACCEPT_INVOCATIONS",
         "routingConfiguration": routing,
@@ -154,8 +157,10 @@ def _get_alias(room: Room, request: Request) -> Data:
     record = room.store.agent(caller, params["agentId"])
     id = params["agentAliasId"]
     if id == TEST_ALIAS:
-        return {"agentAlias": _test_alias(room, record)}
+        return {"agentAlias": _draft_alias(room, record)}
     if record.folder is not None:
+        if id in record.folder.aliases:
+            return {"agentAlias": _draft_alias(room, record, id, record.folder.aliases[id])}
         raise missing(f"alias of the agent {params['agentId']!r}", id)
     return {"agentAlias": _made_alias(room, caller, params["agentId"], id)}
 
@@ -175,8 +180,12 @@ def _delete_alias(room: Room, request: Request) -> Data:
 def _listed_aliases(room: Room, request: Request) -> Data:
     caller, agent_id = request.caller, request.params["agentId"]
     record = room.store.agent(caller, agent_id)
-    made = [] if record.folder else room.store.aliases(caller, agent_id)
-    found = [((0, 0.0, ""), picked(_test_alias(room, record), _SUMMARY))]
+    if record.folder is not None:
+        named = record.folder.aliases.items()
+        made = [_draft_alias(room, record, id, name) for id, name in named]
+    else:
+        made = room.store.aliases(caller, agent_id)
+    found = [((0, 0.0, ""), picked(_draft_alias(room, record), _SUMMARY))]
     found += [
         ((1, it["createdAt"].timestamp(), it["agentAliasId"]), picked(it, _SUMMARY)) for it in made
     ]

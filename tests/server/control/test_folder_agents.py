@@ -130,6 +130,33 @@ def test_an_agent_in_a_folder_is_shown_as_draft(tmp_path: Path) -> None:
                 server.ask(ID, alias_id)
 
 
+def test_the_aliases_that_a_folder_names_are_the_agent_as_it_is(tmp_path: Path) -> None:
+    aliases = [
+        {"agentAliasName": "live", "agentAliasId": "LIVEALIAS1"},
+        {"agentAliasName": "test", "agentAliasId": "TESTALIAS1"},
+    ]
+    write_agent(tmp_path, definition(aliases=aliases))
+    with served(which, agents=tmp_path) as server:
+        for id in ("TSTALIASID", "LIVEALIAS1", "TESTALIAS1"):
+            assert server.ask(ID, id) == "old"
+        with refused("ResourceNotFoundException"):
+            server.ask(ID, "OTHERALIAS")
+        listed = server.control.list_agent_aliases(agentId=ID)["agentAliasSummaries"]
+        assert [(it["agentAliasName"], it["agentAliasId"]) for it in listed] == [
+            ("AgentTestAlias", "TSTALIASID"),
+            ("live", "LIVEALIAS1"),
+            ("test", "TESTALIAS1"),
+        ]
+        alias = server.control.get_agent_alias(agentId=ID, agentAliasId="LIVEALIAS1")["agentAlias"]
+        assert alias["agentAliasArn"].endswith(f":agent-alias/{ID}/LIVEALIAS1")
+        assert alias["routingConfiguration"] == [{"agentVersion": "DRAFT"}]
+        with refused("ResourceNotFoundException"):
+            server.control.get_agent_alias(agentId=ID, agentAliasId="OTHERALIAS")
+        assert [it[1] for it in server.world.agents.listed(Caller())] == [
+            *("TSTALIASID", "LIVEALIAS1", "TESTALIAS1")
+        ]
+
+
 def test_one_agents_folder_is_enough_and_its_id_may_be_made(tmp_path: Path) -> None:
     given = definition()
     del given["agentId"]
