@@ -52,6 +52,8 @@ CREATE INDEX token_made ON token (made);
 )
 _ONE = "tenant = ? AND kind = ? AND parent = ? AND id = ?"
 _LIST = "tenant = ? AND kind = ? AND parent = ?"
+_ORDER = ("place > ? ORDER BY place", "place < ? ORDER BY place DESC")
+_LAST = 2**63 - 1
 
 
 class Documents:
@@ -172,6 +174,8 @@ class Documents:
         parent: str = "",
         max_results: int | None = None,
         next_token: str | None = None,
+        *,
+        newest: bool = False,
     ) -> Page[dict[str, Any]]:
         """Some documents of a list, in the order in which they were made.
 
@@ -183,16 +187,17 @@ class Documents:
             parent: Of which list.
             max_results: How many; as many as a page may have when left out.
             next_token: Goes on after an earlier page of the same list.
+            newest: Whether the order is the other way round.
 
         Raises:
             Fault: ValidationException, when the token is not one of this list's.
         """
-        scope = f"{tenant}\0{kind}\0{parent}"
+        scope = f"{tenant}\0{kind}\0{parent}" + ("\0newest" if newest else "")
         after = _after(next_token, scope)
         most = _most(max_results)
         found = self._file.rows(
-            f"SELECT place, body FROM document WHERE {_LIST} AND place > ? ORDER BY place LIMIT ?",
-            (tenant, kind, parent, _place(after), most + 1),
+            f"SELECT place, body FROM document WHERE {_LIST} AND {_ORDER[newest]} LIMIT ?",
+            (tenant, kind, parent, _place(after, _LAST if newest else 0), most + 1),
         )
         more = _token([found[most - 1][0]], scope) if len(found) > most else None
         return [self._read(body) for _, body in found[:most]], more
@@ -353,9 +358,9 @@ def _after(token: str | None, scope: str) -> list[Any] | None:
     return told[1]
 
 
-def _place(after: list[Any] | None) -> int:
+def _place(after: list[Any] | None, first: int) -> int:
     if after is None:
-        return 0
+        return first
     if len(after) != 1 or type(after[0]) is not int or not 0 <= after[0] < 2**63:
         raise _foreign()
     return after[0]

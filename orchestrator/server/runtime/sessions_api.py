@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.server.control.ids import Arns
-from orchestrator.server.documents import Documents, encoded, paged
+from orchestrator.server.documents import Documents, Page, encoded, paged
 from orchestrator.server.operations import Caller, Fault, Handler, Operations, Request
 from orchestrator.server.settings import Settings
 
@@ -176,10 +176,10 @@ class SessionsApi:
 
     def listed(self, request: Request) -> _Answer:
         """ListSessions, the newest first."""
-        kept = self._documents.all(request.caller.tenant, _SESSION)
+        kept, token = self._newest(request, _SESSION)
         found = [self._aged(it["session"]) for it in kept]
         told = [self._told(it, "createdAt", "lastUpdatedAt") for it in found]
-        return _page(request, told, "sessionSummaries", "createdAt", "sessionId", _SESSION)
+        return {"sessionSummaries": told, **({"nextToken": token} if token else {})}
 
     def tags(
         self,
@@ -231,10 +231,10 @@ class SessionsApi:
     def invocations(self, request: Request) -> _Answer:
         """ListInvocations of a session, the newest first."""
         session = self._kept(request)["session"]["sessionId"]
-        found = self._documents.all(request.caller.tenant, _INVOCATION, session)
+        found, token = self._newest(request, _INVOCATION, session)
         names = ("sessionId", "invocationId", "createdAt")
         told = [{name: it[name] for name in names} for it in found]
-        return _page(request, told, "invocationSummaries", "createdAt", "invocationId", session)
+        return {"invocationSummaries": told, **({"nextToken": token} if token else {})}
 
     def _invocation(self, request: Request, session: str, id: str) -> str:
         if self._documents.get(request.caller.tenant, _INVOCATION, id, session) is None:
@@ -305,6 +305,11 @@ class SessionsApi:
         )
 
     # -- keeping ---------------------------------------------------------------------------------
+
+    def _newest(self, request: Request, kind: str, parent: str = "") -> Page[dict[str, Any]]:
+        params = request.params
+        asked = params.get("maxResults"), params.get("nextToken")
+        return self._documents.page(request.caller.tenant, kind, parent, *asked, newest=True)
 
     def _kept(self, request: Request) -> dict[str, Any]:
         identifier = request.params["sessionIdentifier"]

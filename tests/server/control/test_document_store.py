@@ -280,3 +280,21 @@ def test_any_text_is_a_token_or_refused(token: str) -> None:
         with refusal("ValidationException"):
             ask()
     documents.close()
+
+
+@pytest.mark.parametrize("most", [1, 2, 5, 6])
+def test_pages_begin_with_what_is_newest_when_asked(most: int) -> None:
+    store = Documents()
+    for place in range(5):
+        store.put("t", "kind", f"id{place}", {"place": place})
+    store.put("t", "kind", "id0", {"place": 0})  # keeps its place
+    found, token = store.page("t", "kind", "", most, newest=True)
+    if token is not None:
+        store.put("t", "kind", "later", {"place": 9})
+        with pytest.raises(Fault, match="nextToken"):
+            store.page("t", "kind", "", most, token)
+    while token is not None:
+        more, token = store.page("t", "kind", "", most, token, newest=True)
+        found += more
+    assert [it["place"] for it in found] == [4, 3, 2, 1, 0]
+    store.close()

@@ -158,20 +158,26 @@ def listed(bases: Bases, request: Request) -> Mapping[str, Any]:
     """ListIngestionJobs, the last begun first unless `sortBy` says otherwise."""
     params, tenant, parent = request.params, request.caller.tenant, _parent(request.params)
     source_of(bases.documents, tenant, params["knowledgeBaseId"], params["dataSourceId"])
-    ids = [it["ingestionJobId"] for it in bases.documents.all(tenant, JOB, parent)]
-    settled = (settled_job(bases, tenant, parent, id) for id in ids)
-    jobs = [job for job in settled if job is not None]
-    wanted = [set(it["values"]) for it in params.get("filters", ())]
-    chosen = [job for job in jobs if all(job["status"] in values for values in wanted)]
-    found, token = paged(
-        _ordered(chosen, params.get("sortBy", {})),
-        params.get("maxResults"),
-        params.get("nextToken"),
-        f"{tenant}\0{parent}\0{params.get('sortBy')}",
-    )
+    asked, by = (params.get("maxResults"), params.get("nextToken")), params.get("sortBy", {})
+    if params.get("filters") or by.get("attribute") == "STATUS":
+        jobs = _settled(bases, tenant, parent, bases.documents.all(tenant, JOB, parent))
+        wanted = [set(it["values"]) for it in params.get("filters", ())]
+        chosen = [job for job in jobs if all(job["status"] in values for values in wanted)]
+        found, token = paged(_ordered(chosen, by), *asked, f"{tenant}\0{parent}\0{by}")
+    else:
+        newest = by.get("order") != "ASCENDING"
+        kept, token = bases.documents.page(tenant, JOB, parent, *asked, newest=newest)
+        found = _settled(bases, tenant, parent, kept)
     left_out = (*_PRIVATE, "failureReasons")
     told = [{name: it for name, it in job.items() if name not in left_out} for job in found]
     return {"ingestionJobSummaries": told, **({"nextToken": token} if token else {})}
+
+
+def _settled(
+    bases: Bases, tenant: str, parent: str, jobs: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    settled = (settled_job(bases, tenant, parent, it["ingestionJobId"]) for it in jobs)
+    return [job for job in settled if job is not None]
 
 
 def _ordered(
