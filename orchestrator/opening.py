@@ -199,8 +199,8 @@ def open_turn(plan: Plan, sessions: Sessions, session: Session, given: Input) ->
         return None
     if not given.question.strip() and not given.closing:
         raise ValidationError(
-            "the question is empty; give the user's input, or `results=` to go on after a return "
-            "of control"
+            "the question is empty; give the user's input, or the results of the calls that "
+            "control was returned for"
         )
     if log is not None:
         _give_up(sessions, session, log, given)

@@ -36,6 +36,7 @@ _JSON = "application/json"
 _ENCODE = json.JSONEncoder(
     ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False
 ).encode
+_LONG = 200  # a pattern of AWS may have 700 characters, which nobody reads in a log
 _UNSAFE = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
 
 
@@ -201,7 +202,8 @@ def checked(problems: Problems, place: str) -> None:
 
 @cache
 def _log_limit(place: str, path: str, constraint: str) -> None:
-    _LOG.warning("%s answered what its model does not allow: %s: %s", place, path, constraint)
+    told = constraint if len(constraint) <= _LONG else "Member must have another form"
+    _LOG.warning("%s answered what its model does not allow: %s: %s", place, path, told)
 
 
 def refusal(fault: Fault, errors: Mapping[str, StructureShape], walks: Walks | None) -> Answer:

@@ -145,7 +145,7 @@ class Api:
         matched = self.match(method, raw_path, query)
         try:
             if matched is None:
-                raise Fault("UnknownOperationException", f"There is no operation at {method} here.")
+                raise Fault("UnknownOperationException", _unknown(method, raw_path))
             answer = await self._carried_out(matched, query, headers, body, caller, request_id)
         except Exception as error:
             return self.refuse(error, matched, request_id)
@@ -206,6 +206,11 @@ class Api:
                 return found
         wrong = f"{matched.operation} of {matched.service} is not implemented by this server."
         raise Fault("ValidationException", wrong)
+
+
+def _unknown(method: str, raw_path: str) -> str:
+    path = raw_path if len(raw_path) <= 100 else f"{raw_path[:100]}…"
+    return f"there is no operation {method} {path!r}; check the address and the client's version"
 
 
 def _read(

@@ -177,6 +177,7 @@ def test_an_unknown_address_is_an_unknown_operation() -> None:
         with pytest.raises(ClientError) as caught:
             runtime.converse(modelId="m", messages=[])
     assert caught.value.response["Error"]["Code"] == "UnknownOperationException"
+    assert "there is no operation " in caught.value.response["Error"]["Message"]
     assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 404
 
 
