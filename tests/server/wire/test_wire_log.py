@@ -1,0 +1,32 @@
+"""What an answer's model does not allow is logged once, and shortly."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from orchestrator.server.wire.answers import checked
+from orchestrator.server.wire.problems import Problems
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ("Member must satisfy regular expression pattern: " + "a|" * 350, "another form"),
+        ("Member must satisfy regular expression pattern: [a-z]+", "[a-z]+"),
+    ],
+)
+def test_a_long_pattern_is_not_logged(
+    caplog: pytest.LogCaptureFixture, wrong: str, told: str
+) -> None:
+    with caplog.at_level(logging.WARNING, "orchestrator.server"):
+        for _ in range(2):
+            problems = Problems()
+            problems.add((None, "modelId"), wrong, "mine", limit=True)
+            checked(problems, f"Log{len(wrong)}")
+    (message,) = [it.getMessage() for it in caplog.records]
+    caplog.clear()  # else the room's own check finds it
+    assert told in message
+    assert "modelId" in message
+    assert len(message) < 250
