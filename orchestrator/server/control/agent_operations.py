@@ -160,6 +160,8 @@ def _summary(record: Record) -> Data:
 
 def _prepare(room: Room, request: Request) -> Data:
     caller, id = request.caller, request.params["agentId"]
+    if room.store.folders.find(id) is not None:
+        return _prepare_folder(room, caller, id)
     snapshot = room.store.snapshot_of_draft(caller, id)
     _check_ready(snapshot)
     for name in _PASSING:
@@ -179,6 +181,14 @@ def _prepare(room: Room, request: Request) -> Data:
                 record.agent["failureReasons"] = [failure[:2048]]
         record.passing = "PREPARING"
         room.store.save(caller, record)
+    return {"agentId": id, "agentStatus": "PREPARING", "agentVersion": DRAFT, "preparedAt": at}
+
+
+def _prepare_folder(room: Room, caller: Caller, id: str) -> Data:
+    """Reads a folder's agent again; GetAgent tells what came of it."""
+    room.store.folders.look(anew=id)
+    agent = room.store.agent(caller, id).agent
+    at = agent.get("preparedAt") or agent["updatedAt"]
     return {"agentId": id, "agentStatus": "PREPARING", "agentVersion": DRAFT, "preparedAt": at}
 
 

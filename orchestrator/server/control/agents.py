@@ -69,6 +69,8 @@ class Agents:
             OrchestratorError: It is wrong, or what it names is not there any more.
             Fault: The caller may not use what it names.
         """
+        if not self.store.has(caller, agent_id):
+            self.folders.look()
         defined = self.folders.find(agent_id)
         if defined is not None:
             if not defined.has_alias(alias_id):

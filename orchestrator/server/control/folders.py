@@ -30,7 +30,7 @@ __all__ = ["FolderAgent", "Folders", "Shown"]
 _log = logging.getLogger("orchestrator.server")
 
 _SECONDS = 1.0
-"""How old what is known of the folders may be."""
+"""How old what is known of the folders may be, unless an agent is invoked or prepared."""
 
 _MOST_FILES = 20_000
 _PASSED_OVER = frozenset(("__pycache__", "node_modules"))
@@ -198,7 +198,7 @@ class Folders:
 
         Args:
             world: What the server has open.
-            clock: The time in seconds; the files are looked at once in each.
+            clock: The time in seconds; the files are looked at once in each, and by `look`.
 
         Raises:
             ResourceNotFound: The folder is not there, or has no agent.
@@ -231,10 +231,24 @@ class Folders:
             return list(self._added.values())
         with self._lock:
             if self._clock() - self._looked >= _SECONDS:
-                self._found = dict(self._look(self._root))
-                self._refuse_second()
-                self._looked = self._clock()
+                self._look_again(self._root)
             return [*self._added.values(), *self._found.values()]
+
+    def look(self, anew: str = "") -> None:
+        """Looks at the files now.
+
+        Args:
+            anew: The id of an agent that is read again though its files are the same: what it
+                needs of others may have changed.
+        """
+        if self._root is not None:
+            with self._lock:
+                self._look_again(self._root, anew)
+
+    def _look_again(self, root: Path, anew: str = "") -> None:
+        self._found = dict(self._look(root, anew))
+        self._refuse_second()
+        self._looked = self._clock()
 
     def add(self, one: FolderAgent) -> None:
         """Adds an agent that lies elsewhere, and whose files are not looked at again.
@@ -252,11 +266,8 @@ class Folders:
         self._refused = {error.message for _, error in refused}
 
     def at_hand(self, agent_id: str) -> FolderAgent | None:
-        """The agent with an id, if the files were looked at just now; takes no time."""
-        if self._root is not None and self._clock() - self._looked >= _SECONDS:
-            return None
-        known = (*self._added.values(), *self._found.values())  # never changed in place
-        return next((it for it in known if it.agent_id == agent_id), None)
+        """The agent with an id, if its files are not looked at; takes no time."""
+        return self._added.get(agent_id)
 
     def find(self, agent_id: str) -> FolderAgent | None:
         """The agent with an id, also one that only another one of the folders leads."""
@@ -277,11 +288,12 @@ class Folders:
         for one in (*self._added.values(), *self._found.values()):
             one.close()
 
-    def _look(self, root: Path) -> Iterator[tuple[Path, FolderAgent]]:
+    def _look(self, root: Path, anew: str = "") -> Iterator[tuple[Path, FolderAgent]]:
         for folder in _agent_folders(root.resolve()):
             before = self._found.get(folder)
             seen = list(_files(folder, before.skipped if before else frozenset()))
-            if before is not None and before.mark == digest([list(it) for it in seen]):
+            same = before is not None and before.mark == digest([list(it) for it in seen])
+            if before is not None and same and before.agent_id != anew:
                 yield folder, before
             else:
                 yield folder, FolderAgent(self._world, folder, seen).known_as(before)

@@ -196,7 +196,6 @@ def test_what_changes_an_agent_in_a_folder_names_its_file(tmp_path: Path) -> Non
         for call, params in (
             (control.update_agent, {"agentId": ID, **names}),
             (control.delete_agent, {"agentId": ID, "skipResourceInUseCheck": True}),
-            (control.prepare_agent, {"agentId": ID}),
             (control.create_agent_alias, {"agentId": ID, "agentAliasName": "x"}),
             (control.create_agent_action_group, {**draft, **by_caller("x")}),
             (control.update_agent_action_group, {**draft, **id, **by_caller("x")}),
@@ -219,16 +218,42 @@ def test_what_changes_an_agent_in_a_folder_names_its_file(tmp_path: Path) -> Non
         assert control.get_agent(agentId=ID)["agent"]["agentStatus"] == "PREPARED"
 
 
-def test_an_edit_is_seen_when_the_files_are_looked_at_next(tmp_path: Path) -> None:
+def test_an_edit_is_seen_by_the_next_invocation(tmp_path: Path) -> None:
     folder, clock = write_agent(tmp_path / "one", definition()), Clock()
     with watched(tmp_path, clock) as server:
         assert server.ask(ID, sessionId="s-1") == "old"
         edit(folder, instruction=f"NEW {INSTRUCTION}", description="Edited.")
-        clock.now = 0.9
-        assert server.ask(ID, sessionId="s-2") == "old"
-        clock.now = 1.0
-        assert server.ask(ID, sessionId="s-3") == "new"
+        assert server.ask(ID, sessionId="s-2") == "new"
         assert server.control.get_agent(agentId=ID)["agent"]["description"] == "Edited."
+
+
+def test_an_edit_is_told_when_the_files_are_looked_at_next(tmp_path: Path) -> None:
+    folder, clock = write_agent(tmp_path / "one", definition(description="Old.")), Clock()
+    with watched(tmp_path, clock) as server:
+        told = lambda: server.control.get_agent(agentId=ID)["agent"]["description"]  # noqa: E731
+        assert told() == "Old."
+        edit(folder, description="Edited.")
+        clock.now = 0.9
+        assert told() == "Old."
+        clock.now = 1.0
+        assert told() == "Edited."
+
+
+def test_a_folders_agent_is_prepared_as_others_are(tmp_path: Path) -> None:
+    folder, clock = write_agent(tmp_path / "one", definition()), Clock()
+    with watched(tmp_path, clock) as server:
+        before = server.world.agents.running(Caller(), ID, "TSTALIASID")
+        assert server.control.prepare_agent(agentId=ID)["agentStatus"] == "PREPARING"
+        assert server.control.get_agent(agentId=ID)["agent"]["agentStatus"] == "PREPARED"
+        after = server.world.agents.running(Caller(), ID, "TSTALIASID")
+        assert after.plan.stages is not before.plan.stages  # it was read again
+        edit(folder, description="Edited.")
+        server.control.prepare_agent(agentId=ID)
+        assert server.control.get_agent(agentId=ID)["agent"]["description"] == "Edited."
+        edit(folder, actionGroups=[{**by_caller(), "apiSchema": {"file": "no.json"}}])
+        assert server.control.prepare_agent(agentId=ID)["agentStatus"] == "PREPARING"
+        agent = server.control.get_agent(agentId=ID)["agent"]
+        assert agent["agentStatus"] == "FAILED" and agent["failureReasons"]
 
 
 def test_an_agent_whose_files_are_the_same_is_not_made_anew(tmp_path: Path) -> None:
