@@ -6,6 +6,7 @@ FOR $paper in $papers:
     ${paper.abstract} -> finding
     @note(title=${paper.title}, year=${paper.year}, finding=$finding) >> notes
 END
-Write three sentences about what is known of "$topic". Use only these notes.
-
-$notes -> overview
+@agent(
+    task="Write three sentences about what is known of $topic. Use only these notes. $notes",
+    tools=[]
+) -> overview

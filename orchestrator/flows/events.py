@@ -7,11 +7,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.flows.orchestration import Listener
-from orchestrator.flows.steps import AskUser
+from orchestrator.flows.steps import AskUser, Pause
 from orchestrator.reply import Reply
 from orchestrator.usage import Usage
 
-__all__ = ["FlowEvent", "FlowResult"]
+__all__ = ["FlowEvent", "FlowResult", "waits_for"]
+
+
+def waits_for(pause: Pause | AskUser | None) -> str:
+    """What a run waits for, by where its script does; by itself, it waits for an action."""
+    if pause is None:
+        return "call"
+    return "user" if isinstance(pause, AskUser) else "breakpoint"
 
 
 class FlowResult:
@@ -23,7 +30,8 @@ class FlowResult:
         variables: Every name that the run knows, and its value.
         messages: The messages of the last dialogue, in Converse's shape (PPE).
         paused: The state to go on with, JSON data, when the run waits; else `None`.
-        waits_for: `breakpoint` or `user` while it waits; else empty.
+        waits_for: `breakpoint`, `user` or, for the result of an action that its caller carries out
+            or confirms, `call` while it waits; else empty. `reply.return_control` has the calls.
         question: What the user is asked, while it waits for the user.
         line: The line where it waits; else 0.
         statement: The statement there: in `step` mode, the next one.
@@ -40,10 +48,11 @@ class FlowResult:
         if outcome is not None:
             self.output, self.variables = outcome.output, dict(outcome.variables)
             self.messages = outcome.messages
-        elif pause is None:  # a model or an action ended the turn: it asks the user
+        elif pause is None:  # an action waits, or a model has asked the user with one
+            self.waits_for = "" if paused is None else waits_for(pause)
             self.output, self.variables = reply.text, dict[str, Any]()
         else:
-            self.waits_for = "user" if isinstance(pause, AskUser) else "breakpoint"
+            self.waits_for = waits_for(pause)
             self.question = pause.text if isinstance(pause, AskUser) else ""
             self.line, self.statement = pause.place.line, pause.place.statement
             self.output, self.variables = pause.output, dict(pause.variables)

@@ -22,6 +22,7 @@ from orchestrator.sessions import Sessions, SessionStore
 __all__ = ["Flow", "FlowOptions", "RunOptions", "load_flow"]
 
 Mode = Literal["continue", "step"]
+Results = Mapping[str, Any] | str | bool
 
 
 class FlowOptions(TypedDict, total=False):
@@ -163,6 +164,7 @@ class Flow:
         *,
         mode: Mode = "continue",
         text: str = "",
+        results: Results | None = None,
         on_event: Callable[[FlowEvent], None] | None = None,
         **options: Unpack[FlowOptions],
     ) -> FlowResult:
@@ -172,6 +174,8 @@ class Flow:
             state: What `paused` of its result was.
             mode: `continue`, or `step` to run one statement and wait again.
             text: The user's text, when it waits for the user.
+            results: The results of the calls that it waits for, as `ReturnControl.answer` takes
+                them.
             on_event: As for `run`.
             **options: See `FlowOptions`. With `sessions`, those of the run, the store's journal
                 is gone on with; else the state's.
@@ -180,7 +184,7 @@ class Flow:
             FlowError: As for `run`; or the state was changed, or is another script's.
             ValidationError: There is no such mode.
         """
-        around = self._resumed(state, mode, text, options)
+        around = self._resumed(state, mode, text, results, options)
         return around.run() if on_event is None else _drained(around.stream(), on_event)
 
     async def aresume(
@@ -189,11 +193,12 @@ class Flow:
         *,
         mode: Mode = "continue",
         text: str = "",
+        results: Results | None = None,
         on_event: Callable[[FlowEvent], None] | None = None,
         **options: Unpack[FlowOptions],
     ) -> FlowResult:
         """`resume`, for an event loop."""
-        around = self._resumed(state, mode, text, options)
+        around = self._resumed(state, mode, text, results, options)
         return await (around.arun() if on_event is None else _adrained(around.astream(), on_event))
 
     def stream_resumed(
@@ -202,10 +207,11 @@ class Flow:
         *,
         mode: Mode = "continue",
         text: str = "",
+        results: Results | None = None,
         **options: Unpack[FlowOptions],
     ) -> Generator[FlowEvent, None, None]:
         """`resume`, as `stream`."""
-        return self._resumed(state, mode, text, options).stream()
+        return self._resumed(state, mode, text, results, options).stream()
 
     def astream_resumed(
         self,
@@ -213,22 +219,32 @@ class Flow:
         *,
         mode: Mode = "continue",
         text: str = "",
+        results: Results | None = None,
         **options: Unpack[FlowOptions],
     ) -> AsyncGenerator[FlowEvent, None]:
         """`stream_resumed`, for an event loop."""
-        return self._resumed(state, mode, text, options).astream()
+        return self._resumed(state, mode, text, results, options).astream()
 
     def _begun(self, arguments: Mapping[str, Any] | str | None, options: RunOptions) -> Around:
         given = {} if arguments is None else arguments
         return Around.begun(self.program, given, **_checked(options, RunOptions))
 
     def _resumed(
-        self, state: Mapping[str, Any], mode: str, text: str, options: FlowOptions
+        self,
+        state: Mapping[str, Any],
+        mode: str,
+        text: str,
+        results: Results | None,
+        options: FlowOptions,
     ) -> Around:
         if mode not in ("continue", "step"):
             raise ValidationError(f"the mode is {mode!r}; it is 'continue' or 'step'")
         known = read_state(state, self.program.digest)
-        answer = text if known["waits_for"] == "user" else mode
+        answer: Results = text if known["waits_for"] == "user" else mode
+        if known["waits_for"] == "call":
+            if results is None:
+                raise ValidationError("the run waits for the result of a call; give results=")
+            answer = results
         return Around.resumed(
             self.program, Resumed(known, answer), **_checked(options, FlowOptions)
         )

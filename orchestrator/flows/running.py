@@ -14,10 +14,10 @@ from orchestrator.actions import ActionGroup
 from orchestrator.agent import Agent
 from orchestrator.effects import ReturnControl
 from orchestrator.errors import FlowError, OrchestratorError, SessionConflict, ValidationError
-from orchestrator.flows.events import FlowEvent, FlowResult
+from orchestrator.flows.events import FlowEvent, FlowResult, waits_for
 from orchestrator.flows.orchestration import FlowOrchestration, Listener, request_text
 from orchestrator.flows.state import state_of
-from orchestrator.flows.steps import AskUser, Event, Program
+from orchestrator.flows.steps import Event, Program
 from orchestrator.limits import Limits
 from orchestrator.models import Model
 from orchestrator.reply import Reply, TextDelta, TurnEnd
@@ -45,7 +45,7 @@ class Resumed:
     """
 
     state: Mapping[str, Any]
-    answer: str
+    answer: Mapping[str, Any] | str | bool
 
 
 class Around:
@@ -247,7 +247,7 @@ class Around:
         more = {
             "session": self._session_id,
             "events": listener.seen,
-            "waits_for": "user" if isinstance(listener.pause, AskUser) else "breakpoint",
+            "waits_for": waits_for(listener.pause),
         }
         records = self._agent.sessions.store.load(self._key)
         first = max(at for at, one in enumerate(records) if one["kind"] == "turn")

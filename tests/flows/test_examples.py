@@ -50,6 +50,7 @@ def test_a_map_over_papers() -> None:
         "What screens take from sleep (2023): Phones keep awake.",
     ]
     assert "Naps help." in texts(model.requests[2])[0]
+    assert (len(model.requests[0].tools), len(model.requests[2].tools)) == (4, 0)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +76,7 @@ def test_routing_to_a_colleague() -> None:
 def test_routing_as_a_ppe_script() -> None:
     result, model = run("routing.ai.yaml", "A page is torn.", "refund", "A photo, please.")
     assert result.output == "A photo, please."
-    assert "Ask for a photo" in texts(model.requests[1])[0]
+    assert "what is wrong, which every refund needs. One" in texts(model.requests[1])[-1]
     assert "small bookshop" in model.requests[1].system
 
 

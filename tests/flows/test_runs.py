@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flow_support import CLAUDE, PLAIN, as_stored, program, script, scripted, texts
+from flow_support import CLAUDE, PLAIN, as_stored, handed_over, program, script, scripted, texts
 
 from orchestrator import FlowError, LimitExceeded
 from orchestrator.errors import ThrottlingError, ValidationError
@@ -210,6 +210,20 @@ def test_a_mode_is_continue_or_step() -> None:
     paused = program("(bp)").run(model=scripted()).paused
     with pytest.raises(ValidationError, match="'run'"):
         program("(bp)").resume(paused, model=scripted(), mode="run")  # type: ignore[arg-type]
+
+
+def test_a_call_that_the_caller_carries_out_goes_on_with_its_result() -> None:
+    options: dict[str, Any] = {"action_groups": [handed_over()]}
+    flow = program('@pay("Emma") -> paid', "Say $paid -> said")
+    result = flow.run(model=scripted(), **options)
+    assert result.waits_for == "call"
+    (call,) = result.reply.return_control.invocation_inputs
+    assert call["functionInvocationInput"]["function"] == "pay"
+    state = as_stored(result.paused)
+    with pytest.raises(ValidationError, match="results="):
+        flow.resume(state, model=scripted(), **options)
+    result = flow.resume(state, model=scripted("ok"), results={"pay": "5 EUR"}, **options)
+    assert result.variables == {"paid": "5 EUR", "said": "ok"}
 
 
 # Recording
