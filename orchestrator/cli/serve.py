@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from importlib.util import find_spec
 from pathlib import Path
@@ -67,8 +68,8 @@ def serve(
         typer.Option(
             "--lambda",
             metavar="NAME=FILE[:FUNCTION]",
-            help="Use this function, by default `lambda_handler`, for the Lambda function of a name "
-            "or ARN. Repeatable.",
+            help="Use this function, by default `lambda_handler`, for the Lambda function of a "
+            "name or ARN. Repeatable.",
             show_default=False,
         ),
     ] = None,
@@ -104,6 +105,24 @@ def serve(
             help="How long running turns may go on at the end.",
         ),
     ] = 20.0,
+    turn_seconds: Annotated[
+        float, typer.Option("--turn-seconds", metavar="N", help="How long an invocation may take.")
+    ] = 600.0,
+    body_bytes: Annotated[
+        int, typer.Option("--body-bytes", metavar="N", help="The largest body of a request.")
+    ] = 32_000_000,
+    concurrency: Annotated[
+        int,
+        typer.Option(
+            "--concurrency", metavar="N", help="Requests that each worker serves at once."
+        ),
+    ] = 256,
+    region: Annotated[
+        str, typer.Option("--region", metavar="NAME", help="The region in ARNs.")
+    ] = "us-east-1",
+    account: Annotated[
+        str, typer.Option("--account", metavar="ID", help="The account in ARNs: twelve digits.")
+    ] = "000000000000",
 ) -> None:
     """Serve agents over Amazon Bedrock's own API.
 
@@ -117,6 +136,8 @@ def serve(
     """
     _check_installed()
     _check_numbers(port, workers)
+    _check_limits(turn_seconds, body_bytes, concurrency)
+    _check_names(region, account)
     from orchestrator.server import serving
     from orchestrator.server.settings import Settings
 
@@ -134,6 +155,11 @@ def serve(
         open=everybody,
         workers=workers,
         shutdown_seconds=max(shutdown_seconds, 0.0),
+        turn_seconds=turn_seconds,
+        body_bytes=body_bytes,
+        concurrency=concurrency,
+        region=region,
+        account=account,
     )
     end_log = serving.log_requests()
     try:
@@ -164,6 +190,25 @@ def _check_numbers(port: int, workers: int) -> None:
         raise ValidationError(f"--port {port} is no port: give 0 to 65535")
     if not 0 < workers <= 256:
         raise ValidationError(f"--workers {workers} is not possible: give 1 to 256")
+
+
+def _check_limits(turn_seconds: float, body_bytes: int, concurrency: int) -> None:
+    if not 0 < turn_seconds < float("inf"):
+        raise ValidationError(f"--turn-seconds {turn_seconds} is no time: give seconds over 0")
+    if body_bytes < 1:
+        raise ValidationError(f"--body-bytes {body_bytes} lets nothing in: give 1 or more")
+    if concurrency < 1:
+        raise ValidationError(f"--concurrency {concurrency} lets nobody in: give 1 or more")
+
+
+def _check_names(region: str, account: str) -> None:
+    if not re.fullmatch(r"[a-z0-9-]{1,20}", region):
+        raise ValidationError(
+            f"--region {region!r} is no region: give small letters, digits and '-', such as "
+            "eu-central-1"
+        )
+    if not re.fullmatch(r"[0-9]{12}", account):
+        raise ValidationError(f"--account {account!r} is no account: give twelve digits")
 
 
 def _models(given: list[str] | None) -> tuple[str | None, dict[str, str]]:

@@ -15,7 +15,7 @@ import pytest
 from botocore.exceptions import ClientError, EventStreamError
 from server_requests import API_KEY, ID, Raw, now, send, write_keys
 from server_requests import client as signed_client
-from serving_support import WaitingModel, client, invoke, text_of, write_agent
+from serving_support import Start, WaitingModel, client, invoke, text_of, write_agent
 
 import orchestrator.server.protocol
 from orchestrator.server.serving import serving
@@ -187,3 +187,13 @@ def test_bodies_of_strangers_take_no_memory_from_callers(
         for name in ("one", "two", "three"):
             made = signed_client(url).create_agent(agentName=name)
             assert made["agent"]["agentName"] == name
+
+
+def test_options_set_limits_and_what_arns_name(start: Start) -> None:
+    url = start(
+        *("--region", "eu-central-1", "--account", "123456789012"),
+        *("--body-bytes", 300, "--concurrency", 5, "--turn-seconds", 60),
+    ).url
+    made = client(url, "bedrock-agent").create_agent(agentName="a")["agent"]
+    assert made["agentArn"].startswith("arn:aws:bedrock:eu-central-1:123456789012:agent/")
+    assert send(url, body=b" " * 301).error == "RequestEntityTooLargeException"
