@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,7 @@ class Served:
         return {"endpoint_url": self.url, "config": config}
 
     @staticmethod
+    @cache  # a session reads AWS's descriptions of its services anew
     def as_key(key: str, secret: str = "x" * 20) -> boto3.Session:
         return boto3.Session(
             aws_access_key_id=key, aws_secret_access_key=secret, region_name="us-east-1"

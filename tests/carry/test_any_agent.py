@@ -154,7 +154,7 @@ def both() -> Iterator[tuple[Place, Place]]:
 
 
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(agents)
 def test_it_comes_back_as_it_went(both: tuple[Place, Place], data: dict[str, Any]) -> None:
