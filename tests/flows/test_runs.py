@@ -435,3 +435,36 @@ def test_a_run_ends_in_new_processes_as_if_it_had_never_waited(tmp_path: Path, m
     assert json.loads(state.read_text()) is None
     assert found == [expected.output, expected.variables]
     assert requests == [[it.system, list(it.messages)] for it in whole.requests]
+
+
+# Stopping
+
+
+def test_closing_the_stream_stops_the_run() -> None:
+    model = scripted("1", "2")
+    events = program("Say -> a", "Say -> b").stream(model=model)
+    for event in events:
+        if event.type == "variable_set":
+            events.close()
+            break
+    assert len(model.requests) == 1
+
+
+def test_a_task_that_is_cancelled_stops_the_run() -> None:
+    async def run() -> None:
+        flow, begun = program("@wait() -> a", "Say -> b"), asyncio.Event()
+
+        async def wait() -> str:
+            return "x"
+
+        task = asyncio.ensure_future(
+            flow.arun(model=model, tools={"wait": wait}, on_event=lambda _: begun.set())
+        )
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    model = scripted("1")
+    asyncio.run(run())
+    assert not model.requests
