@@ -10,7 +10,7 @@ from orchestrator.server.control.build import with_schemas
 from orchestrator.server.control.ids import DRAFT, new_id
 from orchestrator.server.control.room import Handling, Room, check_quota, page_of, picked
 from orchestrator.server.control.shown import IDLE_SECONDS
-from orchestrator.server.control.store import AGENT, COLLABORATOR, Record, head_of, now
+from orchestrator.server.control.store import AGENT, ASSOCIATION, COLLABORATOR, Record, head_of, now
 from orchestrator.server.operations import Caller, Fault, Request
 
 __all__ = ["HANDLERS"]
@@ -221,10 +221,22 @@ def _failure(room: Room, caller: Caller, snapshot: dict[str, Any]) -> str:
     """Why a snapshot cannot run; empty when it can."""
     try:
         with_schemas(room.world, caller, snapshot)
+        _check_bases(room, caller, snapshot)
         room.world.agents.check(caller, snapshot)
     except (OrchestratorError, Fault) as error:
         return error.message
     return ""
+
+
+def _check_bases(room: Room, caller: Caller, snapshot: Data) -> None:
+    """Sees to it that knowledge bases are still there: agents find them when they search.
+
+    Raises:
+        ResourceNotFound: One is not.
+    """
+    for one in snapshot["parts"][ASSOCIATION.name]:
+        if one["knowledgeBaseState"] != "DISABLED":
+            room.world.bases.base(caller, one["knowledgeBaseId"])
 
 
 HANDLERS: dict[str, Handling] = {

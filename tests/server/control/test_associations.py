@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from control_support import BASE, INSTRUCTION, Served, calls, members, refused, says, served
+from server_requests import ID, SECRET, write_keys
 
 from orchestrator.server.operations import Caller, Request
 
@@ -221,3 +223,19 @@ def test_only_aliases_that_are_there_are_led(server: Served) -> None:
         agentId=leader, agentVersion="DRAFT", PaginationConfig={"PageSize": 4}
     )
     assert [len(it["agentCollaboratorSummaries"]) for it in pages] == [4, 4, 2]
+
+
+def test_an_agent_whose_knowledge_base_is_gone_fails_to_prepare(tmp_path: Path) -> None:
+    with served([], keys=write_keys(tmp_path)) as server:
+        server.control = server.control_as(ID, SECRET)
+        agent, id = server.create(), base(server)
+        associate(server, agent, id)
+        assert server.prepare(agent)["agentStatus"] == "PREPARED"
+        server.control.delete_knowledge_base(knowledgeBaseId=id)
+        told = server.prepare(agent)
+        assert told["agentStatus"] == "FAILED"
+        assert id in told["failureReasons"][0]
+        server.control.update_agent_knowledge_base(
+            agentId=agent, agentVersion="DRAFT", knowledgeBaseId=id, knowledgeBaseState="DISABLED"
+        )
+        assert server.prepare(agent)["agentStatus"] == "PREPARED"
