@@ -44,6 +44,7 @@ _log = logging.getLogger("orchestrator.server")
 _SETTINGS = "ORCHESTRATOR_SERVER_SETTINGS"
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _BACKLOG = 2048
+_WORKER_SECONDS = 60  # that a worker may be busy: to load a model keeps all of its threads waiting
 _SPARE_SECONDS = 5.0  # after turns were left, for their clients to be told
 
 
@@ -107,7 +108,17 @@ def _supervisor(settings: Settings, listening: socket.socket) -> Multiprocess:
     port = listening.getsockname()[1]
     os.environ[_SETTINGS] = replace(settings, port=port).as_text()
     config = _config("orchestrator.server.serving:worker", settings, factory=True)
+    log = logging.getLogger("uvicorn.error")  # tells of workers that died, and of their successors
+    log.setLevel(logging.INFO)
+    log.addHandler(_Passing())
     return Multiprocess(config, sockets=[listening])
+
+
+class _Passing(logging.Handler):
+    """Has another library's messages in the server's own log."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _log.handle(record)
 
 
 def worker() -> Starlette:
@@ -238,6 +249,7 @@ def _config(app: Any, settings: Settings, *, factory: bool = False) -> uvicorn.C
         access_log=False,
         server_header=False,
         proxy_headers=False,
+        timeout_worker_healthcheck=_WORKER_SECONDS,
         timeout_graceful_shutdown=math.ceil(settings.shutdown_seconds + _SPARE_SECONDS),
     )
 

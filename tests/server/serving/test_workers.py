@@ -7,8 +7,13 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import pytest
 from serving_support import Start, WaitingModel, client, invoke, text_of, write_agent
+
+from orchestrator.server import serving
+from orchestrator.server.settings import Settings
 
 
 def until(true: Callable[[], bool]) -> None:
@@ -35,7 +40,32 @@ def test_a_killed_worker_is_replaced(start: Start, model: WaitingModel, tmp_path
     asked = [message["content"] for message in model.loopback.asked[-1].json["messages"]]
     assert "One" in str(asked) and "All is well." in str(asked)  # the session outlived them
     server.signal()
-    assert server.end()[0] == 0
+    code, log = server.end()
+    assert code == 0
+    assert all(f"Child process [{worker}] died" in log for worker in before)
+
+
+def test_a_worker_that_loads_a_model_is_given_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """To read a model's weights keeps all threads waiting, also the one that says it is alive."""
+    given: list[Any] = []
+
+    class Supervisor:
+        processes = ()
+
+        def __init__(self, config: Any, sockets: Any) -> None:
+            given.append(config.timeout_worker_healthcheck)
+
+        def run(self) -> None:
+            pass
+
+    monkeypatch.setattr(serving, "Multiprocess", Supervisor)
+    monkeypatch.setenv("ORCHESTRATOR_SERVER_SETTINGS", "")  # taken back after the test
+    serving.serve(
+        Settings(port=0, state=tmp_path / "sessions.sqlite", workers=2), lambda url, world: None
+    )
+    assert given == [60]
 
 
 def test_workers_end_with_a_parent_that_was_killed(start: Start, tmp_path: Path) -> None:
