@@ -278,5 +278,7 @@ async def _refuse(refusal: Refusal, visit: _Visit, send: Send) -> None:
         (b"content-length", str(len(body)).encode()),
         (b"x-amzn-errortype", refusal.name.encode()),
     ]
+    if refusal.closes:
+        headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

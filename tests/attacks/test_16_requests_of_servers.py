@@ -82,3 +82,15 @@ def test_a_head_without_end(url: str) -> None:
 def test_deeply_nested_json(url: str) -> None:
     assert send(url, body=b"[" * 200_000).status == 400
     assert send(url, body=b'{"a":' * 60_000 + b"1" + b"}" * 60_000).status in (200, 400)
+
+
+def test_a_request_whose_end_is_told_twice_is_refused_with_all_that_follows(url: str) -> None:
+    hidden = b"GET /ping HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    head = b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n"
+    with closing(started(url, head)) as connection:
+        connection.sendall(b"0\r\n\r\n" + hidden)
+        told = b""
+        while piece := connection.recv(10_000):
+            told += piece
+    assert told.startswith(b"HTTP/1.1 400") and told.count(b"HTTP/1.1") == 1
+    assert b"not both" in told

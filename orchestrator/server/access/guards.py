@@ -60,8 +60,17 @@ class Guard:
         """Looks at one request.
 
         Raises:
-            Refusal: It comes from a page of elsewhere, or for a name that is not this server's.
+            Refusal: It comes from a page of elsewhere, or for a name that is not this server's, or
+                two headers of it tell where its body ends.
         """
+        if request.all("transfer-encoding") and request.all("content-length"):
+            # A proxy before the server may have believed the other one (RFC 9112, section 6.1).
+            raise Refusal(
+                "ValidationException",
+                400,
+                "A request has Content-Length or Transfer-Encoding, and not both.",
+                closes=True,
+            )
         host = request.one("host")
         if self._named and not self._is_own(host):
             raise _denied(

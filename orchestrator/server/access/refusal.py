@@ -22,13 +22,15 @@ class Refusal(Exception):
         name: AWS's name of the error, such as `InvalidSignatureException`.
         status: The HTTP status.
         message: What is wrong and what to do about it; it quotes no secret and no payload.
+        closes: Whether what else comes over its connection is not believed, either.
     """
 
-    def __init__(self, name: str, status: int, message: str) -> None:
+    def __init__(self, name: str, status: int, message: str, *, closes: bool = False) -> None:
         super().__init__(f"{name}: {message}")
         self.name = name
         self.status = status
         self.message = message
+        self.closes = closes
 
     def answer(self, path: bytes) -> tuple[int, bytes]:
         """The HTTP status and the JSON body, in the words of the API that a path belongs to."""
