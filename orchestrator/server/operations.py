@@ -29,8 +29,22 @@ class Caller:
     allow: tuple[str, ...] = ("*",)
 
     def may_use(self, resource: str) -> bool:
-        """Whether the caller's agents may use something in the server's name."""
-        return any(fnmatchcase(resource, pattern) for pattern in self.allow)
+        """Whether the caller's agents may use something in the server's name.
+
+        The ARN of a Lambda is compared part by part, as it is read: what a pattern has between two
+        colons matches nothing beyond them, but for a `*` at its end.
+        """
+        parts = resource.split(":")
+        if parts[:1] != ["arn"] or parts[2:3] != ["lambda"]:
+            return any(fnmatchcase(resource, pattern) for pattern in self.allow)
+        return any(_matches(parts, pattern.split(":")) for pattern in self.allow)
+
+
+def _matches(parts: list[str], patterns: list[str]) -> bool:
+    """Whether an ARN's parts match those of a pattern; one that ends in `*` leaves the rest out."""
+    if patterns[-1] == "*" and len(patterns) < len(parts):
+        patterns = patterns + ["*"] * (len(parts) - len(patterns))
+    return len(parts) == len(patterns) and all(map(fnmatchcase, parts, patterns))
 
 
 @dataclass(frozen=True, slots=True)

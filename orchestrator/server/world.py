@@ -142,7 +142,8 @@ class World:
             `None`: the function is AWS's own.
         """
         parts = arn.split(":")
-        names = (arn, ":".join(parts[:7]), parts[6] if len(parts) > 6 else "")
+        is_arn = parts[0] == "arn" and parts[2:6:3] == ["lambda", "function"] and len(parts) > 6
+        names = (arn, ":".join(parts[:7]), parts[6]) if is_arn else (arn,)
         return next((self._lambdas[name] for name in names if name in self._lambdas), None)
 
     def operations(self) -> Operations:

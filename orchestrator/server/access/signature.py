@@ -30,6 +30,7 @@ _SERVICE = "bedrock"  # what all three services sign for (botocore: `signingName
 _PARTS = re.compile(r"\s*(Credential|SignedHeaders|Signature)=([^,\s]+)\s*")
 _REGION = re.compile(r"[a-z0-9-]{1,64}")
 _STAMP = "%Y%m%dT%H%M%SZ"
+_READ = ("x-amz-", "x-amzn-bedrock-", "x-session-id")
 _ID_LENGTH = 200
 _NOBODY = Key(Caller())
 
@@ -179,7 +180,7 @@ def _check_headers(request: Presented, names: tuple[str, ...]) -> None:
     for header, _ in request.headers:
         name = header.decode("latin-1")
         # What a service reads of a header must have been signed; a proxy's own start otherwise.
-        if name.startswith(("x-amz-", "x-amzn-bedrock-")) and name not in names:
+        if name.startswith(_READ) and name not in names:
             raise _incomplete(f"{name!r} must be a 'SignedHeader' in the AWS Authorization.")
 
 

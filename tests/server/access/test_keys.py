@@ -14,6 +14,7 @@ from server_requests import API_KEY, ID, KEYS, SECRET, write_keys
 from orchestrator import DefinitionError
 from orchestrator.errors import ResourceNotFound
 from orchestrator.server.access.keys import Keys
+from orchestrator.server.operations import Caller
 
 YAML = """
 - accessKeyId: AKIDTEAMA
@@ -21,6 +22,8 @@ YAML = """
   tenant: team-a
   allow: ["arn:aws:lambda:*:*:function:claims", "anthropic.*"]
 """
+
+ARN = "arn:aws:lambda:us-east-1:000000000000:function"
 
 
 def changed(file: Path, text: str) -> None:
@@ -127,3 +130,22 @@ def test_a_mistake_in_the_text_is_placed_and_not_quoted(tmp_path: Path) -> None:
     assert error.value.line == 2
     assert SECRET not in str(error.value)
     assert error.value.__cause__ is None and error.value.__suppress_context__
+
+
+@pytest.mark.parametrize(
+    ("pattern", "arn", "allowed"),
+    [
+        ("arn:aws:lambda:*:*:function:claims", f"{ARN}:claims", True),
+        ("arn:aws:lambda:*:*:function:claims", f"{ARN}:claims:1", False),
+        ("arn:aws:lambda:*:*:function:claims", f"{ARN}:function:claims", False),
+        ("arn:aws:lambda:*:*:function:claims", "arn:aws:lambda:a:1:b:function:claims", False),
+        ("arn:aws:lambda:*:*:function:claims:*", f"{ARN}:claims:1", True),
+        ("arn:aws:lambda:*:*:function:claims-*", f"{ARN}:claims-a:1", False),
+        ("arn:aws:lambda:*", f"{ARN}:claims:1", True),
+        ("arn:aws:*", f"{ARN}:claims", True),
+        ("*", f"{ARN}:claims", True),
+        ("s3://*", f"{ARN}:claims", False),
+    ],
+)
+def test_the_parts_of_a_lambdas_arn_stay_apart(pattern: str, arn: str, allowed: bool) -> None:
+    assert Caller("team-a", (pattern,)).may_use(arn) is allowed

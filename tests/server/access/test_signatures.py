@@ -332,3 +332,13 @@ class TestARealServer:
 
     def test_health_needs_no_key(self, url: str) -> None:
         assert send(url, "GET", "/ping", b"").status == 200
+
+
+def test_the_session_of_a_chat_must_be_signed(callers: Callers) -> None:
+    request = presented(signed())
+    added = with_headers(request, X_Session_Id="x").headers
+    sent = [(name.lower(), value) for name, value in added]
+    other = Presented(request.method, request.path, request.query, sent)
+    assert refused(callers, other) == ("IncompleteSignatureException", 400)
+    whole = signed(headers={"X-Session-Id": "x"})
+    assert caller_of(callers, presented(whole)).tenant == "team-a"
