@@ -30,6 +30,8 @@ _PSEUDO = {
 
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 _MOST_DEPTH = 60
+_MOST_MADE = 20_000_000
+"""Values and characters of texts that are worked out; functions of functions multiply them."""
 
 
 class Intrinsics:
@@ -47,18 +49,31 @@ class Intrinsics:
         self.given = parameters
         self.assumed: dict[str, str] = {}
         self.depth = 0
+        self.made = 0
+
+    def made_more(self, size: int) -> None:
+        """Counts what is made.
+
+        Raises:
+            DefinitionError: It is too much.
+        """
+        self.made += size
+        if self.made > _MOST_MADE:
+            raise DefinitionError("the template's functions make too much: it is not an agent's")
 
     def value(self, node: Any) -> Any:
         """What a node of the template comes to; `NOTHING` when it is left out.
 
         Raises:
-            DefinitionError: It is nested without end.
+            DefinitionError: It is nested without end, or too large.
         """
         self.depth += 1
         try:
             if self.depth > _MOST_DEPTH:
                 raise DefinitionError("the template's functions are nested too deeply")
-            return self._value(node)
+            found = self._value(node)
+            self.made_more(len(found) + 1 if isinstance(found, str) else 1)
+            return found
         finally:
             self.depth -= 1
 
@@ -155,7 +170,9 @@ class Intrinsics:
                 value = self.value(variables[name])
             else:
                 value = self.attribute(name) if "." in name else self.ref(name.strip())
-            return "" if value is NOTHING else _as_text(value)
+            text = "" if value is NOTHING else _as_text(value)
+            self.made_more(len(text))
+            return text
 
         return _VARIABLE.sub(put, str(text))
 
@@ -164,7 +181,9 @@ class Intrinsics:
         if not isinstance(argument, list) or len(argument) != 2:
             return self.assume("Join", "")
         parts = self.value(argument[1])
-        return str(argument[0]).join(map(_as_text, parts if isinstance(parts, list) else [parts]))
+        texts = [*map(_as_text, parts)] if isinstance(parts, list) else [_as_text(parts)]
+        self.made_more(len(str(argument[0])) * len(texts))
+        return str(argument[0]).join(texts)
 
     def split(self, argument: Any) -> Any:
         """What `Split` comes to."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,8 @@ DRAFT = "DRAFT"
 _MOST_PARTS = 1000
 """Parts of one list that are read; an endpoint that tells more is not believed."""
 
+_MOST_BYTES = 20_000_000
+_SECONDS = 60.0
 _REGION = "us-east-1"
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -50,7 +53,36 @@ def connect(
     region = region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     place = (region or _REGION, profile, endpoint_url)
     unsigned = _unsigned(*place) if parts.hostname in _LOOPBACK else None
-    return Remote(unsigned or _client("bedrock-agent", *place), *place)
+    client = unsigned or _client("bedrock-agent", *place)
+    _bound_answers(client)
+    return Remote(client, *place)
+
+
+def _bound_answers(client: Any) -> None:
+    """Has answers end: botocore reads whatever an endpoint sends, for as long as it sends."""
+
+    def send(request: Any, **_: Any) -> Any:
+        request.stream_output = True  # so that nothing of the body is read yet
+        response = client._endpoint.http_session.send(request)
+        # botocore has no other place between an answer's head and its body.
+        response._content = _body(response.raw)
+        return response
+
+    client.meta.events.register("before-send.bedrock-agent", send, unique_id="bounded-answers")
+
+
+def _body(raw: Any) -> bytes:
+    until, pieces, size = time.monotonic() + _SECONDS, [], 0
+    for piece in raw.stream(65_536):
+        size += len(piece)
+        if size > _MOST_BYTES or time.monotonic() > until:
+            raw.close()
+            raise DependencyFailed(
+                f"the endpoint's answer is larger than {_MOST_BYTES:,} bytes, or took longer than "
+                f"{_SECONDS:g} seconds"
+            )
+        pieces.append(piece)
+    return b"".join(pieces)
 
 
 def _target(what: str, resource: str = "", operation: str = "") -> Target:
@@ -117,7 +149,12 @@ class Remote:
         with translated(_target(what, operation=title)):
             try:
                 answer: dict[str, Any] = getattr(self.client, operation)(**given)
-            except (AttributeError, TypeError, ValueError) as error:  # botocore's parser
+            except (
+                AttributeError,
+                RecursionError,
+                TypeError,
+                ValueError,
+            ) as error:  # botocore's parser
                 raise DependencyFailed(
                     f"the endpoint's answer about {what} is not {title}'s: {error}"
                 ) from None

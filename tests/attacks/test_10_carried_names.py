@@ -53,7 +53,8 @@ class Endpoint:
 def serving(endpoint: Endpoint) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            body = json.dumps(endpoint.answer(self.path.partition("?")[0])).encode()
+            told = endpoint.answer(self.path.partition("?")[0])
+            body = (told if isinstance(told, Raw) else json.dumps(told)).encode()
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
@@ -99,6 +100,24 @@ def test_a_friendly_endpoint_is_pulled_from(place: Path) -> None:
     assert [it.relative_to(place).as_posix() for it in place.rglob("*") if it.is_file()] == [
         "in/here/claims/agent.yaml"
     ]
+
+
+class Raw(str):
+    """JSON that is sent as it is."""
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"agent": {"agentName": "' + "x" * 20_000_001 + '"}}', '{"agent": ' * 100_000],
+    ids=["large", "deep"],
+)
+def test_an_answer_that_is_too_much_is_refused(place: Path, text: str) -> None:
+    endpoint = Endpoint()
+    endpoint.answer = lambda path: Raw(text)  # type: ignore[method-assign]
+    result = pull(endpoint)
+    assert result.exit_code in (1, 2) and not isinstance(result.exception, RecursionError)
+    assert "the endpoint's answer" in result.output
+    nothing_was_written(place)
 
 
 @pytest.mark.parametrize("name", HOSTILE)

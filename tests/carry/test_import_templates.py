@@ -286,6 +286,15 @@ def test_parameters_that_name_each_other_end_somewhere(tmp_path: Path) -> None:
         read(tmp_path, {"Resources": agent, "Conditions": conditions})
 
 
+def test_functions_that_multiply_texts_are_refused(tmp_path: Path) -> None:
+    node: Any = "x" * 100
+    for _ in range(40):
+        node = {"Fn::Sub": ["${x}" * 10, {"x": node}]}
+    agent = {"Type": "AWS::Bedrock::Agent", "Properties": {"AgentName": node}}
+    with pytest.raises(DefinitionError, match="too much"):
+        read(tmp_path, {"Resources": {"G": agent}})
+
+
 EVALUATED: list[tuple[Any, Any]] = [
     ({"Ref": "P"}, "v"),
     ({"Fn::Sub": "${P}-${!P}-${AWS::Partition}"}, "v-${P}-aws"),
