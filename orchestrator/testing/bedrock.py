@@ -17,7 +17,7 @@ from botocore.config import Config
 
 from orchestrator.definition import load_definition
 from orchestrator.effects import ReturnControl
-from orchestrator.errors import DefinitionError
+from orchestrator.errors import DefinitionError, ValidationError
 from orchestrator.knowledge import KnowledgeBase
 from orchestrator.models import Model, resolve_model
 from orchestrator.models.base import ModelRequest
@@ -170,7 +170,7 @@ class BedrockAgents:
         Returns:
             The model; `.requests` has what it was asked.
         """
-        model = ScriptedModel(list(replies), model_id, chunk=chunk)
+        model = ScriptedModel(_listed(replies), model_id, chunk=chunk)
         self._world.scripts[model_id] = model
         return model
 
@@ -202,7 +202,7 @@ class BedrockAgents:
         world, model = self._world, None
         if replies is not None:
             model_id = load_definition(path).foundation_model or "scripted"
-            model = ScriptedModel(list(replies), model_id, chunk=chunk)
+            model = ScriptedModel(_listed(replies), model_id, chunk=chunk)
             world = answering(world, model)
         found = FolderAgent(world, path, [])
         found.agent()  # what is wrong with it is told here
@@ -300,6 +300,12 @@ def _answer(session_id: str, events: list[dict[str, Any]], requests: list[ModelR
         requests=requests,
         events=events,
     )
+
+
+def _listed(replies: Iterable[Scripted]) -> list[Scripted]:
+    if isinstance(replies, str):  # which would be one reply a letter
+        raise ValidationError(f"replies are a list: write [{replies[:40]!r}]")
+    return list(replies)
 
 
 @cache

@@ -33,8 +33,10 @@ def set_environment(patch: pytest.MonkeyPatch, url: str, *, recording: bool) -> 
         patch.setenv(f"AWS_ENDPOINT_URL_{service}", url)
     patch.delenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", raising=False)
     patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    if not (os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")):
-        patch.setenv("AWS_DEFAULT_REGION", _REGION)
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or _REGION
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):  # boto3 reads the second alone
+        if not os.environ.get(name):
+            patch.setenv(name, region)
     for name in ("NO_PROXY", "no_proxy"):
         others = os.environ.get(name)
         patch.setenv(name, f"{others},127.0.0.1" if others else "127.0.0.1")

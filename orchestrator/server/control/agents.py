@@ -161,6 +161,11 @@ class Agents:
     def _head(self, caller: Caller, agent_id: str, alias_id: str, version: str) -> Head:
         head = self.store.head(caller, agent_id, version)
         if head is None and version == DRAFT and self.store.has(caller, agent_id):
+            if reasons := self.store.own(caller, agent_id).agent.get("failureReasons"):
+                raise ValidationError(
+                    f"the agent {agent_id!r} could not be prepared: {'; '.join(reasons)}; mend it "
+                    "and call PrepareAgent again"
+                )
             raise ValidationError(
                 f"the agent {agent_id!r} was never prepared; call PrepareAgent before you invoke it"
             )
