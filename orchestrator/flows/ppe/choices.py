@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from orchestrator.flows.expressions import Argument, Wrong, parse_arguments
+from orchestrator.flows.expressions import Argument, Node, Wrong, parse_arguments
 from orchestrator.flows.scanning import QUOTED
 
 __all__ = ["Choice", "read_substitution"]
@@ -112,11 +112,14 @@ def read_substitution(text: str) -> tuple[Choice | None, list[Argument]]:
     """
     stripped = text.strip()
     if not stripped.startswith("|"):
-        return None, parse_arguments(text)
+        parameters = parse_arguments(text)
+        if not all(one.name for one in parameters):
+            raise Wrong("a model parameter has a name: name=value")
+        return None, parameters
     bars, *options = _split(stripped[1:], ":")
     items = tuple(_unquoted(one) for one in _split(bars, "|"))
     made: dict[str, object] = {}
-    parameters: list[Argument] = []
+    parameters = []
     for option in options:
         _take(option.strip(), made, parameters)
     if not all(items):
@@ -138,20 +141,17 @@ _TEXTS = {"separator": ",", "prefix": "", "suffix": ""}
 
 def _take(option: str, made: dict[str, object], parameters: list[Argument]) -> None:
     """Takes one option: a count, a type, a separator in quotes, or `name=value`s."""
-    if re.fullmatch("[0-9]{1,6}", option):
-        made["maxPick"] = int(option)
-    elif option in (_RANDOM, "ai"):
-        made["type"] = option
-    elif option[:1] in ("'", '"'):
-        made["separator"] = _unquoted(option)
-    elif option:
-        for one in parse_arguments(option):
-            if one.name not in _NAMES:
-                parameters.append(one)
-            elif one.node.kind in ("value", "text", "name"):
-                made[one.name] = one.node.value
-            else:
-                raise Wrong(f"{one.name} of a choice is a constant")
+    for one in parse_arguments(option):
+        if one.name and one.name not in _NAMES:
+            parameters.append(one)
+        elif one.node.kind in ("value", "text", "name"):
+            made[one.name or _meant_by(one.node)] = one.node.value
+        else:
+            raise Wrong(f"{one.name or 'an option'} of a choice is a constant")
+
+
+def _meant_by(node: Node) -> str:
+    return {"value": "maxPick", "text": "separator"}.get(node.kind, "type")
 
 
 def _split(text: str, sign: str) -> list[str]:
@@ -168,7 +168,7 @@ def _split(text: str, sign: str) -> list[str]:
             parts.append(text[begins:at])
             begins, fresh = at + 1, True
         elif text[at] != " ":
-            fresh = text[at] == "="
+            fresh = text[at] in "=|:,"
         at += 1
     return [*parts, text[begins:]]
 

@@ -51,7 +51,9 @@ for _tag, _pattern, _first in (
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), list(_first))
 
 # A value that begins with a template or a substitution and has no quotes would be YAML's own.
-_BEFORE = re.compile(r"[ ]*(?:-[ ]+)*(?:(?:\"[^\"]*\"|'[^']*'|[^\s\"'#\[{:][^:#\n]*)[ ]*:[ ]+)?")
+_BEFORE = re.compile(
+    r"[ ]*(?:-[ ]+)*(?:(?:\"[^\"]*\"[ ]*|'[^']*'[ ]*|[^\s\"'#\[{:][^:#\n]*):[ ]+)?"
+)
 _UNQUOTED = re.compile(r"\{\{|\[\[[^\[\],]*\]\]")
 _BLOCK = re.compile(r"(?:^|[:\-][ ]+)[|>][-+0-9]*[ ]*(?:#.*)?$")
 
@@ -119,7 +121,7 @@ class Source:
             mark = error.problem_mark or error.context_mark
             place = self.place(mark.line, mark.column) if mark else self.place(0)
             self.fail(place, f"no YAML: {error.problem or error.context}")
-        except (yaml.YAMLError, RecursionError, ValueError) as error:
+        except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:
             self.fail(self.place(0), f"no YAML: {error}")
         return node
 

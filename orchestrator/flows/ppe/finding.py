@@ -80,6 +80,7 @@ class Found:
 
 
 _INTERESTING = re.compile(r"\\\[\\\[|\\\]\\\]|\[\[|\(\(|(?<!\S)/(?=\S)")
+_BEGINS = re.compile(rf"{NAME}(?:\]\]|[ ]*:)")
 _SUBSTITUTION = re.compile(rf"(?P<var>{NAME})(?:[ ]*:(?P<more>.*))?", re.S)
 _CALL = re.compile(rf"@(?P<dollar>\$?)(?P<name>{NAME}(?:[-.]\w+)*)[ ]*(?P<open>\()?")
 _AFTER_REGEX = rf"/(?P<flags>[a-z]*):(?P<var>{NAME})(?::(?P<group>\w+))?"
@@ -163,8 +164,7 @@ class Finder:
 
     def _substitution(self, at: int) -> Found | None:
         text = self._text
-        begins = _SUBSTITUTION.match(text, at + 2, min(len(text), at + 300))
-        if begins is None or not self._has_ends:
+        if not self._has_ends or _BEGINS.match(text, at + 2) is None:
             return None
         end = text.find("]]", at + 2)
         self._has_ends = end >= 0

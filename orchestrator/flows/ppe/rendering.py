@@ -135,16 +135,16 @@ class Rendering:
     def _called(self, inline: Inline) -> Steps:
         run = self._run
         link = Link(inline.place, inline.name, inline.kind == "instruction", inline.arguments)
-        text = self._bare_text(inline)
-        if text:
-            args, named = [text], {}
-        else:
-            args, named = yield from run.arguments(inline.arguments)
+        args, named = yield from self._arguments(inline)
         if link.instruction:
             return (yield from run.instructions.call(link, None, args, named))
         if run.library.has(inline.name):
             return (yield from run.called_script(link, args, named))
         return (yield from run.function(inline.place, inline.name, args, named))
+
+    def _arguments(self, inline: Inline) -> Generator[Step, Any, tuple[list[Any], dict[str, Any]]]:
+        text = self._bare_text(inline)
+        return ([text], {}) if text else (yield from self._run.arguments(inline.arguments))
 
     def _bare_text(self, inline: Inline) -> str:
         """The only argument of a call, when it is a text without quotes, such as a file's name."""

@@ -17,7 +17,8 @@ STYLES = {
 
 _TRIPLE = re.compile(r"\{\{\{([^{}]*)\}\}\}")
 _FIELD = re.compile(rf"\{{\{{|\}}\}}|\{{\s*({NAME}(?:\.\w+|\[[^\[\]{{}}]*\])*)\s*\}}|[{{}}]")
-_GO = re.compile(r"\{\{(-?)\s*(.*?)\s*(-?)\}\}", re.DOTALL)
+_GO = re.compile(r"\{\{(-?)([^{}]*)\}\}")
+_KEY = re.compile(r"\[(?!-?\d+\])([^\[\]]*)\]")
 _GO_PATH = r"\.\w+(?:\.\w+)*"
 _GO_WORD = re.compile(rf"(?P<word>if|else if|range|with)?\s*(?P<path>{_GO_PATH}|\.)")
 
@@ -37,15 +38,19 @@ def as_jinja(text: str, style: str) -> str:
 
 def _field(found: re.Match[str]) -> str:
     """A field, or a brace that is text: such must begin no tag of Jinja2."""
-    return f"{{{{ {found[1]} }}}}" if found[1] else f"{{{{ '{found[0][0]}' }}}}"
+    if not found[1]:
+        return f"{{{{ '{found[0][0]}' }}}}"
+    field = _KEY.sub(lambda key: f"[{key[1]!r}]", found[1])
+    return f"{{{{ {field} }}}}"
 
 
 def _from_go(text: str) -> str:
     open_blocks: list[str] = []
 
     def tag(found: re.Match[str]) -> str:
-        before, words, after = found.groups()
-        inner = _go_tag(words, open_blocks)
+        before, words = found.groups()
+        after = "-" if words.endswith("-") else ""
+        inner = _go_tag(words.removesuffix("-"), open_blocks)
         kind = "{%" if inner.startswith("%") else "{{"
         end = "%}" if kind == "{%" else "}}"
         return f"{kind}{before} {inner.removeprefix('%')} {after}{end}"

@@ -37,6 +37,7 @@ STRATEGIES = {"Deferred": "late", "Immediate": "now", "Raw": "never"}
 """When templates are rendered that do not say so, by what front matter calls it."""
 
 _INLINE = "inline_{}"
+_TAGS = ("{{", "{%", "{#")
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +206,7 @@ class _Compiler:
     def _part(
         self, source: str, begins: int, inlines: dict[str, Inline], end: Substitution | None
     ) -> Part:
-        if self._when == "never":
+        if self._when == "never" or not any(mark in source for mark in _TAGS):
             return Part(source, None, {}, end)
         try:
             return Part(source, _jinja().compiled(source), inlines, end)
