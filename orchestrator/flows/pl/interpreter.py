@@ -108,10 +108,10 @@ class Interpreter:
                 yield from self._statement(statement, last and statement is block[-1])
             except Wrong as wrong:
                 self.fail(statement.place, wrong.message, wrong.message_zh)
-            except FlowError as error:
+            except FlowError as error:  # of a step, which may know no Chinese
                 if error.message_zh:
                     raise
-                self.fail(statement.place, error.reason, _failed_zh(statement, error.reason))
+                self.fail(statement.place, error.reason, f"执行失败: {error.reason}")
             yield from self._warn(statement.place)
 
     def _pause(self, statement: Statement) -> Steps:
@@ -169,10 +169,11 @@ class Interpreter:
             self.fail(
                 loop.place, f"FOR needs a list, and this is {what}", f"FOR 需要列表，实际为 {what}"
             )
-        if loop.name in self.pool.values:
+        if loop.name in self.pool.values and self._loops.get(loop.name) is not loop:
             told = {"text": f"FOR overwrites the variable ${loop.name}"}
             yield Event("warning", loop.place, told)
         for at, item in enumerate(tuple(items), 1):
+            self._loops[loop.name] = loop
             yield from self._assign(loop.place, Target(loop.name), item, is_output=False)
             yield from self._block(loop.body, last and at == len(items))
 
@@ -317,15 +318,6 @@ class Interpreter:
                 told = f"That failed: {error.message}\nWrite the whole program again, mended."
                 messages = [*messages, reply.message, _said(told)]
         raise AssertionError
-
-
-def _failed_zh(statement: Statement, reason: str) -> str:
-    """What is said in Chinese of a step that failed outside of the program."""
-    if isinstance(statement, FunctionCall):
-        return f"函数执行失败: {reason}"
-    if isinstance(statement, CodeBlock):
-        return f"Python 代码执行错误: {reason}"
-    return f"执行失败: {reason}"
 
 
 _JUDGE = """Say which one of these classes the user's text belongs to:

@@ -1,0 +1,147 @@
+"""What programs do besides the guide's examples: warnings, code, agents, and errors in Chinese."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from flow_support import program, scripted
+
+from orchestrator import FlowError
+from orchestrator.flows.evaluation import MOST
+
+
+def heard(kind: str, flow: Any, given: Any, *replies: Any, **more: Any) -> list[dict[str, Any]]:
+    told: list[Any] = []
+    flow.run(given, model=scripted(*replies), on_event=told.append, **more)
+    return [dict(it.members) for it in told if it.type == kind]
+
+
+def fails() -> None:
+    raise ValueError("canary")
+
+
+@pytest.mark.parametrize(
+    ("lines", "zh"),
+    [
+        (["@nope() -> r"], "未找到函数: nope"),
+        (["@fails() -> r"], "执行失败"),
+        (["FOR $i in $x:", "    @f($i) -> r", "END"], "FOR 需要列表"),
+        (["FOR $i in 5:", "    @f($i) -> r", "END"], "FOR 需要列表"),
+        (['IF $n < "a":', "    @f() -> r", "END"], "条件表达式评估失败: 数字与文本不能用"),
+        (["@code(```python", "1/0", "```) -> r"], "Python 代码执行错误"),
+        (["@code(```python", "import os", "```) -> r"], "不允许使用"),
+        (["@code(```python", "x = $x", "```) -> r"], "变量 $x 未定义"),
+        (["@code(```python", "x =", "```) -> r"], "Python 代码有误"),
+        (["@condition_judge($n, 5) -> r"], "分类必须是非空列表"),
+        (["@agent(task='x', tools=['nope']) -> a"], "未找到工具: nope"),
+        (["@agent(task='x', tools='nope') -> a"], "tools 必须是列表"),
+        (["@agent(task='x', roles=[1]) -> a"], "roles 必须是字典"),
+        (["@agent(task='x', type=$n) -> a"], "未知的Agent类型"),
+    ],
+)
+def test_errors_while_a_program_runs_are_told_in_chinese(lines: list[str], zh: str) -> None:
+    with pytest.raises(FlowError) as caught:
+        program(*lines).run({"n": 1}, model=scripted("x"), tools={"fails": fails})
+    assert zh in caught.value.message_zh
+    assert caught.value.message_zh.startswith("第 1 行")
+    assert "canary" not in caught.value.message_zh
+
+
+def test_a_loop_that_overwrites_a_variable_is_told_once() -> None:
+    flow = program("FOR $a in [1]:", "    @echo($a) -> r", "END")
+    (told,) = heard("warning", flow, {"a": 5}, tools={"echo": str})
+    assert told["text"] == "FOR overwrites the variable $a"
+    nested = program(
+        "FOR $a in [1, 2]:", "  FOR $b in [1, 2]:", "    @echo($b) -> r", "  END", "END"
+    )
+    assert heard("warning", nested, {}, tools={"echo": str}) == []
+    clash = program("FOR $a in [1, 2]:", "  FOR $a in [3]:", "    @echo($a) -> r", "  END", "END")
+    assert len(heard("warning", clash, {}, tools={"echo": str})) == 2
+
+
+@pytest.mark.parametrize(
+    ("variable", "code", "value"),
+    [
+        ("input", "result = $input + 1", 6),
+        ("list", "result = list(range($list))", [0, 1, 2, 3, 4]),
+        ("class", "result = $class", 5),
+        ("x", "x = $x + 1", 6),
+        ("x", "result = '$x'  # $x", "$x"),
+        ("x", "value_0 = 2\nresult = ${x} + ${x} + value_0", 12),
+        ("x", "y = 1\nresult = $x", 5),
+        ("x", "python_res = $x\nresult = 1", 5),
+        ("x", "y = $x\ndef f(): pass", 5),
+    ],
+)
+def test_code_reads_variables_by_any_name(variable: str, code: str, value: Any) -> None:
+    flow = program("@code(```python", *code.split("\n"), "```) -> out")
+    assert flow.run({variable: 5}, model=scripted()).output == value
+
+
+def test_lists_and_texts_stay_small() -> None:
+    flow = program("@f() >> a")
+    with pytest.raises(FlowError, match="more than") as caught:
+        flow.run({"a": [0] * MOST}, model=scripted(), tools={"f": lambda: 1})
+    assert "超过" in caught.value.message_zh
+    with pytest.raises(FlowError, match="more than"):
+        program("$a$a -> r").run({"a": "x" * (MOST // 2 + 1)}, model=scripted())
+
+
+@pytest.mark.parametrize(
+    ("before", "value", "after"),
+    [
+        (None, 1, [1]),
+        ([1], 2, [1, 2]),
+        ([1], [2, 3], [1, 2, 3]),
+        ("a", "b", ["a", "b"]),
+        (5, "b", [5, "b"]),
+        ({"k": 1}, {"k": 2}, [{"k": 1}, {"k": 2}]),
+    ],
+)
+def test_appending_gives_a_list(before: Any, value: Any, after: Any) -> None:
+    given = {} if before is None else {"a": before}
+    result = program("@f() >> a").run(given, model=scripted(), tools={"f": lambda: value})
+    assert result.variables["a"] == after
+
+
+def test_a_played_team_switches_roles_and_uses_tools_by_name() -> None:
+    flow = program(
+        "@agent(type='bambo', task='write', roles={'Editor': 'edits'}, tools=['find']) -> team"
+    )
+    replies = (
+        '=>@Editor: I look.\n=>$find: {"topic": "{sleep}"} and more',
+        "=>@Nobody: hm\n=>@Bambo: done",
+    )
+    given: list[Any] = []
+    told: list[Any] = []
+    model = scripted(*replies)
+    result = flow.run(
+        model=model, tools={"find": lambda topic: given.append(topic) or "F"}, on_event=told.append
+    )
+    assert given == ["{sleep}"]
+    roles = [it.members["role"] for it in told if it.type == "role_switch"]
+    assert roles == ["Editor", "Bambo", "Bambo"]
+    assert any("'Nobody' is no role" in it.members["text"] for it in told if it.type == "warning")
+    assert result.output.endswith("=>@Bambo: done")
+    assert "and more" not in result.output
+    assert "The result of 'find': F" in model.requests[1].messages[-1]["content"][0]["text"]
+
+
+def test_an_agent_that_talks_waits_for_the_user() -> None:
+    flow = program("@agent(type='prompt-based', task='Be kind.') -> talk", "Sum up $talk -> r")
+    first = flow.run(model=scripted("Hello?"))
+    assert (first.waits_for, first.question) == ("user", "Hello?")
+    second = flow.resume(first.paused, model=scripted("Fine."), text="How are you?")
+    assert second.question == "Fine."
+    model = scripted("sum")
+    last = flow.resume(second.paused, model=model, text="Quit")
+    assert last.variables["talk"] == "Hello?\nHow are you?\nFine."
+    assert last.output == "sum"
+
+
+def test_an_agent_that_never_answers_is_stopped() -> None:
+    call = [{"toolUse": {"toolUseId": "t", "name": "f", "input": {}}}]
+    with pytest.raises(FlowError, match="did not answer within 20") as caught:
+        program("@agent(task='go') -> a").run(model=scripted(*[call] * 20), tools={"f": lambda: 1})
+    assert "没有给出答案" in caught.value.message_zh

@@ -1,0 +1,171 @@
+"""What scripts may ask for besides the guide's examples: calls, parameters, output."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from flow_support import script, scripted
+
+from orchestrator import FlowError
+
+
+def said(request: Any) -> list[tuple[str, str]]:
+    told = [("system", request.system)] if request.system else []
+    for message in request.messages:
+        told.append((message["role"], "".join(it.get("text", "") for it in message["content"])))
+    return told
+
+
+def test_equal_calls_are_made_again_unless_the_script_says_so() -> None:
+    body = ["user: hi", "$AI: {pushMessage: false}", "$AI: {pushMessage: false}"]
+    model = scripted("1", "2", "3")
+    script(*body, "$echo: done").run(model=model)
+    assert len(model.requests) == 3
+    model = scripted("1")
+    script("---", "parameters: {memoized: true}", "---", *body).run(model=model)
+    assert len(model.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "front", "roles"),
+    [
+        ("$AI", "x: 1", ["user", "assistant", "assistant"]),
+        ("$AI: {shouldAppendResponse: false}", "x: 1", ["user", "assistant"]),
+        ("$AI: {shouldAppendResponse: true}", "x: 1", ["user", "assistant", "assistant"]),
+        ("$AI", "shouldAppendResponse: false", ["user", "assistant"]),
+        ("$AI: {pushMessage: false}", "x: 1", ["user", "assistant"]),
+    ],
+)
+def test_where_a_reply_goes(option: str, front: str, roles: list[str]) -> None:
+    model = scripted("R", "end")
+    flow = script("---", front, "---", "user: q", "assistant: 'So:'", option, "user: more")
+    flow.run(model=model)
+    found = said(model.requests[1])
+    merged = [role for at, role in enumerate(roles) if at == 0 or roles[at - 1] != role]
+    assert [role for role, _ in found] == [*merged, "user"]
+    text = found[1][1]
+    assert ("So:" in text) == ("false" not in option + front or "pushMessage" in option)
+    assert ("R" in text) == ("pushMessage" not in option)
+
+
+@pytest.mark.parametrize(
+    ("written", "number"),
+    [("len", 33), ("'{{ len }}'", 33), ("len + 1", 34), ("9", 9), ("'{{ len }}4'", 334)],
+)
+def test_model_parameters_are_expressions_and_templates(written: str, number: int) -> None:
+    model = scripted("A")
+    flow = script("---", "len: 33", "---", "user: q", f'assistant: "[[A:max_tokens={written}]]"')
+    flow.run(model=model)
+    assert model.requests[0].inference["maximumLength"] == number
+
+
+def test_who_wins_of_model_parameters() -> None:
+    model = scripted("1", "2", "3")
+    script(
+        "---",
+        "parameters: {temperature: 0.1, top_p: 0.1, max_tokens: 1}",
+        "prompt: {top_p: 0.2, stop_words: [END]}",
+        "---",
+        "user: q",
+        "$AI: {temperature: 0.3}",
+        "$parameters: {temperature: 0.4}",
+        "user: q2",
+        "$AI",
+    ).run(model=model)
+    first, second = (dict(one.inference) for one in model.requests)
+    wanted = {"topP": 0.2, "maximumLength": 1, "stopSequences": ["END"]}
+    assert first == {**wanted, "temperature": 0.3}
+    assert second == {**wanted, "temperature": 0.4}
+
+
+def test_instructions_call_functions_in_several_ways() -> None:
+    def add(*args: Any, **kwargs: Any) -> Any:
+        return {"args": list(args), "kwargs": kwargs}
+
+    tools = {"add": add}
+    for written, given in [
+        ("$add: [1, 2]", {"args": [1, 2], "kwargs": {}}),
+        ("$add: {a: 1}", {"args": [], "kwargs": {"a": 1}}),
+        ("$add(1, b=2)", {"args": [1], "kwargs": {"b": 2}}),
+        ("$tool: {name: add, a: 1}", {"args": [], "kwargs": {"a": 1}}),
+        ("$tool: add", {"args": [], "kwargs": {}}),
+        ("$echo: x\n$|add", {"args": [], "kwargs": {"content": "x"}}),
+        ("$echo: x\n$pipe: add", {"args": [], "kwargs": {"content": "x"}}),
+        ("$echo: x\n-> $add(b=2)", {"args": [], "kwargs": {"content": "x", "b": 2}}),
+        ("$echo: x\n-> add('->', b=' # 2') # end", {"args": ["->"], "kwargs": None}),
+    ]:
+        result = script(written).run(model=scripted(), tools=tools)
+        if given["kwargs"] is None:
+            given = {"args": ["->"], "kwargs": {"content": "x", "b": " # 2"}}
+        assert result.output == given, written
+
+
+def test_there_is_no_such_tool() -> None:
+    with pytest.raises(FlowError, match="no tool 'nope'"):
+        script("$tool: nope").run(model=scripted())
+
+
+@pytest.mark.parametrize(
+    ("front", "replies", "output"),
+    [
+        ("forceJson: true", ['```json\n{"a": 1}\n```'], {"a": 1}),
+        ("parameters: {response_format: {type: json_object}}", ["[1]"], [1]),
+        ("parameters: {response_format: {type: json}}\nforceJson: false", ["no json"], "no json"),
+        ("parameters: {response_format: {type: yaml}}", ["a: 1"], {"a": 1}),
+        (
+            "parameters: {response_format: {type: nobj}}",
+            ["a b: 1\nl: x, y"],
+            {"a_b": 1, "l": ["x", "y"]},
+        ),
+        ("parameters: {response_format: {type: nobj}}", ["a: 1\n\na: 2"], [{"a": 1}, {"a": 2}]),
+    ],
+)
+def test_forms_of_output(front: str, replies: list[str], output: Any) -> None:
+    flow = script("---", *front.split("\n"), "---", "user: q")
+    assert flow.run(model=scripted(*replies)).output == output
+
+
+def test_the_output_in_words_and_as_json() -> None:
+    head = ["---", "output: {type: object, properties: {a: {type: number}}, required: [a]}"]
+    model = scripted("A")
+    script(*head, "---", "user: '{{ output }}'").run(model=model)
+    assert '* "a" is a required number' in said(model.requests[0])[-1][1]
+    model = scripted("A")
+    script(*head, "naturalOutput: false", "---", "user: '{{ output }}'").run(model=model)
+    assert '"properties":{"a":{"type":"number"}}' in said(model.requests[0])[-1][1]
+
+
+@pytest.mark.parametrize(
+    ("written", "said_text"),
+    [
+        ("~v={{a}}", "v={{a}}"),
+        ("~[[@$echo(1)]] /x/:a", "[[@$echo(1)]] /x/:a"),
+        ("{{{a}}}", "5"),
+        ("{{ l }} {{ m }} {{ f }} {{ t }} {{ n }}", '1,2 {"k":"<v>"} 2 true '),
+        ("{{ m|tojson }}", '{"k": "<v>"}'),
+        ("\\[\\[A\\]\\]", "[[A]]"),
+        ("[[a.b]] [[ A ]] [[]] [[wiki page]]", "[[a.b]] [[ A ]] [[]] [[wiki page]]"),
+        ("a{{nope}}b", "ab"),
+        ("x[[@$echo(1)]]y, [[@$echo('q')]], z", "x1y, q, z"),
+        ("[[@$echo({{ a }})]] [[@$echo(a + 1)]] [[@$echo(dir/x-y.txt)]]", "5 6 dir/x-y.txt"),
+    ],
+)
+def test_texts(written: str, said_text: str) -> None:
+    model = scripted("A")
+    head = ["---", "a: 5", "l: [1, 2]", "m: {k: <v>}", "f: 2.0", "t: true", "n: null", "---"]
+    script(*head, "user: |-", f"  {written}").run(model=model)
+    assert said(model.requests[0]) == [("user", said_text)]
+
+
+def test_a_message_of_several_substitutions_rendered_at_once_knows_them() -> None:
+    model = scripted("1", "2")
+    result = script("user: q", "assistant: '#A=[[A]] B=[[B]]'").run(model=model)
+    assert result.output == "A=1 B=2"
+    assert said(model.requests[1])[-1] == ("assistant", "A=1 B=")
+
+
+def test_match_runs_all_that_fit_only_when_it_is_told() -> None:
+    for option, output in (("", 1), (", allMatches=true", 2), (", parallel=true", 1)):
+        flow = script(f"$match(v{option}):", "  ':> 1':", "    $echo: 1", "  _:", "    $echo: 2")
+        assert flow.run({"v": 5}, model=scripted()).output == output
