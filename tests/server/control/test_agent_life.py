@@ -198,9 +198,11 @@ def test_an_agent_that_cannot_run_fails_and_says_why(server: Served) -> None:
     (reason,) = agent["failureReasons"]
     assert "ANTHROPIC.Bash" in reason
     assert "preparedAt" not in agent
-    with refused("ValidationException", "never prepared"):
+    with refused(
+        "ValidationException", "could not be prepared: the built-in action group 'ANTHROPIC.Bash'"
+    ):
         server.ask(id)
-    with refused("ValidationException", "never prepared"):
+    with refused("ValidationException", "ANTHROPIC.Bash"):
         server.alias(id)
 
 
