@@ -10,6 +10,7 @@ from orchestrator.flows.expressions import Wrong
 from orchestrator.flows.ppe.choices import Choice
 from orchestrator.flows.ppe.dialogue import Said, sent
 from orchestrator.flows.ppe.output import read_output, words
+from orchestrator.flows.ppe.parameters import PARAMETERS, inference_of
 from orchestrator.flows.ppe.texts import Substitution, compile_text
 from orchestrator.flows.steps import Ask, Chance, Event, Place, Step
 
@@ -20,15 +21,6 @@ __all__ = ["ask_all", "substituted"]
 
 _TRIES = 4
 _REPAIRS = 1
-_INFERENCE = {
-    "temperature": "temperature",
-    "top_p": "topP",
-    "top_k": "topK",
-    "max_tokens": "maximumLength",
-    "stop": "stopSequences",
-    "stop_words": "stopSequences",
-    "stop_sequences": "stopSequences",
-}
 _OF_CALL = ("shouldAppendResponse", "pushMessage", "stream", "memoized", "forceJson")
 
 Steps = Generator[Step, Any, Any]
@@ -81,7 +73,7 @@ def _parameters(
             value = _number((yield from run.rendering.text(text)))
         else:
             value = yield from run.evaluated(one.node)
-        if one.name in (*_INFERENCE, *_OF_CALL):
+        if one.name in (*PARAMETERS, *_OF_CALL):
             named[one.name] = value
         else:
             told = {"text": f"the model parameter {one.name!r} is not known, and is not sent"}
@@ -135,7 +127,7 @@ def ask_all(run: Interpreter, place: Place, given: Mapping[str, Any]) -> Steps:
         yield from run.rendering.complete(None)
         last = run.dialogue.last
         return last.done if last is not None else ""
-    data = {name: one for name, one in given.items() if name not in (*_INFERENCE, *_OF_CALL)}
+    data = {name: one for name, one in given.items() if name not in (*PARAMETERS, *_OF_CALL)}
     run.data.arguments = data
     try:
         messages = yield from run.rendering.messages()
@@ -202,16 +194,8 @@ def _inference(run: Interpreter, given: Mapping[str, Any]) -> dict[str, Any]:
     """Model parameters in Bedrock's names: those of the call over `prompt` over `parameters`."""
     merged: dict[str, Any] = {}
     for source in (run.parameters, run.data.prompt, given):
-        merged.update({name: it for name, it in source.items() if name in _INFERENCE})
-    found = {}
-    for name, value in run.data.rendered(merged).items():
-        if value is not None:
-            found[_INFERENCE[name]] = _listed(value) if name.startswith("stop") else value
-    return found
-
-
-def _listed(value: Any) -> list[str]:
-    return [str(one) for one in value] if isinstance(value, list) else [str(value)]
+        merged.update({name: it for name, it in source.items() if name in PARAMETERS})
+    return inference_of(run.data.rendered(merged))
 
 
 def _asked(

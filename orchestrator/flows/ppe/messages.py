@@ -9,6 +9,7 @@ from typing import Any
 from orchestrator.errors import FlowError, TemplateError, ValidationError
 from orchestrator.flows.expressions import Wrong
 from orchestrator.flows.ppe.nodes import Say, Script
+from orchestrator.flows.ppe.parameters import inference_of
 from orchestrator.flows.ppe.reader import read_script
 from orchestrator.flows.ppe.scope import Data
 from orchestrator.flows.ppe.texts import Text
@@ -162,22 +163,9 @@ def _names(text: Text) -> Iterator[str]:
             yield from part.template.names
 
 
-_INFERENCE = {
-    "temperature": "temperature",
-    "top_p": "topP",
-    "top_k": "topK",
-    "max_tokens": "maximumLength",
-    "stop": "stopSequences",
-    "stop_words": "stopSequences",
-}
-
-
 def _settings(front: Mapping[str, Any], prompt: Mapping[str, Any]) -> dict[str, Any]:
     """What the front matter says of the model and the call."""
     made = {name: str(front[name]) for name in ("name", "description") if name in front}
     parameters = front.get("parameters")
-    told = {**(parameters if isinstance(parameters, dict) else {})}
-    inference: dict[str, Any] = {_INFERENCE[k]: v for k, v in told.items() if k in _INFERENCE}
-    if isinstance(inference.get("stopSequences"), str):
-        inference["stopSequences"] = [str(inference["stopSequences"])]
+    inference = inference_of(parameters if isinstance(parameters, dict) else {})
     return {**made, "inference": inference} if inference else dict(made)
