@@ -62,6 +62,8 @@ class ConverseRequest:
         model_id: The model that is meant; empty for the agent's own.
         tool_choice: Converse's `toolChoice`; `None` leaves the choice to the model.
         choices: The only replies that are right, for models whose decoding can be held to them.
+        picks: How many of the choices are one reply: the fewest, and the most.
+        separator: What stands between several.
     """
 
     messages: Sequence[Message]
@@ -72,6 +74,8 @@ class ConverseRequest:
     model_id: str = ""
     tool_choice: Mapping[str, Any] | None = None
     choices: tuple[str, ...] = ()
+    picks: tuple[int, int] = (1, 1)
+    separator: str = ","
 
 
 def read_request(value: Any) -> ConverseRequest:

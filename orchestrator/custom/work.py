@@ -177,7 +177,13 @@ class Work:
 
     def _call_format(self, request: ConverseRequest, stage: StagePlan) -> CallFormat | None:
         if request.choices:
-            return CallFormat(stage.dialect.protocol, (), choices=request.choices)
+            return CallFormat(
+                stage.dialect.protocol,
+                (),
+                choices=request.choices,
+                picks=request.picks,
+                separator=request.separator,
+            )
         whole = stage.call_format
         if whole is None or not request.tools or stage.dialect.protocol != "tool_use":
             return None

@@ -27,7 +27,7 @@ from orchestrator.errors import (
     OrchestratorError,
     error_again,
 )
-from orchestrator.flows.choosing import chosen, forces, tool_of
+from orchestrator.flows.choosing import additional, biases, chosen, forces, tool_of
 from orchestrator.flows.code import code_value, wrapped
 from orchestrator.flows.functions import functions_group
 from orchestrator.flows.pausing import BREAKPOINT, PAUSING, USER, pausing_group
@@ -171,7 +171,8 @@ class _Run:
         self._alone = flow.listener is not None
         self._listener = flow.listener or Listener()
         self._reach = Reach(turn, self._work.tools, flow.functions)
-        self._known = self._reach.known
+        takes = biases(turn.plan.orchestration.model.model_id)
+        self._known = replace(self._reach.known, biases=takes)
         self._uses = self._draws = 0
         self._arguments: Mapping[str, Any] | str
         self._seed: int | None = None
@@ -271,25 +272,31 @@ class _Run:
                 step.place, f"the messages cannot be sent: {error}", f"消息无法发送: {error}"
             ) from None
         request = ConverseRequest(
-            messages, clean(step.system), list(step.tools), dict(step.inference)
+            messages,
+            clean(step.system),
+            list(step.tools),
+            dict(step.inference),
+            additional(step.bias),
         )
         if step.choices:
-            self._hold(request, clean(list(step.choices)))
+            self._hold(request, step)
         live = step.live and (self._alone or (step.last and self._turn.streams))
         record = yield from self._work.model(request, live=live)
         content = plain_content(record["content"])
         if request.tool_choice is not None:
-            content = chosen(content)
+            content = chosen(content, step.separator)
         return ModelAnswer(content, record["stop"], messages)
 
-    def _hold(self, request: ConverseRequest, choices: list[str]) -> None:
+    def _hold(self, request: ConverseRequest, step: Ask) -> None:
         """Holds the model to a choice, as far as it can be held."""
+        choices = clean(list(step.choices))
         if forces(self._turn.plan.orchestration.model.model_id, request.messages):
-            tool = tool_of(choices)
+            tool = tool_of(choices, step.picks)
             request.tools = [tool]
             request.tool_choice = {"tool": {"name": tool["toolSpec"]["name"]}}
         else:
-            request.choices = tuple(choices)
+            request.choices, request.picks = tuple(choices), step.picks
+            request.separator = clean(step.separator)
 
     def _call(self, step: Call) -> Generator[Effect, Any, Any]:
         try:

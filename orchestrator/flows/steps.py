@@ -56,6 +56,10 @@ class Ask:
         tools: Specifications in Converse's shape of what the model may call; they are not carried
             out, the script does that.
         choices: The only replies that are right, for models that can be held to them.
+        picks: How many of the choices are one reply: the fewest, and the most.
+        separator: What stands between several.
+        bias: Texts that shall be likelier or rarer, and what is added to their tokens' logits;
+            `None` for never. Only for models that take it, see `Known.biases`.
         live: Whether the reply is shown while it streams.
         last: Whether the reply is the script's result, if nothing goes wrong: the answer of an
             agent.
@@ -67,6 +71,9 @@ class Ask:
     inference: Mapping[str, Any] = field(default_factory=dict)
     tools: Sequence[Mapping[str, Any]] = ()
     choices: Sequence[str] = ()
+    picks: tuple[int, int] = (1, 1)
+    separator: str = ","
+    bias: Sequence[tuple[str, float | None]] = ()
     live: bool = True
     last: bool = False
 
@@ -208,12 +215,14 @@ class Known:
         names: What scripts may call them besides, such as a function without its action group.
         stepping: Whether the run waits before its first statement.
         seconds: Time for what must have a limit of its own, such as one regular expression.
+        biases: Whether the model takes a bias of tokens.
     """
 
     specs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     stepping: bool = False
     seconds: float = 1.0
+    biases: bool = False
 
     def name_of(self, name: str) -> str:
         """The name in `specs` that a script's name means; empty when it means none."""

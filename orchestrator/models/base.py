@@ -53,6 +53,8 @@ class CallFormat:
             empty when the dialect has none.
         excluded: Tool names that may not be called in this reply.
         choices: The only texts that the reply may be; none for any.
+        picks: How many of the choices the reply has: the fewest, and the most.
+        separator: What stands between several.
     """
 
     protocol: str
@@ -61,6 +63,8 @@ class CallFormat:
     unknown_value: str = ""
     excluded: frozenset[str] = frozenset()
     choices: tuple[str, ...] = ()
+    picks: tuple[int, int] = (1, 1)
+    separator: str = ","
 
 
 @dataclass(slots=True)

@@ -86,7 +86,7 @@ def grammar_of(
         must_call: Whether only calls are replies.
     """
     if form.choices:
-        return f"root ::= {' | '.join(map(_literal, form.choices))}\n"
+        return _choices(form)
     key = (id(form.operations), form.unknown_value, form.excluded, must_call)
     kept = _cache.get(key)
     if kept is None:
@@ -97,6 +97,27 @@ def grammar_of(
                 _cache.clear()
             _cache[key] = kept
     return kept[1] + (_grounds(conversation) if form.unknown_value else "")
+
+
+def _choices(form: CallFormat) -> str:
+    """The grammar of one choice, or of several different ones in the order in which they stand."""
+    fewest, most = form.picks
+    if most == 1:
+        return f"root ::= {' | '.join(map(_literal, form.choices))}\n"
+    items = list(dict.fromkeys(form.choices))
+    between = _literal(form.separator)
+    lines = ["root ::= pick-0-0"]
+    for picked in range(min(most, len(items))):
+        for at, item in enumerate(items):
+            left = len(items) - at - 1
+            ways = [_literal(item)] if picked + 1 >= fewest else []
+            if picked + 1 < most and left >= max(1, fewest - picked - 1):
+                ways.append(f"{_literal(item)} {between} pick-{at + 1}-{picked + 1}")
+            if left >= max(1, fewest - picked):
+                ways.append(f"pick-{at + 1}-{picked}")
+            if ways:
+                lines.append(f"pick-{at}-{picked} ::= {' | '.join(ways)}")
+    return "\n".join(lines) + "\n"
 
 
 def look_ups(form: CallFormat, name: str, arguments: Mapping[str, Any]) -> CallFormat | None:

@@ -189,7 +189,8 @@ class LocalModel(Model):
             form = request.call_format
             body["grammar"] = grammar_of(form, grounds(request), must_call=must_call)
             if self._call_bias and not form.choices and not _has_results(request):
-                body["logit_bias"] = [[CALL_OPEN[0], self._call_bias]]
+                given = body.get("logit_bias", ())
+                body["logit_bias"] = [*given, [CALL_OPEN[0], self._call_bias]]
         return body
 
     def _refused(self, error: dict[str, Any]) -> tuple[Usage, str]:
