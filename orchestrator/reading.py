@@ -10,6 +10,7 @@ from orchestrator.citations import cite
 from orchestrator.effects import Answer, Refusal
 from orchestrator.errors import ModelOutputError
 from orchestrator.message import text_of
+from orchestrator.parsers.codes import OURS
 from orchestrator.sessions.journal import Record
 
 __all__ = [
@@ -64,7 +65,8 @@ class Reprompt:
 
     def as_result(self) -> dict[str, Any]:
         """The mistake, as `Dialect.step_messages` takes it."""
-        return {"id": "", "name": self.name, "text": self.text, "error": True}
+        markup = self.text in OURS
+        return {"id": "", "name": self.name, "text": self.text, "error": True, "markup": markup}
 
 
 Decision = Act | Reprompt | Answer | Refusal

@@ -26,6 +26,7 @@ __all__ = [
     "NO_REPLY",
     "NO_ROUTE",
     "NO_TOOL_NAME",
+    "OURS",
     "missing_argument",
     "missing_parameter",
 ]
@@ -111,6 +112,15 @@ NO_REPLY = (
     "final answer within <answer></answer> tags."
 )
 """Nothing to go on with."""
+
+OURS = frozenset(
+    {
+        *(CALL_FORMAT, CALL_FORMAT.removeprefix("406: "), ASK_USER_FORMAT, FNCALL_FORMAT),
+        *(FUNCTION_FORMAT, FUNCTION_ASK_USER_FORMAT, NO_REPLY),
+    }
+)
+"""Texts with tags that are meant: nothing of a reply is in them, so that the model may read them as
+they are (recorded)."""
 
 
 def missing_parameter(parameter: str, tool: str) -> str:

@@ -33,6 +33,10 @@ def xml(call: Call) -> str:
     return f"<thinking>I call.</thinking>\n<function_calls>\n{invoke}"
 
 
+def scratched(call: Call) -> str:
+    return xml(call).replace("thinking>", "scratchpad>")
+
+
 def function(call: Call) -> str:
     name, values = call
     told = ", ".join(f'{key}="{value}"' for key, value in values.items())
@@ -81,7 +85,7 @@ class Speaker(NamedTuple):
 
 SPEAKERS = {
     "claude-2": Speaker("anthropic.claude-v2", function, unclosed),
-    "claude-2.1": Speaker("anthropic.claude-v2:1", xml, nameless),
+    "claude-2.1": Speaker("anthropic.claude-v2:1", scratched, nameless),
     "claude-3": Speaker("anthropic.claude-3-sonnet-20240229-v1:0", xml, nameless),
     "tool-use": Speaker("anthropic.claude-3-5-sonnet-20240620-v1:0", native, cut),
     "titan": Speaker("amazon.titan-text-premier-v1:0", xml, nameless),

@@ -19,6 +19,9 @@ def test_each_kind_of_step_works_and_is_told_as_it_was_reviewed(name):
     assert [reply.stop_reason for reply in held.replies] == ["ask_user", "end_turn"]
     assert [reply.text for reply in held.replies] == ["For which year?", "Booked for 2026."]
     parts = [part["trace"].get("orchestrationTrace", {}) for part in held.replies[0].trace]
+    thought = [part["rationale"]["text"] for part in parts if "rationale" in part]
+    assert {text.partition("\n")[0] for text in thought} == {"I call."}
+    assert len(thought) == 6
     asked = [part["observation"] for part in parts if "observation" in part]
     mended = [one["repromptResponse"]["text"] for one in asked if one["type"] == "REPROMPT"]
     # The call of nothing, and the malformed one.
