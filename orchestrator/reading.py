@@ -10,7 +10,7 @@ from orchestrator.citations import cite
 from orchestrator.effects import Answer, Refusal
 from orchestrator.errors import ModelOutputError
 from orchestrator.message import text_of
-from orchestrator.parsers.codes import OURS
+from orchestrator.parsers.codes import CUSTOM_PARSER, OURS
 from orchestrator.sessions.journal import Record
 
 __all__ = [
@@ -65,7 +65,8 @@ class Reprompt:
 
     def as_result(self) -> dict[str, Any]:
         """The mistake, as `Dialect.step_messages` takes it."""
-        markup = self.text in OURS
+        # A parser of one's own means its tags, as the texts of ours do.
+        markup = self.code == CUSTOM_PARSER or self.text in OURS
         return {"id": "", "name": self.name, "text": self.text, "error": True, "markup": markup}
 
 
