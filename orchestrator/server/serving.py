@@ -14,7 +14,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -46,6 +46,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _BACKLOG = 2048
 _WORKER_SECONDS = 60  # that a worker may be busy: to load a model keeps all of its threads waiting
 _SPARE_SECONDS = 5.0  # after turns were left, for their clients to be told
+_MOMENT = 0.002  # seconds between looks at whether all is answered
 
 
 def serve(settings: Settings, told: Callable[[str, World], None]) -> None:
@@ -272,14 +273,18 @@ def serving(world: World, *, clock: Clock = now) -> Iterator[str]:
     @contextmanager
     def during(running: Running) -> Iterator[None]:
         loop = asyncio.get_running_loop()
-        seconds = settings.shutdown_seconds
-        stop.append(lambda: loop.call_soon_threadsafe(running.stop, seconds))
+
+        def stopped() -> None:
+            running.stop(settings.shutdown_seconds)
+            server.end()
+
+        stop.append(lambda: loop.call_soon_threadsafe(stopped))
         ready.set()
         yield
 
     app = application(world, clock=clock, during=during)
     with _bound(settings) as listening:
-        server = uvicorn.Server(_config(app, settings))
+        server = _Prompt(_config(app, settings))
 
         def run() -> None:
             try:
@@ -293,7 +298,41 @@ def serving(world: World, *, clock: Clock = now) -> Iterator[str]:
         try:
             yield _url(settings.host, listening)
         finally:
-            server.should_exit = True
             for tell in stop:
                 tell()
             thread.join()
+
+
+class _Prompt(uvicorn.Server):
+    """Ends when it is told to, and has answered; uvicorn looks at that every tenth of a second.
+
+    Tests start and end hundreds of servers.
+    """
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._told = asyncio.Event()
+
+    def end(self) -> None:
+        """Tells it, in its event loop."""
+        self.should_exit = True
+        self._told.set()
+
+    async def main_loop(self) -> None:
+        ticking = asyncio.ensure_future(super().main_loop())
+        await self._told.wait()
+        ticking.cancel()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in (*self.servers, *(sockets or ())):
+            server.close()
+        state = self.server_state
+        for connection in list(state.connections):
+            connection.shutdown()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.config.timeout_graceful_shutdown):
+                while state.connections or state.tasks:
+                    await asyncio.sleep(_MOMENT)
+        for task in state.tasks:
+            task.cancel()
+        await self.lifespan.shutdown()
