@@ -2,7 +2,8 @@
 
 - A `python` block runs, in the order of the page, in one namespace a page.
 - A block after `<!-- file: PATH -->` is written to PATH first.
-- In a `console` block, commands `$ orchestrator VERB` that need no model run, and must succeed.
+- In a `console` block, commands `$ orchestrator VERB` that need no model run, and must succeed; so
+  must `$ pytest`. All tests that a page has written are run after it.
 - A block after `<!-- no-run: REASON -->` is left alone.
 - In a block after `<!-- answers: [JSON, ...] -->` the model `"local"` gives these scripted replies.
 
@@ -21,8 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import orchestrator.agent
+from orchestrator.cli import app
 from orchestrator.definition import parse_definition
 from orchestrator.models import resolve_model
 from orchestrator.testing import ScriptedModel
@@ -85,7 +88,7 @@ def commands_of(block: Block) -> list[list[str]]:
     return [
         words
         for words in shown
-        if words[0] == "orchestrator" and len(words) > 1 and words[1] in WITHOUT_A_MODEL
+        if words[0] == "pytest" or words[0] == "orchestrator" and words[1] in WITHOUT_A_MODEL
     ]
 
 
@@ -113,10 +116,17 @@ def run_python(block: Block, namespace: dict[str, object]) -> None:
 
 def run_commands(block: Block) -> None:
     for words in commands_of(block):
-        run = [sys.executable, "-c", "from orchestrator.cli import main; main()", *words[1:]]
-        done = subprocess.run(run, capture_output=True, text=True, timeout=60, check=False)
-        shown = f"{block}: $ {shlex.join(words)}\n{done.stdout}{done.stderr}"
-        assert done.returncode == 0, shown
+        if words[0] == "pytest":
+            run_pytest(*words[1:])
+            continue
+        done = CliRunner().invoke(app, words[1:])
+        assert done.exit_code == 0, f"{block}: $ {shlex.join(words)}\n{done.output}"
+
+
+def run_pytest(*arguments: str) -> None:
+    run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.fixture
@@ -142,11 +152,14 @@ def test_python_runs_as_it_stands(page, examples):
 def test_commands_run_as_they_stand(page, examples, monkeypatch):
     if page.parent.name == "starter":  # the page of a new project speaks of its own folder
         monkeypatch.chdir("examples/starter")
-    for block in blocks_of(page):
+    blocks = blocks_of(page)
+    for block in blocks:
         if block.file:
             write_file(block)
         elif block.language == "console":
             run_commands(block)
+    if written := [it.file for it in blocks if Path(it.file).name.startswith("test_")]:
+        run_pytest(*written)
 
 
 def test_the_fields_of_the_agents_page_are_valid():
