@@ -88,7 +88,7 @@ def commands_of(block: Block) -> list[list[str]]:
     return [
         words
         for words in shown
-        if words[0] == "pytest" or words[0] == "orchestrator" and words[1] in WITHOUT_A_MODEL
+        if words[0] == "pytest" or (words[0] == "orchestrator" and words[1] in WITHOUT_A_MODEL)
     ]
 
 
