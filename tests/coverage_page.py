@@ -261,7 +261,10 @@ def lambda_responses() -> Iterator[Row]:
     attributes = read(_PLAIN, "b", promptSessionAttributes={"x": "1"})
     kept = attributes.prompt_session_attributes == {"x": "1"}
     yield "`promptSessionAttributes`", state(kept), "replaced"
-    yield "`knowledgeBasesConfiguration`", state(hasattr(attributes, "knowledge_bases")), ""
+    one = [{"knowledgeBaseId": "KB12345678", "retrievalConfiguration": {"x": 1}}]
+    found = read(_PLAIN, "b", knowledgeBasesConfiguration=one).knowledge_bases
+    told = "later searches of the turn are made so"
+    yield "`knowledgeBasesConfiguration`", state(found == {"KB12345678": {"x": 1}}), told
 
 
 # Traces and stop reasons

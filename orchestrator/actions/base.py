@@ -166,6 +166,8 @@ class ActionResult:
         http_status: HTTP status of an API operation.
         notes: Leniencies that were needed to understand the result, for the trace.
         files: Files that the action made (Bedrock: `OutputFile`, with `name`, `type`, `bytes`).
+        knowledge_bases: How the turn's later searches are made, by knowledge base id (Bedrock:
+            `retrievalConfiguration` of the response's `knowledgeBasesConfiguration`).
         details: What the trace tells of a built-in action besides its text, as JSON data: for the
             code interpreter `executionOutput`, `executionError`, `executionTimeout`.
     """
@@ -178,6 +180,7 @@ class ActionResult:
     notes: tuple[str, ...] = ()
     files: Sequence[Mapping[str, Any]] = ()
     details: Mapping[str, Any] | None = None
+    knowledge_bases: Mapping[str, Mapping[str, Any]] | None = None
 
 
 class Reprompt(Exception):

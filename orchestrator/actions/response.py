@@ -13,11 +13,14 @@ from typing import Any
 from orchestrator.actions.base import ActionResult, Operation
 from orchestrator.actions.results import as_text
 from orchestrator.actions.wire import value_text
+from orchestrator.message import clean
 
 __all__ = ["read_response"]
 
 _ENVELOPE = ("response", "functionResponse", "responseBody")
 _STATES = ("REPROMPT", "FAILURE")
+_BASES, _PAIR = "knowledgeBasesConfiguration", ("knowledgeBaseId", "retrievalConfiguration")
+_LONGEST_CONFIGURATIONS = 100_000
 _PYTHON_TEXT = re.compile(r"\s*[\[({][\s\[({]*(?:'|\w+\()")
 
 
@@ -52,6 +55,7 @@ def _read(returned: object, operation: Operation) -> ActionResult:
         session_attributes=_attributes(envelope, "sessionAttributes", notes),
         prompt_session_attributes=_attributes(envelope, "promptSessionAttributes", notes),
         http_status=_status(response, notes) if operation.verb else None,
+        knowledge_bases=_configurations(envelope, notes),
         notes=tuple(notes),
     )
 
@@ -189,6 +193,28 @@ def _attributes(envelope: Mapping[str, Any], key: str, notes: list[str]) -> dict
         return dict(given)
     notes.append(f"`{key}` has values that are not texts; made into texts")
     return {str(k): value_text(v) for k, v in given.items() if v is not None}
+
+
+def _configurations(
+    envelope: Mapping[str, Any], notes: list[str]
+) -> dict[str, dict[str, Any]] | None:
+    given = envelope.get(_BASES)
+    if given is None:
+        return None
+    try:
+        told = json.dumps(given)
+        listed = json.loads(told) if len(told) <= _LONGEST_CONFIGURATIONS else None
+    except (TypeError, ValueError, RecursionError):
+        listed = None
+    found = {}
+    for one in listed if isinstance(listed, list) else [None]:
+        base, configuration = (one.get(key) for key in _PAIR) if isinstance(one, dict) else (0, 0)
+        if isinstance(base, str) and isinstance(configuration, dict):
+            found[base] = configuration
+        else:
+            notes.append(f"`{_BASES}` is not a list of {' and '.join(_PAIR)}; ignored")
+            break
+    return clean(found) or None
 
 
 def _status(response: Mapping[str, Any], notes: list[str]) -> int | None:

@@ -164,6 +164,8 @@ def action_record(call: Call, result: ActionResult, began: int, ended: int) -> R
         record["attributes"] = result.session_attributes
     if result.prompt_session_attributes is not None:
         record["prompt_attributes"] = result.prompt_session_attributes
+    if result.knowledge_bases:
+        record["retrieval"] = dict(result.knowledge_bases)
     if result.notes:
         record["notes"] = list(result.notes)
     if result.files:

@@ -279,3 +279,28 @@ def test_any_return_value_becomes_a_result(returned: Any, operation: Any) -> Non
         assert read.state in ("", "REPROMPT", "FAILURE")
         for attributes in (read.session_attributes, read.prompt_session_attributes):
             assert attributes is None or all(type(v) is str for v in attributes.values())
+
+
+CONFIGURED = {"vectorSearchConfiguration": {"numberOfResults": 2}}
+
+
+def test_configurations_of_later_searches_are_read() -> None:
+    pair = {"knowledgeBaseId": "KB12345678", "retrievalConfiguration": CONFIGURED}
+    read = read_response({**function("5"), "knowledgeBasesConfiguration": [pair]}, FUNCTION)
+    assert read.knowledge_bases == {"KB12345678": CONFIGURED}
+    assert (read.text, read.notes) == ("5", ())
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        *("few", {"KB12345678": CONFIGURED}, [CONFIGURED], [{"knowledgeBaseId": "KB12345678"}]),
+        [{"knowledgeBaseId": 1, "retrievalConfiguration": CONFIGURED}],
+        [{"knowledgeBaseId": "KB12345678", "retrievalConfiguration": {"n": Decimal(2)}}],
+        [{"knowledgeBaseId": "KB12345678", "retrievalConfiguration": {"n": "x" * 100_000}}],
+    ],
+)
+def test_configurations_that_are_none_are_noted(told: Any) -> None:
+    read = read_response({**function("5"), "knowledgeBasesConfiguration": told}, FUNCTION)
+    assert (read.text, read.knowledge_bases) == ("5", None)
+    assert "knowledgeBasesConfiguration" in read.notes[0]
