@@ -153,6 +153,8 @@ def _dispatch(turn: Turn, slots: list[Slot], number: int) -> Generator[Effect, A
         if "prompt_attributes" in outcome:
             given = outcome["prompt_attributes"]
             turn.prompt_attributes = merged(before, turn.prompt_attributes, given)
+        if "retrieval" in outcome:
+            turn.start.retrieval = {**(turn.start.retrieval or {}), **outcome["retrieval"]}
         if turn.done is not None and slot.call is not None:
             turn.done.add(identity(slot.call))
     if failure is not None:
