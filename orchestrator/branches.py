@@ -12,13 +12,17 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from orchestrator.actions.base import CallContext
+from orchestrator.budget import Budget
 from orchestrator.calls import merged
-from orchestrator.effects import Branch, Live, Result, ReturnControl
+from orchestrator.effects import LIVE, Branch, Effect, Live, Result, ReturnControl
 from orchestrator.histories import take_routed
+from orchestrator.replay import Replay
 from orchestrator.run import Run, end_record
 from orchestrator.sessions import Record
 
 __all__ = ["BranchRun", "Lock"]
+
+_NOTHING = (0, 0, 0)
 
 Lock = AbstractContextManager[Any]
 """A lock that its holder may take again."""
@@ -36,17 +40,32 @@ class BranchRun(Run):
             how many steps were known.
     """
 
-    __slots__ = ("_lock", "_seen", "began", "branch", "outcome", "parent", "resumed")
+    __slots__ = (
+        "_budget",
+        "_counted",
+        "_lock",
+        "_paid",
+        "_seen",
+        "began",
+        "branch",
+        "outcome",
+        "parent",
+        "resumed",
+    )
 
-    def __init__(self, parent: Run, branch: Branch, lock: Lock) -> None:
-        replay = parent.replay.branch(branch)
-        super().__init__(
-            replay.turn.plan,
-            parent.sessions,
-            parent.session,
-            replay.session_id(parent.session_id),
-            replay,
-        )
+    def __init__(
+        self,
+        parent: Run,
+        branch: Branch,
+        lock: Lock,
+        replay: Replay | None = None,
+        budget: Budget | None = None,
+    ) -> None:
+        session_id = parent.session_id
+        if replay is None:
+            replay = parent.replay.branch(branch)
+            session_id = replay.session_id(session_id)
+        super().__init__(replay.turn.plan, parent.sessions, parent.session, session_id, replay)
         if parent.deadline is not None:
             self.deadline = min(self.deadline or parent.deadline, parent.deadline)
         self.guard_interval = parent.guard_interval
@@ -58,12 +77,47 @@ class BranchRun(Run):
         self._seen: Mapping[str, str] = {}
         self.began = parent.now()
         self.resumed = 0, 0
+        # Of a loop whose iterations run side by side, when it works in one.
+        self._budget: Budget | None = getattr(parent, "_budget", budget)
+        self._counted = self._paid = _NOTHING
 
     def begin(self) -> Live | Result:
         """The first effect to carry out, or the result."""
         step = super().begin()
         self.resumed = self.replay.resumed_at, len(self.replay.steps)
-        return step
+        if self._budget is None:
+            return step
+        with self._budget.lock:
+            return self._affordable(self._budget, step)
+
+    def take(self, effect: Effect, outcome: Any) -> Live | Result:
+        """Takes an effect's outcome; the next effect to carry out, or the result."""
+        if self._budget is None:
+            return super().take(effect, outcome)
+        with self._budget.lock:  # from one effect to the next nobody else spends
+            return self._affordable(self._budget, super().take(effect, outcome))
+
+    def _affordable(self, budget: Budget, following: Live | Result) -> Live | Result:
+        now, known = self.replay.turn.spent, zip(self._counted, self._paid, strict=True)
+        new = [
+            max(spent - counted - paid, 0)  # what those below have spent they have paid
+            for spent, (counted, paid) in zip(now, known, strict=True)
+        ]
+        self._counted, self._paid = now, _NOTHING
+        over = budget.spend(new, following, self.asks(following))
+        return self.fail(over) if over is not None and isinstance(following, LIVE) else following
+
+    def asks(self, following: Live | Result) -> int:
+        """How many model calls of a script come with the next effect."""
+        return 0
+
+    def _pay(self) -> None:
+        """Tells the branch above what this one has spent, and paid."""
+        above, budget = self.parent, self._budget
+        if budget is not None and isinstance(above, BranchRun):
+            with budget.lock:
+                paid = zip(above._paid, self.replay.turn.spent, strict=True)
+                above._paid = tuple(map(sum, paid))  # type: ignore[assignment]
 
     @property
     def routed(self) -> bool:
@@ -73,6 +127,7 @@ class BranchRun(Run):
     def finish(self, result: Result) -> None:
         """Writes the collaborator's end, and takes its turn into the collaborator's history."""
         self.result = result
+        self._pay()
         times = (self.began, self.now())
         if isinstance(result, ReturnControl):
             control = result.of_collaborator(self.branch)

@@ -16,10 +16,15 @@ from orchestrator.errors import OrchestratorError, ValidationError
 from orchestrator.message import Message
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from orchestrator.budget import Budget
     from orchestrator.earlier import Talk
     from orchestrator.limits import Limits
     from orchestrator.replay import Replay
+    from orchestrator.sessions.journal import Record
     from orchestrator.stages import Member, StagePlan
+    from orchestrator.turn import Turn
 
 __all__ = [
     "LIVE",
@@ -34,6 +39,7 @@ __all__ = [
     "Effect",
     "Failure",
     "Guard",
+    "Iterate",
     "Live",
     "Orchestrate",
     "Outside",
@@ -213,6 +219,9 @@ class Branch:
         limits: What of the supervisor's budgets is left.
         team: Names the collaborator in the whole team: the names above it, and its own.
         replay: The collaborator's turn, once it has begun.
+        work: What an iteration of a loop does, in place of an agent's whole turn.
+        hear: Told what the models of an iteration say, as it streams.
+        failed: The error that an iteration ended with in this process.
     """
 
     id: str
@@ -222,11 +231,24 @@ class Branch:
     limits: Limits
     team: str
     replay: Replay | None = None
+    work: Callable[[Turn], Generator[Effect, Any, Result]] | None = None
+    hear: Callable[[str], None] | None = None
+    failed: OrchestratorError | None = None
 
     @property
     def routed(self) -> bool:
         """Whether the routing classifier chose the collaborator: it answers the user itself."""
         return self.id == ROUTE or self.id.endswith(f"/{ROUTE}")
+
+    def heard(self, item: Any) -> Any:
+        """What a driver passes on of what it is told: of an iteration's texts, only that one came.
+
+        Who listens is told the text at once, in order with all else that the iteration tells.
+        """
+        if self.hear is None or not isinstance(item, str):
+            return item
+        self.hear(item)
+        return ""
 
     def has(self, path: str) -> bool:
         """Whether a branch of the journal is this one, or of an agent that its agent leads."""
@@ -250,6 +272,27 @@ class Collaborate:
     number: int
     live: bool = False
     routed: bool = False
+
+
+@dataclass(slots=True)
+class Iterate(Collaborate):
+    """Have iterations of a script's loop run side by side: branches of the agent's own turn.
+
+    The outcome is that of `Collaborate`; an iteration that another's failure stopped before it
+    began has a record that no journal has. What an iteration came to is its record's `text`.
+
+    Attributes:
+        most: How many run at the same time.
+        budget: What all of them may spend together; a loop within an iteration spends of that of
+            the loop around it.
+        stopped: Whether one has failed: the others stop at their next step.
+        begun: The journal's records of each branch, as they were when the first was asked for.
+    """
+
+    most: int = 1
+    budget: Budget | None = None
+    stopped: bool = False
+    begun: Mapping[str, list[Record]] | None = None
 
 
 Live = CallModel | Dispatch | Retrieve | Guard | Collaborate | Orchestrate

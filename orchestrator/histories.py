@@ -92,9 +92,10 @@ def _works(replay: Replay, end: Record | None) -> Iterator[tuple[str, Branch, Re
     for effect in (*steps, reached):
         for branch in effect.branches if isinstance(effect, Collaborate) else ():
             if branch.collaborator.agent is not None:
-                below = replay.branch(branch)
+                below = replay.below(effect, branch)
                 yield from _works(below, end)
-                yield replay.path, branch, below
+                if not below.iterates:  # one of those is no turn of an agent
+                    yield replay.path, branch, below
     if end is not None and isinstance(reached, (Dispatch, Collaborate)):
         replay.give_up(reached, end["at"])
 

@@ -24,7 +24,9 @@ from orchestrator.effects import (
     Converse,
     Dispatch,
     Effect,
+    Failure,
     Guard,
+    Iterate,
     Live,
     Orchestrate,
     Outside,
@@ -39,7 +41,7 @@ from orchestrator.sessions import Past, Record, TurnLog
 from orchestrator.stages import ORCHESTRATION, Plan
 from orchestrator.turn import Start, Turn
 
-__all__ = ["Replay", "changed_agent"]
+__all__ = ["STOPPED", "Replay", "changed_agent"]
 
 _KINDS: dict[type, str] = {
     CallModel: "model",
@@ -49,8 +51,12 @@ _KINDS: dict[type, str] = {
     Retrieve: "retrieved",
     Guard: "guarded",
     Collaborate: "branch",
+    Iterate: "branch",
     Orchestrate: "orchestrated",
 }
+STOPPED = "cancelled"
+"""The reason of an iteration that stopped because of another one."""
+
 _OUTCOMES = frozenset(_KINDS.values())
 _NOTHING: Mapping[str, Any] = {}
 _UNBOUND: tuple[Mapping[str, str], Mapping[str, str], None] = ({}, {}, None)
@@ -67,6 +73,7 @@ class Replay:
         past: What happened before; later turns may be appended, and are not shown.
         before: How many messages of the past's history are before the turn.
         result: The turn's result, once it has one.
+        iterates: Whether it is no whole turn, but an iteration of a loop in one.
     """
 
     __slots__ = (
@@ -77,6 +84,7 @@ class Replay:
         "_intents",
         "_more",
         "before",
+        "iterates",
         "log",
         "past",
         "path",
@@ -92,6 +100,7 @@ class Replay:
         past: Past,
         start: Start | None = None,
         before: int | None = None,
+        records: Sequence[Record] | None = None,
     ) -> None:
         self.turn = Turn(plan, start or _start(log))
         self.log = log
@@ -100,6 +109,7 @@ class Replay:
         self.before = len(past.history) if before is None else before
         self.steps: list[tuple[Effect, Any]] = []
         self.result: Result | None = None
+        self.iterates = False
         self._bound: dict[str, tuple[Mapping[str, str], Mapping[str, str], Bound | None]] = {}
         self._more: Mapping[str, Any] = log.start.get("with") or _NOTHING
         self._attachments: Attachments | None = None
@@ -107,7 +117,8 @@ class Replay:
         self._feed: list[Record] = []
         self._intents: set[str] = set()
         if len(log.records) > 1:
-            records = [one for one in log.records if one.get("branch", "") == self.path]
+            if records is None:
+                records = [one for one in log.records if one.get("branch", "") == self.path]
             self._feed = [record for record in records if record["kind"] in _OUTCOMES]
             self._feed.reverse()
             self._intents = {
@@ -139,6 +150,31 @@ class Replay:
             )
             before = next((one["before"] for one in self.log.records if _ended(one, branch)), None)
             branch.replay = Replay(plan, self.log, self._past_of(branch), start, before)
+        return branch.replay
+
+    def iteration(self, effect: Iterate, branch: Branch) -> Replay:
+        """An iteration of a loop that runs here, within this turn."""
+        if branch.replay is None:
+            plan, work, above = branch.collaborator.agent, branch.work, self.turn.start
+            if plan is None or work is None:
+                raise AssertionError("an iteration is the agent's own")
+            id = uuid.uuid5(uuid.UUID(above.request_id), branch.id)
+            start = Start(
+                str(id),
+                branch.message,
+                branch.attributes,
+                path=branch.id,
+                team=branch.team,
+                limits=branch.limits,
+                retrieval=above.retrieval,
+                files=above.files,
+            )
+            if effect.begun is None:
+                effect.begun = _by_branch(self.log.records)
+            records = effect.begun.get(branch.id, [])
+            made = Replay(plan, self.log, self.past, start, self.before, records)
+            made.iterates, made._generator = True, work(made.turn)
+            branch.replay = made
         return branch.replay
 
     def _past_of(self, branch: Branch) -> Past:
@@ -242,11 +278,24 @@ class Replay:
         if not path:
             effect, outcome = self.steps[-1] if self.steps else (None, None)
             return effect if isinstance(effect, AwaitResults) and outcome is None else None
-        for branch in reached.branches if isinstance(reached, Collaborate) else ():
-            if branch.has(path):
-                below = "" if path == branch.id else path
-                return self.branch(branch).waiting(below)
+        if isinstance(reached, Collaborate):
+            for branch in reached.branches:
+                if branch.has(path):
+                    below = "" if path == branch.id else path
+                    return self.below(reached, branch).waiting(below)
         return None
+
+    def below(self, effect: Collaborate, branch: Branch) -> Replay:
+        """The turn of a branch of an effect: a collaborator's, or an iteration's."""
+        if isinstance(effect, Iterate):
+            return self.iteration(effect, branch)
+        return self.branch(branch)
+
+    def stop(self) -> Failure:
+        """Ends an iteration where it is, since another one has failed; its result."""
+        self._generator.close()
+        self.result = Failure(OrchestratorError("another iteration of the loop failed"), STOPPED)
+        return self.result
 
     def prompt(self, effect: CallModel) -> tuple[Bound, list[Message]]:
         """The bound prompt of a model call, and all its messages."""
@@ -416,6 +465,13 @@ def changed_agent(how: str) -> SessionConflict:
         f"the session's open turn was begun with another version of this agent (its journal {how}"
         "): finish it with that version, give it up by another question, or end the session"
     )
+
+
+def _by_branch(records: Sequence[Record]) -> dict[str, list[Record]]:
+    found: dict[str, list[Record]] = {}
+    for record in records:
+        found.setdefault(record.get("branch", ""), []).append(record)
+    return found
 
 
 def _answers(record: Record, effect: Effect) -> bool:

@@ -21,6 +21,7 @@ from orchestrator.effects import (
     Dispatch,
     Effect,
     Guard,
+    Iterate,
     Orchestrate,
     Retrieve,
     ReturnControl,
@@ -87,8 +88,19 @@ class TraceParts(PartWriter):
         self._held: list[dict[str, Any]] = []
 
     def of_branch(self, branch: Branch, started: int) -> TraceParts:
-        """The trace of a collaborator's turn within this one."""
+        """The trace of a collaborator's turn within this one, or of an iteration of it."""
         replay = self._replay.branch(branch)
+        if replay.iterates:
+            above, name = self._chain[:-1], self._blank.get("collaboratorName", "")
+            return TraceParts(
+                self._plan,
+                self._session_id,
+                started,
+                replay,
+                told=self._told,
+                chain=above,
+                name=name,
+            )
         session_id, plan = replay.session_id(self._session_id), replay.turn.plan
         name = branch.collaborator.name
         return TraceParts(
@@ -149,8 +161,8 @@ class TraceParts(PartWriter):
             if self.was_told(branch):
                 continue
             if branch.collaborator.agent is not None and not self._still_waits(branch):
+                replay = self._replay.below(effect, branch)
                 inner = self.of_branch(branch, record["times"][0] if record else began)
-                replay = self._replay.branch(branch)
                 ended = record if record is not None and "control" not in record else None
                 if not replay.steps:
                     replay.run_out(ended)
@@ -197,7 +209,7 @@ class TraceParts(PartWriter):
                 lookup = {"knowledgeBaseId": effect.knowledge_base_id, "text": effect.query}
                 asked = {"invocationType": "KNOWLEDGE_BASE", "knowledgeBaseLookupInput": lookup}
                 parts.append(self._step(at, "invocationInput", asked))
-            case Collaborate():
+            case Collaborate() if not isinstance(effect, Iterate):
                 parts += [
                     self._message_part(effect, branch, at)
                     for branch in effect.branches
@@ -230,6 +242,8 @@ class TraceParts(PartWriter):
             branch: This one's.
             record: Its outcome.
         """
+        if isinstance(effect, Iterate):
+            return []  # its own parts tell it
         times, control = record["times"], record.get("control")
         parts = [self._relayed(branch, part) for part in record.get("trace", ())]
         if record.get("result") == "failure":
@@ -348,7 +362,7 @@ class TraceParts(PartWriter):
 
     def ending(self, end: Record | None) -> list[dict[str, Any]]:
         """The parts that tell how the turn ended."""
-        if end is None:
+        if end is None or self._replay.iterates:
             return []
         parts = [*self._held, *self._reprompts(self._number, end["at"])]
         self._held = []

@@ -108,6 +108,7 @@ class Work:
     Attributes:
         turn: The turn.
         tools: Converse's specifications of its tools.
+        name: Names the orchestration, for errors.
     """
 
     __slots__ = (
@@ -115,21 +116,38 @@ class Work:
         "_asks",
         "_called",
         "_checks",
-        "_form",
-        "_name",
+        "_forms",
         "_uses",
+        "name",
         "tools",
         "turn",
     )
 
-    def __init__(self, turn: Turn, name: str) -> None:
+    def __init__(self, turn: Turn, name: str, above: Work | None = None) -> None:
+        """Begins.
+
+        Args:
+            turn: The turn.
+            name: Names the orchestration, for errors.
+            above: What does the same in the turn that this one is an iteration of.
+        """
         self.turn = turn
         turn.done = None  # it knows itself what it wants to have done twice
-        self.tools = tool_specs(turn)
-        self._name = name
+        self.tools: Sequence[Mapping[str, Any]] = above.tools if above else tool_specs(turn)
+        self.name = name
         self._asked = self._called = -1
         self._asks = self._uses = self._checks = 0
-        self._form: tuple[list[str], CallFormat] | None = None
+        self._forms: dict[tuple[str, ...], CallFormat] = {} if above is None else above._forms
+
+    @property
+    def spent(self) -> tuple[int, int]:
+        """How many model calls and tool calls were asked for."""
+        return self._asks, self._uses
+
+    def add(self, asks: int, uses: int) -> None:
+        """Takes what an iteration of the turn has asked for."""
+        self._asks += asks
+        self._uses += uses
 
     def model(
         self, request: ConverseRequest, *, past: bool = False, live: bool = False
@@ -187,10 +205,10 @@ class Work:
         whole = stage.call_format
         if whole is None or not request.tools or stage.dialect.protocol != "tool_use":
             return None
-        names = [tool["toolSpec"]["name"] for tool in request.tools if "toolSpec" in tool]
-        if self._form is None or self._form[0] != names:  # kept: backends know it by identity
-            self._form = names, _form_of(whole, request.tools)
-        return self._form[1]
+        names = tuple(tool["toolSpec"]["name"] for tool in request.tools if "toolSpec" in tool)
+        if names not in self._forms:  # kept: backends know it by identity
+            self._forms[names] = _form_of(whole, request.tools)
+        return self._forms[names]
 
     def _told_tools(self, stage: StagePlan) -> str:
         # The embedded model reads its tools in the prompt, though its calls are native.
@@ -214,10 +232,10 @@ class Work:
             return own
         if model_id not in known:
             raise DependencyFailed(
-                f"the orchestration {self._name!r} asks for the model {model_id!r}, which the "
+                f"the orchestration {self.name!r} asks for the model {model_id!r}, which the "
                 f"agent does not have: there is {', '.join(map(repr, known))}. Leave 'modelId' "
                 "out, or take it from 'agentConfiguration.defaultModelId'",
-                resource=self._name,
+                resource=self.name,
             )
         return known[model_id]
 
@@ -276,9 +294,9 @@ class Work:
         turn = self.turn
         if turn.plan.guardrail is None:
             raise DependencyFailed(
-                f"the orchestration {self._name!r} has a text checked, and agent "
+                f"the orchestration {self.name!r} has a text checked, and agent "
                 f"{turn.plan.name!r} has no guardrail; give it a guardrailConfiguration",
-                resource=self._name,
+                resource=self.name,
             )
         self._checks += 1
         if self._checks > turn.limits.actions:
@@ -290,7 +308,7 @@ class Work:
 
     def _limit(self, limit: str, most: int, what: str) -> LimitExceeded:
         return LimitExceeded(
-            f"the orchestration {self._name!r} reached the turn's limit of {most} {what}; raise "
+            f"the orchestration {self.name!r} reached the turn's limit of {most} {what}; raise "
             f"the limit {limit!r}, or find out from the trace why it needs so many",
             limit=limit,
         )

@@ -11,7 +11,7 @@ from threading import RLock
 from typing import Any, TypeVar
 
 from orchestrator.actions.base import ActionResult, Call, CallContext
-from orchestrator.branches import BranchRun, Lock
+from orchestrator.branches import Lock
 from orchestrator.driver.shared import (
     Ended,
     ModelCall,
@@ -43,6 +43,7 @@ from orchestrator.effects import (
     Result,
     Retrieve,
 )
+from orchestrator.iterations import branch_run, make_ready, most_at_once, not_begun
 from orchestrator.models.base import ModelReply
 from orchestrator.models.blocks import received
 from orchestrator.run import Run
@@ -188,11 +189,15 @@ async def _acollaborate(
     """Yields what collaborators do, and at last the list of their outcomes."""
     known, lock = run.replay.known_branches(effect), RLock()
     items: asyncio.Queue[Told | asyncio.Task[None]] = asyncio.Queue()
-    gate = asyncio.Semaphore(run.plan.limits.parallel)
+    gate = asyncio.Semaphore(most_at_once(run, effect))
+    make_ready(run, effect, known)
 
     async def work(branch: Branch) -> None:
         async with gate:
-            record = await _awork(run, branch, lock, items if listen else None)
+            if stopped := not_begun(run, branch, effect):
+                known[branch.id] = stopped
+                return
+            record = await _awork(run, branch, lock, effect, items if listen else None)
             known[branch.id] = record
             if listen and "control" not in record:
                 items.put_nowait(Ended(effect, run, branch, record))
@@ -217,16 +222,18 @@ async def _acollaborate(
     yield [known[branch.id] for branch in effect.branches]
 
 
-async def _awork(run: Run, branch: Branch, lock: Lock, items: asyncio.Queue[Any] | None) -> Record:
+async def _awork(
+    run: Run, branch: Branch, lock: Lock, effect: Collaborate, items: asyncio.Queue[Any] | None
+) -> Record:
     if branch.collaborator.agent is None:
         record = await _whole_in_time(run, _blocking(work_elsewhere, run, branch))
         await _kept(run, run.write, [record])
         return record
-    work = BranchRun(run, branch, lock)
+    work = branch_run(run, branch, lock, effect)
     async with contextlib.aclosing(adrive(work, listen=items is not None)) as progress:
         async for item in progress:
             if items is not None:
-                items.put_nowait(item)
+                items.put_nowait(branch.heard(item))
     return work.outcome
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from concurrent.futures import wait
+from concurrent.futures import Future, wait
 from functools import partial
 from queue import SimpleQueue
 from threading import Event
@@ -23,28 +23,34 @@ def side_by_side(works: Sequence[Generator[Y, None, R]], most: int) -> Generator
     The first that raises stops the others at their next step. So does closing this generator,
     which then waits for them.
     """
-    results: list[R] = []
-    for start in range(0, len(works), most):
-        some = works[start : start + most]
-        if len(some) == 1:
-            results.append((yield from some[0]))
-        else:
-            results += yield from _together(some)
-    return results
+    if most == 1 or len(works) == 1:
+        results: list[R] = []
+        for work in works:
+            results.append((yield from work))
+        return results
+    return (yield from _together(works, most))
 
 
-def _together(works: Sequence[Generator[Y, None, R]]) -> Generator[Y, None, list[R]]:
+def _together(works: Sequence[Generator[Y, None, R]], most: int) -> Generator[Y, None, list[R]]:
     items: SimpleQueue[Any] = SimpleQueue()
     stopped = Event()
-    futures = [in_thread(partial(_drain, work, items, stopped)) for work in works]
-    running = len(futures)
+    futures: list[Future[R | None]] = []
+
+    def begin(more: int) -> int:
+        for work in works[len(futures) : len(futures) + more]:
+            futures.append(in_thread(partial(_drain, work, items, stopped)))
+        return len(futures)
+
+    begun, ended = begin(most), 0
     try:
-        while running:
+        while ended < begun:
             item = items.get()
-            if item is _ENDED:
-                running -= 1
-            else:
+            if item is not _ENDED:
                 yield item
+                continue
+            ended += 1
+            if not stopped.is_set():
+                begun = begin(1)
     finally:
         stopped.set()
         wait(futures)

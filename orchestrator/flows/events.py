@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from orchestrator.flows.orchestration import Listener
+from orchestrator.flows.listening import Listener
 from orchestrator.flows.steps import AskUser, Pause
 from orchestrator.reply import Reply
 from orchestrator.usage import Usage

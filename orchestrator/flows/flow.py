@@ -36,6 +36,9 @@ class FlowOptions(TypedDict, total=False):
         sessions: Where the run's journal is kept, as for `Agent`: with a path of a SQLite file, a
             run that a stopped process left goes on when it is run again with the same `run_id`
             and the same arguments. In memory when left out.
+        parallel: How many items of a loop of the workflow language run at the same time, wherever
+            they can; 1 for one after the other. Left out: loops that say `PARALLEL` run so many
+            as `limits.parallel` allows.
     """
 
     model: str | Model
@@ -43,6 +46,7 @@ class FlowOptions(TypedDict, total=False):
     action_groups: Sequence[ActionGroup]
     limits: Limits | None
     sessions: Sessions | SessionStore | str | Path | None
+    parallel: int | None
 
 
 class RunOptions(FlowOptions, total=False):
@@ -88,14 +92,21 @@ class Flow:
         return cls(read_text(text, language))
 
     def as_orchestration(
-        self, tools: Mapping[str, Callable[..., Any]] | None = None
+        self,
+        tools: Mapping[str, Callable[..., Any]] | None = None,
+        *,
+        parallel: int | None = None,
     ) -> FlowOrchestration:
         """The script as the orchestration of an agent.
 
         Args:
             tools: Functions that it may call by name, besides what the agent has.
+            parallel: As for `run`; not more than the agent's `limits.parallel`.
+
+        Raises:
+            ValidationError: `parallel` is no number from 1.
         """
-        return FlowOrchestration(self.program, tools)
+        return FlowOrchestration(self.program, tools, parallel=parallel)
 
     def run(
         self,

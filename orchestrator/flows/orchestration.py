@@ -7,89 +7,61 @@ goes on after a pause or a crash by being run again, and sent what the journal h
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.actions import CODE_INTERPRETER, ActionGroup
-from orchestrator.actions.code_interpreter.operation import code_operation
-from orchestrator.custom.python_loop import ModelAnswer
-from orchestrator.custom.request import ConverseRequest, NotConverse, plain_content, read_messages
-from orchestrator.custom.work import ToolResult, Work
-from orchestrator.effects import Answer, Effect, Orchestrate, Result
+from orchestrator.custom.work import Work
+from orchestrator.effects import Answer, Effect, Result
 from orchestrator.errors import (
     DependencyFailed,
     FlowError,
-    LimitExceeded,
     OrchestratorError,
+    ValidationError,
     error_again,
 )
-from orchestrator.flows.choosing import additional, biases, chosen, forces, tool_of
-from orchestrator.flows.code import code_value, wrapped
+from orchestrator.flows.carrying import Carrier
+from orchestrator.flows.choosing import biases
 from orchestrator.flows.functions import functions_group
-from orchestrator.flows.pausing import BREAKPOINT, PAUSING, USER, pausing_group
-from orchestrator.flows.reach import NoSuchCall, Reach
-from orchestrator.flows.steps import (
-    Ask,
-    AskUser,
-    Call,
-    Chance,
-    Code,
-    Event,
-    Outcome,
-    Pause,
-    Place,
-    Program,
-    Step,
-)
+from orchestrator.flows.listening import Listener
+from orchestrator.flows.pausing import pausing_group
+from orchestrator.flows.reach import Reach
+from orchestrator.flows.steps import Outcome, Program
 from orchestrator.message import clean, to_json
 
 if TYPE_CHECKING:
     from orchestrator.turn import Turn
 
-__all__ = ["FlowOrchestration", "Listener", "request_text"]
-
-_CODE = code_operation().tool_use_name
-
-
-@dataclass(slots=True)
-class Listener:
-    """What a run that has no agent around it tells of itself while it goes.
-
-    Attributes:
-        tell: Takes each event once, in order, with its number.
-        pause: Where the run waits, when it does.
-        outcome: How it ended, when it has.
-        seen: How many events were told.
-    """
-
-    tell: Callable[[int, Event], None] | None = None
-    pause: Pause | AskUser | None = None
-    outcome: Outcome | None = None
-    seen: int = 0
-    _count: int = field(default=0, repr=False)
-
-    def begin(self) -> None:
-        """The script begins, or is run again from its beginning."""
-        self._count = 0
-
-    def hear(self, event: Event) -> None:
-        """Takes an event; one that was told before is not told again."""
-        self._count += 1
-        if self._count > self.seen:
-            self.seen = self._count
-            if self.tell is not None:
-                self.tell(self._count, event)
+__all__ = ["FlowOrchestration", "check_parallel", "request_text"]
 
 
 def request_text(
-    arguments: Mapping[str, Any] | str, *, seed: int | None = None, step: bool = False
+    arguments: Mapping[str, Any] | str,
+    *,
+    seed: int | None = None,
+    step: bool = False,
+    parallel: int | None = None,
 ) -> str:
     """What a script that runs alone is asked: all that its run depends on, for its journal."""
-    return to_json({"arguments": arguments, "seed": seed, "step": step})
+    asked = {"arguments": arguments, "seed": seed, "step": step}
+    if parallel is not None:  # not how many: another process may have another number
+        asked["parallel"] = parallel > 1
+    return to_json(asked)
+
+
+def check_parallel(parallel: object) -> None:
+    """Checks how many iterations may run at the same time.
+
+    Raises:
+        ValidationError: It is no whole number from 1.
+    """
+    if parallel is None:
+        return
+    if not isinstance(parallel, int) or isinstance(parallel, bool) or parallel < 1:
+        raise ValidationError(f"parallel is a whole number from 1, and not {parallel!r:.40}")
 
 
 class FlowOrchestration:
@@ -107,6 +79,7 @@ class FlowOrchestration:
         program: Program,
         functions: Mapping[str, Callable[..., Any]] | None = None,
         listener: Listener | None = None,
+        parallel: int | None = None,
     ) -> None:
         """Takes the program.
 
@@ -117,13 +90,20 @@ class FlowOrchestration:
                 a `request_text`, and whatever fails is a `FlowError`. In an agent, the user's
                 input is the argument `question` (PPE: the one text), and prompt session attributes
                 are arguments by their names.
+            parallel: How many iterations of a loop run at the same time, wherever they can; 1 for
+                one after the other. When it is left out, loops that say `PARALLEL` do.
+
+        Raises:
+            ValidationError: `parallel` is no number from 1.
         """
+        check_parallel(parallel)
         self.program = program
         self.name = Path(program.file).name if program.file else program.language
         self.digest = program.digest
         self.functions = dict(functions or {})
         self.groups = _groups(self.functions, program)
         self.listener = listener
+        self.parallel = parallel
 
     def __repr__(self) -> str:
         return f"FlowOrchestration({self.name!r})"
@@ -166,194 +146,40 @@ class _Run:
 
     def __init__(self, flow: FlowOrchestration, turn: Turn) -> None:
         self._program = flow.program
-        self._turn = turn
-        self._work = Work(turn, flow.name)
-        self._alone = flow.listener is not None
         self._listener = flow.listener or Listener()
-        self._reach = Reach(turn, self._work.tools, flow.functions)
+        self._digest = flow.program.digest[:16]
+        work = Work(turn, flow.name)
+        reach = Reach(turn, work.tools, flow.functions)
+        most = turn.plan.limits.parallel
         takes = biases(turn.plan.orchestration.model.model_id)
-        self._known = replace(self._reach.known, biases=takes)
-        self._uses = self._draws = 0
-        self._arguments: Mapping[str, Any] | str
-        self._seed: int | None = None
-        if self._alone:
+        self._known = replace(reach.known, most=min(flow.parallel or most, most), biases=takes)
+        seed = None
+        alone = flow.listener is not None
+        if alone:
             asked = json.loads(turn.question)
-            self._arguments, self._seed = asked["arguments"], asked["seed"]
-            self._known = replace(self._known, stepping=asked["step"])
+            self._arguments, seed = asked["arguments"], asked["seed"]
+            wanted = asked.get("parallel")
+            self._known = replace(self._known, stepping=asked["step"], parallel=wanted)
         else:
             said = {"question": turn.question, flow.program.text_input: turn.question}
             self._arguments = {**turn.prompt_attributes, **said}
+            if flow.parallel is not None:  # only so does a turn that was begun go on
+                self._known = replace(self._known, parallel=flow.parallel > 1)
+                self._digest += " parallel" if flow.parallel > 1 else " one by one"
+        self._carrier = Carrier(
+            turn, work, reach, self._listener, self._program.file, seed=seed, alone=alone
+        )
 
     def run(self) -> Generator[Effect, Any, Result]:
         self._listener.begin()
         # Only the same script goes on with what the journal has.
-        yield from self._note(f"SCRIPT {self._program.digest[:16]}", "")
+        yield from self._carrier.note(f"SCRIPT {self._digest}", "")
         running = self._program.run(self._arguments, self._known)
-        answer: Any = None
-        failed: FlowError | None = None
-        try:
-            while True:
-                try:
-                    step = running.send(answer) if failed is None else running.throw(failed)
-                except StopIteration as stop:
-                    return self._ended(stop.value)
-                answer, failed = None, None
-                try:
-                    answer = yield from self._do(step)
-                except FlowError as error:  # the script may know what to do
-                    failed = error
-                if isinstance(answer, Result):
-                    return answer
-        finally:
-            running.close()
+        ended = yield from self._carrier.through(running)
+        return self._ended(ended) if isinstance(ended, Outcome) else ended
 
     def _ended(self, outcome: Outcome) -> Answer:
         self._listener.outcome = outcome
         output = outcome.output
         text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
         return Answer(clean("" if output is None else text))
-
-    def _do(self, step: Step) -> Generator[Effect, Any, Any]:
-        if isinstance(step, Event):
-            return (yield from self._hear(step))
-        if isinstance(step, Chance):
-            return (yield from self._chance())
-        if isinstance(step, Pause | AskUser):
-            return (yield from self._wait(step))
-        try:
-            if isinstance(step, Ask):
-                return (yield from self._ask(step))
-            return (yield from (self._call(step) if isinstance(step, Call) else self._code(step)))
-        except (FlowError, LimitExceeded):
-            raise
-        except OrchestratorError as error:
-            raise self._failed(step.place, error.message, f"执行失败: {error.message}") from error
-
-    def _failed(self, place: Place, what: str, what_zh: str) -> FlowError:
-        return FlowError(
-            what,
-            file=self._program.file,
-            line=place.line,
-            column=place.column,
-            statement=place.statement,
-            message_zh=f"第 {place.line} 行：{what_zh}",
-        )
-
-    # What is told
-
-    def _hear(self, event: Event) -> Generator[Effect, Any, None]:
-        """Tells the listener; statements and warnings are in the trace, too."""
-        self._listener.hear(event)
-        place = event.place
-        if event.type == "statement_start":
-            yield from self._note("STATEMENT", f"line {place.line}: {place.statement}")
-        elif event.type == "warning":
-            yield from self._note("WARNING", f"line {place.line}: {event.members.get('text', '')}")
-
-    def _note(self, state: str, text: str) -> Generator[Effect, Any, None]:
-        told = {"event": "TRACE", "text": "", "trace": clean(text)}
-        yield Orchestrate(state, self._turn.number, lambda _: told)
-
-    # What is done
-
-    def _chance(self) -> Generator[Effect, Any, int]:
-        if self._seed is not None:
-            self._draws += 1
-            drawn = hashlib.sha256(f"{self._seed} {self._draws}".encode()).digest()
-            return int.from_bytes(drawn[:7])
-        record = yield Orchestrate("CHANCE", self._turn.number, _drawn)
-        return int(record["text"])
-
-    def _ask(self, step: Ask) -> Generator[Effect, Any, ModelAnswer]:
-        try:
-            messages = read_messages(list(step.messages))
-        except NotConverse as error:
-            raise self._failed(
-                step.place, f"the messages cannot be sent: {error}", f"消息无法发送: {error}"
-            ) from None
-        request = ConverseRequest(
-            messages,
-            clean(step.system),
-            list(step.tools),
-            dict(step.inference),
-            additional(step.bias),
-        )
-        if step.choices:
-            self._hold(request, step)
-        live = step.live and (self._alone or (step.last and self._turn.streams))
-        record = yield from self._work.model(request, live=live)
-        content = plain_content(record["content"])
-        if request.tool_choice is not None:
-            content = chosen(content, step.separator)
-        return ModelAnswer(content, record["stop"], messages)
-
-    def _hold(self, request: ConverseRequest, step: Ask) -> None:
-        """Holds the model to a choice, as far as it can be held."""
-        choices = clean(list(step.choices))
-        if forces(self._turn.plan.orchestration.model.model_id, request.messages):
-            tool = tool_of(choices, step.picks)
-            request.tools = [tool]
-            request.tool_choice = {"tool": {"name": tool["toolSpec"]["name"]}}
-        else:
-            request.choices, request.picks = tuple(choices), step.picks
-            request.separator = clean(step.separator)
-
-    def _call(self, step: Call) -> Generator[Effect, Any, Any]:
-        try:
-            name, given = self._reach.call(step)
-        except NoSuchCall as error:
-            raise self._failed(step.place, *error.args) from None
-        result = yield from self._use(name, given)
-        if not isinstance(result, ToolResult):
-            return result
-        if result.error:
-            raise self._failed(
-                step.place,
-                f"the call of {step.name!r} failed: {result.text}",
-                f"函数 {step.name} 执行失败: {result.text}",
-            )
-        return self._reach.value(step.name, result.text)
-
-    def _code(self, step: Code) -> Generator[Effect, Any, Any]:
-        result = yield from self._use(_CODE, {"code": wrapped(step)})
-        if not isinstance(result, ToolResult):
-            return result
-        ended, value = code_value(result.text)
-        if not ended:
-            last = [line for line in result.text.splitlines() if line.strip()][-1:]
-            why = "".join(last)
-            raise self._failed(
-                step.place,
-                f"the code failed: {why or 'no output'}",
-                f"Python 代码执行错误: {why or '没有输出'}",
-            )
-        return value
-
-    def _wait(self, step: Pause | AskUser) -> Generator[Effect, Any, Any]:
-        self._listener.pause = step
-        if isinstance(step, Pause):
-            name, given = BREAKPOINT, {"line": step.place.line, "statement": step.place.statement}
-        else:
-            name, given = USER, {"text": step.text}
-        result = yield from self._use(f"{PAUSING}::{name}", given)
-        if isinstance(result, ToolResult):
-            self._listener.pause = None
-            return result.text
-        return result
-
-    def _use(
-        self, name: str, given: Mapping[str, Any]
-    ) -> Generator[Effect, Any, ToolResult | Result]:
-        self._uses += 1
-        use = {"toolUseId": f"flow-{self._uses}", "name": name, "input": clean(dict(given))}
-        done = yield from self._work.call([use])
-        if not isinstance(done, list):
-            return done
-        (result,) = done
-        return result
-
-
-def _drawn(_: object) -> dict[str, Any]:
-    import secrets
-
-    return {"event": "CHANCE", "text": str(secrets.randbits(56))}

@@ -6,7 +6,7 @@ import uuid
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import aclosing, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ from orchestrator.agent import Agent
 from orchestrator.effects import ReturnControl
 from orchestrator.errors import FlowError, OrchestratorError, SessionConflict, ValidationError
 from orchestrator.flows.events import FlowEvent, FlowResult, waits_for
-from orchestrator.flows.orchestration import FlowOrchestration, Listener, request_text
+from orchestrator.flows.listening import Listener
+from orchestrator.flows.orchestration import FlowOrchestration, check_parallel, request_text
 from orchestrator.flows.state import state_of
 from orchestrator.flows.steps import Event, Program
 from orchestrator.limits import Limits
@@ -56,29 +57,34 @@ class Around:
         program: Program,
         session_id: str,
         given: dict[str, Any],
-        seen: int,
+        seen: Mapping[str, int],
         *,
         model: str | Model,
         tools: Mapping[str, Callable[..., Any]] | None = None,
         action_groups: Sequence[ActionGroup] = (),
         limits: Limits | None = None,
         sessions: Sessions | SessionStore | str | Path | None = None,
+        parallel: int | None = None,
     ) -> None:
+        check_parallel(parallel)
         self._program = program
         self._session_id = session_id
         self._given = given
         self._pending: deque[FlowEvent] = deque()
         self._last: FlowEvent | None = None
-        self._listener = Listener(self._told, seen=seen)
+        self._listener = Listener(self._told, seen=dict(seen), told=sum(seen.values()))
+        if limits is None:
+            limits = replace(LIMITS, parallel=max(LIMITS.parallel, parallel or 0))
+        orchestration = FlowOrchestration(program, tools, self._listener, parallel)
         self._agent = Agent(
             _NAME,
             "Run a script.",
             model,
             action_groups=action_groups,
             sessions=sessions,
-            limits=limits or LIMITS,
+            limits=limits,
             idle_session_ttl=_FOREVER,
-            features=Features(orchestration=FlowOrchestration(program, tools, self._listener)),
+            features=Features(orchestration=orchestration),
         )
 
     @classmethod
@@ -100,11 +106,13 @@ class Around:
         if step and program.language != "pl":
             raise ValidationError("only programs of the workflow language run step by step")
         try:
-            question = request_text(arguments, seed=seed, step=step)
+            parallel = options.get("parallel")
+            check_parallel(parallel)
+            question = request_text(arguments, seed=seed, step=step, parallel=parallel)
         except (TypeError, ValueError, RecursionError) as error:
             raise ValidationError(f"the arguments are no JSON data: {error}") from None
         given = {"question": question}
-        return cls(program, run_id or str(uuid.uuid4()), given, 0, **options)
+        return cls(program, run_id or str(uuid.uuid4()), given, {}, **options)
 
     @classmethod
     def resumed(cls, program: Program, resumed: Resumed, **options: Any) -> Around:
@@ -196,13 +204,14 @@ class Around:
             yield self._pending.popleft()
         listener = self._listener
         if isinstance(event, TextDelta):
-            if listener.outcome is None and listener.pause is None:  # else it is told in the result
-                yield FlowEvent("token", listener.seen, 0, "", {"text": event.text})
+            over = listener.outcome is not None or listener.pause is not None
+            if event.text and not over:  # else it is told in the result, or was by its iteration
+                yield FlowEvent("token", listener.told, 0, "", {"text": event.text})
         elif isinstance(event, TurnEnd):
             yield self._end(self._result(event.reply))
 
     def _end(self, result: FlowResult) -> FlowEvent:
-        last, seen = self._last, self._listener.seen
+        last, seen = self._last, self._listener.told
         members = {"waits_for": result.waits_for} if result.waits_for else {}
         if result.waits_for == "user":
             members["text"] = result.question
@@ -220,7 +229,7 @@ class Around:
         if isinstance(error, FlowError):
             line, statement = error.line or 0, error.statement
             members |= {"text": error.reason, "text_zh": error.message_zh}
-        yield FlowEvent("error", self._listener.seen, line, statement, members)
+        yield FlowEvent("error", self._listener.told, line, statement, members)
 
     # Results
 

@@ -25,7 +25,7 @@ __all__ = ["SECRET_VARIABLE", "read_state", "state_of"]
 SECRET_VARIABLE = "ORCHESTRATOR_SECRET"
 """The variable with the key of signatures, for processes that share no home folder."""
 
-_VERSION = 1
+_VERSION = 2
 
 
 def state_of(digest: str, records: Sequence[Record], more: Mapping[str, Any]) -> dict[str, Any]:

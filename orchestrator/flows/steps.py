@@ -7,7 +7,7 @@ beginning with the answers that a journal has, and comes to the same place.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -25,6 +25,7 @@ __all__ = [
     "Program",
     "Running",
     "Step",
+    "Together",
 ]
 
 
@@ -152,6 +153,24 @@ class AskUser:
     variables: Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Do independent works side by side. Its answer is the list of what they return, in order.
+
+    The first in order that fails, fails the step; the others stop at their next step.
+
+    Attributes:
+        place: The statement.
+        works: Each begins one; it returns JSON data, and neither waits at a breakpoint nor asks
+            the user.
+        most: How many are done at the same time.
+    """
+
+    place: Place
+    works: Sequence[Callable[[], Generator[Step, Any, Any]]]
+    most: int
+
+
 EventType = Literal[
     "run_start",
     "statement_start",
@@ -183,7 +202,7 @@ class Event:
     members: Mapping[str, Any] = field(default_factory=dict)
 
 
-Step = Ask | Call | Code | Chance | Pause | AskUser | Event
+Step = Ask | Call | Code | Chance | Pause | AskUser | Together | Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +233,9 @@ class Known:
             call them by.
         names: What scripts may call them besides, such as a function without its action group.
         stepping: Whether the run waits before its first statement.
+        parallel: Whether loops run side by side what can: `None` where a loop says so, `True`
+            wherever it can be done, `False` nowhere.
+        most: How much runs at the same time.
         seconds: Time for what must have a limit of its own, such as one regular expression.
         biases: Whether the model takes a bias of tokens.
     """
@@ -221,6 +243,8 @@ class Known:
     specs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     stepping: bool = False
+    parallel: bool | None = None
+    most: int = 8
     seconds: float = 1.0
     biases: bool = False
 

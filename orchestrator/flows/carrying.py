@@ -1,0 +1,292 @@
+"""Carries out a script's steps by the effects of the turn that it orchestrates."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Generator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.actions.code_interpreter.operation import code_operation
+from orchestrator.custom.python_loop import ModelAnswer
+from orchestrator.custom.request import ConverseRequest, NotConverse, plain_content, read_messages
+from orchestrator.custom.work import ToolResult, Work
+from orchestrator.effects import Effect, Orchestrate, Result
+from orchestrator.errors import FlowError, LimitExceeded, OrchestratorError
+from orchestrator.flows.choosing import additional, chosen, forces, tool_of
+from orchestrator.flows.code import code_value, wrapped
+from orchestrator.flows.listening import Listener, told_in
+from orchestrator.flows.pausing import BREAKPOINT, PAUSING, USER
+from orchestrator.flows.reach import NoSuchCall, Reach
+from orchestrator.flows.steps import (
+    Ask,
+    AskUser,
+    Call,
+    Chance,
+    Code,
+    Event,
+    Pause,
+    Place,
+    Step,
+    Together,
+)
+from orchestrator.message import clean
+
+if TYPE_CHECKING:
+    from orchestrator.turn import Turn
+
+__all__ = ["Carrier"]
+
+_CODE = code_operation().tool_use_name
+
+
+class Carrier:
+    """Carries out the steps of one run of a script, or of one iteration of a loop in it.
+
+    Attributes:
+        turn: The turn, or the iteration's part of it.
+        work: How models and tools are used in it.
+        listener: Told of events.
+        iteration: Which iteration it is, and of which ones around it, the outermost first; from 1.
+        alone: Whether the script has no agent around it.
+        loops: How many loops have run their iterations side by side.
+    """
+
+    def __init__(
+        self,
+        turn: Turn,
+        work: Work,
+        reach: Reach,
+        listener: Listener,
+        file: str | None,
+        *,
+        seed: int | None = None,
+        alone: bool = False,
+        iteration: tuple[int, ...] = (),
+    ) -> None:
+        self.turn = turn
+        self.work = work
+        self.listener = listener
+        self.iteration = iteration
+        self.alone = alone
+        self.loops = 0
+        self._reach = reach
+        self._file = file
+        self._seed = seed
+        self._uses = self._draws = 0
+        self._over = False
+
+    def within(self, turn: Turn, number: int) -> Carrier:
+        """What carries out an iteration of a loop, the `number`th."""
+        return Carrier(
+            turn,
+            Work(turn, self.work.name, self.work),
+            self._reach,
+            self.listener,
+            self._file,
+            seed=self._seed,
+            alone=self.alone,
+            iteration=(*self.iteration, number),
+        )
+
+    @property
+    def told_with(self) -> Mapping[str, Any]:
+        """What events say besides: the iteration that they are of."""
+        return {"iteration": list(self.iteration)} if self.iteration else {}
+
+    def through(self, running: Generator[Step, Any, Any]) -> Generator[Effect, Any, Any]:
+        """Carries out all steps; what they return, or the result that ends the turn before.
+
+        Raises:
+            FlowError: The script is wrong, or a statement failed.
+            LimitExceeded: A budget of the turn is used up.
+        """
+        answer: Any = None
+        failed: FlowError | None = None
+        try:
+            while True:
+                try:
+                    step = running.send(answer) if failed is None else running.throw(failed)
+                except StopIteration as stop:
+                    return stop.value
+                answer, failed = None, None
+                try:
+                    answer = yield from self._watched(self._do(step))
+                except FlowError as error:
+                    if self._over:
+                        raise
+                    failed = error  # the script may know what to do
+                if isinstance(answer, Result):
+                    return answer
+        finally:
+            running.close()
+
+    def _watched(self, doing: Generator[Effect, Any, Any]) -> Generator[Effect, Any, Any]:
+        """Notes that an effect failed: no journal has an outcome of it, so the turn is over."""
+        outcome: Any = None
+        while True:
+            try:
+                effect = doing.send(outcome)
+            except StopIteration as stop:
+                return stop.value
+            try:
+                outcome = yield effect
+            except OrchestratorError as error:
+                self._over = True
+                with suppress(StopIteration):
+                    doing.throw(error)
+                raise
+
+    def _do(self, step: Step) -> Generator[Effect, Any, Any]:
+        if isinstance(step, Event):
+            return (yield from self._hear(step))
+        if isinstance(step, Chance):
+            return (yield from self._chance())
+        if isinstance(step, Pause | AskUser):
+            return (yield from self._wait(step))
+        if isinstance(step, Together):
+            from orchestrator.flows.looping import side_by_side
+
+            return (yield from side_by_side(self, step))
+        try:
+            if isinstance(step, Ask):
+                return (yield from self._ask(step))
+            return (yield from (self._call(step) if isinstance(step, Call) else self._code(step)))
+        except (FlowError, LimitExceeded):
+            raise
+        except OrchestratorError as error:
+            raise self.failed(step.place, error.message, f"执行失败: {error.message}") from error
+
+    def failed(self, place: Place, what: str, what_zh: str) -> FlowError:
+        """The error of a statement that failed."""
+        return FlowError(
+            what,
+            file=self._file,
+            line=place.line,
+            column=place.column,
+            statement=place.statement,
+            message_zh=f"第 {place.line} 行：{what_zh}",
+        )
+
+    # What is told
+
+    def _hear(self, event: Event) -> Generator[Effect, Any, None]:
+        """Tells the listener; statements and warnings are in the trace, too."""
+        self.listener.hear(told_in(event, self.told_with), self.turn.start.path)
+        place = event.place
+        where = f"line {place.line}"
+        if self.iteration:
+            where = f"item {'.'.join(map(str, self.iteration))}, {where}"
+        if event.type == "statement_start":
+            yield from self.note("STATEMENT", f"{where}: {place.statement}")
+        elif event.type == "warning":
+            yield from self.note("WARNING", f"{where}: {event.members.get('text', '')}")
+
+    def note(self, state: str, text: str) -> Generator[Effect, Any, None]:
+        """Notes something for the trace."""
+        told = {"event": "TRACE", "text": "", "trace": clean(text)}
+        yield Orchestrate(state, self.turn.number, lambda _: told)
+
+    # What is done
+
+    def _chance(self) -> Generator[Effect, Any, int]:
+        if self._seed is not None:
+            self._draws += 1
+            drawn = hashlib.sha256(f"{self._seed} {self._draws}".encode()).digest()
+            return int.from_bytes(drawn[:7])
+        record = yield Orchestrate("CHANCE", self.turn.number, _drawn)
+        return int(record["text"])
+
+    def _ask(self, step: Ask) -> Generator[Effect, Any, ModelAnswer]:
+        try:
+            messages = read_messages(list(step.messages))
+        except NotConverse as error:
+            raise self.failed(
+                step.place, f"the messages cannot be sent: {error}", f"消息无法发送: {error}"
+            ) from None
+        request = ConverseRequest(
+            messages,
+            clean(step.system),
+            list(step.tools),
+            dict(step.inference),
+            additional(step.bias),
+        )
+        if step.choices:
+            self._hold(request, step)
+        live = step.live and (self.alone or (step.last and self.turn.streams))
+        record = yield from self.work.model(request, live=live)
+        content = plain_content(record["content"])
+        if request.tool_choice is not None:
+            content = chosen(content, step.separator)
+        return ModelAnswer(content, record["stop"], messages)
+
+    def _hold(self, request: ConverseRequest, step: Ask) -> None:
+        """Holds the model to a choice, as far as it can be held."""
+        choices = clean(list(step.choices))
+        if forces(self.turn.plan.orchestration.model.model_id, request.messages):
+            tool = tool_of(choices, step.picks)
+            request.tools = [tool]
+            request.tool_choice = {"tool": {"name": tool["toolSpec"]["name"]}}
+        else:
+            request.choices, request.picks = tuple(choices), step.picks
+            request.separator = clean(step.separator)
+
+    def _call(self, step: Call) -> Generator[Effect, Any, Any]:
+        try:
+            name, given = self._reach.call(step)
+        except NoSuchCall as error:
+            raise self.failed(step.place, *error.args) from None
+        result = yield from self._use(name, given)
+        if not isinstance(result, ToolResult):
+            return result
+        if result.error:
+            raise self.failed(
+                step.place,
+                f"the call of {step.name!r} failed: {result.text}",
+                f"函数 {step.name} 执行失败: {result.text}",
+            )
+        return self._reach.value(step.name, result.text)
+
+    def _code(self, step: Code) -> Generator[Effect, Any, Any]:
+        result = yield from self._use(_CODE, {"code": wrapped(step)})
+        if not isinstance(result, ToolResult):
+            return result
+        ended, value = code_value(result.text)
+        if not ended:
+            last = [line for line in result.text.splitlines() if line.strip()][-1:]
+            why = "".join(last)
+            raise self.failed(
+                step.place,
+                f"the code failed: {why or 'no output'}",
+                f"Python 代码执行错误: {why or '没有输出'}",
+            )
+        return value
+
+    def _wait(self, step: Pause | AskUser) -> Generator[Effect, Any, Any]:
+        self.listener.pause = step
+        if isinstance(step, Pause):
+            name, given = BREAKPOINT, {"line": step.place.line, "statement": step.place.statement}
+        else:
+            name, given = USER, {"text": step.text}
+        result = yield from self._use(f"{PAUSING}::{name}", given)
+        if isinstance(result, ToolResult):
+            self.listener.pause = None
+            return result.text
+        return result
+
+    def _use(
+        self, name: str, given: Mapping[str, Any]
+    ) -> Generator[Effect, Any, ToolResult | Result]:
+        self._uses += 1
+        use = {"toolUseId": f"flow-{self._uses}", "name": name, "input": clean(dict(given))}
+        done = yield from self.work.call([use])
+        if not isinstance(done, list):
+            return done
+        (result,) = done
+        return result
+
+
+def _drawn(_: object) -> dict[str, Any]:
+    import secrets
+
+    return {"event": "CHANCE", "text": str(secrets.randbits(56))}

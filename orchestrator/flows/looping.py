@@ -1,0 +1,137 @@
+"""Iterations of a loop that run side by side: each a branch of the turn, in the same journal.
+
+What an iteration comes to is the text of its branch's record, as JSON in ASCII: so the loop goes on
+with the same values when it is run again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.budget import Budget
+from orchestrator.calls import merged
+from orchestrator.effects import Answer, Branch, Effect, Failure, Iterate, Refusal, Result
+from orchestrator.errors import OrchestratorError
+from orchestrator.flows.steps import Step, Together
+from orchestrator.iterations import error_of
+from orchestrator.sessions.journal import Record
+from orchestrator.stages import Member
+
+if TYPE_CHECKING:
+    from orchestrator.flows.carrying import Carrier
+    from orchestrator.turn import Turn
+
+__all__ = ["side_by_side"]
+
+Work = Callable[[], Generator[Step, Any, Any]]
+
+
+def side_by_side(carrier: Carrier, step: Together) -> Generator[Effect, Any, list[Any] | Result]:
+    """Has the works of a step done side by side.
+
+    Returns:
+        What they return, in order; or the result that ends the turn: one waits for the caller, or
+        asks the user.
+
+    Raises:
+        OrchestratorError: One failed: the first in order.
+    """
+    turn = carrier.turn
+    carrier.loops += 1
+    asks, _ = carrier.work.spent
+    branches = [_branch(carrier, step, number) for number in range(1, len(step.works) + 1)]
+    outcomes: list[Record] = yield Iterate(
+        branches,
+        turn.number,
+        live=carrier.alone,
+        most=step.most,
+        budget=Budget(turn.limits, turn.spent, asks),
+    )
+    for record in outcomes:
+        if "control" not in record:
+            turn.count(record)
+    for branch, record in zip(branches, outcomes, strict=True):
+        if (ended := _ended(branch, record)) is not None:
+            return ended
+    for record in outcomes:
+        if "control" in record:
+            control: Result = record["control"]
+            return control
+        if record["result"] != "answer":  # the turn was stopped: what is known is told so
+            raise carrier.failed(step.place, "the loop was stopped", "循环已停止")
+    before = turn.prompt_attributes
+    return [_value(carrier, json.loads(record["text"]), before) for record in outcomes]
+
+
+def _ended(branch: Branch, record: Record) -> Result | None:
+    """How the turn ends with an iteration: one was refused, or its model asked the user.
+
+    Raises:
+        OrchestratorError: It failed.
+    """
+    if "control" in record:
+        return None
+    if (error := error_of(branch, record)) is not None:
+        raise error
+    text, reason = record["text"], record["stop_reason"]
+    if record["result"] == "refusal":
+        return Refusal(text, reason)
+    return Answer(text, reason) if reason == "ask_user" else None
+
+
+def _value(carrier: Carrier, told: dict[str, Any], before: Mapping[str, str]) -> Any:
+    """What an iteration returned; what else it did is taken into the turn."""
+    turn = carrier.turn
+    carrier.work.add(*told["spent"])
+    turn.responses += told.get("responses", ())
+    if "attributes" in told:
+        now = turn.prompt_attributes
+        turn.prompt_attributes = merged(before, now, told["attributes"])
+    return told["value"]
+
+
+def _branch(carrier: Carrier, step: Together, number: int) -> Branch:
+    turn, loop = carrier.turn, carrier.loops
+    id, start = f"for-{loop}-{number}", turn.start
+    path = f"{start.path}/{id}" if start.path else id
+    place = step.place
+    told = f"line {place.line}, item {number} of {len(step.works)}"
+    member = Member("", "", turn.plan)
+    branch = Branch(path, member, told, turn.prompt_attributes, turn.limits, start.team)
+    branch.work = _work_of(carrier, step.works[number - 1], number)
+    if carrier.alone:
+        within = {"iteration": [*carrier.iteration, number]}
+        branch.hear = lambda text: carrier.listener.say(text, within)
+    return branch
+
+
+def _work_of(
+    above: Carrier, work: Work, number: int
+) -> Callable[[Turn], Generator[Effect, Any, Result]]:
+    """What the branch of an iteration does."""
+    question, guarded = above.turn.question, above.turn.guarded
+
+    def done(turn: Turn) -> Generator[Effect, Any, Result]:
+        turn.question, turn.guarded = question, guarded
+        try:
+            return (yield from _iteration(above.within(turn, number), work))
+        except OrchestratorError as error:
+            return Failure(error, getattr(error, "limit", "") or getattr(error, "code", ""))
+
+    return done
+
+
+def _iteration(carrier: Carrier, work: Work) -> Generator[Effect, Any, Result]:
+    turn = carrier.turn
+    carrier.listener.begin(turn.start.path)
+    value = yield from carrier.through(work())
+    if isinstance(value, Result):
+        return value
+    told: dict[str, Any] = {"value": value, "spent": carrier.work.spent}
+    if turn.prompt_attributes is not turn.start.prompt_attributes:
+        told["attributes"] = turn.prompt_attributes
+    if turn.responses:
+        told["responses"] = turn.responses
+    return Answer(json.dumps(told))
