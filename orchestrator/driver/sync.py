@@ -11,7 +11,7 @@ from threading import RLock
 from typing import Any
 
 from orchestrator.actions.base import Call, CallContext
-from orchestrator.branches import BranchRun, Lock
+from orchestrator.branches import Lock
 from orchestrator.driver.shared import (
     Ended,
     ModelCall,
@@ -40,6 +40,7 @@ from orchestrator.effects import (
     Result,
     Retrieve,
 )
+from orchestrator.iterations import branch_run, make_ready, most_at_once, not_begun
 from orchestrator.models.blocks import received
 from orchestrator.run import Run
 from orchestrator.sessions import Record
@@ -125,9 +126,10 @@ def _collaborate(
     run: Run, effect: Collaborate, *, listen: bool
 ) -> Generator[Told, None, list[Record]]:
     known, lock = run.replay.known_branches(effect), RLock()
+    make_ready(run, effect, known)
     left = [branch for branch in effect.branches if branch.id not in known]
     works = [_work(run, branch, lock, effect, listen=listen) for branch in left]
-    outcomes = yield from side_by_side(works, run.plan.limits.parallel)
+    outcomes = yield from side_by_side(works, most_at_once(run, effect))
     known.update(zip([branch.id for branch in left], outcomes, strict=True))
     return [known[branch.id] for branch in effect.branches]
 
@@ -135,15 +137,17 @@ def _collaborate(
 def _work(
     run: Run, branch: Branch, lock: Lock, effect: Collaborate, *, listen: bool
 ) -> Generator[Told, None, Record]:
+    if stopped := not_begun(run, branch, effect):
+        return stopped
     if branch.collaborator.agent is None:
         record = work_elsewhere(run, branch)
         with lock:
             run.write([record])
     else:
-        work = BranchRun(run, branch, lock)
+        work = branch_run(run, branch, lock, effect)
         for item in drive(work, listen=listen):
             if effect.live or not isinstance(item, str):
-                yield item
+                yield branch.heard(item)
         record = work.outcome
     if listen and "control" not in record:
         yield Ended(effect, run, branch, record)
