@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from jinja2 import StrictUndefined, TemplateSyntaxError, nodes
@@ -25,6 +25,7 @@ __all__ = ["Encoded", "Partial", "compile_partial", "encode"]
 
 _MAX_CHARS = 100_000
 _MAX_OUTPUT = 10_000_000
+_MOST = 128  # compiled ones that stay: all of the shipped dialects, and users' own
 _PIECE_COST = 10  # what a piece costs of that beside its characters: it takes time, too
 _ALLOWED: tuple[type[nodes.Node], ...] = (
     nodes.Template,
@@ -152,8 +153,9 @@ class Partial:
         return self._template.get_corresponding_lineno(found[1]) if found else None
 
 
+@lru_cache(_MOST)
 def compile_partial(text: str, file: str) -> Partial:
-    """Compiles a partial.
+    """Compiles a partial; agents of one dialect share it.
 
     Args:
         text: Its text.
