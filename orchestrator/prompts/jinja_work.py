@@ -1,45 +1,21 @@
-"""What one rendering of a user's template may do: everything is counted by the size of its data.
-
-A template is short, and yet it may loop in loops, double a text or a list, nest one list in itself
-many times, or ask a filter for a billion items. So each item of a loop, each call of a macro, and
-the size of whatever a filter, a test, a method or a comparison looks at, or makes, counts; what
-could make something large is asked before it does.
-"""
+"""Jinja2's filters, tests and methods of data, all of whose work is counted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, MappingView
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
 from typing import Any
 
-from jinja2 import Undefined
-from jinja2.exceptions import SecurityError
 from jinja2.filters import do_batch, do_indent, make_attrgetter
 from jinja2.nodes import Impossible
 from jinja2.utils import pass_environment
 
-__all__ = [
-    "MOST_CHARS",
-    "MOST_ITEMS",
-    "Work",
-    "begun",
-    "bounded_filters",
-    "bounded_tests",
-    "method_called",
-    "working",
-]
+from orchestrator.prompts.work import MOST_CHARS, STEP, Refused, Work
 
-MOST_ITEMS = 1_000_000
-"""Items of all loops of one rendering together."""
+__all__ = ["begun", "bounded_filters", "bounded_tests", "method_called", "working"]
 
-MOST_CHARS = 4_000_000
-"""Characters of a rendering, and of any text that it puts together on the way."""
-
-_ITEM = 20
-_PART = 4
-_MOST_WORK = MOST_ITEMS * _ITEM
 _MOST_IN_A_BATCH = 100_000
 _WIDEST_INDENT = 100
 
@@ -49,68 +25,6 @@ _REMOVED = frozenset(
         "xmlattr",
     )
 )
-_SCALARS = (int, float, type(None), Undefined)
-_SEQUENCES: Any = (list, tuple, set, frozenset, MappingView)
-
-
-class Work:
-    """What one rendering has done so far."""
-
-    __slots__ = ("_left",)
-
-    def __init__(self) -> None:
-        self._left = _MOST_WORK
-
-    def spend(self, count: int) -> None:
-        """Counts work.
-
-        Raises:
-            SecurityError: It is too much.
-        """
-        self._left -= count
-        if self._left < 0:
-            raise SecurityError(
-                f"the template does too much: more than {MOST_ITEMS} items of loops, or as much "
-                "work with its texts and lists"
-            )
-
-    def measure(self, value: Any) -> None:
-        """Counts the size of data, with all that is in it.
-
-        Raises:
-            SecurityError: It is too large, or no data.
-        """
-        if isinstance(value, str):
-            self.spend(1 + len(value))
-            return
-        left = [value]
-        while left:
-            one = left.pop()
-            self.spend(_PART)
-            if isinstance(one, str):
-                self.spend(len(one))
-            elif isinstance(one, _SEQUENCES):
-                self.spend(len(one))
-                left.extend(one)
-            elif isinstance(one, Mapping):
-                self.spend(len(one))
-                left.extend(one.keys())
-                left.extend(one.values())
-            elif isinstance(one, range):
-                self.spend(_PART * len(one))
-            elif not isinstance(one, (*_SCALARS, Iterator)):
-                raise SecurityError(f"a {type(one).__name__} is no data")
-
-    def counted(self, items: Iterable[Any]) -> Iterator[Any]:
-        """The items, each of which counts.
-
-        Raises:
-            SecurityError: There are too many.
-        """
-        for item in items:
-            self.spend(_ITEM)
-            yield item
-
 
 _work: ContextVar[Work] = ContextVar("work")
 
@@ -162,6 +76,7 @@ def _counts(function: Called) -> Called:
     @wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
         work = working()
+        work.spend(STEP)
         for one in (*args[first:], *kwargs.values()):
             work.measure(one)
         made = function(*args, **kwargs)
@@ -178,7 +93,7 @@ def method_called(
     """The result of one of data's methods.
 
     Raises:
-        SecurityError: It would be too large.
+        Refused: It would be too large.
     """
     work.measure(owner)
     name = method.__name__
@@ -194,7 +109,7 @@ def method_called(
 
 def _refuse_size(size: int) -> None:
     if size > MOST_CHARS:
-        raise SecurityError(f"a text would have more than {MOST_CHARS} characters")
+        raise Refused(f"a text would have more than {MOST_CHARS} characters")
     working().spend(size)
 
 
@@ -224,14 +139,14 @@ def _do_replace(s: Any, old: str, new: str, count: int | None = None) -> str:
 def _do_indent(s: str, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
     wide = len(width) if isinstance(width, str) else width
     if wide > _WIDEST_INDENT:
-        raise SecurityError(f"an indentation has {_WIDEST_INDENT} characters at most")
+        raise Refused(f"an indentation has {_WIDEST_INDENT} characters at most")
     _refuse_size(len(s) + (s.count("\n") + 1) * wide)
     return do_indent(s, width, first, blank)
 
 
 def _do_batch(value: Iterable[Any], linecount: int, fill_with: Any = None) -> Iterator[Any]:
     if linecount > _MOST_IN_A_BATCH:
-        raise SecurityError(f"a batch has {_MOST_IN_A_BATCH} items at most")
+        raise Refused(f"a batch has {_MOST_IN_A_BATCH} items at most")
     return do_batch(value, linecount, fill_with)
 
 
@@ -251,7 +166,7 @@ def _do_tojson(value: Any, indent: int | None = None) -> Any:
     from jinja2.utils import htmlsafe_json_dumps
 
     if indent is not None and indent > _WIDEST_INDENT:
-        raise SecurityError(f"an indentation has {_WIDEST_INDENT} characters at most")
+        raise Refused(f"an indentation has {_WIDEST_INDENT} characters at most")
     return htmlsafe_json_dumps(value, indent=indent, sort_keys=True)
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.prompts.jinja import MOST_CHARS, Jinja, Mistake
+from orchestrator.prompts.jinja import Jinja, Mistake
+from orchestrator.prompts.work import MOST_CHARS
 
 JINJA = Jinja()
 BIG = 200_000
@@ -18,6 +19,29 @@ GROWS = "{% set ns = namespace(a=START) %}{% for i in range(60) %}{% set ns.a = 
 def grows(start: str, then: str, end: str = "{{ ns.a }}") -> str:
     return GROWS.replace("START", start).replace("NEXT", then) + end
 
+
+LOOP, END = "{% for i in range(90000) %}", "{% endfor %}"
+CROWDED = [
+    *("{% set x = [" + "i," * 6000 + "] %}", "{% set x = {" + "i:i," * 4000 + "} %}"),
+    *("{% if i %}{% endif %}" * 800, "{% set x = l[0] %}" * 800, "{% set x = m.a %}" * 800),
+    *("{{ i }}" * 2000, "{{ '' }}" * 2000, "x{{ '' }}" * 2000, "{% set x = 1 + 1 %}" * 800),
+    *("{% set x = 'a'|upper %}" * 600, "{% set x = m.get('a') %}" * 600),
+    *("{% if i is odd %}{% endif %}" * 600, "{% if i == 1 %}{% endif %}" * 600),
+    *("{% if i in l %}{% endif %}" * 600, "{% set x = l[1:] %}" * 800, "{{ i ~ i }}" * 1000),
+    *("{% set ns = namespace() %}" * 600, "{% for j in l %}{% endfor %}" * 600),
+]
+"""What may stand in a loop: an item counts by all that is done with it."""
+
+CALLED = "{% macro f() %}BODY{% endmacro %}" + LOOP + "{{ f() }}" + END
+BUSY = [
+    *(LOOP + one + END for one in CROWDED),
+    *(CALLED.replace("BODY", one) for one in CROWDED),
+    "{% macro f() %}{{ caller() }}{% endmacro %}"
+    + f"{LOOP}{{% call f() %}}{CROWDED[2]}{{% endcall %}}{END}",
+    "{% for x in range(90000) if " + "m and " * 90 + "m %}{% endfor %}",
+    CALLED.replace("f() %}BODY", "f(a=[" + "1," * 20_000 + "l]) %}"),
+    "{{ range(90000)|map('upper')|map('lower')|map('upper')|map('lower')|list|length }}" * 900,
+]
 
 BOMBS = [
     "{{ 'x' * 1000000000 }}",
@@ -96,6 +120,18 @@ def test_a_bomb_is_a_mistake(source: str) -> None:
     values = {"v": "a" * BIG, "w": "a" * BIG, "l": [1], "m": {}}
     with pytest.raises(Mistake):
         JINJA.compiled(source).render(values)
+
+
+@pytest.mark.parametrize("source", BUSY, ids=range(len(BUSY)))
+def test_what_stands_in_a_loop_or_a_macro_counts(source: str) -> None:
+    with pytest.raises(Mistake, match="does too much"):
+        JINJA.compiled(source).render({"l": [1], "m": {"a": 1}})
+
+
+def test_loops_inside_of_loops_count_themselves() -> None:
+    assert JINJA.compiled(f"{LOOP}{{% if i %}}{{% endif %}}{END}").render({}) == ""
+    nested = f"{{% for i in l %}}{{% for j in [] %}}{CROWDED[2]}{END}{END}"
+    assert JINJA.compiled(nested).render({"l": list(range(10_000))}) == ""
 
 
 def test_a_rendering_has_a_size() -> None:

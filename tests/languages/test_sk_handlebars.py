@@ -96,7 +96,7 @@ def test_what_is_rendered(template, text):
         ("{{#if}}{{/if}}", 1, 1, "takes one value"),
         ("{{concat a='x'}}", 1, 3, "no arguments by name"),
         ("{{add 'a'}}", 1, 3, "'add' failed"),
-        ("{{#each (range 1000000000)}}{{/each}}", 1, 10, "more than 1000000"),
+        ("{{#each (range 1000000000)}}{{/each}}", 1, 10, "more than 250000"),
         ("{{set 'a'}}", 1, 3, "set takes"),
         ("{{messages x}}", 1, 1, "no list of messages"),
         ("{{message role='user'}}", 1, 1, "{{#message role=...}}"),

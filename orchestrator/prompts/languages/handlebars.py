@@ -15,7 +15,7 @@ from xml.sax.saxutils import escape
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError, ValidationError
 from orchestrator.message import AUTHOR
-from orchestrator.prompts.jinja import MOST_CHARS, MOST_ITEMS, VALUE, Value, named
+from orchestrator.prompts.jinja import VALUE, Value, named
 from orchestrator.prompts.languages.base import Said, Thread
 from orchestrator.prompts.languages.handlebars_helpers import HELPERS, told
 from orchestrator.prompts.languages.handlebars_names import Names
@@ -32,6 +32,7 @@ from orchestrator.prompts.languages.semantic_kernel_values import (
     origin_of,
     placed,
 )
+from orchestrator.prompts.work import ITEM, MOST_CHARS, STEP, Refused, Work
 
 if TYPE_CHECKING:
     from orchestrator.prompts.languages.semantic_kernel import MessagesDocument
@@ -96,7 +97,10 @@ class Handlebars:
             ValidationError: A value is no plain data.
         """
         run = _Run(self._source, rendering)
-        run.add(self._nodes)
+        try:
+            run.add(self._nodes)
+        except Refused as refused:
+            raise self._source.error(str(refused), run.at) from None
         return run.parts, run.fillings
 
 
@@ -106,12 +110,14 @@ class _Run:
     def __init__(self, source: Source, rendering: Rendering) -> None:
         self.parts: list[Markup | Hole] = []
         self.fillings: list[Filling] = []
+        self.at = 0
         self._source = source
         self._rendering = rendering
         root = {name: named(value, origin_of(name)) for name, value in rendering.inputs.items()}
         self._scope = Scope(root)
         self._inert = False  # inside of {{#message}}, where tags are text
-        self._items = self._chars = 0
+        self._work = Work()
+        self._chars = 0
         self._blocks: Mapping[str, Callable[[Block], None]] = {
             "if": lambda block: self._choose(block, self._one(block)),
             "unless": lambda block: self._choose(block, not self._one(block)),
@@ -133,7 +139,8 @@ class _Run:
 
     def add(self, nodes: Sequence[Node]) -> None:
         for node in nodes:
-            self._count(1, node.at)
+            self.at = node.at
+            self._work.spend(STEP)
             if isinstance(node, Text):
                 self._add_text(node)
             elif isinstance(node, Show):
@@ -141,26 +148,29 @@ class _Run:
             else:
                 self._block(node)
 
-    def _count(self, items: int, at: int, chars: int = 0) -> None:
-        self._items += items
-        self._chars += chars
-        if self._items > MOST_ITEMS or self._chars > MOST_CHARS:
-            raise self._error(
-                f"the template makes more than {MOST_ITEMS} pieces or {MOST_CHARS} characters", at
-            )
-
     def _add_text(self, text: Text) -> None:
-        self._count(0, text.at, len(text.text))
         if self._inert:
             self._add(Filling([(AUTHOR, html.unescape(text.text))]), text.at)
         else:
+            self._count(text.text)
             self.parts.append(Markup(text.text, text.at))
 
+    def _count(self, text: str) -> None:
+        self._work.spend(len(text))
+        self._chars += len(text)
+        if self._chars > MOST_CHARS:
+            raise Refused(f"the text has more than {MOST_CHARS} characters")
+
     def _add(self, filled: Filling, at: int) -> None:
+        self._work.spend(STEP)
+        for _, text in filled.pieces or ():
+            self._count(text)
         self.parts.append(Hole(len(self.fillings), at))
         self.fillings.append(filled)
 
     def _tag(self, text: str, at: int) -> None:
+        self._work.spend(STEP)
+        self._count(text)
         self.parts.append(Markup(text, at, made=True))
 
     def _show(self, node: Show) -> None:
@@ -175,6 +185,7 @@ class _Run:
             self._add_value(self._value(shown, strict=True), node.at)
 
     def _add_value(self, value: Any, at: int) -> None:
+        self._work.measure(value, data=False)
         if isinstance(value, bool):
             value = told(value)
         origin = value.origin if isinstance(value, Value) else VALUE
@@ -199,6 +210,7 @@ class _Run:
             value, name = self._scope.inputs.get("chat_history"), "chat_history"
         else:
             value, name = self._scope.this, "this"
+        self._work.measure(value, data=False)
         found = None if value is None or value == "" else placed(value, name)
         if found is not None:
             self._add(found, at)
@@ -263,7 +275,7 @@ class _Run:
     def _loop(self, block: Block, value: Any) -> None:
         keys = list(value) if isinstance(value, Mapping) else list(range(len(value)))
         for index, key in enumerate(keys):
-            self._count(1, block.at)
+            self._work.spend(ITEM)
             data = {"index": index, "key": key, "first": not index, "last": index + 1 == len(keys)}
             item = value[key]
             names = dict(zip(block.parameters, (item, key), strict=False))
@@ -312,6 +324,7 @@ class _Run:
     # Values.
 
     def _value(self, expression: Expression, *, strict: bool = False) -> Any:
+        self._work.spend(STEP // 2)
         if isinstance(expression, Literal):
             return expression.value
         if isinstance(expression, Call):
@@ -330,15 +343,16 @@ class _Run:
         raise self._error(f"there is no {expression.text!r} here{hint}", expression.at)
 
     def _called(self, call: Call) -> Any:
+        self._work.spend(STEP)
         name = call.path.text
         if name in self._helpers:
             return self._helpers[name](call)
-        given = [self._value(one) for one in call.given]
+        given = [self._argument(one) for one in call.given]
         if name in HELPERS:
             return self._helped(call, given)
         function = self._function(name)
         if function is not None or self._scope.found(call.path) is MISSING:
-            arguments = {key: self._value(one) for key, one in call.named.items()}
+            arguments = {key: self._argument(one) for key, one in call.named.items()}
             shown = function or name
             result = self._rendering.caller.call(shown, call.at, given, arguments)
             return named(result, origin_of(shown))
@@ -346,12 +360,20 @@ class _Run:
             raise self._error(f"{name!r} is a value and takes no arguments", call.at)
         return self._scope.found(call.path)
 
+    def _argument(self, expression: Expression) -> Any:
+        """What a helper or a function is given, and so looks at."""
+        value = self._value(expression)
+        self._work.measure(value, data=False)
+        return value
+
     def _helped(self, call: Call, given: Sequence[Any]) -> Any:
         name = call.path.text
         if call.named:
             raise self._error(f"{name!r} takes no arguments by name", call.at)
         try:
-            return HELPERS[name](*given)
+            made = HELPERS[name](*given)
+            self._work.spend(len(made) if isinstance(made, str | list) else 0)
+            return made
         except (TypeError, ValueError, ArithmeticError) as error:
             raise self._error(f"{name!r} failed: {error}", call.at) from None
         except ValidationError as error:

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from orchestrator.prompts.jinja import MOST_CHARS, MOST_ITEMS
 from orchestrator.prompts.languages.semantic_kernel_values import text_of
+from orchestrator.prompts.work import MOST_CHARS, MOST_ITEMS
 
 __all__ = ["HELPERS", "camel_case", "snake_case", "told"]
 

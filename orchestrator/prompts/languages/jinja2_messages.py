@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import quoteattr
 
 from jinja2 import Undefined, nodes
-from jinja2.exceptions import TemplateSyntaxError
 from jinja2.ext import Extension
 from jinja2.lexer import Token, TokenStream
 from jinja2.meta import find_undeclared_variables
@@ -204,11 +203,12 @@ class JinjaMessages:
         """
         self._source = source
         environment = _Environment(source)
-        self._called = dict(_calls(environment, source))
-        for name, at in self._called.items():
-            environment.globals[name] = HELPERS[name] if name in _SHARED else _helper(name, at)
         try:
-            self._compiled: Compiled = environment.compiled(source.text)
+            tree = environment.parsed(source.text)
+            self._called = dict(_calls(environment, tree, source))
+            for name, at in self._called.items():
+                environment.globals[name] = HELPERS[name] if name in _SHARED else _helper(name, at)
+            self._compiled: Compiled = environment.compiled(tree)
         except Mistake as mistake:
             raise source.error(mistake.message, source.offset(mistake.line)) from None
         self.names: Mapping[str, int] = dict(self._inputs())
@@ -254,16 +254,14 @@ class JinjaMessages:
         return run.parts, run.fillings
 
 
-def _calls(environment: _Environment, source: Source) -> Iterator[tuple[str, int]]:
+def _calls(
+    environment: _Environment, tree: nodes.Template, source: Source
+) -> Iterator[tuple[str, int]]:
     """The names that a template calls and does not define, and where each is called first."""
-    try:
-        tree = environment.parse(source.text)
-        names = find_undeclared_variables(tree)
-    except (TemplateSyntaxError, RecursionError):
-        return  # which is told when it is compiled
+    names = find_undeclared_variables(tree) - environment.globals.keys()
     for one in reversed(list(tree.find_all(nodes.Call))):
         called = one.node
-        if isinstance(called, nodes.Name) and called.name in names - environment.globals.keys():
+        if isinstance(called, nodes.Name) and called.name in names:
             yield called.name, source.offset(one.lineno)
 
 

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.message import AUTHOR
-from orchestrator.prompts.jinja import MOST_CHARS, MOST_ITEMS, VALUE, Mistake, Value
+from orchestrator.prompts.jinja import VALUE, Mistake, Value
 from orchestrator.prompts.markers import Piece
+from orchestrator.prompts.work import ITEM, MOST_CHARS, STEP, Refused, Work
 
 __all__ = ["Mustache", "compile_mustache"]
 
@@ -56,7 +57,10 @@ class Mustache:
             Mistake: It does too much.
         """
         rendering = _Rendering(self._text_of)
-        rendering.add(self._nodes, [values])
+        try:
+            rendering.add(self._nodes, [values])
+        except Refused as refused:
+            raise Mistake(str(refused), rendering.line) from None
         return rendering.made
 
 
@@ -155,18 +159,21 @@ class _Reader:
 class _Rendering:
     def __init__(self, text_of: Callable[[Any], str]) -> None:
         self.made: list[Piece] = []
+        self.line = 1
         self._text_of = text_of
-        self._items = self._chars = 0
+        self._work = Work()
+        self._chars = 0
 
     def add(self, nodes: Sequence[_Node], stack: list[Any]) -> None:
         for node in nodes:
+            self._work.spend(STEP)
             if not node.kind:
                 self._put(AUTHOR, node.text)
                 continue
+            self.line = node.line
             value = _found(node.text, stack)
             if node.kind == "#":
-                for inner in _each(value):
-                    self._count(node)
+                for inner in self._work.counted(_each(value), ITEM):
                     self.add(node.inside, [*stack, inner])
             elif node.kind == "^":
                 if not _each(value):
@@ -177,16 +184,12 @@ class _Rendering:
                 self._put(value.origin if isinstance(value, Value) else VALUE, escaped)
 
     def _put(self, origin: str, text: str) -> None:
+        self._work.spend(len(text))
         self._chars += len(text)
         if self._chars > MOST_CHARS:
-            raise Mistake(f"the text has more than {MOST_CHARS} characters")
+            raise Refused(f"the text has more than {MOST_CHARS} characters")
         if text:
             self.made.append((origin, text))
-
-    def _count(self, node: _Node) -> None:
-        self._items += 1
-        if self._items > MOST_ITEMS:
-            raise Mistake(f"the template's sections have more than {MOST_ITEMS} items", node.line)
 
 
 def _each(value: Any) -> Sequence[Any]:

@@ -113,11 +113,12 @@ class MessagesDocument:
         self.text = text
         self.source = config.source.file
         self.settings: Mapping[str, Any] = config.settings or {}
-        self._source = config.source
+        source = config.source.with_newlines() if format == "jinja2" else config.source
+        self._source = source
         self._strict = strict
         self._functions = functions
         self._trusted = config.trusted
-        self._flavour = _flavour(format, config.source, functions)
+        self._flavour = _flavour(format, source, functions)
         self._tags: Tags | None = None
         if self._flavour.parts is not None:
             self._tags = read_tags(self._flavour.parts, self._source, strict=strict)

@@ -19,6 +19,7 @@ from orchestrator.prompts.languages.semantic_kernel_content import Filling
 from orchestrator.prompts.languages.semantic_kernel_rendering import Rendering
 from orchestrator.prompts.languages.semantic_kernel_source import Source
 from orchestrator.prompts.languages.semantic_kernel_values import filling, text_of
+from orchestrator.prompts.work import MOST_CHARS
 
 __all__ = ["Blocks"]
 
@@ -185,10 +186,12 @@ class Blocks:
         """What the template is made of, and what its holes are filled with.
 
         Raises:
-            TemplateError: A function is not there, or failed.
+            TemplateError: A function is not there, or failed, or the prompt is too large.
             ValidationError: A value is no plain data.
         """
         fillings = [self._filling(node, rendering) for node in self._filled]
+        if sum(len(text) for one in fillings for _, text in one.pieces or ()) > MOST_CHARS:
+            raise self._source.error(f"the text has more than {MOST_CHARS} characters", 0)
         trusted = [key for key, node in enumerate(self._filled) if rendering.trusts(node.name)]
         if not trusted:
             return self.parts, fillings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from copy import copy
 from typing import Literal
 
 from orchestrator.diagnostics import Diagnostic
@@ -11,6 +12,8 @@ from orchestrator.errors import TemplateError
 from orchestrator.prompts.languages.tokens import OPEN, SHUT
 
 __all__ = ["Source"]
+
+_BREAK = re.compile("\r\n?")
 
 
 class Source:
@@ -45,6 +48,13 @@ class Source:
         for letter in (OPEN, SHUT):
             if letter in text:
                 raise self.error(f"the character {letter!a} may not be in a template", letter)
+
+    def with_newlines(self) -> Source:
+        """The same with line feeds for all line breaks, as Jinja2 reads it."""
+        made = copy(self)
+        made.text = _BREAK.sub("\n", self.text)
+        made._starts = [0, *(found.end() for found in re.finditer("\n", made.text))]
+        return made
 
     def place(self, at: int) -> tuple[int, int]:
         """Line and column in the file, both from 1."""

@@ -1,0 +1,165 @@
+"""A Jinja2 template's tree, with what counts its work and marks its author's texts.
+
+What a loop's item or a macro's call counts is known from the template: it is the sum of the steps
+inside. So however much stands in a loop, the loop ends after as much work as any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, cast
+
+from jinja2 import Undefined, nodes
+from jinja2.visitor import NodeTransformer
+
+from orchestrator.message import AUTHOR
+from orchestrator.prompts.jinja_pieces import Put, put
+from orchestrator.prompts.jinja_work import working
+from orchestrator.prompts.work import ITEM, STEP, Refused
+
+__all__ = ["OWN_FILTERS", "bounded"]
+
+# Filters that only a tree can name: no identifier has such a sign.
+_AUTHORS, _COUNTED, _JOINED, _MEASURED, _SPENT = (
+    f"{name}!" for name in ("authors", "counted", "joined", "measured", "spent")
+)
+_CALL = 100  # what a call of a macro counts, with nothing in it
+_OTHER = 2
+_STEPS: tuple[tuple[type[nodes.Node], int], ...] = (
+    (nodes.Filter, STEP),
+    (nodes.Test, STEP),
+    (nodes.Call, 2 * STEP),
+    (nodes.BinExpr, STEP),
+    (nodes.Getattr, STEP // 2),
+    (nodes.Getitem, STEP // 2),
+)
+
+
+def bounded(tree: nodes.Template) -> nodes.Template:
+    """A tree that marks the author's texts, and counts what takes time."""
+    made: nodes.Template = _Bounds().visit(tree)
+    return made
+
+
+class _Bounds(NodeTransformer):
+    def visit_Output(self, node: nodes.Output) -> nodes.Output:
+        self.generic_visit(node)
+        node.nodes = [
+            _filtered(nodes.Const(one.data, lineno=one.lineno), _AUTHORS)
+            if isinstance(one, nodes.TemplateData)
+            else one
+            for one in node.nodes
+        ]
+        return node
+
+    def visit_For(self, node: nodes.For) -> nodes.For:
+        self.generic_visit(node)
+        each = ITEM + _steps_of((*node.body, node.test))
+        node.iter = _filtered(node.iter, _COUNTED, each)
+        return node
+
+    def visit_Macro(self, node: nodes.Macro) -> nodes.Macro:
+        self.generic_visit(node)
+        node.body = _spending(node.body, node.defaults)
+        return node
+
+    def visit_CallBlock(self, node: nodes.CallBlock) -> nodes.CallBlock:
+        self.generic_visit(node)
+        node.body = _spending(node.body, node.defaults)
+        return node
+
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
+        self.generic_visit(node)
+        return _filtered(nodes.List(node.nodes, lineno=node.lineno), _JOINED)
+
+    def visit_Compare(self, node: nodes.Compare) -> nodes.Compare:
+        self.generic_visit(node)
+        node.expr = _filtered(node.expr, _MEASURED)
+        for operand in node.ops:
+            operand.expr = _filtered(operand.expr, _MEASURED)
+        return node
+
+    def visit_Pair(self, node: nodes.Pair) -> nodes.Pair:
+        self.generic_visit(node)
+        if not isinstance(node.key, nodes.Const):
+            node.key = _filtered(node.key, _MEASURED)
+        return node
+
+    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:
+        self.generic_visit(node)
+        return _filtered(node, _MEASURED) if isinstance(node.arg, nodes.Slice) else node
+
+
+def _filtered(node: nodes.Node, name: str, *arguments: int) -> nodes.Filter:
+    given: list[nodes.Expr] = [nodes.Const(one, lineno=node.lineno) for one in arguments]
+    line = node.lineno
+    return nodes.Filter(cast(nodes.Expr, node), name, given, [], None, None, lineno=line)
+
+
+def _spending(body: Sequence[nodes.Node], defaults: Sequence[nodes.Node]) -> list[nodes.Node]:
+    """What a macro does, after it has counted."""
+    line = body[0].lineno if body else 1
+    count = nodes.Const(_CALL + _steps_of((*body, *defaults)), lineno=line)
+    return [nodes.ExprStmt(_filtered(count, _SPENT), lineno=line), *body]
+
+
+def _steps_of(found: Iterable[nodes.Node | None]) -> int:
+    """What nodes count, each done once, but for loops and macros inside, which count themselves."""
+    steps = 0
+    left = list(found)
+    while left:
+        node = left.pop()
+        if node is None:
+            continue
+        steps += next((it for kind, it in _STEPS if isinstance(node, kind)), _OTHER)
+        if isinstance(node, nodes.Output):
+            steps += STEP * len(node.nodes)
+        if isinstance(node, nodes.For):
+            left += [node.iter, *node.else_]
+        elif isinstance(node, nodes.CallBlock):
+            left.append(node.call)
+        elif not isinstance(node, nodes.Macro):
+            left += node.iter_child_nodes()
+    return steps
+
+
+# The filters.
+
+
+def _authors(text: str) -> Put:
+    working()  # not while Jinja2 compiles: it would fold the mark away
+    return put(text, [(AUTHOR, text)])
+
+
+def _counted(items: Any, each: int) -> Any:
+    if isinstance(items, Undefined):
+        return items
+    if not isinstance(items, Iterable):
+        raise Refused(f"a {type(items).__name__} cannot be looped over")
+    return list(working().counted(items, each))
+
+
+def _joined(parts: list[Any]) -> str:
+    work = working()
+    for part in parts:
+        work.measure(part)
+    return str.__str__("".join(map(str, parts)))
+
+
+def _measured(value: Any) -> Any:
+    working().measure(value)
+    return value
+
+
+def _spent(count: int) -> None:
+    working().spend(count)
+
+
+OWN_FILTERS: dict[str, Callable[..., Any]] = {
+    _AUTHORS: _authors,
+    _COUNTED: _counted,
+    _JOINED: _joined,
+    _MEASURED: _measured,
+    _SPENT: _spent,
+}
+"""The filters that a bounded tree names."""

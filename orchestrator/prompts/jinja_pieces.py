@@ -1,0 +1,86 @@
+"""Texts of a Jinja2 rendering that know who wrote what of them, from a value to the output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from orchestrator.message import AUTHOR
+from orchestrator.prompts.markers import Piece
+from orchestrator.prompts.work import MOST_CHARS, Refused
+
+__all__ = ["VALUE", "Put", "Value", "merged", "named", "put", "together"]
+
+VALUE = "value"
+"""The origin of a text that was calculated, of more than one input or of none."""
+
+
+class Value(str):
+    """A text of an input.
+
+    Attributes:
+        origin: The input's name.
+    """
+
+    __slots__ = ("origin",)
+    origin: str
+
+
+def named(value: Any, origin: str) -> Any:
+    """An input's data, with its texts knowing the input's name."""
+    if isinstance(value, str):
+        made = Value(value)
+        made.origin = origin
+        return made
+    if isinstance(value, Mapping):
+        return {key: named(one, origin) for key, one in value.items()}
+    return [named(one, origin) for one in value] if isinstance(value, list | tuple) else value
+
+
+class Put(str):
+    """A text on its way to the output. Whatever is made of it otherwise is a plain text.
+
+    Attributes:
+        pieces: Who wrote what of it.
+    """
+
+    __slots__ = ("pieces",)
+    pieces: list[Piece]
+
+    def __str__(self) -> str:
+        # Jinja2's compiled code has str() around all that is printed.
+        return self
+
+
+def put(text: str, pieces: list[Piece]) -> Put:
+    """A text on its way to the output."""
+    made = Put(text)
+    made.pieces = pieces
+    return made
+
+
+def together(parts: Iterable[Any]) -> Put:
+    """What a template, a macro or a block puts out."""
+    texts: list[str] = []
+    pieces: list[Piece] = []
+    size = 0
+    for part in parts:
+        size += len(part)
+        if size > MOST_CHARS:
+            raise Refused(f"the text has more than {MOST_CHARS} characters")
+        texts.append(part)
+        pieces += part.pieces if isinstance(part, Put) else [(VALUE, str(part))]
+    return put("".join(texts), pieces)
+
+
+def merged(pieces: Iterable[Piece]) -> list[Piece]:
+    """Pieces without empty ones, and with the author's neighbouring ones joined."""
+    found: list[tuple[str, list[str]]] = []
+    for origin, text in pieces:
+        if not text:
+            continue
+        if found and origin == AUTHOR == found[-1][0]:
+            found[-1][1].append(text)
+        else:
+            found.append((origin, [text]))
+    return [(origin, "".join(texts)) for origin, texts in found]
