@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Agent", "Collaborator", "Options", "Prompt"]
 
+_ALL_SESSIONS = 100_000  # more than anybody begins in the days of storage
+
 
 class Agent:
     """An agent that runs.
@@ -420,13 +422,17 @@ class Agent:
         return close_idle(self.plan, self.sessions, memory_id)
 
     def memories(self, memory_id: str) -> list[dict[str, Any]]:
-        """What is remembered, newest first, as `memoryContents` of Bedrock's GetAgentMemory."""
+        """What is remembered, newest first, as `memoryContents` of Bedrock's GetAgentMemory.
+
+        These are all sessions until their days of storage are over, also those that are too old
+        for prompts to tell (`max_recent_sessions`).
+        """
         memory = self.plan.features.memory
         if memory is None:
             return []
         check_memory_id(memory_id)
-        now, most = self.sessions.clock(), memory.max_recent_sessions
-        return memory_contents(memory.store.recent(self.plan.owner, memory_id, now, most))
+        now = self.sessions.clock()
+        return memory_contents(memory.store.recent(self.plan.owner, memory_id, now, _ALL_SESSIONS))
 
     def forget(self, memory_id: str | None = None, session_id: str | None = None) -> None:
         """Forgets a memory, or one session of it, or all (Bedrock: DeleteAgentMemory)."""

@@ -93,7 +93,7 @@ class SessionSummaryConfiguration(Part):
     """How session summaries are used.
 
     Attributes:
-        max_recent_sessions: How many of the last sessions are remembered.
+        max_recent_sessions: How many of the last sessions prompts tell of.
     """
 
     max_recent_sessions: AtLeastOne | None = None
