@@ -4,23 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from orchestrator.diagnostics import Diagnostic
-from orchestrator.flows.expressions import Node
-from orchestrator.flows.pl.nodes import (
-    AgentCall,
-    Block,
-    CodeBlock,
-    Exit,
-    FunctionCall,
-    If,
-    Judge,
-    Loop,
-    Prompt,
-    Statement,
-)
-from orchestrator.flows.pl.values import names_used
+from orchestrator.flows.pl.nodes import Block, Exit, If, Loop, Statement
+from orchestrator.flows.pl.uses import assigned, names_in_node, read_by, statements_in
 from orchestrator.flows.steps import Place, Program
 
 __all__ = ["lint_program"]
@@ -63,7 +51,7 @@ class _Walk:
         self._asked: set[str] = set()
 
     def program(self, body: Block) -> Found:
-        self._all = {name for one in _statements(body) for name in _assigned(one)}
+        self._all = {name for one in statements_in(body) for name in assigned(one)}
         yield from self._block(body)
 
     def _block(self, block: Block) -> Found:
@@ -74,7 +62,7 @@ class _Walk:
                 yield "warning", "unreachable", block[at + 1].place, text, "remove it"
 
     def _statement(self, statement: Statement) -> Found:
-        for name in _read(statement):
+        for name in read_by(statement):
             yield from self._use(name, statement.place)
         match statement:
             case Loop():
@@ -85,11 +73,11 @@ class _Walk:
                 yield from self._block(statement.body)
             case If():
                 for branch in statement.branches:
-                    for name in _in(branch.condition):
+                    for name in names_in_node(branch.condition):
                         yield from self._use(name, branch.place)
                     yield from self._block(branch.body)
             case _:
-                self._set.update(_assigned(statement))
+                self._set.update(assigned(statement))
 
     def _use(self, name: str, place: Place) -> Found:
         if name in self._set or name in self._asked:
@@ -101,50 +89,3 @@ class _Walk:
         else:
             text = f"${name} is an argument: the program itself gives it no value"
             yield "info", "argument", place, text, ""
-
-
-def _statements(block: Block) -> Iterator[Statement]:
-    for one in block:
-        yield one
-        if isinstance(one, Loop):
-            yield from _statements(one.body)
-        elif isinstance(one, If):
-            for branch in one.branches:
-                yield from _statements(branch.body)
-
-
-def _assigned(statement: Statement) -> Iterator[str]:
-    if isinstance(statement, Loop):
-        yield statement.name
-    elif (target := getattr(statement, "target", None)) is not None and target.name:
-        yield target.name
-
-
-def _read(statement: Statement) -> Iterator[str]:
-    """The variables that a statement reads itself, without the blocks in it."""
-    match statement:
-        case Prompt() | CodeBlock():
-            if not (isinstance(statement, CodeBlock) and statement.kind == "json"):
-                yield from names_used(statement.text)
-        case FunctionCall() | AgentCall():
-            for argument in statement.arguments:
-                yield from _in(argument.node)
-        case Judge():
-            yield from _in(statement.content)
-            yield from _in(statement.classes)
-        case Exit():
-            yield from _in(statement.message)
-        case Loop():
-            yield from _in(statement.items)
-
-
-def _in(node: Any) -> Iterator[str]:
-    if not isinstance(node, Node):
-        return
-    if node.kind == "text":
-        yield from names_used(node.value)
-    elif node.kind == "path":
-        yield str(node.value[0][0])
-    for part in node.parts:
-        for one in part if isinstance(part, tuple) else (part,):
-            yield from _in(one)

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import FlowError
-from orchestrator.flows.pl.nodes import Block, CodeBlock, If, Loop
-from orchestrator.flows.steps import Known, Program, Running
+from orchestrator.flows.pl.independence import Dependence, dependences
+from orchestrator.flows.pl.nodes import Block, CodeBlock, Loop
+from orchestrator.flows.pl.uses import statements_in
+from orchestrator.flows.steps import Known, Place, Program, Running
 
 __all__ = ["read"]
 
@@ -26,7 +28,11 @@ class _Program:
         self.file = str(file) if file is not None else None
         self.digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
         self.body = read_program(text, self.file)
-        self.uses_code = _has_code(self.body)
+        self.dependent = dependences(self.body)
+        _refuse_dependent(self.body, self.dependent, self.file)
+        self.uses_code = any(
+            isinstance(it, CodeBlock) and it.kind != "json" for it in statements_in(self.body)
+        )
 
     def run(self, arguments: Mapping[str, Any] | str | None, known: Known) -> Running:
         """Runs it; see `Program.run`."""
@@ -34,18 +40,23 @@ class _Program:
 
         if isinstance(arguments, str):
             raise FlowError("the arguments of a program are values by name, and not one text")
-        return Interpreter(self.body, self.file, arguments or {}, known).run()
+        return Interpreter(self.body, self.file, arguments or {}, known, self.dependent).run()
 
 
-def _has_code(body: Block) -> bool:
-    for one in body:
-        if isinstance(one, CodeBlock) and one.kind != "json":
-            return True
-        if isinstance(one, Loop) and _has_code(one.body):
-            return True
-        if isinstance(one, If) and any(_has_code(branch.body) for branch in one.branches):
-            return True
-    return False
+def _refuse_dependent(body: Block, dependent: Mapping[Place, Dependence], file: str | None) -> None:
+    for loop in statements_in(body):
+        if not isinstance(loop, Loop) or loop.parallel is None or loop.place not in dependent:
+            continue
+        place, why = loop.place, dependent[loop.place]
+        raise FlowError(
+            f"the items of this FOR cannot run side by side: {why.message}; leave PARALLEL out",
+            file=file,
+            line=place.line,
+            column=place.column,
+            statement=place.statement,
+            message_zh=f"第 {place.line} 行第 {place.column} 列：此 FOR 的各项不能并行："
+            f"{why.message_zh}；请去掉 PARALLEL",
+        )
 
 
 def read(text: str, file: Path | None = None) -> Program:

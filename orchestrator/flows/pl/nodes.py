@@ -113,12 +113,22 @@ class Breakpoint:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """`FOR $name in items:` and what stands in it."""
+    """`FOR $name in items:` and what stands in it.
+
+    Attributes:
+        place: The statement.
+        name: Its variable.
+        items: What it goes through.
+        body: What stands in it.
+        parallel: How many items it says to run at the same time (`PARALLEL 4`): 0 for as many as
+            may, `None` where it says nothing.
+    """
 
     place: Place
     name: str
     items: Node
     body: Block
+    parallel: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ _ARROW = re.compile(r"(?P<arrow>->|>>)[ \t]*\$?(?P<name>[A-Za-z_]\w*)[ \t]*$", r
 _BREAKPOINT = re.compile(r"@?\((?:bp)\)\s*$")
 _ELSE = re.compile(r"else[ \t]*[:：]")
 _FOR = re.compile(r"FOR[ \t]+(?P<name>\S+)(?P<in>[ \t]+in[ \t]+)?(?P<items>.*)$", re.DOTALL)
+_PARALLEL = re.compile(r"(?<=[\s\])}\"'])PARALLEL(?:[ \t]+(?P<most>\d{1,9}))?[ \t]*$")
 _LOOP_NAME = re.compile(r"\$[A-Za-z_][A-Za-z0-9_]*$")
 _OTHER_ARROWS = ("→", "⇒", "－>", "－＞", "-＞", "》》", "＞＞", "=>")
 _OPEN_END = re.compile(r"(?:(?<![\w$.])(?:IF|elif|and|or|not|in)|[=<>&|+*/%!-])$")
@@ -183,10 +184,19 @@ class _Reader:
                 f"{name!r} is no variable; write FOR $item in $list:",
                 f"无效的循环变量名: {name}",
             )
-        items = self._expression(parts["items"], offset + parts.start("items"))
+        written, begins = parts["items"], offset + parts.start("items")
+        side = _PARALLEL.search(written)
+        most = None if side is None else int(side["most"] or 0)
+        if side is not None:
+            if side["most"] and most == 0:
+                self._lines.fail(
+                    begins + side.start(), "PARALLEL needs a number from 1", "PARALLEL 应为正整数"
+                )
+            written = written[: side.start()]
+        items = self._expression(written, begins)
         body = self._body(indent, depth)
         self._end(place, indent, "FOR")
-        return Loop(place, name[1:], items, body)
+        return Loop(place, name[1:], items, body, most)
 
     def _if(self, depth: int) -> If:
         indent, place = self._indent(), self._lines.place(self._offset())

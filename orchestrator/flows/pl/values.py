@@ -10,7 +10,7 @@ from typing import Any
 from orchestrator.flows.evaluation import MOST, UNDEFINED, path_value
 from orchestrator.flows.expressions import Wrong, path_of
 
-__all__ = ["USE", "Kept", "Pool", "as_text", "names_used", "value_of"]
+__all__ = ["USE", "Changed", "Kept", "Pool", "as_text", "names_used", "value_of"]
 
 USE = re.compile(r"\$\{(?P<path>[^{}]*)\}|\$(?P<name>[A-Za-z_][A-Za-z0-9_]*)")
 """How a text uses a variable. A name is in ASCII, so that Chinese text may follow it directly."""
@@ -114,3 +114,24 @@ class Kept(Pool):
             self.unknown.append(written)
             return written
         return value
+
+
+class Changed(Pool):
+    """The same variables for an iteration by itself, which notes what it changes.
+
+    Attributes:
+        changes: By name, in order: whether a value was appended, and the value. What comes before
+            an assignment is forgotten.
+    """
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self.changes: dict[str, list[tuple[bool, Any]]] = {}
+
+    def set(self, name: str, value: Any, append: bool = False) -> None:
+        """Assigns, or appends."""
+        super().set(name, value, append)
+        if append:
+            self.changes.setdefault(name, []).append((True, value))
+        else:
+            self.changes[name] = [(False, value)]
