@@ -71,7 +71,7 @@ def act(turn: Turn, decided: Act, number: int) -> Generator[Effect, Any, Result 
     turn.begun = slots
     ours = [slot for slot in slots if slot.call is not None and not slot.waits]
     if ours:
-        yield from _dispatch(turn, ours, number)
+        _take_outcomes(turn, ours, (yield _dispatch(ours, number)))
     if len(ours) < len(slots):
         handed_over = yield from _others(turn, slots, number)
         if handed_over is not None:
@@ -136,8 +136,11 @@ def _missing(turn: Turn, slots: list[Slot]) -> str:
     return ""
 
 
-def _dispatch(turn: Turn, slots: list[Slot], number: int) -> Generator[Effect, Any, None]:
-    outcomes = yield Dispatch([slot.call for slot in slots if slot.call is not None], number)
+def _dispatch(slots: list[Slot], number: int) -> Dispatch:
+    return Dispatch([slot.call for slot in slots if slot.call is not None], number)
+
+
+def _take_outcomes(turn: Turn, slots: list[Slot], outcomes: list[Record]) -> None:
     failure: OrchestratorError | None = None
     before = turn.prompt_attributes
     for slot, outcome in zip(slots, outcomes, strict=True):
@@ -190,7 +193,7 @@ def _hand_over(
         _take_result(turn, slot, result)
     confirmed = [slot for slot in slots if slot.text is None]
     if confirmed:
-        yield from _dispatch(turn, confirmed, number)
+        _take_outcomes(turn, confirmed, (yield _dispatch(confirmed, number)))
     return None
 
 

@@ -128,15 +128,20 @@ class BranchRun(Run):
         """Writes the collaborator's end, and takes its turn into the collaborator's history."""
         self.result = result
         self._pay()
-        times = (self.began, self.now())
+        ended = self.now()
         if isinstance(result, ReturnControl):
             control = result.of_collaborator(self.branch)
             self.flush()
-            self.outcome = {"id": self.branch.id, "control": control, "times": times}
+            self.outcome = {
+                "id": self.branch.id,
+                "control": control,
+                "began": self.began,
+                "ended": ended,
+            }
             return
         history = self.replay.past.history
         self.outcome = {
-            **end_record(result, times[1]),
+            **end_record(result, ended),
             "kind": "branch",
             "branch": self.parent.replay.path,
             "id": self.branch.id,
@@ -144,7 +149,8 @@ class BranchRun(Run):
             "asked": self.branch.message,
             "before": self.replay.before,
             "usage": self.replay.turn.spent,
-            "times": times,
+            "began": self.began,
+            "ended": ended,
         }
         if given := self._given():
             self.outcome["prompt_attributes"] = given[-1]

@@ -34,11 +34,12 @@ def told_of(past: Past, upto: int, turns: int | None, *, thinking: bool) -> Sequ
     since = 0 if turns is None else _start_of(history, upto, turns)
     if thinking:
         return history[since:upto]
-    known = len(past.without_thinking)
+    kept = past.retold.without_thinking
+    known = len(kept)
     if known < upto:
         # One assignment, so that a trace that another thread reads meanwhile does no harm.
-        past.without_thinking[known:upto] = [_freed(one) for one in history[known:upto]]
-    return past.without_thinking[since:upto]
+        kept[known:upto] = [_freed(one) for one in history[known:upto]]
+    return kept[since:upto]
 
 
 class Talk:
@@ -75,7 +76,7 @@ class Talk:
         partial = dialect.item_by_item("conversation", "turns")
         if partial is None:  # a template of one's own, which may tell its turns in any way
             return dialect.partial("conversation", turns=_sayings([*said[since:upto], *last]))
-        known = self._past.rendered.setdefault(partial, [])
+        known = self._past.retold.rendered.setdefault(partial, [])
         first = len(known)
         if first < upto:
             known[first:upto] = [partial({"turns": one}) for one in _one_by_one(said[first:upto])]

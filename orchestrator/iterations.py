@@ -74,14 +74,19 @@ class IterationRun(BranchRun):
         """Writes the iteration's end; one that did not come to its end stops the others."""
         self.result = result
         self._pay()
-        times = (self.began, self.now())
+        ended = self.now()
         if isinstance(result, ReturnControl):
             control = replace(result, branch=result.branch or self.branch.id)
             self.flush()
-            self.outcome = {"id": self.branch.id, "control": control, "times": times}
+            self.outcome = {
+                "id": self.branch.id,
+                "control": control,
+                "began": self.began,
+                "ended": ended,
+            }
             return
         self.outcome = {
-            **end_record(result, times[1]),
+            **end_record(result, ended),
             **self._more(result),
             "kind": "branch",
             "branch": self.parent.replay.path,
@@ -90,7 +95,8 @@ class IterationRun(BranchRun):
             "asked": self.branch.message,
             "before": 0,
             "usage": self.replay.turn.spent,
-            "times": times,
+            "began": self.began,
+            "ended": ended,
         }
         if not _went_well(self.outcome):
             self._effect.stopped = True
@@ -184,5 +190,6 @@ def not_begun(run: Run, branch: Branch, effect: Collaborate) -> Record | None:
         "text": "",
         "stop_reason": STOPPED,
         "usage": (0, 0, 0),
-        "times": (at, at),
+        "began": at,
+        "ended": at,
     }

@@ -110,7 +110,7 @@ def kept_turns(sessions: Sessions, label: str, plan: Plan | None = None) -> list
         if record["kind"] == "closed":
             session, new = Session("", label), True
             continue
-        session.apply(record)
+        session.apply([record])
         if record["kind"] == "turn" and session.open is not None:
             found.append((session.open, session, new))
             new = False

@@ -107,9 +107,10 @@ def decide(record: Record, sources: Mapping[str, dict[str, Any]]) -> Decision:
             answer.citations = cite(cited.get("generatedResponseParts") or (), sources)
         return answer
     ask = details.get("agentAskUser")
+    # Version 2.0 of the contract has lists (`...s`), version 1.0 a single member.
     return Act(
-        _all(details, "actionGroupInvocation"),
-        _all(details, "agentKnowledgeBase"),
+        details.get("actionGroupInvocations") or _one(details, "actionGroupInvocation"),
+        details.get("agentKnowledgeBases") or _one(details, "agentKnowledgeBase"),
         ask["responseText"] if ask else "",
         details.get("agentCollaboratorInvocations", ()),
     )
@@ -155,13 +156,9 @@ def _unusual(record: Record, stop: str) -> Decision | None:
     return None
 
 
-def _all(details: dict[str, Any], member: str) -> list[dict[str, Any]]:
-    # Version 2.0 of the contract has lists (`...s`), version 1.0 a single member.
-    many: list[dict[str, Any]] | None = details.get(member + "s")
-    if many is None:
-        one = details.get(member)
-        many = [one] if one else []
-    return many
+def _one(details: dict[str, Any], member: str) -> list[dict[str, Any]]:
+    one = details.get(member)
+    return [one] if one else []
 
 
 def _cut(record: Record, why: str) -> ModelOutputError:

@@ -491,7 +491,8 @@ def _unknown(call: Call, at: int) -> Record:
         "that it acts on",
         "state": "FAILURE",
         "error": "ActionOutcomeUnknown",
-        "times": (at, at),
+        "began": at,
+        "ended": at,
     }
 
 
@@ -505,5 +506,6 @@ def _stopped(branch: Branch, at: int) -> Record:
         "error": "OrchestratorError",
         "message": "the turn was stopped",
         "usage": (0, 0, 0),
-        "times": (at, at),
+        "began": at,
+        "ended": at,
     }

@@ -131,8 +131,9 @@ class Run:
     def advance(self, effect: Effect, outcome: Any) -> Live | Result:
         """Takes an effect's outcome; the next effect to carry out, or the result."""
         following = self.take(effect, outcome)
-        if self._unwritten and self.owes(following):
-            self.flush()
+        if self._durable or isinstance(following, Collaborate):
+            if self.owes(following):
+                self.flush()
         if self.deadline is not None and self.now() > self.deadline:
             return self._out_of_time(following)
         return following
@@ -230,8 +231,9 @@ class Run:
             "model": effect.stage.model.model_id,
             "content": reply.content,
             "stop": reply.stop_reason,
-            "usage": reply.usage[:4],
-            "times": (began, self.now()),
+            "usage": reply.usage,
+            "began": began,
+            "ended": self.now(),
             "response": parsed.response,
         }
         if parsed.code:

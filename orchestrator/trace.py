@@ -162,7 +162,7 @@ class TraceParts(PartWriter):
                 continue
             if branch.collaborator.agent is not None and not self._still_waits(branch):
                 replay = self._replay.below(effect, branch)
-                inner = self.of_branch(branch, record["times"][0] if record else began)
+                inner = self.of_branch(branch, record["began"] if record else began)
                 ended = record if record is not None and "control" not in record else None
                 if not replay.steps:
                     replay.run_out(ended)
@@ -181,7 +181,7 @@ class TraceParts(PartWriter):
         if waits is None or not branch.has(waits.get("waits", "")):
             return None
         control = ReturnControl(waits["invocation_id"], waits["inputs"])
-        return {"id": branch.id, "control": control, "times": (waits["at"], waits["at"])}
+        return {"id": branch.id, "control": control, "began": waits["at"], "ended": waits["at"]}
 
     def before(self, effect: Effect, at: int, outcome: Any = None) -> list[dict[str, Any]]:
         """The parts that tell that an effect is about to be carried out, at that time.
@@ -244,7 +244,7 @@ class TraceParts(PartWriter):
         """
         if isinstance(effect, Iterate):
             return []  # its own parts tell it
-        times, control = record["times"], record.get("control")
+        ended, control = record["ended"], record.get("control")
         parts = [self._relayed(branch, part) for part in record.get("trace", ())]
         if record.get("result") == "failure":
             return parts
@@ -259,14 +259,14 @@ class TraceParts(PartWriter):
             "agentCollaboratorName": branch.collaborator.name,
             "agentCollaboratorAliasArn": branch.collaborator.alias_arn,
             "output": output,
-            "metadata": self._metadata(times, branch.id),
+            "metadata": self._metadata(record, branch.id),
         }
         seen = {"type": "AGENT_COLLABORATOR", "agentCollaboratorInvocationOutput": told}
-        parts.append(self._team_step(effect, times[1], "observation", seen))
+        parts.append(self._team_step(effect, ended, "observation", seen))
         if effect.routed and control is None:
-            final = {"text": record["text"], "metadata": self._operation_metadata(times[1])}
+            final = {"text": record["text"], "metadata": self._operation_metadata(ended)}
             finish = {"type": "FINISH", "finalResponse": final}
-            parts.append(self._team_step(effect, times[1], "observation", finish))
+            parts.append(self._team_step(effect, ended, "observation", finish))
         return parts
 
     def _relayed(self, branch: Branch, part: Record) -> dict[str, Any]:
@@ -309,16 +309,16 @@ class TraceParts(PartWriter):
             case Retrieve():
                 found = {
                     "retrievedReferences": outcome["references"],
-                    "metadata": self._metadata(outcome["times"], outcome["id"]),
+                    "metadata": self._metadata(outcome, outcome["id"]),
                 }
                 return [
                     self._observation(
-                        outcome["times"][1], "KNOWLEDGE_BASE", {"knowledgeBaseLookupOutput": found}
+                        outcome["ended"], "KNOWLEDGE_BASE", {"knowledgeBaseLookupOutput": found}
                     )
                 ]
 
     def _result_part(self, record: Record) -> dict[str, Any]:
-        metadata = self._metadata(record["times"], record["id"])
+        metadata = self._metadata(record, record["id"])
         if "details" in record:
             names = [file["name"] for file in record.get("files", ())]
             told = {**record["details"], "metadata": metadata}
@@ -327,7 +327,7 @@ class TraceParts(PartWriter):
             seen = {"codeInterpreterInvocationOutput": told}
         else:
             seen = {"actionGroupInvocationOutput": {"text": record["text"], "metadata": metadata}}
-        return self._observation(record["times"][1], "ACTION_GROUP", seen)
+        return self._observation(record["ended"], "ACTION_GROUP", seen)
 
     def _custom_parts(self, effect: Orchestrate, record: Record) -> list[dict[str, Any]]:
         if not record.get("trace"):
@@ -336,7 +336,7 @@ class TraceParts(PartWriter):
             "traceId": f"{self._request}-{effect.number}",
             "event": {"text": record["trace"]},
         }
-        return [self._part(record["times"][1], "customOrchestrationTrace", told)]
+        return [self._part(record["ended"], "customOrchestrationTrace", told)]
 
     def _guard_parts(self, effect: Guard, record: Record) -> list[dict[str, Any]]:
         if effect.id.startswith(MEMORY_GUARD):
@@ -345,11 +345,11 @@ class TraceParts(PartWriter):
         told = {
             "action": record["action"],
             "traceId": f"{self._request}-{effect.id}",
-            "metadata": self._metadata(record["times"], effect.id),
+            "metadata": self._metadata(record, effect.id),
         }
         if record["assessments"]:
             told[side] = record["assessments"]
-        parts = [self._part(record["times"][1], "guardrailTrace", told)]
+        parts = [self._part(record["ended"], "guardrailTrace", told)]
         if effect.id != ANSWER_GUARD:
             return parts
         held, self._held = self._held, []
@@ -408,8 +408,8 @@ class TraceParts(PartWriter):
 
     def _model_output(self, effect: CallModel, record: Record) -> list[dict[str, Any]]:
         stage = effect.stage.stage
-        ended = record["times"][1]
-        metadata = self._metadata(record["times"], f"{stage}-{effect.number}")
+        ended = record["ended"]
+        metadata = self._metadata(record, f"{stage}-{effect.number}")
         read, written, *_ = record["usage"]
         metadata["usage"] = {"inputTokens": read, "outputTokens": written}
         told: dict[str, Any] = {
@@ -436,7 +436,7 @@ class TraceParts(PartWriter):
         return parts
 
     def _add_decision(self, parts: list[dict[str, Any]], record: Record) -> None:
-        ended = record["times"][1]
+        ended = record["ended"]
         parsed = record["response"]["orchestrationParsedResponse"]
         if parsed.get("rationale"):
             parts.append(self._step(ended, "rationale", {"text": parsed["rationale"]}))
@@ -492,9 +492,9 @@ def handed_over(records: Sequence[Record | None]) -> Record | None:
 def _began(outcome: Any, end: Record | None, started: int) -> int:
     # When the effect with this outcome began; one without an outcome was the turn's last.
     if isinstance(outcome, list):
-        return int(min([record["times"][0] for record in outcome], default=started))
-    if outcome is not None and "times" in outcome:
-        return int(outcome["times"][0])
+        return int(min([record["began"] for record in outcome], default=started))
+    if outcome is not None and "began" in outcome:
+        return int(outcome["began"])
     return int((outcome or end or {"at": started})["at"])
 
 

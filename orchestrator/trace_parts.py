@@ -114,8 +114,8 @@ class PartWriter:
         part["trace"] = {kind: trace}
         return part
 
-    def _metadata(self, times: Sequence[int], call: str) -> dict[str, Any]:
-        began, ended = times
+    def _metadata(self, record: Record, call: str) -> dict[str, Any]:
+        began, ended = record["began"], record["ended"]
         return {
             "clientRequestId": self._client_request_id(call),
             "startTime": _time(began),

@@ -176,7 +176,7 @@ class Turn:
             if self.start.closing:
                 result: Result = Answer("")
             elif self.plan.guardrail is None:
-                result = yield from self._stages()
+                result = yield from (self._react() if self._only_reacts else self._stages())
             else:
                 refusal = yield from guard_input(self)
                 result = refusal or (yield from guard_answer(self, (yield from self._stages())))
@@ -185,6 +185,14 @@ class Turn:
             return result
         except OrchestratorError as error:
             return Failure(error, getattr(error, "limit", "") or getattr(error, "code", ""))
+
+    @property
+    def _only_reacts(self) -> bool:
+        # Most agents have nothing else. Each generator between the loop and its driver is run
+        # through for every effect.
+        plan = self.plan
+        others = plan.pre_processing or self._post or plan.collaborators
+        return plan.plain and not others
 
     def _stages(self) -> Generator[Effect, Any, Result]:
         plan = self.plan
@@ -287,7 +295,7 @@ class Turn:
             LimitExceeded: There is nothing left.
         """
         limits = self.limits
-        self._check_model_call()
+        self._spend_model_call(0)
         return replace(
             own,
             model_calls=min(own.model_calls, limits.model_calls - self._calls),
@@ -381,20 +389,18 @@ class Turn:
                 answer.text, answer.citations = text, still_cited(answer.citations, text)
         return answer
 
-    def _spend_model_call(self) -> None:
-        self._check_model_call()
-        self._calls += 1
-
-    def _check_model_call(self) -> None:
+    def _spend_model_call(self, count: int = 1) -> None:
         # Every budget is checked before the spending.
         limits = self.limits
         if self._calls >= limits.model_calls:
             raise _limit("model_calls", limits.model_calls, "model calls")
         if self._tokens >= limits.tokens:
             raise _limit("tokens", limits.tokens, "tokens")
+        self._calls += count
 
     def _add_tokens(self, outcome: Record) -> None:
-        self._tokens += outcome["usage"][0] + outcome["usage"][1]
+        usage = outcome["usage"]
+        self._tokens += usage[0] + usage[1]
 
     def spend_actions(self, slots: list[Slot]) -> None:
         """Counts the calls that are about to be carried out.
@@ -459,7 +465,7 @@ class Turn:
                 return partial(_said, self.plan.orchestration, self.question, result.text)
             # What is not the loop's own last reply, word for word, is told as its text alone.
             content = self._last.get("content") or [{"text": f"<answer>{result.text}</answer>"}]
-            return partial(_answered, self.dialect, self.question, self.scratchpad, content)
+            return _Answered(self.dialect, self.question, self.scratchpad, content)
         return partial(self.transcript, result)
 
     def _unfinished_step(self) -> list[Message]:
@@ -473,10 +479,21 @@ class Turn:
         return self.dialect.step_messages(self._last["content"], results)
 
 
-def _answered(
-    dialect: Dialect, question: str, scratchpad: list[Message], content: list[Block]
-) -> list[Message]:
-    return [dialect.question_message(question), *scratchpad, dialect.answer_message(content)]
+class _Answered:
+    # One object, where a partial function would be two, until the session has its next turn.
+    __slots__ = ("_content", "_dialect", "_question", "_scratchpad")
+
+    def __init__(
+        self, dialect: Dialect, question: str, scratchpad: list[Message], content: list[Block]
+    ) -> None:
+        self._dialect = dialect
+        self._question = question
+        self._scratchpad = scratchpad
+        self._content = content
+
+    def __call__(self) -> list[Message]:
+        question = self._dialect.question_message(self._question)
+        return [question, *self._scratchpad, self._dialect.answer_message(self._content)]
 
 
 def _said(stage: StagePlan, question: str, text: str) -> list[Message]:

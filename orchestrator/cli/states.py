@@ -38,7 +38,7 @@ def turn_logs(sessions: Sessions, info: SessionInfo) -> tuple[Session, list[Turn
 
     session, logs = Session(info.key, info.label), []
     for record in sessions.records(info.label):
-        session.apply(record)
+        session.apply([record])
         if record["kind"] == "turn" and session.open is not None:
             logs.append(session.open)
     return session, logs

@@ -193,7 +193,7 @@ def model_text(record: Record) -> str:
     As AWS's own orchestrations read it, `output` is the message itself.
     """
     read, written, *_ = record["usage"]
-    began, ended = record["times"]
+    began, ended = record["began"], record["ended"]
     return to_json(
         {
             "output": {"role": "assistant", "content": plain_content(record["content"])},

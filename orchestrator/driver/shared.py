@@ -156,7 +156,8 @@ def action_record(call: Call, result: ActionResult, began: int, ended: int) -> R
         "kind": "action",
         "id": call.id,
         "text": result.text,
-        "times": (began, ended),
+        "began": began,
+        "ended": ended,
     }
     if result.state:
         record["state"] = result.state
@@ -208,7 +209,7 @@ def timed_out(call: Call, seconds: float | None) -> ActionOutcomeUnknown:
 
 
 def _retrieved_record(
-    effect: Retrieve, references: list[dict[str, Any]], times: tuple[int, int]
+    effect: Retrieve, references: list[dict[str, Any]], began: int, ended: int
 ) -> Record:
     """The journal record of a retrieval.
 
@@ -224,7 +225,8 @@ def _retrieved_record(
             "if it has them",
             resource=effect.knowledge_base_id,
         ) from None
-    return {"kind": "retrieved", "id": effect.call_id, "references": kept, "times": times}
+    record: Record = {"kind": "retrieved", "id": effect.call_id, "references": kept}
+    return {**record, "began": began, "ended": ended}
 
 
 def _reference(reference: dict[str, Any]) -> dict[str, Any]:
@@ -275,7 +277,7 @@ def retrieve(run: Run, effect: Retrieve) -> Record:
             "own message is kept out of this one, since it may hold what nobody else may read",
             resource=effect.knowledge_base_id,
         ) from error
-    return _retrieved_record(effect, references, (began, run.now()))
+    return _retrieved_record(effect, references, began, run.now())
 
 
 def guard(run: Run, effect: Guard) -> Record:
@@ -298,7 +300,8 @@ def guard(run: Run, effect: Guard) -> Record:
         "text": clean(verdict.text),
         "blocked": verdict.blocked,
         "assessments": [dict(one) for one in verdict.assessments],
-        "times": (began, run.now()),
+        "began": began,
+        "ended": run.now(),
     }
     if effect.id.startswith(HISTORY_GUARD):
         run.session.retell(record)  # the next prompt may be made before it is written
@@ -327,8 +330,8 @@ def orchestrate(run: Run, effect: Orchestrate) -> Record:
     told = effect.ask(run.replay.outside(run.session_id, session.attributes))
     if "attributes" in told:
         session.attributes = told["attributes"]
-    times = (began, run.now())
-    return {"kind": "orchestrated", "state": effect.state, **told, "times": times}
+    times = {"began": began, "ended": run.now()}
+    return {"kind": "orchestrated", "state": effect.state, **told, **times}
 
 
 def work_elsewhere(run: Run, branch: Branch) -> Record:
@@ -354,14 +357,14 @@ def work_elsewhere(run: Run, branch: Branch) -> Record:
         reply = remote.invoke(branch.message, session_id, attributes, dict(branch.attributes))
     except OrchestratorError as error:
         ended = end_record(Failure(error, "failure"), run.now())
-        return {**ended, **record, "times": (began, run.now())}
+        return {**ended, **record, "began": began, "ended": run.now()}
     ended = end_record(
         Answer(reply.text, citations=[dict(one) for one in reply.citations]), run.now()
     )
     told: Record = {"trace": list(reply.trace)} if reply.trace else {}
     if reply.files:
         told["files"] = list(map(_encoded, reply.files))
-    return {**ended, **record, **told, "times": (began, run.now())}
+    return {**ended, **record, **told, "began": began, "ended": run.now()}
 
 
 def to_do(run: Run, effect: Dispatch) -> tuple[dict[str, Record], list[Call]]:

@@ -66,14 +66,15 @@ def drive(run: Run, *, listen: bool) -> Generator[Told, None, None]:
                 if listen:
                     yield Progress(step, run)
                 try:
-                    if isinstance(step, Collaborate):
-                        outcome: Any = yield from _collaborate(run, step, listen=listen)
-                    elif not isinstance(step, CallModel):
-                        outcome = _carry_out(run, step)
-                    elif listen:
-                        outcome = yield from _stream_model(run, step)
+                    if isinstance(step, CallModel):
+                        if listen:
+                            outcome: Any = yield from _stream_model(run, step)
+                        else:
+                            outcome = _call_model(run, step)
+                    elif isinstance(step, Collaborate):
+                        outcome = yield from _collaborate(run, step, listen=listen)
                     else:
-                        outcome = _call_model(run, step)
+                        outcome = _carry_out(run, step)
                 except Exception as error:
                     step = run.fail(failure(step, error), step)
                     continue

@@ -287,8 +287,9 @@ def tool_uses(blocks: Any) -> tuple[list[str], list[Any]]:
     for block in blocks:
         if not isinstance(block, dict):
             continue
-        if "text" in block and isinstance(block["text"], str):
-            texts.append(block["text"])
-        if block.get("toolUse") is not None:
-            uses.append(block["toolUse"])
+        text, use = block.get("text"), block.get("toolUse")
+        if isinstance(text, str):
+            texts.append(text)
+        if use is not None:
+            uses.append(use)
     return texts, uses

@@ -124,7 +124,7 @@ class Dialect:
         return compiled
 
     def step_messages(
-        self, content: Sequence[Block], results: Sequence[Mapping[str, Any]]
+        self, content: list[Block], results: Sequence[Mapping[str, Any]]
     ) -> list[Message]:
         """One finished step of the loop, as messages of the scratchpad.
 

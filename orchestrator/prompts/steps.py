@@ -72,7 +72,7 @@ def text_blocks(content: Sequence[Block]) -> list[Block]:
 
 
 def native_results(
-    content: Sequence[Block], results: Sequence[Mapping[str, Any]]
+    content: list[Block], results: Sequence[Mapping[str, Any]]
 ) -> tuple[list[Block], list[Block]]:
     """One step with native tool use: the assistant's blocks and the user's.
 
@@ -94,6 +94,8 @@ def native_results(
                 continue
             asked.append(tool_use_id)
         said.append(block)
+    if said == content:  # as it was written: one list less to keep
+        said = content
     return said, [_result(result, asked) for result in results]
 
 

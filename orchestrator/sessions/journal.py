@@ -9,19 +9,19 @@ with a `kind`:
   `history`, `plan`, `owner`, `until`, `end_session`, and `with` what few turns have: `memory_id`,
   `summaries`, `last_agent`, `retrieval`, `files`, `attachments` (files that the model reads),
   `turns` and `thinking` (what of earlier turns is told), `closing` |
-| `model` | a model answered: `stage`, `model`, `content`, `stop`, `usage`, `times`, `response`
-  (what the parser returned), `code`, `notes` |
+| `model` | a model answered: `stage`, `model`, `content`, `stop`, `usage`, `began`, `ended`,
+  `response` (what the parser returned), `code`, `notes` |
 | `intent` | calls are about to be carried out: `calls`; a store that is not durable has only those
   that a turn stopped in |
-| `action` | one call's outcome: `id`, `text`, `state`, `times`, `attributes`, `prompt_attributes`,
-  `error`, `files`, `details`, `notes` |
-| `retrieved` | a knowledge base answered: `id`, `references`, `times` |
+| `action` | one call's outcome: `id`, `text`, `state`, `began`, `ended`, `attributes`,
+  `prompt_attributes`, `error`, `files`, `details`, `notes` |
+| `retrieved` | a knowledge base answered: `id`, `references`, `began`, `ended` |
 | `guarded` | a guardrail checked a text: `id`, `action`, `text`, `blocked`, `assessments`,
-  `times` |
+  `began`, `ended` |
 | `orchestrated` | an orchestration of one's own said what to do: `state`, `event`, `text`,
-  `trace`, `attributes`, `prompt_attributes`, `notes`, `times` |
-| `branch` | a collaborator's work ended: `id`, `name`, `asked`, `before`, `usage`, `times`, the
-  members of `end`, `prompt_attributes` that its caller's results came with, and of an agent
+  `trace`, `attributes`, `prompt_attributes`, `notes`, `began`, `ended` |
+| `branch` | a collaborator's work ended: `id`, `name`, `asked`, `before`, `usage`, `began`, `ended`,
+  the members of `end`, `prompt_attributes` that its caller's results came with, and of an agent
   elsewhere its `trace` and `files` |
 | `suspend` | the turn waits for the caller: `invocation_id`, `inputs`, `waits` (the branch) |
 | `returned` | the caller's results: `invocation_id`, `results`, `digest`, `owner`, `until`,
@@ -33,7 +33,7 @@ with a `kind`:
 | `closed` | the session was ended, by its user or by its idle time-out: `reason`, `at` |
 
 A record of a collaborator's turn names its `branch`; the others have none, or an empty one. `at` is
-a time, `times` a beginning and an end, in nanoseconds since 1970. Records hold JSON values
+a time, `began` and `ended` are two, in nanoseconds since 1970. Records hold JSON values
 only: no classes, no pickles.
 """
 
@@ -63,7 +63,7 @@ Said = tuple[str, str]
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
-_TIMES = (int, int)
+_TIMES = {"began": int, "ended": int}
 _TEXTS = {str: str}
 _BLOCK = {
     "text?": str,
@@ -98,8 +98,8 @@ _SHAPES: dict[str, dict[Any, Any]] = {
         "stage": str,
         "content": [_BLOCK],
         "stop": str,
-        "usage": (int, int, int, int),
-        "times": _TIMES,
+        "usage": (int, int, int, int, int),
+        **_TIMES,
         "response": dict,
         **_NOTED,
     },
@@ -107,20 +107,20 @@ _SHAPES: dict[str, dict[Any, Any]] = {
     "action": {
         "id": str,
         "text": str,
-        "times": _TIMES,
+        **_TIMES,
         "attributes?": _TEXTS,
         "prompt_attributes?": _TEXTS,
         "files?": [{"bytes": str}],
         **_NOTED,
     },
-    "retrieved": {"id": str, "references": [dict], "times": _TIMES},
+    "retrieved": {"id": str, "references": [dict], **_TIMES},
     "guarded": {
         "id": str,
         "action": str,
         "text": str,
         "blocked": bool,
         "assessments": [dict],
-        "times": _TIMES,
+        **_TIMES,
     },
     "orchestrated": {
         "state": str,
@@ -129,7 +129,7 @@ _SHAPES: dict[str, dict[Any, Any]] = {
         "trace?": str,
         "attributes?": _TEXTS,
         "prompt_attributes?": _TEXTS,
-        "times": _TIMES,
+        **_TIMES,
         **_NOTED,
     },
     "branch": {
@@ -139,7 +139,7 @@ _SHAPES: dict[str, dict[Any, Any]] = {
         "before": int,
         "usage": (int, int, int),
         "prompt_attributes?": _TEXTS,
-        "times": _TIMES,
+        **_TIMES,
         "files?": [{"bytes": str}],
         **_END,
     },

@@ -11,13 +11,10 @@ from orchestrator.sessions.journal import Record, SessionInfo
 __all__ = ["MemoryStore"]
 
 
-class _Journal:
-    __slots__ = ("label", "records", "updated")
-
-    def __init__(self, label: str) -> None:
-        self.label = label
-        self.records: list[Record] = []
-        self.updated = 0
+class _Journal(list[Record]):
+    __slots__ = ("label", "updated")
+    label: str
+    updated: int
 
 
 class MemoryStore:
@@ -32,7 +29,7 @@ class MemoryStore:
     def load(self, key: str, after: int = 0) -> list[Record]:
         """The records of a session after the first `after` ones."""
         journal = self._journals.get(key)
-        return journal.records[after:] if journal else []
+        return journal[after:] if journal else []
 
     def append(
         self, key: str, expected: int, records: Sequence[Record], *, label: str = "", at: int = 0
@@ -45,10 +42,11 @@ class MemoryStore:
         with self._lock:
             journal = self._journals.get(key)
             if journal is None:
-                journal = self._journals[key] = _Journal(label)
-            if len(journal.records) != expected:
+                journal = self._journals[key] = _Journal()
+                journal.label = label
+            if len(journal) != expected:
                 raise SessionConflict("the session was changed by another invocation; try again")
-            journal.records.extend(records)
+            journal.extend(records)
             journal.updated = at
 
     def delete(self, key: str) -> None:
@@ -60,7 +58,7 @@ class MemoryStore:
         """All sessions, the last changed first."""
         with self._lock:
             rows = [
-                SessionInfo(key, journal.label, len(journal.records), journal.updated)
+                SessionInfo(key, journal.label, len(journal), journal.updated)
                 for key, journal in self._journals.items()
             ]
         return iter(sorted(rows, key=lambda row: -row.updated))

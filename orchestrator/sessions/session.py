@@ -5,7 +5,7 @@ It is kept so that a turn reads only what other processes have added since.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from orchestrator.message import Message, text_of
 from orchestrator.sessions.journal import Record, Said
@@ -14,6 +14,8 @@ __all__ = ["HISTORY_GUARD", "Past", "Session", "TurnLog"]
 
 HISTORY_GUARD = "guardrail-history-"
 """How the ids of the checks of what a caller told as history begin; its place ends them."""
+
+_NONE: frozenset[str] = frozenset()
 
 
 class TurnLog:
@@ -33,7 +35,7 @@ class TurnLog:
         self.records: list[Record] = [first]
         self.spoken = spoken
         self.transcript: Callable[[], list[Message]] | None = None
-        self.taken: frozenset[str] = frozenset()
+        self.taken = _NONE
         self.before: int | None = None
 
     @property
@@ -67,28 +69,57 @@ class TurnLog:
         return next((record for record in reversed(self.records) if "owner" in record), {})
 
 
+class _Retold:
+    """What happened before a turn in other words, as far as somebody asked for it.
+
+    Attributes:
+        without_thinking: The history without what models thought.
+        rendered: Texts of the talk's sayings, by what made them.
+        relayed: The talk as messages.
+    """
+
+    __slots__ = ("relayed", "rendered", "without_thinking")
+
+    def __init__(self) -> None:
+        self.without_thinking: list[Message] = []
+        self.rendered: dict[object, list[str]] = {}
+        self.relayed: list[Message] = []
+
+
 class Past:
     """What happened in a session before a turn.
+
+    What few sessions have is made when it is first asked for: each container that a session keeps
+    costs memory, and time of every garbage collection.
 
     Attributes:
         history: Messages of the finished turns; only ever appended to.
         talk: Who said what, without thoughts and calls; only ever appended to.
-        team: Histories of collaborators, by their names in the team.
-        without_thinking: The history without what models thought, as far as it was asked for.
-        rendered: Texts of the talk's sayings, as far as they were asked for, by what made them.
     """
 
-    __slots__ = ("_relayed", "history", "rendered", "talk", "team", "without_thinking")
+    __slots__ = ("_retold", "_team", "history", "talk")
 
     def __init__(
-        self, history: list[Message], talk: list[Said], team: dict[str, list[Message]]
+        self, history: list[Message], talk: list[Said], team: dict[str, list[Message]] | None = None
     ) -> None:
         self.history = history
         self.talk = talk
-        self.team = team
-        self.without_thinking: list[Message] = []
-        self.rendered: dict[object, list[str]] = {}
-        self._relayed: list[Message] = []
+        self._team = team
+        self._retold: _Retold | None = None
+
+    @property
+    def team(self) -> dict[str, list[Message]]:
+        """Histories of collaborators, by their names in the team."""
+        if self._team is None:
+            self._team = {}
+        return self._team
+
+    @property
+    def retold(self) -> _Retold:
+        """What happened, in other words."""
+        if self._retold is None:
+            self._retold = _Retold()
+        return self._retold
 
     def take(self, messages: list[Message]) -> None:
         """Adds the messages of a turn that has ended."""
@@ -99,7 +130,7 @@ class Past:
 
         A saying is made a message once in a session.
         """
-        told = self._relayed
+        told = self.retold.relayed
         known = len(told)
         if known < upto:
             # One assignment, so that two collaborators that begin at the same time do no harm.
@@ -161,29 +192,31 @@ class Session(Past):
 
     def _reset(self) -> None:
         self.size = 0
-        self.attributes: dict[str, str] = {}
+        self.attributes = _NO_ATTRIBUTES
         self.history: list[Message] = []
         self.talk: list[Said] = []
-        self.team: dict[str, list[Message]] = {}
-        self.without_thinking: list[Message] = []
-        self.rendered: dict[object, list[str]] = {}
-        self._relayed: list[Message] = []
+        self._team = None
+        self._retold = None
         self.started = 0
         self.memory_id = ""
         self.last_agent = ""
         self.open: TurnLog | None = None
         self.unread: list[TurnLog] = []
-        self.answered: dict[str, tuple[str, TurnLog]] = {}
+        self.answered = _NOT_ANSWERED
 
-    def apply(self, record: Record) -> None:
-        """Takes the journal's next record."""
-        self.count += 1
-        self.last = record
-        if self.open is not None:
-            self.open.records.append(record)
-        take = _TAKES.get(record["kind"])
-        if take is not None:  # most records only belong to their turn
-            take(self, record)
+    def apply(self, records: Sequence[Record]) -> None:
+        """Takes the journal's next records."""
+        log = self.open
+        for record in records:
+            if log is not None:
+                log.records.append(record)
+            take = _TAKES.get(record["kind"])
+            if take is not None:  # most records only belong to their turn
+                take(self, record)
+                log = self.open
+        if records:
+            self.last = records[-1]
+            self.count += len(records)
 
     def _begin(self, record: Record) -> None:
         for one in record.get("history", ()):
@@ -235,6 +268,8 @@ class Session(Past):
 
     def _return(self, record: Record) -> None:
         if self.open is not None:
+            if self.answered is _NOT_ANSWERED:
+                self.answered = {}
             self.answered[record["invocation_id"]] = (record["digest"], self.open)
         self._change(record)
 
@@ -252,6 +287,11 @@ class Session(Past):
             self.active = record["at"]
         if "attributes" in record:
             self.attributes = record["attributes"]
+
+
+# Shared by the sessions that have none, and never changed.
+_NO_ATTRIBUTES: dict[str, str] = {}
+_NOT_ANSWERED: dict[str, tuple[str, TurnLog]] = {}
 
 
 def _was_read(log: TurnLog) -> bool:

@@ -126,8 +126,7 @@ class Sessions:
 
     def _read(self, session: Session) -> None:
         if news := self._news(session):
-            for record in _checked(news, session.label, session.count):
-                session.apply(record)
+            session.apply(list(_checked(news, session.label, session.count)))
             if self.durable:
                 session.size += _size(news)
 
@@ -235,7 +234,7 @@ class Sessions:
             self.write(session, [record])
             return
         session.unwritten = record
-        session.apply(record)
+        session.apply([record])
 
     def write(self, session: Session, records: Sequence[Record]) -> None:
         """Appends records durably, then takes them into the session.
@@ -253,8 +252,7 @@ class Sessions:
         except BaseException:
             self.forget(session)
             raise
-        for record in records:
-            session.apply(record)
+        session.apply(records)
         if self.durable:
             session.size += _size(records)
 

@@ -308,8 +308,9 @@ def test_a_turn_that_fits_no_longer_is_refused_and_then_given_up(tmp_path: Path)
         "stage": "PRE_PROCESSING",
         "content": [],
         "stop": "end_turn",
-        "usage": [1, 1, 0, 0],
-        "times": [1, 2],
+        "usage": [1, 1, 0, 0, 1],
+        "began": 1,
+        "ended": 2,
         "response": {},
     }
     lease = {"owner": "nobody.example:1:1", "until": 1}
