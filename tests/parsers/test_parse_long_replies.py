@@ -1,4 +1,4 @@
-"""Replies of a million characters made to take long: each is read in linear time.
+"""Replies of half a million characters made to take long: each is read in linear time.
 
 There is no clock here: with a step that takes quadratic time these tests would run for hours.
 """
@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator import parsers
 
-SIZE = 1_000_000
+SIZE = 500_000
 CALL = "<function_calls><invoke><tool_name>g::f</tool_name><parameters>"
 
 REPLIES = {
@@ -91,6 +91,6 @@ def test_a_long_reply_in_many_pieces(name: str) -> None:
     text = head + repeated * (200_000 // len(repeated))
     for parser_name in ("auto", "function_call"):
         parser = parsers.new(parser_name, "ORCHESTRATION")
-        for start in range(0, len(text), 3):
-            parser.feed(text[start : start + 3])
+        for start in range(0, len(text), 7):
+            parser.feed(text[start : start + 7])
         assert parser.finish() == parsers.parse(text, name=parser_name)
