@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from orchestrator import ActionGroup, Agent, ReturnControl
 from orchestrator.flows import Flow
+from orchestrator.models.base import Model, ModelReply, ModelRequest
 from orchestrator.testing import ScriptedModel
+from orchestrator.usage import Usage
 
 CLAUDE = "anthropic.claude-3-5-sonnet-20240620-v1:0"
 PLAIN = "mistral.mistral-7b-instruct-v0:2"
@@ -66,3 +70,43 @@ def statements(trace: Sequence[Any]) -> list[str]:
 def as_stored(state: Any) -> Any:
     """A state as it comes back from a file."""
     return json.loads(json.dumps(state))
+
+
+class Echo(Model):
+    """Says the same whenever it is asked the same, whoever is asked first.
+
+    Attributes:
+        asked: The texts that it was asked, in order.
+        most: How many were asked at the same time.
+    """
+
+    def __init__(self, answer: Callable[[str], str | Exception] = "<{}>".format) -> None:
+        self.model_id = CLAUDE
+        self.asked: list[str] = []
+        self.most = self._now = 0
+        self._answer = answer
+        self._lock = threading.Lock()
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        text = "\n".join(texts(request))
+        with self._lock:
+            self.asked.append(text)
+            self._now += 1
+            self.most = max(self.most, self._now)
+        try:
+            said = self._answer(text)
+        finally:
+            with self._lock:
+                self._now -= 1
+        if isinstance(said, Exception):
+            raise said
+        return ModelReply([{"text": said}], "end_turn", Usage(5, 5, calls=1))
+
+    async def acomplete(self, request: ModelRequest) -> ModelReply:
+        await asyncio.sleep(0)
+        return self.complete(request)
+
+    def stream(self, request: ModelRequest) -> Iterator[str | ModelReply]:
+        reply = self.complete(request)
+        yield reply.text
+        yield reply

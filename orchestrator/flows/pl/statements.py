@@ -1,4 +1,4 @@
-"""Statements of a program that have a value: what each asks for, and what it makes of the answer."""
+"""Statements of a program that have a value: what each asks for, and makes of the answer."""
 
 from __future__ import annotations
 
