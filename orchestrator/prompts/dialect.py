@@ -173,17 +173,16 @@ class Dialect:
             messages: The messages of the turns.
             steps: Whether the calls and results between question and answer are told.
         """
-        if self.protocol != "tool_use":
-            messages = [
-                self._step(message) if is_step(message) else said(message)
-                for message in messages
-                if steps or not is_step(message)
-            ]
-        return self.partial("conversation_history", messages=list(messages))
+        told = [
+            self._step(message) if is_step(message) else said(message)
+            for message in messages
+            if steps or not is_step(message)
+        ]
+        return self.partial("conversation_history", messages=told)
 
     def _step(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
-        if self.protocol == "tool_use":
-            return message
+        if self.protocol == "tool_use" and message["role"] == "user":
+            return message  # results, whose texts others wrote
         from orchestrator.prompts.partials import Encoded
 
         content = [

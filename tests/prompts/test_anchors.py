@@ -108,6 +108,25 @@ def test_history_inside_a_text_is_written_out(native):
     assert texts(made.messages()) == ["u:" + expected]
 
 
+def test_history_inside_a_text_tells_answers_without_tags_and_steps_as_they_were(native):
+    use = {"toolUse": {"toolUseId": "t", "name": "g__f", "input": {}}}
+    reply = [{"text": "<thinking>hm</thinking>"}, use]
+    result = {"id": "t", "name": "g__f", "text": "<b>", "error": False}
+    last = native.answer_message([{"text": "<thinking>so</thinking><answer>1 < 2"}])
+    turn = [native.question_message("<q>"), *native.step_messages(reply, [result]), last]
+    asked, answered = "<user>\n&lt;q&gt;\n</user>\n", "<assistant>\n1 &lt; 2\n</assistant>\n"
+    for stage, steps in (
+        ("PRE_PROCESSING", ""),
+        (
+            "ORCHESTRATION",
+            "<assistant>\n<thinking>hm</thinking>\n<call><name>g__f</name><arguments>{}</arguments>"
+            "</call>\n</assistant>\n<user>\n<result>&lt;b&gt;</result>\n</user>\n",
+        ),
+    ):
+        made = bound([user("$conversation_history$|")], native, turn, stage)
+        assert texts(made.messages())[-1].partition("|")[0] == f"u:{asked}{steps}{answered}"
+
+
 def test_a_scratchpad_inside_a_text_is_written_out_anew_each_step(native):
     made = bound([user("$question$"), assistant("Log: $agent_scratchpad$")], native, ())
     use = {"toolUse": {"toolUseId": "t", "name": "g__f", "input": {"n": "<1>"}}}
