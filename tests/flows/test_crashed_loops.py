@@ -1,0 +1,68 @@
+"""A process is killed in a loop that runs side by side: the next one goes on, and asks no twice."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flow_support import Echo, statements
+from parallel_crashes import asked_in, run
+from scripted_crashes import Store
+
+from orchestrator.errors import ActionOutcomeUnknown, FlowError
+
+WRITES = 45
+"""Of a whole run, at most; it depends on which item is faster how many there are."""
+
+
+def records_of(folder: Path) -> list[Any]:
+    store = Store(folder / "runs.sqlite")
+    (info,) = store.list()
+    return store.load(info.key)
+
+
+@pytest.mark.parametrize("writes", [1, 2, 3, *range(4, WRITES, 3)])
+def test_the_loop_goes_on_and_nothing_is_asked_or_done_twice(writes: int, tmp_path: Path) -> None:
+    whole_folder, folder = tmp_path / "whole", tmp_path / "killed"
+    whole_folder.mkdir()
+    folder.mkdir()
+    model = Echo()
+    whole = run(whole_folder, model)
+    script = Path(__file__).with_name("parallel_crashes.py")
+    command = [sys.executable, str(script), str(folder), str(writes)]
+    done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    if done.returncode == 0:  # fewer writes were needed
+        assert writes > WRITES // 2
+        return
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+
+    records = records_of(folder)
+    if records[-1]["kind"] == "end":  # it had just come to its end
+        return
+    known = asked_in(records)
+    ended = {(one.get("branch"), one["id"]) for one in records if one["kind"] == "action"}
+    begun = {
+        (one.get("branch"), it["id"])
+        for one in records
+        if one["kind"] == "intent"
+        for it in one["calls"]
+    }
+    again = Echo()
+    if begun - ended:  # nobody knows whether those took effect: they are not done again
+        with pytest.raises(FlowError) as raised:
+            run(folder, again)
+        assert isinstance(raised.value.__cause__, ActionOutcomeUnknown)
+        assert raised.value.line == 4
+        return
+    result = run(folder, again)
+    assert (result.output, result.variables) == (whole.output, whole.variables)
+    assert Counter(again.asked) + known == Counter(model.asked)
+    logged = [sorted((it / "log.txt").read_text().split("\n")) for it in (folder, whole_folder)]
+    assert logged[0] == logged[1]
+    assert statements(result.trace) == statements(whole.trace)
+    assert result.reply.usage.calls == len(again.asked)
