@@ -10,7 +10,7 @@ from typing import Any
 
 from orchestrator.actions.wire import value_text
 from orchestrator.custom.request import plain_content, word
-from orchestrator.message import Message, Span, clean, text_of, to_json
+from orchestrator.message import Block, Message, Span, clean, text_of, to_json
 from orchestrator.prompts.steps import is_step, said
 from orchestrator.sessions.journal import Record
 from orchestrator.untrusted import json_or
@@ -188,15 +188,12 @@ def read_check(text: str, guardrail_id: str) -> tuple[str, str]:
 
 
 def model_text(record: Record) -> str:
-    """The `input.text` of MODEL_INVOKED: a `model` record as Converse's response.
-
-    As AWS's own orchestrations read it, `output` is the message itself.
-    """
+    """The `input.text` of MODEL_INVOKED: a `model` record as Converse's response."""
     read, written, *_ = record["usage"]
     began, ended = record["began"], record["ended"]
     return to_json(
         {
-            "output": {"role": "assistant", "content": plain_content(record["content"])},
+            "output": _output(plain_content(record["content"])),
             "stopReason": record["stop"],
             "usage": {
                 "inputTokens": read,
@@ -290,5 +287,10 @@ def _as_read(steps: list[dict[str, Any]], answer: str) -> list[dict[str, Any]]:
 
 
 def _reply_text(answer: str) -> str:
-    message = {"role": "assistant", "content": [{"text": answer}]}
-    return to_json({"output": message, "stopReason": "end_turn"})
+    return to_json({"output": _output([{"text": answer}]), "stopReason": "end_turn"})
+
+
+def _output(content: Sequence[Block]) -> dict[str, Any]:
+    # AWS's own orchestrations take `output` for the message; in Converse it is its `message`.
+    message = {"role": "assistant", "content": content}
+    return {**message, "message": message}

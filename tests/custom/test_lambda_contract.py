@@ -45,7 +45,8 @@ def test_what_it_is_told() -> None:
     assert "guardrails" not in configuration
     assert answered["state"] == "MODEL_INVOKED"
     reply = json.loads(answered["input"]["text"])
-    assert reply["output"] == {"role": "assistant", "content": [{"text": "I thought."}]}
+    message = {"role": "assistant", "content": [{"text": "I thought."}]}
+    assert reply["output"] == {**message, "message": message}  # either is read by public ones
     assert reply["stopReason"] == "end_turn"
     assert reply["usage"].keys() == {"inputTokens", "outputTokens", "totalTokens"}
     assert called["state"] == "TOOL_INVOKED"
