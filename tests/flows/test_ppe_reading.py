@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,12 @@ def asked(*lines: str, arguments: Any = None, replies: tuple[str, ...] = ("A",))
     model = scripted(*replies)
     script(*lines).run(arguments, model=model)
     return "".join(block["text"] for block in model.requests[-1].messages[-1]["content"])
+
+
+def in_chinese(error: FlowError) -> bool:
+    """Whether an error says in Chinese, too, where it is and what is wrong."""
+    told = re.search(r"^第 \d+ 行：.*[\u4e00-\u9fff]", error.message_zh, re.S)
+    return told is not None and f"第 {error.line} 行" in error.message_zh
 
 
 def warned(*lines: str, arguments: Any = None, replies: tuple[str, ...] = ("A",)) -> list[str]:
@@ -74,10 +81,27 @@ MISTAKES = [
     (["user: '[[@f(]]'"], 1, "is not closed|no ]] behind"),
     (["user: '[[@f(1) and more'"], 1, "no ]] behind"),
     (["user: '[[@f(1 2)]]'"], 1, "arguments of 'f'"),
-    (["user: 'a ((text:20%)) b'"], 1, "bias of tokens"),
-    (["user: 'a ((!text:false)) b'"], 1, "bias of tokens"),
-    (["user[@dobby]: hi"], 1, "group chats"),
-    (["---", "roles: {dobby: char-dobby}", "---", "user: hi"], 2, "group chats"),
+    (["user: 'a ((text:2000)) b'"], 1, "the bias 2000 is larger than 1000"),
+    (["user[@dobby]: hi"], 1, "no role 'dobby'.*has user, assistant"),
+    (["---", "roles: {dobby: d}", "---", "user[@dobi]: hi"], 4, "did you mean 'dobby'"),
+    (["---", "roles: {dobby: d}", "---", "user[@ (x)]: hi"], 4, "names no roles"),
+    (["---", "roles: x", "---", "user: hi"], 2, "'roles' is a map"),
+    (["---", "roles: {user: x}", "---", "user: hi"], 2, "'user' is no role"),
+    (["---", "shouldThink: always", "---", "user: hi"], 2, "one of off, last, first, deep"),
+    (["---", "shouldThink: {mod: deep}", "---", "user: hi"], 2, "did you mean 'mode'"),
+    (["---", "shouldThink: {mode: deep, thinkTag: 5}", "---", "user: hi"], 2, "no list of two"),
+    (["---", "permissions: x", "---", "user: hi"], 2, "map with 'call'"),
+    (["---", "permissions: {call: x}", "---", "user: hi"], 2, "list of rules"),
+    (["---", "permissions: {call: [1]}", "---", "user: hi"], 2, "a text or a map"),
+    (["---", "permissions: {call: [{a: {action: x}}]}", "---", "user: hi"], 2, "'x'.* is none"),
+    (["---", "permissions: {call: [{a: {parameters: x}}]}", "---", "user: hi"], 2, "'parameters'"),
+    (["---", "tools: [{title: x, a: b}]", "---", "user: hi"], 2, "has an 'id'"),
+    (["$match(a):", "  ':/(/':", "    $echo: 1"], 2, "regular expression /\\(/ is wrong"),
+    (["$match(a):", "  ':[a':", "    $echo: 1"], 2, "is not closed"),
+    (["$match(a):", "  ':[.., a]':", "    $echo: 1"], 2, "the last of a list"),
+    (["$match(a):", f"  ':{'[' * 30}{']' * 30}':", "    $echo: 1"], 2, "nested too deeply"),
+    (["$if: {a: b}", "then: x"], 1, "or one instruction"),
+    (["$if: {$|f: 1}", "then: x"], 1, "no pipe"),
     (["---", "templateFormat: nope", "---", "user: hi"], 2, "no templateFormat 'nope'"),
     (["---", "formatStringStrategy: Never", "---", "user: hi"], 2, "Deferred, Immediate, Raw"),
     (["---", "dialect: new", "---", "user: hi"], 2, "dialect 'new' is none"),
@@ -97,12 +121,7 @@ def test_a_mistake_is_told_before_anything_runs(lines: list[str], line: int, wha
         script(*lines)
     assert caught.value.line in (line, line - 1)
     assert caught.value.column
-
-
-@pytest.mark.parametrize("event", ["on", "once", "emit", "off"])
-def test_events_are_refused(event: str) -> None:
-    with pytest.raises(FlowError, match=rf"\${event} is not supported.*on_event"):
-        script(f"${event}: llm").run(model=scripted())
+    assert in_chinese(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -198,10 +217,10 @@ def test_a_lenient_script_leaves_what_is_wrong_as_it_is(
 def test_what_is_doubtful_is_told() -> None:
     told = warned("user: hi", "system: 'Be [[MOOD]].'", replies=("x", "y"))
     assert "speaks for the system" in told[0]
-    assert "'tools' has no effect" in warned("---", "tools: [a]", "---", "user: hi")[0]
-    assert "'shouldThink' has no" in warned("---", "shouldThink: last", "---", "user: hi")[0]
+    assert "'export' has no effect" in warned("---", "export: [a]", "---", "user: hi")[0]
     assert warned("---", "shouldThink: 'off'", "---", "user: hi") == []
     assert "'seed' is not known" in warned("user: hi", "assistant: '[[A:seed=1]]'")[0]
+    assert "did you mean 'top_p'" in warned("user: hi", "assistant: '[[A:topp=1]]'")[0]
     assert "NOPE is not defined" in warned("user: 'a [[/x/:NOPE]]'")[0]
 
 
@@ -403,7 +422,7 @@ def test_scripts_that_call_each_other_without_end_are_stopped(tmp_path: Path) ->
 
 
 def test_scripts_are_called_only_so_often(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("orchestrator.flows.ppe.interpreter.MOST_CALLS", 50)
+    monkeypatch.setattr("orchestrator.flows.ppe.calls.MOST_CALLS", 50)
     (tmp_path / "a.ai.yaml").write_text("$echo: 1\n")
     (tmp_path / "main.ai.yaml").write_text("$while: 'true'\ndo:\n  - $exec: a\n")
     with pytest.raises(FlowError, match="more than 50 times"):

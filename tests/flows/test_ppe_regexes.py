@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from orchestrator import FlowError
 from orchestrator.flows.expressions import Wrong
-from orchestrator.flows.ppe.regexes import search, translated
+from orchestrator.flows.ppe.regexes import Searches, translated
 
 
 def matched(pattern: str, text: str, flags: str = "") -> bool:
-    return search(pattern, flags, text, 1.0)
+    return Searches(1).search(pattern, flags, text) is not None
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,24 @@ def test_an_expression_that_is_none(pattern: str, flags: str, what: str) -> None
 def test_an_expression_that_takes_all_time_is_stopped(pattern: str) -> None:
     text = "a" * 5000
     try:
-        assert not search(pattern, "", text, 0.05)
+        assert not Searches(0.05).search(pattern, "", text)
     except Wrong as wrong:
         assert "took longer than 0.05 seconds" in wrong.message
+
+
+def test_the_searches_of_a_run_have_one_budget() -> None:
+    searches = Searches(0.02)
+    told = []
+    for _ in range(200):
+        with pytest.raises(Wrong) as caught:
+            searches.search("(a|aa)+$", "", "a" * 10_000 + "b")
+        told.append(caught.value.message)
+        if "together" in told[-1]:
+            break
+    assert "took longer than 0.02 seconds" in told[0]
+    assert "longer than 0.2 seconds together" in told[-1]
+    with pytest.raises(Wrong, match="together"):  # one that takes no time, too
+        searches.search("a", "", "a")
 
 
 def test_the_time_limit_ends_a_run() -> None:

@@ -1,54 +1,78 @@
-"""How a script asks models: for a message's substitution, or with all messages (`$AI`)."""
+"""What a script asks models for: a message's substitution, or a reply to all messages (`$AI`)."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Generator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Generator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from orchestrator.actions.names import did_you_mean
 from orchestrator.flows.expressions import Wrong
+from orchestrator.flows.ppe.cast import RESPONSE
 from orchestrator.flows.ppe.choices import Choice
-from orchestrator.flows.ppe.dialogue import Said, sent
+from orchestrator.flows.ppe.dialogue import Said
+from orchestrator.flows.ppe.found import Substitution
+from orchestrator.flows.ppe.model_calls import Wanted, replied
 from orchestrator.flows.ppe.output import read_output, words
-from orchestrator.flows.ppe.parameters import PARAMETERS, inference_of
-from orchestrator.flows.ppe.texts import Substitution, compile_text
-from orchestrator.flows.steps import Ask, Chance, Event, Place, Step
+from orchestrator.flows.ppe.parameters import OF_CALL, PARAMETERS
+from orchestrator.flows.ppe.texts import compile_text
+from orchestrator.flows.steps import Chance, Event, Place, Step
 
 if TYPE_CHECKING:
     from orchestrator.flows.ppe.interpreter import Interpreter
 
-__all__ = ["ask_all", "substituted"]
+__all__ = ["Filled", "ask_all", "substituted"]
 
 _TRIES = 4
 _REPAIRS = 1
-_OF_CALL = ("shouldAppendResponse", "pushMessage", "stream", "memoized", "forceJson")
 
 Steps = Generator[Step, Any, Any]
 
 
+class Filled(NamedTuple):
+    """What a substitution came to.
+
+    Attributes:
+        text: What stands in its place, and is its variable's value.
+        items: What was chosen, where several may be; `None` where not.
+    """
+
+    text: str
+    items: list[str] | None = None
+
+
 def substituted(
     run: Interpreter, message: Said, substitution: Substitution
-) -> Generator[Step, Any, tuple[Any, str]]:
-    """What a substitution's variable is, and the text that takes its place.
+) -> Generator[Step, Any, Filled]:
+    """What takes a substitution's place.
 
     Raises:
         FlowError: The model chose nothing that may be chosen.
     """
-    named = yield from _parameters(run, substitution)
+    given = yield from _parameters(run, substitution)
     choice = substitution.choice
     if choice is not None and choice.random:
-        chosen = choice.draw((yield Chance()))
-        return choice.text(chosen), choice.text(chosen)
-    before = yield from run.rendering.messages(message)
+        return _picked(choice, choice.draw((yield Chance())))
+    before = yield from run.cast.messages(message)
     if message.done.strip():
-        before.append((message.role, message.done))
-    inference = _inference(run, named)
+        speaks = message.role in (*run.cast.roles, run.script.settings.name)
+        before.append(("assistant" if speaks else message.role, message.done))
+    wanted = Wanted(
+        substitution.place,
+        before,
+        _options(run, given),
+        given,
+        bias=run.rendering.biases(message),
+        last=choice is None and run.finishing and _is_all(run, message),
+    )
     if choice is None:
-        last = run.finishing and _is_all(run, message)
-        reply = yield from _asked(run, substitution.place, before, inference, last=last)
-        return reply, reply
-    text = yield from _chosen(run, substitution, choice, before, inference)
-    return text, text
+        reply = yield from replied(run, wanted)
+        return Filled(run.cast.said(message.role, reply))
+    return _picked(choice, (yield from _chosen(run, substitution, choice, wanted)))
+
+
+def _picked(choice: Choice, items: list[str]) -> Filled:
+    return Filled(choice.text(items), items if choice.most > 1 else None)
 
 
 def _is_all(run: Interpreter, message: Said) -> bool:
@@ -66,18 +90,20 @@ def _parameters(
     """A substitution's model parameters: expressions, and templates in quotes."""
     named: dict[str, Any] = {}
     place = substitution.place
+    known = (*PARAMETERS, *OF_CALL)
     for one in substitution.parameters:
         written = one.node.value if one.node.kind == "text" else ""
         if "{{" in written:
             text = compile_text(f"!{written}", place, run.script.file)
             value = _number((yield from run.rendering.text(text)))
         else:
-            value = yield from run.evaluated(one.node)
-        if one.name in (*PARAMETERS, *_OF_CALL):
+            value = yield from run.values.evaluated(one.node)
+        if one.name in known:
             named[one.name] = value
         else:
-            told = {"text": f"the model parameter {one.name!r} is not known, and is not sent"}
-            yield Event("warning", place, told)
+            meant = did_you_mean(one.name, known)
+            told = f"the model parameter {one.name!r} is not known, and is not sent{meant}"
+            yield Event("warning", place, {"text": told})
     return named
 
 
@@ -89,26 +115,21 @@ def _number(text: str) -> Any:
 
 
 def _chosen(
-    run: Interpreter,
-    substitution: Substitution,
-    choice: Choice,
-    before: list[tuple[str, str]],
-    inference: Mapping[str, Any],
-) -> Generator[Step, Any, str]:
-    place = substitution.place
-    told = [("system", choice.instruction()), *before]
-    choices = choice.known if choice.most == 1 else []
+    run: Interpreter, substitution: Substitution, choice: Choice, wanted: Wanted
+) -> Generator[Step, Any, list[str]]:
+    told = [("system", choice.instruction()), *wanted.messages]
     for _ in range(_TRIES):
-        reply = yield from _asked(run, place, told, inference, choices)
+        reply = yield from replied(run, replace(wanted, messages=told, choice=choice))
         found = choice.read(reply)
         if not isinstance(found, str):
-            return choice.text(found)
-        yield Event("warning", place, {"text": f"the model's choice: {found}"})
+            return found
+        yield Event("warning", wanted.place, {"text": f"the model's choice: {found}"})
         told = [*told, ("assistant", reply), ("user", f"{found} {choice.instruction()}")]
+    listed = ", ".join(map(repr, choice.known))
     run.fail(
-        place,
-        f"the model chose none of {', '.join(map(repr, choice.known))} for "
-        f"[[{substitution.name}]] in {_TRIES} replies",
+        wanted.place,
+        f"the model chose none of {listed} for [[{substitution.name}]] in {_TRIES} replies",
+        f"模型在 {_TRIES} 次回复中没有为 [[{substitution.name}]] 选出 {listed} 中的选项",
     )
 
 
@@ -127,15 +148,17 @@ def ask_all(run: Interpreter, place: Place, given: Mapping[str, Any]) -> Steps:
         yield from run.rendering.complete(None)
         last = run.dialogue.last
         return last.done if last is not None else ""
-    data = {name: one for name, one in given.items() if name not in (*PARAMETERS, *_OF_CALL)}
+    data = {name: one for name, one in given.items() if name not in (*PARAMETERS, *OF_CALL)}
     run.data.arguments = data
     try:
-        messages = yield from run.rendering.messages()
+        messages = yield from run.cast.messages()
     finally:
         run.data.arguments = {}
-    value, reply = yield from _promised(run, place, messages, given)
+    bias = run.rendering.biases(None)
+    wanted = Wanted(place, messages, _options(run, given), given, bias=bias)
+    value, reply = yield from _promised(run, wanted)
     _add(run, reply, place, given)
-    run.data.prompt["RESPONSE"] = value
+    run.data.prompt[RESPONSE] = value
     run.data.last = value
     return value
 
@@ -152,32 +175,34 @@ def _add(run: Interpreter, reply: str, place: Place, given: Mapping[str, Any]) -
         messages.append(said)
 
 
-def _promised(
-    run: Interpreter, place: Place, messages: list[tuple[str, str]], given: Mapping[str, Any]
-) -> Generator[Step, Any, tuple[Any, str]]:
+def _promised(run: Interpreter, wanted: Wanted) -> Generator[Step, Any, tuple[Any, str]]:
     """A reply as the script's `output` promises it, and its text; it is repaired once."""
-    front, inference = run.script.front, _inference(run, given)
-    format = _format(run, given)
+    front = run.script.front
+    format = _format(run, wanted.given)
     schema = front.get("output") if isinstance(front.get("output"), dict) else None
     if not format:
-        reply = yield from _asked(run, place, messages, inference, last=run.finishing)
+        reply = yield from replied(run, replace(wanted, last=run.finishing))
         return reply, reply
-    told = [("system", _form(format, schema)), *messages]
-    wrong = ""
+    told = [("system", _form(format, schema)), *wanted.messages]
+    wrong = wrong_zh = ""
     for _ in range(1 + _REPAIRS):
-        reply = yield from _asked(run, place, told, inference)
+        reply = yield from replied(run, replace(wanted, messages=told, whole=True))
         try:
             return read_output(reply, format, schema), reply
         except Wrong as found:
-            wrong = found.message
+            wrong, wrong_zh = found.message, found.message_zh
         if front.get("forceJson") is False:
             return reply, reply
         told = [*told, ("assistant", reply), ("user", f"That is wrong: {wrong}. Write it again.")]
-    run.fail(place, f"the model's reply is not what 'output' promises: {wrong}")
+    run.fail(
+        wanted.place,
+        f"the model's reply is not what 'output' promises: {wrong}",
+        f"模型的回复不符合 'output': {wrong_zh}",
+    )
 
 
 def _format(run: Interpreter, given: Mapping[str, Any]) -> str:
-    wanted = run.parameters.get("response_format")
+    wanted = given.get("response_format", run.parameters.get("response_format"))
     kind = str(wanted.get("type", "")) if isinstance(wanted, dict) else str(wanted or "")
     if not kind and given.get("forceJson", run.script.front.get("forceJson")) is True:
         kind = "json"
@@ -190,33 +215,10 @@ def _form(format: str, schema: Mapping[str, Any] | None) -> str:
     return f"Reply with {name} alone.{what}"
 
 
-def _inference(run: Interpreter, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Model parameters in Bedrock's names: those of the call over `prompt` over `parameters`."""
+def _options(run: Interpreter, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Model parameters: those of the call over `prompt` over `parameters`."""
     merged: dict[str, Any] = {}
     for source in (run.parameters, run.data.prompt, given):
         merged.update({name: it for name, it in source.items() if name in PARAMETERS})
-    return inference_of(run.data.rendered(merged))
-
-
-def _asked(
-    run: Interpreter,
-    place: Place,
-    messages: Sequence[tuple[str, str]],
-    inference: Mapping[str, Any],
-    choices: Sequence[str] = (),
-    last: bool = False,
-) -> Generator[Step, Any, str]:
-    system, others = sent(messages)
-    if not others:
-        run.fail(place, "there is no message to send; write one, such as user: ...")
-    run.called = True
-    key = ""
-    if run.parameters.get("memoized") is True:
-        key = json.dumps([system, others, dict(inference), list(choices)], sort_keys=True)
-        if key in run.shared.replies:
-            return run.shared.replies[key]
-    reply = yield Ask(place, others, system, inference, choices=choices)
-    text: str = reply.text
-    if key:
-        run.shared.replies[key] = text
-    return text
+    rendered: dict[str, Any] = run.data.rendered(merged)
+    return rendered

@@ -14,6 +14,7 @@ __all__ = ["Choice", "read_substitution"]
 
 _NAMES = ("type", "minPick", "maxPick", "separator", "prefix", "suffix")
 _RANDOM = "random"
+_BETWEEN = r"[\n,;，；、]|"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,11 @@ class Choice:
     suffix: str = ""
 
     @property
+    def picks(self) -> tuple[int, int]:
+        """How many must be chosen, and how many may be."""
+        return self.fewest, min(self.most, len(self.known))
+
+    @property
     def known(self) -> list[str]:
         """The items, each once."""
         return list(dict.fromkeys(self.items))
@@ -59,11 +65,9 @@ class Choice:
 
     def read(self, reply: str) -> list[str] | str:
         """What a reply chooses, or why it is wrong, as a text for the model."""
-        parts = (
-            [reply]
-            if self.most == 1
-            else re.split(r"[\n,;，；]|" + re.escape(self.separator), reply)
-        )
+        parts = [reply]
+        if self.most > 1:
+            parts = self._exact(reply) or re.split(_BETWEEN + re.escape(self.separator), reply)
         found: list[str] = []
         for part in parts:
             if not part.strip():
@@ -75,6 +79,22 @@ class Choice:
                 found.append(item)
         if not self.fewest <= len(found) <= self.most:
             return f"That names {len(found)} of them."
+        return found
+
+    def _exact(self, reply: str) -> list[str]:
+        """The items that a reply consists of, as they are written; empty when it does not."""
+        known = sorted(self.known, key=len, reverse=True)
+        found, at = [], 0
+        between = re.compile(r"\s*(?:" + _BETWEEN + re.escape(self.separator) + r")\s*")
+        while at < len(reply):
+            item = next((one for one in known if reply.startswith(one, at)), None)
+            if item is None:
+                return []
+            found.append(item)
+            gap = between.match(reply, at + len(item))
+            at = gap.end() if gap is not None else at + len(item)
+            if gap is None and reply[at:].strip():
+                return []
         return found
 
     def _meant(self, part: str) -> str | None:
@@ -114,7 +134,7 @@ def read_substitution(text: str) -> tuple[Choice | None, list[Argument]]:
     if not stripped.startswith("|"):
         parameters = parse_arguments(text)
         if not all(one.name for one in parameters):
-            raise Wrong("a model parameter has a name: name=value")
+            raise Wrong("a model parameter has a name: name=value", "模型参数须写作 名称=值")
         return None, parameters
     bars, *options = _split(stripped[1:], ":")
     items = tuple(_unquoted(one) for one in _split(bars, "|"))
@@ -123,15 +143,23 @@ def read_substitution(text: str) -> tuple[Choice | None, list[Argument]]:
     for option in options:
         _take(option.strip(), made, parameters)
     if not all(items):
-        raise Wrong("a choice has an empty item")
+        raise Wrong("a choice has an empty item", "选项不能为空")
     most, fewest = made.get("maxPick", 1), made.get("minPick", 1)
     if not isinstance(most, int) or not isinstance(fewest, int) or not 1 <= fewest <= most:
-        raise Wrong(f"a choice of {fewest} to {most} items is none")
+        raise Wrong(
+            f"a choice of {fewest} to {most} items is none", f"不能选择 {fewest} 到 {most} 项"
+        )
     if fewest > len(set(items)):
-        raise Wrong(f"a choice of {fewest} items has only {len(set(items))}")
+        there = len(set(items))
+        raise Wrong(
+            f"a choice of {fewest} items has only {there}", f"须选 {fewest} 项，但只有 {there} 项"
+        )
     kind = made.get("type", "ai")
     if kind not in ("ai", _RANDOM):
-        raise Wrong(f"a choice has the type {kind!r}; it is 'ai' or 'random'")
+        raise Wrong(
+            f"a choice has the type {kind!r}; it is 'ai' or 'random'",
+            f"选择的 type 是 {kind!r}，应为 'ai' 或 'random'",
+        )
     texts = {name: str(made.get(name, default)) for name, default in _TEXTS.items()}
     return Choice(items, most, fewest, kind == _RANDOM, **texts), parameters
 
@@ -147,7 +175,8 @@ def _take(option: str, made: dict[str, object], parameters: list[Argument]) -> N
         elif one.node.kind in ("value", "text", "name"):
             made[one.name or _meant_by(one.node)] = one.node.value
         else:
-            raise Wrong(f"{one.name or 'an option'} of a choice is a constant")
+            what = one.name or "an option"
+            raise Wrong(f"{what} of a choice is a constant", f"选择的 {what} 必须是常量")
 
 
 def _meant_by(node: Node) -> str:

@@ -13,7 +13,7 @@ import yaml
 from orchestrator.errors import FlowError
 from orchestrator.flows.steps import Place
 
-__all__ = ["Author", "Source", "data_of", "plain", "refused_tag", "yaml_text"]
+__all__ = ["Author", "Source", "data_of", "plain", "yaml_text"]
 
 _DEEPEST = 60
 
@@ -50,16 +50,17 @@ for _tag, _pattern, _first in (
 ):
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), list(_first))
 
-# A value that begins with a template or a substitution and has no quotes would be YAML's own.
+# A value that begins with a template, a substitution or an addressee and has no quotes would be
+# YAML's own.
 _BEFORE = re.compile(
     r"[ ]*(?:-[ ]+)*(?:(?:\"[^\"]*\"[ ]*|'[^']*'[ ]*|[^\s\"'#\[{:][^:#\n]*):[ ]+)?"
 )
-_UNQUOTED = re.compile(r"\{\{|\[\[[^\[\],]*\]\]")
+_UNQUOTED = re.compile(r"\{\{|\[\[[^\[\],]*\]\]|@\w")
 _BLOCK = re.compile(r"(?:^|[:\-][ ]+)[|>][-+0-9]*[ ]*(?:#.*)?$")
 
 
 def _quoted(text: str) -> str:
-    """The text, with quotes around values that begin with `{{` or `[[`."""
+    """The text, with quotes around values that begin with `{{`, `[[` or `@name`."""
     lines, block = [], -1
     for line in text.split("\n"):
         indent = len(line) - len(line.lstrip(" "))
@@ -95,8 +96,8 @@ class Source:
         statement = self._lines[line].strip() if line < len(self._lines) else ""
         return Place(self.first + line, column + 1, statement)
 
-    def fail(self, place: Place, message: str) -> NoReturn:
-        """Refuses the script.
+    def fail(self, place: Place, message: str, message_zh: str) -> NoReturn:
+        """Refuses the script, in English and in Chinese.
 
         Raises:
             FlowError: Always.
@@ -107,7 +108,23 @@ class Source:
             line=place.line,
             column=place.column,
             statement=place.statement,
+            message_zh=f"第 {place.line} 行：{message_zh}",
         )
+
+    def refuse_tag(self, place: Place, tag: str) -> NoReturn:
+        """Refuses a tag of YAML.
+
+        Raises:
+            FlowError: Always.
+        """
+        if tag.startswith("!fn"):
+            self.fail(
+                place,
+                "functions in JavaScript are not run; register a Python function under the same "
+                "name: tools={'name': function}",
+                "不支持 JavaScript 函数；请用 tools={'name': 函数} 注册同名的 Python 函数",
+            )
+        self.fail(place, f"the tag {tag!r} is not understood", f"无法识别的标签 {tag!r}")
 
     def compose(self) -> yaml.Node | None:
         """The part as YAML nodes.
@@ -120,9 +137,10 @@ class Source:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             place = self.place(mark.line, mark.column) if mark else self.place(0)
-            self.fail(place, f"no YAML: {error.problem or error.context}")
+            what = error.problem or error.context
+            self.fail(place, f"no YAML: {what}", f"不是有效的 YAML: {what}")
         except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:
-            self.fail(self.place(0), f"no YAML: {error}")
+            self.fail(self.place(0), f"no YAML: {error}", f"不是有效的 YAML: {error}")
         return node
 
     def at(self, node: yaml.Node) -> Place:
@@ -149,7 +167,7 @@ def data_of(node: yaml.Node | None, source: Source, depth: int = 0) -> Any:
     if node is None:
         return None
     if depth > _DEEPEST:
-        source.fail(source.at(node), "the data is nested too deeply")
+        source.fail(source.at(node), "the data is nested too deeply", "数据嵌套过深")
     if isinstance(node, yaml.MappingNode):
         return _mapping(node, source, depth + 1)
     if isinstance(node, yaml.SequenceNode):
@@ -157,7 +175,7 @@ def data_of(node: yaml.Node | None, source: Source, depth: int = 0) -> Any:
     if node.tag in _MADE:
         return _scalar(node, source)
     if node.tag != "tag:yaml.org,2002:str":
-        source.fail(source.at(node), refused_tag(node.tag))
+        source.refuse_tag(source.at(node), node.tag)
     text = Author(node.value)
     text.place = source.at(node)
     return text
@@ -168,7 +186,7 @@ def _mapping(node: yaml.MappingNode, source: Source, depth: int) -> dict[str, An
     for key, value in node.value:
         name = str(data_of(key, source, depth))
         if name in made:
-            source.fail(source.at(key), f"{name!r} is there twice")
+            source.fail(source.at(key), f"{name!r} is there twice", f"{name!r} 重复出现")
         made[name] = data_of(value, source, depth)
     return made
 
@@ -179,18 +197,13 @@ def _scalar(node: yaml.Node, source: Source) -> Any:
     except ValueError:  # too many digits, or a tag that the text does not fit
         made = math.inf
     if isinstance(made, float) and not math.isfinite(made):
-        source.fail(source.at(node), f"{str(node.value)[:40]!r} is no number, or too large")
-    return made
-
-
-def refused_tag(tag: str) -> str:
-    """Why a tag is refused."""
-    if tag.startswith("!fn"):
-        return (
-            "functions in JavaScript are not run; register a Python function under the same name: "
-            "tools={'name': function}"
+        written = str(node.value)[:40]
+        source.fail(
+            source.at(node),
+            f"{written!r} is no number, or too large",
+            f"{written!r} 不是数字，或数字过大",
         )
-    return f"the tag {tag!r} is not understood"
+    return made
 
 
 def yaml_text(value: Any) -> str:

@@ -42,9 +42,15 @@ def dialect_of(value: Any) -> Dialect:
         return Dialect()
     found = re.fullmatch(r"v?(\d+)\.(\d+)(?:\.[\dx]+)?", str(value))
     if found is None:
-        raise Wrong(f"the dialect {str(value)!r} is none; write a version, such as '0.6' or '0.9'")
+        raise Wrong(
+            f"the dialect {str(value)!r} is none; write a version, such as '0.6' or '0.9'",
+            f"{str(value)!r} 不是有效的 dialect；请写版本号，如 '0.6' 或 '0.9'",
+        )
     version = (int(found[1]), int(found[2]))
     if version < (0, 6):
-        raise Wrong(f"the dialect {str(value)!r} is too old; scripts are read since '0.6'")
+        raise Wrong(
+            f"the dialect {str(value)!r} is too old; scripts are read since '0.6'",
+            f"dialect {str(value)!r} 过旧；支持 '0.6' 及以后的版本",
+        )
     since_9 = version >= (0, 9)
     return Dialect(version < (0, 7), "!" if since_9 else "#", since_9)

@@ -26,6 +26,9 @@ class Said:
         values: What was substituted in it, by variable.
         drawn: Whether something was substituted.
         busy: Whether it is being rendered.
+        to: To whom it is said, in a group chat.
+        audience: Who may read it there; `None` for everybody.
+        implicit: Whether it is the answer of somebody to whom something was said.
     """
 
     role: str
@@ -37,6 +40,9 @@ class Said:
     values: dict[str, Any] = field(default_factory=dict)
     drawn: bool = False
     busy: bool = False
+    to: tuple[str, ...] = ()
+    audience: frozenset[str] | None = None
+    implicit: bool = False
 
     @property
     def ready(self) -> bool:
@@ -49,7 +55,9 @@ class Said:
         if self.text is None or self.busy:
             return frozenset()
         left = self.text.parts[self.next :]
-        return frozenset(part.substitution.name for part in left if part.substitution)
+        return frozenset(
+            name for part in left if part.substitution for name in part.substitution.names
+        )
 
 
 class Dialogue:

@@ -41,7 +41,11 @@ def split_front_matter(text: str, file: str | None) -> tuple[Source | None, Sour
     end = next((at for at, line in enumerate(lines[1:], 1) if line.rstrip() == "---"), None)
     if end is None:
         whole = Source(text, 1, file)
-        whole.fail(whole.place(0), "the front matter has no end; write --- below it")
+        whole.fail(
+            whole.place(0),
+            "the front matter has no end; write --- below it",
+            "front matter 没有结束，请在其下方写 ---",
+        )
     front = Source("\n".join(lines[1:end]), 2, file)
     return front, Source("\n".join(lines[end + 1 :]), end + 2, file)
 

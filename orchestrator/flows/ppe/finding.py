@@ -5,88 +5,33 @@ It goes through the text once, from left to right: what could have no end is loo
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from orchestrator.errors import FlowError
 from orchestrator.flows.expressions import NAME, Argument, Node, Wrong, parse_arguments
-from orchestrator.flows.ppe.choices import Choice, read_substitution
+from orchestrator.flows.ppe.choices import read_substitution
 from orchestrator.flows.ppe.dialects import Dialect
+from orchestrator.flows.ppe.found import Bias, Found, Inline, Substitution
 from orchestrator.flows.scanning import LineStarts, closing
 from orchestrator.flows.steps import Place
 
-__all__ = ["Finder", "Found", "Inline", "Substitution"]
+__all__ = ["Finder"]
 
-
-@dataclass(frozen=True, slots=True)
-class Inline:
-    """A call, or a regular expression, in a text.
-
-    Attributes:
-        kind: `script`, `instruction` or `regex`.
-        place: Where it is.
-        name: What is called, or the variable that is searched.
-        written: How it is written.
-        arguments: The call's arguments.
-        pattern: The regular expression.
-        flags: Its flags.
-        group: Its group; empty for the first, or for the whole match.
-        bare: Whether it has no brackets: then it may have been no expression.
-    """
-
-    kind: str
-    place: Place
-    name: str
-    written: str
-    arguments: Sequence[Argument] = ()
-    pattern: str = ""
-    flags: str = ""
-    group: str = ""
-    bare: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Substitution:
-    """`[[VAR:...]]`: what the model says here.
-
-    Attributes:
-        place: Where it is.
-        name: The variable.
-        choice: What may be said, if not anything.
-        parameters: Model parameters.
-    """
-
-    place: Place
-    name: str
-    choice: Choice | None
-    parameters: Sequence[Argument]
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What was found.
-
-    Attributes:
-        at: Where it begins.
-        end: Where it ends.
-        made: What it is; a text for what stands for itself.
-    """
-
-    at: int
-    end: int
-    made: Inline | Substitution | str
-
-
-_INTERESTING = re.compile(r"\\\[\\\[|\\\]\\\]|\[\[|\(\(|(?<!\S)/(?=\S)")
+_INTERESTING = re.compile(r"\\\[\\\[|\\\]\\\]|\\\(\\\(|\\\)\\\)|\[\[|\(\(|(?<!\S)/(?=\S)")
 _BEGINS = re.compile(rf"{NAME}(?:\]\]|[ ]*:)")
 _SUBSTITUTION = re.compile(rf"(?P<var>{NAME})(?:[ ]*:(?P<more>.*))?", re.S)
 _CALL = re.compile(rf"@(?P<dollar>\$?)(?P<name>{NAME}(?:[-.]\w+)*)[ ]*(?P<open>\()?")
 _AFTER_REGEX = rf"/(?P<flags>[a-z]*):(?P<var>{NAME})(?::(?P<group>\w+))?"
 _BRACKETED_END = re.compile(rf"{_AFTER_REGEX}\]\]")
 _BARE_END = re.compile(rf"{_AFTER_REGEX}(?!\S)")
-_BIAS = re.compile(r"\(\((?P<text>!?[^()\n:]{1,200}):[ ]*(?:-?[\d.]+%?|true|false)[ ]*\)\)")
+_BIAS = re.compile(
+    r"\(\((?P<away>!?)(?P<text>[^()\n:{}]{1,200}):[ ]*"
+    r"(?:(?P<number>[-+]?\d+(?:\.\d+)?)(?P<percent>%?)|(?P<never>false|never))[ ]*\)\)"
+)
+_MOST_BIAS = 1000.0
 _RENDERED = re.compile(r"\{\{([^{}]*)\}\}")
 _WORD = re.compile(r"[^\s\"'(){}\[\],=]+")
 
@@ -127,8 +72,8 @@ class Finder:
         line, place = self._lines.line_of(at), self._place
         return Place(place.line + line, 1 if line else place.column, place.statement)
 
-    def error(self, message: str, at: int = 0) -> FlowError:
-        """An error at a place in the text."""
+    def error(self, message: str, message_zh: str, at: int = 0) -> FlowError:
+        """An error at a place in the text, in English and in Chinese."""
         place = self.place_of(at)
         return FlowError(
             message,
@@ -136,15 +81,15 @@ class Finder:
             line=place.line,
             column=place.column,
             statement=place.statement,
+            message_zh=f"第 {place.line} 行：{message_zh}",
         )
 
     def _at(self, sign: re.Match[str], calls: bool) -> Found | None:
         at, written = sign.start(), sign[0]
         if written.startswith("\\"):
-            return Found(at, sign.end(), "[[" if written == "\\[\\[" else "]]")
+            return Found(at, sign.end(), written.replace("\\", ""))
         if written == "((":
-            self._refuse_bias(at)
-            return None
+            return self._bias(at) if calls else None
         if written == "/":
             return self._bare(at) if calls and self._dialect.bare_regexes else None
         if self._text.startswith("@", at + 2):
@@ -153,14 +98,34 @@ class Finder:
             return self._bracketed(at) if calls else None
         return self._substitution(at)
 
-    def _refuse_bias(self, at: int) -> None:
+    def _bias(self, at: int) -> Found | None:
         found = _BIAS.match(self._text, at)
-        if found is not None:
+        if found is None or not found["text"].strip():
+            return None
+        text = found["text"].strip()
+        shown = "" if found["away"] else text
+        made = Bias(self.place_of(at), text, self._bias_value(found, at), shown)
+        return Found(at, found.end(), made)
+
+    def _bias_value(self, found: re.Match[str], at: int) -> float | None:
+        """What is added to the logits: a percentage multiplies the odds, and less than 0 is never.
+
+        Raises:
+            FlowError: It is out of all bounds.
+        """
+        if found["never"]:
+            return None
+        value = float(found["number"])
+        if abs(value) > _MOST_BIAS:
             raise self.error(
-                f"{found[0]!r} asks for a bias of tokens, which hosted models do not have; leave "
-                "it out, or give choices: [[VAR:|a|b]]",
+                f"the bias {found['number']} is larger than {_MOST_BIAS:.0f}",
+                f"偏置 {found['number']} 超过 {_MOST_BIAS:.0f}",
                 at,
             )
+        if not found["percent"]:
+            return value
+        factor = 1 + value / 100
+        return math.log(factor) if factor > 0 else None
 
     def _substitution(self, at: int) -> Found | None:
         text = self._text
@@ -174,7 +139,10 @@ class Finder:
         try:
             choice, parameters = read_substitution(found["more"] or "")
         except Wrong as wrong:
-            raise self.error(f"[[{found['var']}:...]]: {wrong.message}", at) from None
+            what = f"[[{found['var']}:...]]"
+            raise self.error(
+                f"{what}: {wrong.message}", f"{what}: {wrong.message_zh}", at
+            ) from None
         made = Substitution(self.place_of(at), found["var"], choice, parameters)
         return Found(at, end + 2, made)
 
@@ -187,13 +155,21 @@ class Finder:
         if found["open"]:
             closed = closing(text, end - 1)
             if closed < 0:
-                raise self.error(f"the bracket of @{found['name']}( is not closed", at)
+                name = found["name"]
+                raise self.error(
+                    f"the bracket of @{name}( is not closed", f"@{name}( 的括号没有闭合", at
+                )
             inner, end = text[end:closed], closed + 1
         while text.startswith(" ", end):
             end += 1
         if not text.startswith("]]", end):
             if found["open"]:
-                raise self.error(f"the call of @{found['name']}(...) has no ]] behind it", at)
+                name = found["name"]
+                raise self.error(
+                    f"the call of @{name}(...) has no ]] behind it",
+                    f"@{name}(...) 的调用后缺少 ]]",
+                    at,
+                )
             return None
         end += 2
         made = Inline(
@@ -212,7 +188,11 @@ class Finder:
         except Wrong as wrong:
             if _WORD.fullmatch(inner.strip()):
                 return [Argument("", Node("text", inner.strip()))]
-            raise self.error(f"the arguments of {name!r}: {wrong.message}", at) from None
+            raise self.error(
+                f"the arguments of {name!r}: {wrong.message}",
+                f"{name} 的参数有误: {wrong.message_zh}",
+                at,
+            ) from None
 
     def _bracketed(self, at: int) -> Found | None:
         if self._bracketed_ends is None:
@@ -249,5 +229,5 @@ class Finder:
         try:
             check_regex(made)
         except Wrong as wrong:
-            raise self.error(wrong.message, at) from None
+            raise self.error(wrong.message, wrong.message_zh, at) from None
         return Found(at, end.end(), made)

@@ -74,6 +74,10 @@ class MessagesDocument:
     def _checked(self, statement: Any) -> Say:
         if not isinstance(statement, Say):
             raise self._error(f"this is no message: {_WAY_OUT}", statement.place)
+        if statement.to:
+            raise self._error(f"this is a group chat: {_WAY_OUT}", statement.place)
+        if statement.text.biases:
+            raise self._error(f"tokens are biased here: {_WAY_OUT}", statement.place)
         for part in statement.text.parts:
             if part.substitution or part.inlines:
                 what = "is a substitution" if part.substitution else "is a call or an expression"

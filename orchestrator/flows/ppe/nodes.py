@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.flows.expressions import Argument, Node
+from orchestrator.flows.ppe.matching import Pattern
+from orchestrator.flows.ppe.settings import Settings
 from orchestrator.flows.ppe.texts import Text
 from orchestrator.flows.steps import Place
 
@@ -35,11 +37,15 @@ class Say:
         place: Where it is.
         role: Who says it.
         text: What.
+        to: To whom, in a group chat.
+        private: Whether only they may read it.
     """
 
     place: Place
     role: str
     text: Text
+    to: tuple[str, ...] = ()
+    private: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +64,14 @@ class Instruction:
         name: Its name, without the dollar sign.
         value: What it is given, as the author wrote it; `None` for nothing.
         arguments: Its arguments in brackets; `None` without brackets.
+        piped: Whether it takes the result of the statement before, too.
     """
 
     place: Place
     name: str
     value: Any = None
     arguments: Sequence[Argument] | None = None
+    piped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +79,7 @@ class If:
     """`$if` with `then` and `else`."""
 
     place: Place
-    condition: Node
+    condition: Node | Instruction
     then: Block
     otherwise: Block
 
@@ -81,7 +89,7 @@ class While:
     """`$while` with `do`."""
 
     place: Place
-    condition: Node
+    condition: Node | Instruction
     body: Block
 
 
@@ -92,36 +100,52 @@ class For:
     Attributes:
         place: Where it is.
         items: What it loops over: an expression, or the author's list.
-        value: The name of the item.
-        index: The name of its place.
+        values: The names of the item.
+        index: The name of its place, or its key.
         body: What is done with each.
     """
 
     place: Place
-    items: Node | list[Any]
-    value: str
+    items: Node | list[Any] | dict[str, Any]
+    values: tuple[str, ...]
     index: str
     body: Block
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """`$match(value)` with a block for each pattern."""
+    """`$match(value)` with a block for each pattern.
+
+    Attributes:
+        place: Where it is.
+        value: What is matched; `None` for the result of the statement before.
+        all: Whether all branches that fit run, and not the first alone.
+        branches: The patterns, and their blocks.
+    """
 
     place: Place
-    value: Node
+    value: Node | None
     all: bool
-    branches: Sequence[tuple[str, Block]]
+    branches: Sequence[tuple[Pattern, Block]]
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One target of a chain: a script, or an instruction."""
+    """Something that is called by its name.
+
+    Attributes:
+        place: Where it is.
+        name: The name.
+        instruction: Whether it is an instruction or a function, and no script.
+        arguments: What it is given.
+        text: Whether a text calls it.
+    """
 
     place: Place
     name: str
     instruction: bool
-    arguments: Sequence[Argument]
+    arguments: Sequence[Argument] = ()
+    text: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,17 +158,20 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """`#:text` replaces the last message, `#+[place:role]text` inserts one.
+    """`#:text` replaces a message, `#+[place:role]text` inserts one.
 
     Attributes:
         place: Where it is.
-        at: The place among the messages; `None` to replace the last one.
+        replaces: Whether a message is replaced.
+        at: The place among the messages: of the message that is replaced, or before which the
+            text is inserted.
         role: The role of what is inserted; empty for that of the message that is replaced.
         text: The text.
     """
 
     place: Place
-    at: int | None
+    replaces: bool
+    at: int
     role: str
     text: Text
 
@@ -165,6 +192,8 @@ class Script:
         body: Its statements.
         calls: The scripts and functions that it names, and where.
         warnings: What is doubtful about it, and where.
+        settings: What of its front matter is no data.
+        biases: The texts whose tokens it biases, and where.
     """
 
     id: str
@@ -173,3 +202,5 @@ class Script:
     body: Block
     calls: Sequence[Link] = ()
     warnings: Sequence[tuple[Place, str]] = ()
+    settings: Settings = field(default_factory=Settings)
+    biases: Sequence[tuple[Place, str]] = ()

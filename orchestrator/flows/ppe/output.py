@@ -27,6 +27,8 @@ class Input:
         index: Its place among arguments without names.
         default: Its value when it is not given; `None` for none.
         schema: What it must be, as a JSON Schema.
+        about: What it is, for a model that may call the script.
+        hidden: Whether such a model is not told of it.
     """
 
     name: str
@@ -34,6 +36,8 @@ class Input:
     index: int | None = None
     default: Any = None
     schema: Mapping[str, Any] | None = None
+    about: str = ""
+    hidden: bool = False
 
 
 def inputs_of(declared: Any) -> list[Input]:
@@ -61,6 +65,8 @@ def _input(name: str, settings: Any) -> Input:
         index if isinstance(index, int) else None,
         settings.get("default"),
         schema or None,
+        str(settings.get("description") or ""),
+        settings.get("hidden") is True,
     )
 
 
@@ -80,19 +86,26 @@ def bound(inputs: Sequence[Input], args: Sequence[Any], named: Mapping[str, Any]
     for at, value in enumerate(args):
         name = places.get(at, "content" if at == 0 else None)
         if name is None:
-            raise Wrong(f"there is no input for the argument {at + 1} without a name", "")
+            raise Wrong(
+                f"there is no input for the argument {at + 1} without a name",
+                f"第 {at + 1} 个未命名的参数没有对应的输入",
+            )
         values.setdefault(name, value)
     for one in inputs:
         if one.name not in values and one.default is not None:
             values[one.name] = one.default
         if one.required and values.get(one.name) is None:
-            raise Wrong(f"the required input {one.name!r} is missing", "")
+            raise Wrong(
+                f"the required input {one.name!r} is missing", f"缺少必需的输入 {one.name!r}"
+            )
         if (
             one.schema
             and one.name in values
             and (wrong := _complaint(values[one.name], one.schema))
         ):
-            raise Wrong(f"the input {one.name!r} is wrong: {wrong}", "")
+            raise Wrong(
+                f"the input {one.name!r} is wrong: {wrong}", f"输入 {one.name!r} 有误: {wrong}"
+            )
     return values
 
 
@@ -126,7 +139,7 @@ def read_output(reply: str, format: str, schema: Mapping[str, Any] | None) -> An
     text = (found[1] if found else reply).strip()
     value = _PARSERS[format](text)
     if schema and (wrong := _complaint(value, schema)):
-        raise Wrong(wrong, "")
+        raise Wrong(wrong, wrong)
     return value
 
 
@@ -137,7 +150,8 @@ def _complaint(value: Any, schema: Mapping[str, Any]) -> str:
     try:
         found = list(jsonschema.Draft202012Validator(plain).iter_errors(value))[:_FEW]
     except Exception as error:  # a schema that is none: jsonschema raises many kinds of errors
-        raise Wrong(f"the schema is wrong: {type(error).__name__}", "") from error
+        kind = type(error).__name__
+        raise Wrong(f"the schema is wrong: {kind}", f"schema 有误: {kind}") from error
     return "; ".join(f"{one.json_path}: {one.message[:200]}" for one in found)
 
 
@@ -145,7 +159,7 @@ def _json(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Wrong(f"no JSON: {error}", "") from None
+        raise Wrong(f"no JSON: {error}", f"不是有效的 JSON: {error}") from None
 
 
 def _yaml(text: str) -> Any:
@@ -154,7 +168,7 @@ def _yaml(text: str) -> Any:
     try:
         return yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError) as error:
-        raise Wrong(f"no YAML: {error}", "") from None
+        raise Wrong(f"no YAML: {error}", f"不是有效的 YAML: {error}") from None
 
 
 def _flat(text: str) -> Any:
@@ -165,7 +179,7 @@ def _flat(text: str) -> Any:
         for line in block.splitlines():
             key, colon, value = line.partition(":")
             if not colon:
-                raise Wrong(f"{line!r} is no 'key: value'", "")
+                raise Wrong(f"{line!r} is no 'key: value'", f"{line!r} 不是 'key: value'")
             made[key.strip().replace(" ", "_")] = _flat_value(value.strip())
         objects.append(made)
     return objects[0] if len(objects) == 1 else objects

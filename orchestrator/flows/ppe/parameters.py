@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["PARAMETERS", "inference_of"]
+__all__ = ["OF_CALL", "PARAMETERS", "inference_of"]
 
 PARAMETERS: Mapping[str, str] = {
     "temperature": "temperature",
@@ -17,6 +17,12 @@ PARAMETERS: Mapping[str, str] = {
     "stop_sequences": "stopSequences",
 }
 """What scripts call them, and what Bedrock does."""
+
+OF_CALL = (
+    *("shouldAppendResponse", "pushMessage", "stream", "memoized", "forceJson"),
+    *("response_format", "continueOnLengthLimit", "aborter"),
+)
+"""Arguments of a call that say how it is made, and are no data for templates."""
 
 
 def inference_of(given: Mapping[str, Any]) -> dict[str, Any]:

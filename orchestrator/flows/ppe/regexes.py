@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.flows.expressions import Wrong
 from orchestrator.flows.needed import needed
 
 if TYPE_CHECKING:
-    from orchestrator.flows.ppe.finding import Inline
+    from orchestrator.flows.ppe.found import Inline
 
-__all__ = ["check_regex", "search", "searched", "translated"]
+__all__ = ["Searches", "check_pattern", "check_regex", "searched", "translated"]
 
 _LONGEST = 1_000_000
+_SEARCHES = 10
+"""How many times the time of one search all searches of a run may take."""
+
 _LONGEST_PATTERN = 5_000
 _FLAGS = "dgimsuvy"
 
@@ -59,7 +63,10 @@ def translated(pattern: str, flags: str) -> str:
     while at < len(pattern):
         found = _TOKEN.match(pattern, at)
         if found is None or found["other"] == "\\":
-            raise Wrong(f"the regular expression /{pattern}/ ends in a backslash")
+            raise Wrong(
+                f"the regular expression /{pattern}/ ends in a backslash",
+                f"正则表达式 /{pattern}/ 以反斜杠结尾",
+            )
         at = found.end()
         if in_class and found["other"] is None and pattern[found.start()] != "\\":
             # Whatever begins with a bracket or a brace is that sign here.
@@ -82,7 +89,11 @@ def _token(found: re.Match[str], in_class: bool, flags: str, pattern: str) -> st
     if kind == "control":
         return f"\\x{ord(found['control']) % 32:02x}"
     if kind == "bad":
-        raise Wrong(f"the regular expression /{pattern}/ has {pattern[found.start() :][:4]!r}")
+        what = pattern[found.start() :][:4]
+        raise Wrong(
+            f"the regular expression /{pattern}/ has {what!r}",
+            f"正则表达式 /{pattern}/ 含有不支持的 {what!r}",
+        )
     simple = {"any": r"[\s\S]", "none": "(?!)"}
     if kind in simple:
         return simple[kind]
@@ -94,7 +105,10 @@ def _letter(code: int, pattern: str) -> str:
     try:
         return chr(code)
     except ValueError:
-        raise Wrong(f"the regular expression /{pattern}/ has a letter that is none") from None
+        raise Wrong(
+            f"the regular expression /{pattern}/ has a letter that is none",
+            f"正则表达式 /{pattern}/ 含有无效的字符",
+        ) from None
 
 
 def _sign(sign: str, in_class: bool, flags: str) -> str:
@@ -120,10 +134,16 @@ def _escape(letter: str, in_class: bool) -> str:
 def _compiled(pattern: str, flags: str) -> Any:
     regex = needed("regex")
     if len(pattern) > _LONGEST_PATTERN:
-        raise Wrong(f"a regular expression has more than {_LONGEST_PATTERN} characters")
+        raise Wrong(
+            f"a regular expression has more than {_LONGEST_PATTERN} characters",
+            f"正则表达式超过 {_LONGEST_PATTERN} 个字符",
+        )
     for flag in flags:
         if flag not in _FLAGS:
-            raise Wrong(f"the regular expression /{pattern}/ has the flag {flag!r}")
+            raise Wrong(
+                f"the regular expression /{pattern}/ has the flag {flag!r}",
+                f"正则表达式 /{pattern}/ 含有未知标志 {flag!r}",
+            )
     known = {"i": regex.IGNORECASE, "m": regex.MULTILINE, "s": regex.DOTALL}
     value = regex.VERSION0
     for flag in flags:
@@ -131,7 +151,10 @@ def _compiled(pattern: str, flags: str) -> Any:
     try:
         return regex.compile(translated(pattern, flags), value)
     except (regex.error, RecursionError, OverflowError, ValueError) as error:
-        raise Wrong(f"the regular expression /{pattern}/ is wrong: {error}") from None
+        raise Wrong(
+            f"the regular expression /{pattern}/ is wrong: {error}",
+            f"正则表达式 /{pattern}/ 有误: {error}",
+        ) from None
 
 
 def check_regex(inline: Inline) -> None:
@@ -145,36 +168,70 @@ def check_regex(inline: Inline) -> None:
     number = group.isdecimal() and len(group) < 4
     known = group in compiled.groupindex or (number and int(group) <= compiled.groups)
     if group and not known:
-        raise Wrong(f"the regular expression /{inline.pattern}/ has no group {group!r}")
+        raise Wrong(
+            f"the regular expression /{inline.pattern}/ has no group {group!r}",
+            f"正则表达式 /{inline.pattern}/ 没有分组 {group!r}",
+        )
 
 
-def searched(inline: Inline, text: str, seconds: float) -> str:
+def check_pattern(pattern: str, flags: str) -> None:
+    """Checks an expression.
+
+    Raises:
+        Wrong: It is wrong.
+    """
+    _compiled(pattern, flags)
+
+
+class Searches:
+    """The time that the searches of one run may take: each by itself, and all together.
+
+    Attributes:
+        seconds: The time for one.
+        left: What is left for all.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.left = seconds * _SEARCHES
+
+    def search(self, pattern: str, flags: str, text: str) -> Any:
+        """What an expression finds in a text; `None` for nothing.
+
+        Raises:
+            Wrong: It is wrong, or takes too long.
+        """
+        compiled = _compiled(pattern, flags)
+        seconds = min(self.seconds, self.left)
+        begun = perf_counter()
+        try:
+            if seconds > 0:
+                return compiled.search(text[:_LONGEST], timeout=seconds)
+        except TimeoutError:
+            if seconds == self.seconds:
+                raise Wrong(
+                    f"the regular expression /{pattern}/ took longer than {seconds} seconds",
+                    f"正则表达式 /{pattern}/ 用时超过 {seconds} 秒",
+                ) from None
+        finally:
+            self.left -= perf_counter() - begun
+        most = self.seconds * _SEARCHES
+        raise Wrong(
+            f"the run's regular expressions took longer than {most} seconds together, the last "
+            f"one /{pattern}/",
+            f"本次运行的正则表达式总用时超过 {most} 秒，最后一个是 /{pattern}/",
+        )
+
+
+def searched(inline: Inline, text: str, searches: Searches) -> str:
     """What an expression finds in a text; the whole text when it finds nothing.
 
     Raises:
         Wrong: It takes too long.
     """
     compiled = _compiled(inline.pattern, inline.flags)
-    found = _search(compiled, inline.pattern, text, seconds)
+    found = searches.search(inline.pattern, inline.flags, text)
     if found is None:
         return text
     group: Any = inline.group or (1 if compiled.groups else 0)
     return found[int(group) if str(group).isdecimal() else group] or ""
-
-
-def search(pattern: str, flags: str, text: str, seconds: float) -> bool:
-    """Whether an expression finds something in a text.
-
-    Raises:
-        Wrong: It is wrong, or takes too long.
-    """
-    return _search(_compiled(pattern, flags), pattern, text, seconds) is not None
-
-
-def _search(compiled: Any, pattern: str, text: str, seconds: float) -> Any:
-    try:
-        return compiled.search(text[:_LONGEST], timeout=seconds)
-    except TimeoutError:
-        raise Wrong(
-            f"the regular expression /{pattern}/ took longer than {seconds} seconds"
-        ) from None

@@ -11,10 +11,11 @@ from orchestrator.flows.evaluation import UNDEFINED
 from orchestrator.flows.expressions import Wrong
 from orchestrator.flows.ppe import asking
 from orchestrator.flows.ppe.dialogue import Said
+from orchestrator.flows.ppe.found import Inline
 from orchestrator.flows.ppe.nodes import Link
 from orchestrator.flows.ppe.regexes import searched
 from orchestrator.flows.ppe.scope import ALL, names_read
-from orchestrator.flows.ppe.texts import Inline, Part, Text, value_text
+from orchestrator.flows.ppe.texts import Part, Text, value_text
 from orchestrator.flows.steps import Event, Place, Step
 from orchestrator.prompts.jinja import Mistake
 
@@ -69,7 +70,7 @@ class Rendering:
             while not message.ready:
                 yield from self._next(message)
         except Wrong as wrong:
-            self._run.fail(message.place, wrong.message)
+            self._run.fail(message.place, wrong.message, wrong.message_zh)
         finally:
             message.busy = False
             self._run.data.scope = scope
@@ -83,7 +84,7 @@ class Rendering:
         for part in text.parts:
             rendered = yield from self._part(part, text.place)
             made.append(Part(rendered, None, {}, part.substitution))
-        message.text = Text(text.place, text.when, tuple(made))
+        message.text = Text(text.place, text.when, tuple(made), biases=text.biases)
 
     def _next(self, message: Said) -> Steps:
         text = message.text
@@ -95,13 +96,13 @@ class Rendering:
         message.next += 1
         if substitution is None:
             return
-        value, shown = yield from asking.substituted(self._run, message, substitution)
-        message.done += shown
-        message.values[substitution.name] = value
+        filled = yield from asking.substituted(self._run, message, substitution)
+        message.done += filled.text
         message.drawn = True
-        self._run.data.prompt[substitution.name] = value
-        told = {"name": substitution.name, "value": value}
-        yield Event("variable_set", substitution.place, told)
+        for name, value in zip(substitution.names, filled, strict=False):
+            message.values[name] = value
+            self._run.data.prompt[name] = value
+            yield Event("variable_set", substitution.place, {"name": name, "value": value})
 
     def _part(self, part: Part, place: Place) -> Generator[Step, Any, str]:
         """One part of a text, rendered."""
@@ -116,7 +117,8 @@ class Rendering:
             return part.template.render({**self._run.data.context(names), **values})
         except Mistake as mistake:
             if not self._run.lenient:
-                self._run.fail(further(place, mistake.line - 1), mistake.message)
+                where = further(place, mistake.line - 1)
+                self._run.fail(where, mistake.message, f"模板错误: {mistake.message}")
             yield Event("warning", place, {"text": mistake.message})
             return part.source
 
@@ -138,13 +140,13 @@ class Rendering:
         args, named = yield from self._arguments(inline)
         if link.instruction:
             return (yield from run.instructions.call(link, None, args, named))
-        if run.library.has(inline.name):
-            return (yield from run.called_script(link, args, named))
-        return (yield from run.function(inline.place, inline.name, args, named))
+        if run.script_of(inline.name):
+            return (yield from run.calls.script(link, args, named))
+        return (yield from run.calls.function(inline.place, inline.name, args, named))
 
     def _arguments(self, inline: Inline) -> Generator[Step, Any, tuple[list[Any], dict[str, Any]]]:
         text = self._bare_text(inline)
-        return ([text], {}) if text else (yield from self._run.arguments(inline.arguments))
+        return ([text], {}) if text else (yield from self._run.values.arguments(inline.arguments))
 
     def _bare_text(self, inline: Inline) -> str:
         """The only argument of a call, when it is a text without quotes, such as a file's name."""
@@ -162,7 +164,17 @@ class Rendering:
         if value is UNDEFINED:
             yield Event("warning", inline.place, {"text": f"{inline.name} is not defined"})
             return inline.written if inline.bare else ""
-        return searched(inline, value_text(value), self._run.known.seconds)
+        return searched(inline, value_text(value), self._run.shared.searches)
+
+    def biases(self, upto: Said | None) -> list[tuple[str, float | None]]:
+        """The biases of tokens in what a model is sent, up to and with one message, or all."""
+        found: list[tuple[str, float | None]] = []
+        for message in self._run.dialogue.all:
+            if message.text is not None:
+                found += [(one.text, one.value) for one in message.text.biases]
+            if message is upto:
+                break
+        return found
 
     def messages(self, upto: Said | None = None) -> Generator[Step, Any, list[tuple[str, str]]]:
         """The messages that a model is sent, rendered: those before one, or all."""

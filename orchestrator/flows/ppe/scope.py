@@ -73,9 +73,15 @@ class Data:
         if not any(mark in text for mark in ("{{", "{%")):
             return str(text)
         if depth > _DEEPEST:
-            raise Wrong("the values of the front matter name each other without end", "")
+            raise Wrong(
+                "the values of the front matter name each other without end",
+                "front matter 的值循环引用",
+            )
         made = ""
-        for part in _compiled(str(text), text.place).parts:
+        compiled = _compiled(str(text), text.place)
+        if compiled.biases:
+            return str(text)
+        for part in compiled.parts:
             if part.template is None or part.inlines or part.substitution:
                 return str(text)
             values = {
@@ -86,7 +92,7 @@ class Data:
             try:
                 made += part.template.render(values)
             except Mistake as mistake:
-                raise Wrong(mistake.message, "") from None
+                raise Wrong(mistake.message, f"模板错误: {mistake.message}") from None
         return made
 
     def context(self, names: frozenset[str]) -> dict[str, Any]:
@@ -120,7 +126,7 @@ class Data:
         Raises:
             Wrong: Always.
         """
-        raise Wrong(f"{name!r} cannot be called in an expression", "")
+        raise Wrong(f"{name!r} cannot be called in an expression", f"表达式中不能调用 {name}")
 
 
 _NOT_DATA = ("messages",)

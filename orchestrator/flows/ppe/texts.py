@@ -16,7 +16,8 @@ from jinja2 import Undefined
 from orchestrator.errors import FlowError
 from orchestrator.flows.expressions import Wrong
 from orchestrator.flows.ppe.dialects import Dialect
-from orchestrator.flows.ppe.finding import Finder, Inline, Substitution
+from orchestrator.flows.ppe.finding import Finder
+from orchestrator.flows.ppe.found import Bias, Inline, Substitution
 from orchestrator.flows.ppe.styles import STYLES, as_jinja
 from orchestrator.flows.steps import Place
 from orchestrator.prompts.jinja import Compiled, Jinja, Mistake
@@ -24,6 +25,7 @@ from orchestrator.prompts.jinja_work import working
 
 __all__ = [
     "STRATEGIES",
+    "Bias",
     "Inline",
     "Part",
     "Style",
@@ -83,17 +85,21 @@ class Text:
         when: `now`, `late` (when it is sent) or `never`.
         parts: Its parts.
         warning: Why it is raw, though it should not be.
+        biases: The biases of tokens in it.
     """
 
     place: Place
     when: str
     parts: Sequence[Part] = ()
     warning: str = ""
+    biases: Sequence[Bias] = ()
 
     @property
-    def names(self) -> Sequence[str]:
-        """The variables of its substitutions."""
-        return [part.substitution.name for part in self.parts if part.substitution]
+    def substitutions(self) -> Iterator[Substitution]:
+        """Its substitutions."""
+        for part in self.parts:
+            if part.substitution is not None:
+                yield part.substitution
 
     @property
     def inlines(self) -> Iterator[Inline]:
@@ -176,6 +182,7 @@ class _Compiler:
         parts: list[Part] = []
         source: list[str] = []
         inlines: dict[str, Inline] = {}
+        biases: list[Bias] = []
         start = begins = 0
         for found in self._finder.found(calls=self._when != "never"):
             source.append(self._plain(start, found.at))
@@ -187,12 +194,15 @@ class _Compiler:
                 name = _INLINE.format(len(inlines))
                 inlines[name] = made
                 source.append(f"{{{{{name}}}}}")
+            elif isinstance(made, Bias):
+                biases.append(made)
+                source.append(made.shown)  # it has no brace
             else:
                 source.append(made)
         source.append(self._plain(start, len(self._text)))
         if any(source) or not parts:
             parts.append(self._part("".join(source), begins, inlines, None))
-        return Text(self._place, self._when, tuple(parts))
+        return Text(self._place, self._when, tuple(parts), biases=tuple(biases))
 
     def _plain(self, start: int, end: int) -> str:
         text = self._text[start:end]
@@ -201,7 +211,7 @@ class _Compiler:
         try:
             return as_jinja(text, STYLES[self._style.templates])
         except Wrong as wrong:
-            raise self._finder.error(wrong.message, start) from None
+            raise self._finder.error(wrong.message, wrong.message_zh, start) from None
 
     def _part(
         self, source: str, begins: int, inlines: dict[str, Inline], end: Substitution | None
@@ -219,4 +229,5 @@ class _Compiler:
                 line=place.line + line,
                 column=1 if line else place.column,
                 statement=place.statement,
+                message_zh=f"第 {place.line + line} 行：模板错误: {mistake.message}",
             ) from None

@@ -1,0 +1,157 @@
+"""Carries out what decides and repeats: `$if`, `$while`, `$for`, `$match`, and chains."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.flows.expressions import Node
+from orchestrator.flows.ppe.nodes import Block, Chain, For, If, Instruction, Match, While
+from orchestrator.flows.ppe.texts import value_text
+from orchestrator.flows.steps import Step
+
+if TYPE_CHECKING:
+    from orchestrator.flows.ppe.interpreter import Interpreter
+
+__all__ = ["MATCHED", "Break", "Continue", "chain", "each", "either", "matching", "repeated"]
+
+MOST_ROUNDS = 10_000
+
+MATCHED = "COND__"
+"""The variable with what `$match` matched, in its branches."""
+
+_RANGE = frozenset(("start", "end", "step"))
+
+Steps = Generator[Step, Any, Any]
+
+
+class Break(Exception):
+    """`$break` was reached."""
+
+
+class Continue(Exception):
+    """`$continue` was reached."""
+
+
+def either(run: Interpreter, statement: If) -> Steps:
+    """`$if`."""
+    holds = yield from _holds(run, statement.condition)
+    yield from run.block(statement.then if holds else statement.otherwise)
+
+
+def _holds(run: Interpreter, condition: Node | Instruction) -> Steps:
+    if isinstance(condition, Node):
+        return (yield from run.values.evaluated(condition))
+    return (yield from run.instructions.value(condition))
+
+
+def repeated(run: Interpreter, statement: While) -> Steps:
+    """`$while`.
+
+    Raises:
+        FlowError: It goes round too often.
+    """
+    for _ in range(MOST_ROUNDS):
+        if not (yield from _holds(run, statement.condition)):
+            return
+        if (yield from _round(run, statement.body)):
+            return
+    run.fail(
+        statement.place, f"the loop went round {MOST_ROUNDS} times", f"循环超过 {MOST_ROUNDS} 次"
+    )
+
+
+def _round(run: Interpreter, body: Block) -> Generator[Step, Any, bool]:
+    """Runs a loop's body once; whether the loop is left."""
+    try:
+        yield from run.block(body)
+    except Break:
+        return True
+    except Continue:
+        pass
+    return False
+
+
+def each(run: Interpreter, statement: For) -> Steps:
+    """`$for`: over a list, a map, `{start, end, step}`, or the numbers from 1 to a number.
+
+    Raises:
+        FlowError: It is none of these, or too long.
+    """
+    items = statement.items
+    value: Any
+    if isinstance(items, Node):
+        value = yield from run.values.evaluated(items)
+    else:
+        value = yield from run.values.given(items)
+    pairs = _pairs(value)
+    if pairs is None:
+        told = value_text(value)
+        run.fail(
+            statement.place,
+            f"$for needs a list, and this is {told!r}",
+            f"$for 需要列表，而这里是 {told!r}",
+        )
+    if len(pairs) > MOST_ROUNDS:
+        run.fail(
+            statement.place,
+            f"$for loops over more than {MOST_ROUNDS} items",
+            f"$for 循环超过 {MOST_ROUNDS} 项",
+        )
+    outer = run.data.scope
+    try:
+        for index, item in pairs:
+            named = dict.fromkeys(statement.values, item)
+            run.data.scope = {**outer, **named, statement.index: index}
+            if (yield from _round(run, statement.body)):
+                return
+    finally:
+        run.data.scope = outer
+
+
+def _pairs(value: Any) -> list[tuple[Any, Any]] | None:
+    """What is looped over: places, or keys, and values. One more than too many is enough."""
+    if isinstance(value, dict):
+        if "end" in value and value.keys() <= _RANGE and all(map(_whole, value.values())):
+            step = value.get("step", 1)
+            numbers = range(
+                value.get("start", 1), value["end"] + (1 if step > 0 else -1), step or 1
+            )
+            return list(enumerate(numbers[: MOST_ROUNDS + 1]))
+        return list(value.items())
+    if _whole(value):
+        return list(enumerate(range(1, min(value, MOST_ROUNDS + 1) + 1)))
+    return list(enumerate(value)) if isinstance(value, list) else None
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def matching(run: Interpreter, statement: Match) -> Steps:
+    """`$match`: the first branch that fits, or all of them, one after another."""
+    if statement.value is None:
+        value = yield from run.previous()
+    else:
+        value = yield from run.values.evaluated(statement.value)
+    outer = run.data.scope
+    for pattern, body in statement.branches:
+        named = pattern.fits(value, run.shared.searches)
+        if named is None:
+            continue
+        run.data.scope = {**outer, MATCHED: value, **named}
+        try:
+            yield from run.block(body)
+        finally:
+            run.data.scope = outer
+        if not statement.all:
+            return
+
+
+def chain(run: Interpreter, statement: Chain) -> Steps:
+    """`-> name(arguments)`: each target is called with the result before it."""
+    value = yield from run.previous()
+    for link in statement.links:
+        args, named = yield from run.values.arguments(link.arguments)
+        value = yield from run.calls.linked(link, value, args, named)
+    run.keep(value)

@@ -1,0 +1,113 @@
+"""How a running script calls: other scripts, functions, and the targets of chains."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.flows.ppe.instructions import BUILT_IN
+from orchestrator.flows.ppe.nodes import Link
+from orchestrator.flows.steps import Call, Event, Place, Step
+
+if TYPE_CHECKING:
+    from orchestrator.flows.ppe.interpreter import Interpreter
+
+__all__ = ["MOST_CALLS", "MOST_LEVELS", "Calls", "spread"]
+
+MOST_LEVELS = 20
+MOST_CALLS = 10_000
+
+Steps = Generator[Step, Any, Any]
+
+
+def spread(value: Any) -> dict[str, Any]:
+    """A value as arguments by name: a map is those, anything else is the `content`."""
+    if isinstance(value, dict):
+        return value
+    return {} if value is None else {"content": value}
+
+
+class Calls:
+    """Calls of one run of one script."""
+
+    def __init__(self, run: Interpreter) -> None:
+        self._run = run
+
+    def linked(
+        self, link: Link, value: Any, args: Sequence[Any], named: Mapping[str, Any]
+    ) -> Steps:
+        """Calls a target of a chain with a value."""
+        run = self._run
+        is_script = bool(run.script_of(link.name))
+        if not is_script and (link.instruction or link.name in BUILT_IN):
+            return (yield from run.instructions.call(link, value, args, named))
+        if is_script:
+            return (yield from self.script(link, args, {**spread(value), **named}))
+        return (yield from self.function(link.place, link.name, args, {**spread(value), **named}))
+
+    def script(self, link: Link, args: Sequence[Any], named: Mapping[str, Any]) -> Steps:
+        """Runs another script, with a dialogue of its own; its result.
+
+        Raises:
+            FlowError: Scripts call each other too deeply, or too often.
+        """
+        run = self._run
+        if run.level >= MOST_LEVELS:
+            run.fail(
+                link.place,
+                f"scripts call each other more than {MOST_LEVELS} levels deep",
+                f"脚本互相调用超过 {MOST_LEVELS} 层",
+            )
+        args, named = yield from self._before(link.place, link.name, args, named)
+        told = {"name": link.name, "args": list(args), "kwargs": dict(named)}
+        yield Event("tool_call", link.place, told)
+        run.shared.calls += 1
+        if run.shared.calls > MOST_CALLS:
+            run.fail(
+                link.place,
+                f"scripts call each other more than {MOST_CALLS} times",
+                f"脚本互相调用超过 {MOST_CALLS} 次",
+            )
+        script = run.library.script(run.script_of(link.name))
+        value = yield from run.inner(script, args, named).run()
+        yield Event("tool_result", link.place, {"name": link.name, "value": value})
+        return (yield from self._after(link.place, link.name, args, named, value))
+
+    def function(
+        self, place: Place, name: str, args: Sequence[Any], named: Mapping[str, Any]
+    ) -> Steps:
+        """Calls a registered function; its result."""
+        args, named = yield from self._before(place, name, args, named)
+        yield Event("tool_call", place, {"name": name, "args": list(args), "kwargs": dict(named)})
+        value = yield Call(place, name, list(args), dict(named))
+        yield Event("tool_result", place, {"name": name, "value": value})
+        return (yield from self._after(place, name, args, named, value))
+
+    def _before(
+        self, place: Place, name: str, args: Sequence[Any], named: Mapping[str, Any]
+    ) -> Generator[Step, Any, tuple[Sequence[Any], Mapping[str, Any]]]:
+        """The arguments, as listeners to `beforeCall` leave them."""
+        run = self._run
+        told = _as_params(args, named)
+        made = yield from run.listeners.emit(place, "beforeCall", [name, told], 1)
+        if made is None:
+            return args, named
+        if not isinstance(made, dict) or not isinstance(made.get("args", []), list):
+            run.fail(
+                place,
+                "a listener to 'beforeCall' gives back a map of arguments",
+                "'beforeCall' 的监听者须返回参数字典",
+            )
+        return made.pop("args", []), made
+
+    def _after(
+        self, place: Place, name: str, args: Sequence[Any], named: Mapping[str, Any], value: Any
+    ) -> Steps:
+        told = [name, _as_params(args, named), value]
+        made = yield from self._run.listeners.emit(place, "afterCall", told, 2)
+        return value if made is None else made
+
+
+def _as_params(args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    """What listeners are told of arguments: those by name, and `args`, if there are any."""
+    return {**named, "args": list(args)} if args else dict(named)

@@ -1,0 +1,235 @@
+"""One call of a model for a script: told to listeners, remembered, gone on with, with tools."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.flows.ppe import tools
+from orchestrator.flows.ppe.choices import Choice
+from orchestrator.flows.ppe.dialogue import sent
+from orchestrator.flows.ppe.parameters import inference_of
+from orchestrator.flows.ppe.thinking import THINKING
+from orchestrator.flows.steps import Ask, Event, Place, Step
+
+if TYPE_CHECKING:
+    from orchestrator.flows.ppe.interpreter import Interpreter
+
+__all__ = ["Wanted", "replied"]
+
+_MOST_RETRIES = 7
+
+Told = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a model is asked.
+
+    Attributes:
+        place: The statement.
+        messages: Roles and texts.
+        options: Model parameters, as scripts call them.
+        given: What the call says besides, such as `stream`.
+        choice: What may be replied, if not anything.
+        bias: Texts that shall be likelier or rarer.
+        whole: Whether the reply is data, which is not put together of several.
+        last: Whether the reply is the script's result.
+    """
+
+    place: Place
+    messages: Told
+    options: Mapping[str, Any]
+    given: Mapping[str, Any] = field(default_factory=dict)
+    choice: Choice | None = None
+    bias: Sequence[tuple[str, float | None]] = ()
+    whole: bool = False
+    last: bool = False
+
+
+def replied(run: Interpreter, wanted: Wanted) -> Generator[Step, Any, str]:
+    """A model's reply.
+
+    Raises:
+        FlowError: There is nothing to send, or a listener gave back what cannot be sent.
+    """
+    thinks = run.script.settings.thinking
+    asked = bool(wanted.messages) and wanted.messages[-1][0] != "assistant"
+    thinks = thinks if wanted.choice is None and asked else None
+    if thinks is not None and thinks.told:
+        wanted = replace(wanted, messages=[("system", thinks.instruction()), *wanted.messages])
+    wanted = yield from _listened(run, wanted)
+    text = yield from _requested(run, wanted)
+    if text is None:
+        text = yield from _remembered(run, wanted)
+    delimiter = run.script.settings.delimiter
+    if delimiter:
+        text = text.partition(delimiter)[0]
+    if thinks is not None:
+        text, thoughts = thinks.read(text)
+        run.data.prompt[THINKING] = thoughts
+        yield Event("variable_set", wanted.place, {"name": THINKING, "value": thoughts})
+    return (yield from _changed(run, wanted.place, text))
+
+
+# Listeners
+
+
+def _listened(run: Interpreter, wanted: Wanted) -> Generator[Step, Any, Wanted]:
+    """What is asked, as listeners to `llmParams` leave it; `llmBefore` is told of that."""
+    place, listeners = wanted.place, run.listeners
+    if not listeners.has("llmParams", "llmBefore"):
+        return wanted
+    told = {"value": _as_messages(wanted.messages), "options": dict(wanted.options), "count": 0}
+    made = yield from listeners.emit(place, "llmParams", [told], 0)
+    if made is not None:
+        told = {**told, **made} if isinstance(made, dict) else {**told, "value": made}
+        messages, options = _as_told(told["value"]), told["options"]
+        if messages is None or not isinstance(options, dict):
+            run.fail(
+                place,
+                "a listener to 'llmParams' gives back a map of 'value', messages with a role and "
+                "a content, and 'options'",
+                "'llmParams' 的监听者须返回含 'value'（消息列表）和 'options' 的字典",
+            )
+        wanted = replace(wanted, messages=messages, options=options)
+    yield from listeners.emit(place, "llmBefore", [told])
+    return wanted
+
+
+def _requested(run: Interpreter, wanted: Wanted) -> Generator[Step, Any, str | None]:
+    """What a listener to `llmRequest` replies in the model's place."""
+    if run.script.front.get("disableLlmRequest") is True:
+        return None
+    told = [_as_messages(wanted.messages), dict(wanted.options)]
+    made = yield from run.listeners.emit(wanted.place, "llmRequest", told)
+    if isinstance(made, dict):
+        made = made.get("content")
+    if made is None:
+        return None
+    run.called = True
+    return made if isinstance(made, str) else json.dumps(made, ensure_ascii=False)
+
+
+def _changed(run: Interpreter, place: Place, text: str) -> Generator[Step, Any, str]:
+    """A reply, as listeners to `llm` leave it; `llmStream` is told of it first, in one part.
+
+    How a reply was cut while it streamed is not known when a run goes on: listeners are told the
+    same in every run.
+    """
+    listeners = run.listeners
+    if listeners.has("llmStream"):
+        part = {"content": text, "stop": False}
+        end = {"content": "", "stop": True, "finishReason": "stop"}
+        yield from listeners.emit(place, "llmStream", [part, text, 0])
+        yield from listeners.emit(place, "llmStream", [end, text, 0])
+    made = yield from listeners.emit(place, "llm", [text], 0)
+    if made is None:
+        return text
+    return made if isinstance(made, str) else json.dumps(made, ensure_ascii=False)
+
+
+def _as_messages(messages: Told) -> list[dict[str, str]]:
+    return [{"role": role, "content": text} for role, text in messages]
+
+
+def _as_told(value: Any) -> list[tuple[str, str]] | None:
+    if not isinstance(value, list):
+        return None
+    told = []
+    for one in value:
+        if not isinstance(one, dict) or not isinstance(one.get("role"), str):
+            return None
+        if not isinstance(one.get("content"), str):
+            return None
+        told.append((one["role"], one["content"]))
+    return told
+
+
+# Asking
+
+
+def _remembered(run: Interpreter, wanted: Wanted) -> Generator[Step, Any, str]:
+    """A reply, which is that of an equal call before if the script says so."""
+    run.called = True
+    if run.parameters.get("memoized") is not True:
+        return (yield from _whole(run, wanted))
+    choice = wanted.choice.known if wanted.choice else []
+    asked = [list(wanted.messages), dict(wanted.options), choice, list(wanted.bias)]
+    key = json.dumps(asked, sort_keys=True)
+    if key not in run.shared.replies:
+        run.shared.replies[key] = yield from _whole(run, wanted)
+    return run.shared.replies[key]
+
+
+def _whole(run: Interpreter, wanted: Wanted) -> Generator[Step, Any, str]:
+    """A reply, gone on with when it was cut off (PPE: `continueOnLengthLimit`)."""
+    text, stop = yield from _asked(run, wanted, wanted.messages)
+    goes_on = wanted.choice is None and not wanted.whole and _goes_on(run, wanted)
+    for _ in range(_retries(run) if goes_on else 0):
+        if stop != "max_tokens" or not text.strip():
+            break
+        before = list(wanted.messages)
+        prefill = before.pop()[1] if before[-1][0] == "assistant" else ""
+        more, stop = yield from _asked(run, wanted, [*before, ("assistant", prefill + text)])
+        more = more.removeprefix(text)  # where models cannot go on, they begin again
+        if not more.strip():
+            break
+        text += more.lstrip() if text[-1:].isspace() else more
+    return text
+
+
+def _goes_on(run: Interpreter, wanted: Wanted) -> bool:
+    name = "continueOnLengthLimit"
+    return wanted.given.get(name, run.parameters.get(name)) is not False
+
+
+def _retries(run: Interpreter) -> int:
+    given = run.parameters.get("maxRetry")
+    most = given if isinstance(given, int) and not isinstance(given, bool) else _MOST_RETRIES
+    return max(0, min(most, 100))
+
+
+def _asked(
+    run: Interpreter, wanted: Wanted, messages: Told
+) -> Generator[Step, Any, tuple[str, str]]:
+    """One reply, after all calls of tools in it, and why it ends."""
+    system, others = sent(messages)
+    if not others:
+        run.fail(
+            wanted.place,
+            "there is no message to send; write one, such as user: ...",
+            "没有可发送的消息；请写一条，例如 user: ...",
+        )
+    ask = _step(run, wanted, system, others)
+    offered = tools.specs(run) if wanted.choice is None else {}
+    if not offered:
+        reply = yield ask
+    else:
+        reply = yield from tools.answered(run, replace(ask, tools=list(offered.values())), offered)
+    return reply.text, reply.stop_reason
+
+
+def _step(run: Interpreter, wanted: Wanted, system: str, messages: Sequence[Any]) -> Ask:
+    settings, choice = run.script.settings, wanted.choice
+    inference = inference_of(wanted.options)
+    if settings.delimiter:
+        stops = [*inference.get("stopSequences", ()), settings.delimiter]
+        inference["stopSequences"] = list(dict.fromkeys(stops))
+    thinks, given = settings.thinking, wanted.given
+    shown = given.get("stream", run.parameters.get("stream", settings.live)) is not False
+    changed = bool(thinks or settings.tools or settings.delimiter)
+    return Ask(
+        wanted.place,
+        messages,
+        system,
+        inference,
+        choices=choice.known if choice else (),
+        picks=choice.picks if choice else (1, 1),
+        separator=choice.separator if choice else ",",
+        bias=wanted.bias,
+        live=shown and (thinks is None or thinks.visible),
+        last=wanted.last and not changed and not run.listeners.has("llm"),
+    )

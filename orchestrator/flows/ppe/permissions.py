@@ -1,0 +1,122 @@
+"""What a script's model may call, and with what (`permissions`)."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from orchestrator.flows.expressions import Wrong
+
+__all__ = ["Permissions", "permissions_of"]
+
+_ACTIONS = ("allow", "deny", "confirm")
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    names: str
+    action: str
+    parameters: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    """Rules, of which a prohibition (`!name`) is above all others.
+
+    Attributes:
+        rules: The rules, in order.
+        default: What holds for what no rule names.
+    """
+
+    rules: Sequence[_Rule] = ()
+    default: str = "allow"
+
+    def action(self, name: str, given: Mapping[str, Any]) -> str:
+        """Whether a call is allowed: `allow`, `deny`, or `confirm` to ask the user."""
+        found = [one for one in self.rules if fnmatchcase(name, one.names)]
+        if any(one.action == "deny" for one in found):
+            return "deny"
+        if not found:
+            return self.default
+        first = found[0]
+        fits = all(_fits(wanted, given.get(one)) for one, wanted in first.parameters.items())
+        return first.action if fits else "deny"
+
+    def may_ever(self, name: str) -> bool:
+        """Whether there are arguments with which a call could be allowed."""
+        return self.action(name, {}) != "deny" or any(
+            one.parameters and one.action != "deny"
+            for one in self.rules
+            if fnmatchcase(name, one.names)
+        )
+
+
+def _fits(wanted: Sequence[str], value: Any) -> bool:
+    """Whether an argument is allowed: no `!pattern` fits, and one of the others does."""
+    text = str(value)
+    paths = any("/" in one for one in wanted)
+    if paths:  # `/safe/../secret` is not below `/safe`
+        text = posixpath.normpath(text)
+    if any(fnmatchcase(text, one[1:]) for one in wanted if one.startswith("!")):
+        return False
+    allowed = [one for one in wanted if not one.startswith("!")]
+    return not allowed or any(fnmatchcase(text, one) for one in allowed)
+
+
+def permissions_of(given: Any) -> Permissions:
+    """What `permissions` means: `{ai: {call: [...]}}`, or `{call: [...]}`.
+
+    Raises:
+        Wrong: It means nothing.
+    """
+    if given is None:
+        return Permissions()
+    if not isinstance(given, dict):
+        raise Wrong("'permissions' is a map with 'call'", "'permissions' 须是含 'call' 的字典")
+    inner = given.get("ai")
+    told = inner if isinstance(inner, dict) else given
+    call = told.get("call") or []
+    if not isinstance(call, list):
+        raise Wrong(
+            "'permissions.ai.call' is a list of rules", "'permissions.ai.call' 须是规则列表"
+        )
+    rules = [rule for one in call for rule in _rules(one)]
+    usual = "deny" if any(one.action != "deny" for one in rules) else "allow"
+    return Permissions(rules, _action(told.get("defaultAction", usual)))
+
+
+def _rules(one: Any) -> Iterator[_Rule]:
+    if isinstance(one, str):
+        denied = one.startswith("!")
+        yield _Rule(one.removeprefix("!"), "deny" if denied else "allow")
+        return
+    if not isinstance(one, dict):
+        raise Wrong(
+            "a rule of 'permissions' is a text or a map", "'permissions' 的规则须是文本或字典"
+        )
+    named = {str(one["name"]): one} if "name" in one else one
+    for name, settings in named.items():
+        told = settings if isinstance(settings, dict) else {}
+        yield _Rule(str(name), _action(told.get("action", "allow")), _parameters(told))
+
+
+def _parameters(told: Mapping[str, Any]) -> dict[str, Sequence[str]]:
+    given = told.get("parameters") or {}
+    if not isinstance(given, dict):
+        raise Wrong("'parameters' of a rule is a map", "规则的 'parameters' 须是字典")
+    return {
+        str(name): [str(it) for it in (one if isinstance(one, list) else [one])]
+        for name, one in given.items()
+    }
+
+
+def _action(given: Any) -> str:
+    if given not in _ACTIONS:
+        raise Wrong(
+            f"the action {str(given)!r} of 'permissions' is none; there are {', '.join(_ACTIONS)}",
+            f"'permissions' 的动作 {str(given)!r} 无效，应为 {', '.join(_ACTIONS)} 之一",
+        )
+    return str(given)

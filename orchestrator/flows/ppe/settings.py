@@ -1,0 +1,184 @@
+"""What front matter says of how a script runs, besides its data: read once, with the script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from orchestrator.flows.expressions import Wrong
+from orchestrator.flows.ppe.data import Source
+from orchestrator.flows.ppe.dialects import dialect_of
+from orchestrator.flows.ppe.permissions import Permissions, permissions_of
+from orchestrator.flows.ppe.styles import STYLES
+from orchestrator.flows.ppe.texts import STRATEGIES, Style
+from orchestrator.flows.ppe.thinking import Thinking, thinking_of
+
+__all__ = ["ENDINGS", "KEYS", "Settings", "Tool", "script_id", "settings_of", "style_of"]
+
+ENDINGS = (".ai.yaml", ".ppe.yaml")
+"""How the names of scripts' files end."""
+
+KEYS = frozenset(
+    "_id add_generation_prompt autoRunLLMIfPromptAvailable character completion_delimiter "
+    "contentType description dialect disableLlmRequest export forceJson formatStringStrategy "
+    "import input lenient llmStream messages modelPattern name naturalOutput output parameters "
+    "permissions prompt roles shouldAppendResponse shouldThink tag tags templateFormat title "
+    "tools type version".split()
+)
+"""The keys of front matter that mean something by themselves; all others are data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """Something that the model may call.
+
+    Attributes:
+        name: The function, the action or the script.
+        title: What the model is told of it; empty for what is known of it.
+        defaults: Arguments that it always has, unless the model gives others.
+    """
+
+    name: str
+    title: str = ""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What is set.
+
+    Attributes:
+        name: Who speaks in the script's own name, in a group chat.
+        roles: The scripts of a group chat's roles.
+        imports: Other names of scripts.
+        tools: What the model may call, by name.
+        permissions: Which of its calls are allowed.
+        thinking: How the model thinks, if it is told to.
+        delimiter: What ends a reply; empty for nothing.
+        live: Whether replies are shown while they stream.
+    """
+
+    name: str = ""
+    roles: Mapping[str, str] = field(default_factory=dict)
+    imports: Mapping[str, str] = field(default_factory=dict)
+    tools: Mapping[str, Tool] = field(default_factory=dict)
+    permissions: Permissions = field(default_factory=Permissions)
+    thinking: Thinking | None = None
+    delimiter: str = ""
+    live: bool = True
+
+
+def script_id(name: str) -> str:
+    """A script's id, of its file's name."""
+    name = name.removeprefix("./")
+    return next((name.removesuffix(it) for it in ENDINGS if name.endswith(it)), name)
+
+
+def settings_of(front: Mapping[str, Any], source: Source) -> Settings:
+    """Reads them.
+
+    Raises:
+        FlowError: One is wrong.
+    """
+    try:
+        character = front.get("character")
+        inner: Mapping[str, Any] = character if isinstance(character, dict) else {}
+        return Settings(
+            str(front.get("name") or inner.get("name") or ""),
+            _roles(front.get("roles", inner.get("roles"))),
+            _imports(front.get("import")),
+            _tools(front.get("tools")),
+            permissions_of(front.get("permissions")),
+            thinking_of(front.get("shouldThink")),
+            str(front.get("completion_delimiter") or _prompt(front, "completion_delimiter") or ""),
+            front.get("llmStream") is not False,
+        )
+    except Wrong as wrong:
+        source.fail(source.place(0), wrong.message, wrong.message_zh)
+
+
+def _prompt(front: Mapping[str, Any], name: str) -> Any:
+    prompt = front.get("prompt")
+    return prompt.get(name) if isinstance(prompt, dict) else None
+
+
+def _roles(given: Any) -> dict[str, str]:
+    if given is None:
+        return {}
+    if isinstance(given, list):
+        given = {str(name): name for name in given}
+    if not isinstance(given, dict):
+        raise Wrong(
+            "'roles' is a map from roles to their scripts", "'roles' 须是从角色到脚本的字典"
+        )
+    taken = given.keys() & {"system", "user", "assistant", "all"}
+    if taken:
+        role = sorted(taken)[0]
+        raise Wrong(f"{role!r} is no role of a group chat", f"{role!r} 不能作为群聊角色")
+    return {str(role): script_id(str(id or role)) for role, id in given.items()}
+
+
+def _imports(given: Any) -> dict[str, str]:
+    """Other names of scripts. What is no script is refused."""
+    found: dict[str, str] = {}
+    for written, name in _named(given):
+        if not written.endswith(ENDINGS) and not written.startswith("ai:"):
+            raise Wrong(
+                f"{written!r} is a JavaScript package, and is not run; register Python functions "
+                "with tools={'name': function}",
+                f"{written!r} 是 JavaScript 包；请用 tools={{'name': 函数}} 注册 Python 函数",
+            )
+        id = script_id(written.removeprefix("ai:"))
+        found[name.removeprefix("$") if name not in ("", "*") else id] = id
+    return found
+
+
+def _named(given: Any) -> Iterator[tuple[str, str]]:
+    for one in given if isinstance(given, list) else [given] if given else []:
+        pairs = one.items() if isinstance(one, dict) else [(one, "")]
+        for written, name in pairs:
+            yield str(written), name if isinstance(name, str) else ""
+
+
+def _tools(given: Any) -> dict[str, Tool]:
+    found: dict[str, Tool] = {}
+    if isinstance(given, dict):
+        given = [{**(one if isinstance(one, dict) else {}), "id": id} for id, one in given.items()]
+    for one in given if isinstance(given, list) else [given] if given else []:
+        told = one if isinstance(one, dict) else {"id": one}
+        if "id" not in told and len(told) == 1:
+            ((id, inner),) = told.items()
+            told = {**(inner if isinstance(inner, dict) else {}), "id": id}
+        if "id" not in told:
+            raise Wrong("a tool of 'tools' has an 'id'", "'tools' 中的工具须有 'id'")
+        name = script_id(str(told["id"])).removeprefix("$")
+        defaults = told.get("defaults")
+        title = str(told.get("title") or told.get("description") or "")
+        found[name] = Tool(name, title, defaults if isinstance(defaults, dict) else {})
+    return found
+
+
+def style_of(front: Mapping[str, Any], source: Source) -> Style:
+    """How the script's texts are written.
+
+    Raises:
+        FlowError: There is no such way.
+    """
+    templates = str(front.get("templateFormat", "hf"))
+    strategy = str(front.get("formatStringStrategy", "Deferred"))
+    for name, value, known in (
+        ("templateFormat", templates, STYLES),
+        ("formatStringStrategy", strategy, STRATEGIES),
+    ):
+        if value not in known:
+            source.fail(
+                source.place(0),
+                f"there is no {name} {value!r}; there are {', '.join(known)}",
+                f"没有 {name} {value!r}，可用: {', '.join(known)}",
+            )
+    try:
+        dialect = dialect_of(front.get("dialect"))
+    except Wrong as wrong:
+        source.fail(source.place(0), wrong.message, wrong.message_zh)
+    return Style(templates, strategy, dialect, front.get("lenient") is True)

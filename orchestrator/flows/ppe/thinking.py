@@ -1,0 +1,123 @@
+"""Thinking by request (`shouldThink`): the model is told to think, and the thoughts are cut out.
+
+Models that think by themselves are told so in their own settings; this is for all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.actions.names import did_you_mean
+from orchestrator.flows.expressions import Wrong
+
+__all__ = ["THINKING", "Thinking", "thinking_of"]
+
+THINKING = "THINKING"
+"""The variable with the model's last thoughts."""
+
+_MODES = ("off", "last", "first", "deep")
+_MEMBERS = (
+    *("mode", "visible", "depth", "steps", "thinkTag", "answerTag", "skipDefaultPrompt"),
+)  # fmt: skip
+_THINK, _ANSWER = ("<think>", "</think>"), ("<answer>", "</answer>")
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """How a model thinks.
+
+    Attributes:
+        mode: `first`: thinks, then answers; `deep`: more of it; `last`: answers, then thinks.
+        visible: Whether thoughts are shown while they stream.
+        most: How many steps it may think; 0 for any.
+        think: What stands around thoughts.
+        answer: What stands around the answer.
+        told: Whether the model is told to.
+    """
+
+    mode: str
+    visible: bool = True
+    most: int = 0
+    think: tuple[str, str] = _THINK
+    answer: tuple[str, str] = _ANSWER
+    told: bool = True
+
+    def instruction(self) -> str:
+        """What the model is told."""
+        (opens, closes), (begins, ends) = self.think, self.answer
+        thoughts, answer = f"between {opens} and {closes}", f"between {begins} and {ends}"
+        if self.mode == "last":
+            return f"Write your answer {answer} first, and then why, {thoughts}."
+        deep = self.mode == "deep"
+        steps = f", in at most {self.most} steps" if self.most else ""
+        how = "step by step, checking and revising each step" if deep else "it through"
+        return f"Think {how}{steps}, {thoughts}. Then write your answer {answer}."
+
+    def read(self, reply: str) -> tuple[str, str]:
+        """The answer of a reply, and the thoughts; without its signs a reply is all answer."""
+        thoughts, rest = _cut(reply, *self.think)
+        answer, _ = _cut(rest, *self.answer)
+        begins = rest.find(self.answer[0])
+        return (answer if begins >= 0 else rest).strip(), thoughts.strip()
+
+
+def _cut(text: str, opens: str, closes: str) -> tuple[str, str]:
+    """What stands between two signs, and the text without it. The last may be missing."""
+    begins = text.find(opens)
+    if begins < 0:
+        ends = text.find(closes)  # a prompt's end may have had the opening sign
+        return ("", text) if ends < 0 else (text[:ends], text[ends + len(closes) :])
+    ends = text.find(closes, begins)
+    ends = len(text) if ends < 0 else ends
+    return text[begins + len(opens) : ends], text[:begins] + text[ends + len(closes) :]
+
+
+def thinking_of(given: Any) -> Thinking | None:
+    """What `shouldThink` means; `None` for no thinking.
+
+    Raises:
+        Wrong: It means nothing.
+    """
+    if given is True:
+        return Thinking("last")
+    if given is None or given is False:
+        return None
+    settings: Mapping[str, Any] = given if isinstance(given, dict) else {"mode": given}
+    for name in settings:
+        if name not in _MEMBERS:
+            raise Wrong(
+                f"'shouldThink' has no member {name!r}{did_you_mean(name, _MEMBERS)}",
+                f"'shouldThink' 没有成员 {name!r}",
+            )
+    mode = str(settings.get("mode"))
+    if mode not in _MODES:
+        raise Wrong(
+            f"'shouldThink' is {mode!r}; it is one of {', '.join(_MODES)}",
+            f"'shouldThink' 是 {mode!r}，应为 {', '.join(_MODES)} 之一",
+        )
+    if mode == "off":
+        return None
+    most = settings.get("steps", settings.get("depth", 0))
+    return Thinking(
+        mode,
+        settings.get("visible") is not False,
+        most if isinstance(most, int) else 0,
+        _tag(settings.get("thinkTag"), _THINK),
+        _tag(settings.get("answerTag"), _ANSWER),
+        settings.get("skipDefaultPrompt") is not True,
+    )
+
+
+def _tag(given: Any, usual: tuple[str, str]) -> tuple[str, str]:
+    if given is None:
+        return usual
+    if isinstance(given, list) and len(given) == 2 and all(map(str, given)):
+        return str(given[0]), str(given[1])
+    if isinstance(given, str) and given.isidentifier():
+        return f"<{given}>", f"</{given}>"
+    raise Wrong(
+        f"the tag {given!r} of 'shouldThink' is no name, and no list of two signs",
+        f"'shouldThink' 的标签 {given!r} 既不是名称，也不是两个标记的列表",
+    )
