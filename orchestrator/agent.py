@@ -465,6 +465,8 @@ class Agent:
         else:
             given = Input(question, session_id)
         given.check(self.plan.limits)
+        if options:
+            given.check_options()
         if self.plan.features.memory is not None:
             close_before(self.plan, self.sessions, given)
         return given

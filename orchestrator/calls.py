@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from orchestrator.actions import Catalog, ReturnControl
+from orchestrator.actions import Catalog
 from orchestrator.actions.base import Call, Operation, Parameter
 from orchestrator.effects import Branch, WaitingCall
 from orchestrator.errors import ValidationError
@@ -123,7 +123,7 @@ def prepare(catalog: Catalog, item: Mapping[str, Any], dialect: Dialect, id: str
         slot.reject(" ".join(problems))
         return slot
     slot.call = Call(id, operation, arguments, key)
-    slot.waits = _waiting_kind(catalog, operation)
+    slot.waits = catalog.waits(operation)
     return slot
 
 
@@ -166,14 +166,6 @@ def _query_mistake(query: str) -> str:
 def identity(call: Call) -> tuple[str, str]:
     """What makes two calls the same: the operation and its arguments."""
     return call.operation.xml_name, json.dumps(call.arguments, sort_keys=True, default=str)
-
-
-def _waiting_kind(catalog: Catalog, operation: Operation) -> str:
-    """How a call waits for the caller, as Bedrock's `actionInvocationType`; empty: not at all."""
-    handed_over = isinstance(catalog.executor(operation), ReturnControl)
-    if operation.require_confirmation:
-        return "USER_CONFIRMATION_AND_RESULT" if handed_over else "USER_CONFIRMATION"
-    return "RESULT" if handed_over else ""
 
 
 def invocation_input(catalog: Catalog, waiting: WaitingCall, agent_id: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import json.encoder
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-__all__ = ["AUTHOR", "Block", "Message", "Span", "Text", "text_of", "to_json"]
+__all__ = ["AUTHOR", "Block", "Message", "Span", "Text", "text_of", "text_to_json", "to_json"]
 
 
 def _encode() -> Callable[[Any], str]:
@@ -39,6 +39,9 @@ def _encode() -> Callable[[Any], str]:
 
 to_json = _encode()
 """Encodes JSON values as text; `json.dumps` would make a new encoder for every call."""
+
+text_to_json: Callable[[str], str] = json.encoder.encode_basestring
+"""Encodes one text as JSON, as `to_json` does."""
 
 Block = dict[str, Any]
 """One Converse content block: `text`, `toolUse`, `toolResult`, `reasoningContent`."""
@@ -91,7 +94,7 @@ class Text(str):
         try:
             return self._encoded
         except AttributeError:
-            self._encoded = to_json(self)
+            self._encoded = text_to_json(self)
             return self._encoded
 
 

@@ -83,7 +83,7 @@ class Input:
         )
 
     def check(self, limits: Limits) -> None:
-        """Checks everything that can be checked without the session.
+        """Checks the question and the session's id.
 
         Raises:
             ValidationError: Something is wrong, and how to mend it.
@@ -98,6 +98,13 @@ class Input:
                 f"the question has {len(self.question):,} characters; the limit is "
                 f"{limits.input_chars:,} ('input_chars')"
             )
+
+    def check_options(self) -> None:
+        """Checks the rest, as far as that can be done without the session.
+
+        Raises:
+            ValidationError: Something is wrong, and how to mend it.
+        """
         if self.session_attributes:
             _check_attributes("session_attributes", self.session_attributes)
         if self.prompt_session_attributes:
@@ -106,9 +113,6 @@ class Input:
             _check_history(self.conversation_history)
         if self.memory_id:
             check_memory_id(self.memory_id)
-        self._check_rarer()
-
-    def _check_rarer(self) -> None:
         if self.retrieval:
             _check_retrieval(self.retrieval)
         if self.files and self.results is not None:

@@ -409,7 +409,7 @@ def end_record(result: Answer | Refusal | Failure, now: int) -> Record:
         }
     record: Record = {
         "kind": "end",
-        "result": type(result).__name__.lower(),
+        "result": "answer" if isinstance(result, Answer) else "refusal",
         "at": now,
         "text": result.text,
         "stop_reason": result.stop_reason,

@@ -10,7 +10,7 @@ from typing import Any
 
 from orchestrator.actions.base import Call
 from orchestrator.effects import CallModel, Converse
-from orchestrator.message import text_of, to_json
+from orchestrator.message import text_of, text_to_json, to_json
 from orchestrator.sessions import Record
 from orchestrator.stages import (
     INLINE_AGENT,
@@ -69,6 +69,7 @@ class PartWriter:
         self._around_call = request_id[:24], request_id[32:]
         self._started = started
         self._number = 0
+        self._told_at, self._told_time = -1, ""
         self._session_id = session_id
         self._chain = (*chain, plan.alias_arn)
         self._blank: dict[str, Any] = {
@@ -110,16 +111,22 @@ class PartWriter:
 
     def _part(self, at: int, kind: str, trace: dict[str, Any]) -> dict[str, Any]:
         part = self._blank.copy()
-        part["eventTime"] = _time(at)
+        part["eventTime"] = self._time(at)
         part["trace"] = {kind: trace}
         return part
+
+    def _time(self, at: int) -> str:
+        # Parts that follow each other mostly tell the same time.
+        if at != self._told_at:
+            self._told_at, self._told_time = at, time_text(at)
+        return self._told_time
 
     def _metadata(self, record: Record, call: str) -> dict[str, Any]:
         began, ended = record["began"], record["ended"]
         return {
             "clientRequestId": self._client_request_id(call),
-            "startTime": _time(began),
-            "endTime": _time(ended),
+            "startTime": self._time(began),
+            "endTime": self._time(ended),
             "totalTimeMs": (ended - began) // 1_000_000,
         }
 
@@ -131,8 +138,8 @@ class PartWriter:
 
     def _operation_metadata(self, ended: int) -> dict[str, Any]:
         return {
-            "startTime": _time(self._started),
-            "endTime": _time(ended),
+            "startTime": time_text(self._started),
+            "endTime": self._time(ended),
             "operationTotalTimeMs": (ended - self._started) // 1_000_000,
         }
 
@@ -170,7 +177,7 @@ def raw_response(effect: CallModel, record: Record) -> str:
     protocol = "tool_use" if isinstance(effect, Converse) else effect.stage.dialect.protocol
     if protocol != "tool_use":
         return text_of(record["content"])
-    content, stop = to_json(record["content"]), to_json(record["stop"])
+    content, stop = to_json(record["content"]), text_to_json(record["stop"])
     read, written, *_ = record["usage"]
     usage = f'{{"input_tokens": {read}, "output_tokens": {written}}}'
     return f'{{"role": "assistant", "content": {content}, "stop_reason": {stop}, "usage": {usage}}}'
@@ -187,10 +194,11 @@ def reasoning_of(content: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
 
 
 @lru_cache(maxsize=64)
-def _second(seconds: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+def _second(seconds: str) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(int(seconds)))
 
 
-@lru_cache(maxsize=64)
-def _time(at: int) -> str:
-    return f"{_second(at // 1_000_000_000)}.{at % 1_000_000_000:09}Z"
+def time_text(at: int) -> str:
+    """Nanoseconds since 1970, as the service writes a time."""
+    digits = str(at) if at >= 1_000_000_000 else f"{at:010}"
+    return f"{_second(digits[:-9])}.{digits[-9:]}Z"

@@ -105,7 +105,6 @@ class Turn:
         attachments: Files for the model, as the guardrail lets them be read.
         number: The step that the loop is at.
         results: The results of the last step, as `Slot.as_result` makes them.
-        payloads: What collaborators shared.
         guarded: The prompt session attributes that the guardrail has read.
         topics: The session's summary that is to be kept, once it was made; may be empty.
         unremembered: Why the session could not be summarised, if that failed.
@@ -119,6 +118,7 @@ class Turn:
         "_actions",
         "_calls",
         "_last",
+        "_payloads",
         "_post",
         "_step",
         "_tokens",
@@ -130,7 +130,6 @@ class Turn:
         "guarded",
         "limits",
         "number",
-        "payloads",
         "plan",
         "prompt_attributes",
         "question",
@@ -152,7 +151,7 @@ class Turn:
         self.responses: list[dict[str, str]] = []
         self.reprompts: list[tuple[int, str]] = []
         self.sources: dict[str, dict[str, Any]] = {}
-        self.payloads = Payloads(plan.limits.result_bytes)
+        self._payloads: Payloads | None = None
         self.guarded = _NONE
         self.topics: Sequence[Mapping[str, Any]] | None = None
         self.unremembered: OrchestratorError | None = None
@@ -270,6 +269,13 @@ class Turn:
         outcome: Record = yield effect
         self._add_tokens(outcome)
         return outcome
+
+    @property
+    def payloads(self) -> Payloads:
+        """What collaborators shared."""
+        if self._payloads is None:
+            self._payloads = Payloads(self.plan.limits.result_bytes)
+        return self._payloads
 
     @property
     def streams(self) -> bool:

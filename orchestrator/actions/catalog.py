@@ -56,6 +56,7 @@ class Catalog:
         self.operations = tuple(one for group in enabled for one in group.operations)
         self._executors: dict[int, Guarded | ReturnControl] = {}
         self._checks: dict[int, Check] = {}
+        self._waits: dict[int, str] = {}
         for group in (*enabled, *unseen):
             self._add(group)
         known = (*self.operations, *(one for group in unseen for one in group.operations))
@@ -66,8 +67,10 @@ class Catalog:
 
     def _add(self, group: ActionGroup) -> None:
         executor = group.executor
+        handed_over = isinstance(executor, ReturnControl)
         for operation in group.operations:
             self._checks[id(operation)] = compile_check(operation)
+            self._waits[id(operation)] = _waiting_kind(operation, handed_over)
             if isinstance(executor, ReturnControl):
                 self._executors[id(operation)] = executor
             elif executor is not None:
@@ -127,6 +130,11 @@ class Catalog:
         """Who carries `operation` out; an executor's results are bounded, its errors typed."""
         found = self._executors.get(id(operation))
         return found if found is not None else self._executors[id(self._own(operation))]
+
+    def waits(self, operation: Operation) -> str:
+        """How a call waits for the caller: Bedrock's `actionInvocationType`; empty: not at all."""
+        found = self._waits.get(id(operation))
+        return found if found is not None else self._waits[id(self._own(operation))]
 
     def _own(self, operation: Operation) -> Operation:
         """This catalog's object for an equal operation of another."""
@@ -207,6 +215,12 @@ class Catalog:
     def parameters(self, call: Call) -> tuple[list[dict[str, str]], dict[str, Any] | None]:
         """The `parameters` and `requestBody` of a call, in Bedrock's form."""
         return call_parameters(call)
+
+
+def _waiting_kind(operation: Operation, handed_over: bool) -> str:
+    if operation.require_confirmation:
+        return "USER_CONFIRMATION_AND_RESULT" if handed_over else "USER_CONFIRMATION"
+    return "RESULT" if handed_over else ""
 
 
 def _check_groups(groups: Sequence[ActionGroup]) -> None:

@@ -20,9 +20,9 @@ with a `kind`:
   `began`, `ended` |
 | `orchestrated` | an orchestration of one's own said what to do: `state`, `event`, `text`,
   `trace`, `attributes`, `prompt_attributes`, `notes`, `began`, `ended` |
-| `branch` | a collaborator's work ended: `id`, `name`, `asked`, `before`, `usage`, `began`, `ended`,
-  the members of `end`, `prompt_attributes` that its caller's results came with, and of an agent
-  elsewhere its `trace` and `files` |
+| `branch` | a collaborator's work ended: `id`, `name`, `asked`, `before`, `usage`, `began`,
+  `ended`, the members of `end`, `prompt_attributes` that its caller's results came with, and of
+  an agent elsewhere its `trace` and `files` |
 | `suspend` | the turn waits for the caller: `invocation_id`, `inputs`, `waits` (the branch) |
 | `returned` | the caller's results: `invocation_id`, `results`, `digest`, `owner`, `until`,
   `end_session` |

@@ -22,26 +22,25 @@ class TurnLog:
     """The records of one turn, from its `turn` record on.
 
     Attributes:
-        records: The records.
+        start: The `turn` record.
+        records: The records, with that.
+        ends_session: Whether one of the turn's invocations asked for the session's end.
         transcript: Makes the turn's messages for the history, when the turn ran in this process.
         before: How many messages the history has before the turn; `None` while all of them are.
         spoken: How many sayings the talk has before the turn.
         taken: The branches whose turns are in their agents' histories.
     """
 
-    __slots__ = ("before", "records", "spoken", "taken", "transcript")
+    __slots__ = ("before", "ends_session", "records", "spoken", "start", "taken", "transcript")
 
     def __init__(self, first: Record, spoken: int = 0) -> None:
+        self.start = first
         self.records: list[Record] = [first]
+        self.ends_session = "end_session" in first
         self.spoken = spoken
         self.transcript: Callable[[], list[Message]] | None = None
         self.taken = _NONE
         self.before: int | None = None
-
-    @property
-    def start(self) -> Record:
-        """The `turn` record."""
-        return self.records[0]
 
     @property
     def end(self) -> Record | None:
@@ -54,14 +53,6 @@ class TurnLog:
         """The `suspend` record, when the turn waits for the caller."""
         last = self.records[-1]
         return last if last["kind"] == "suspend" else None
-
-    @property
-    def ends_session(self) -> bool:
-        """Whether one of the turn's invocations asked for the session's end."""
-        for record in self.records:
-            if "end_session" in record:
-                return True
-        return False
 
     @property
     def holder(self) -> Record:
@@ -271,6 +262,11 @@ class Session(Past):
             if self.answered is _NOT_ANSWERED:
                 self.answered = {}
             self.answered[record["invocation_id"]] = (record["digest"], self.open)
+        self._go_on(record)
+
+    def _go_on(self, record: Record) -> None:
+        if self.open is not None and "end_session" in record:
+            self.open.ends_session = True
         self._change(record)
 
     def _branch(self, record: Record) -> None:
@@ -309,5 +305,5 @@ _TAKES: dict[str, Callable[[Session, Record], None]] = {
     "guarded": Session.retell,
     "suspend": Session._change,
     "action": Session._change,
-    "claim": Session._change,
+    "claim": Session._go_on,
 }
