@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
+import enum
+import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -9,10 +13,14 @@ from orchestrator.message import AUTHOR
 from orchestrator.prompts.markers import Piece
 from orchestrator.prompts.work import MOST_CHARS, Refused
 
-__all__ = ["VALUE", "Put", "Value", "merged", "named", "put", "together"]
+__all__ = ["TOLD", "VALUE", "Put", "Value", "merged", "named", "put", "together"]
 
 VALUE = "value"
 """The origin of a text that was calculated, of more than one input or of none."""
+
+
+TOLD = (datetime.date, datetime.time, datetime.timedelta, uuid.UUID, decimal.Decimal)
+"""What is no JSON, and is told as the text that Python has for it."""
 
 
 class Value(str):
@@ -27,7 +35,11 @@ class Value(str):
 
 
 def named(value: Any, origin: str) -> Any:
-    """An input's data, with its texts knowing the input's name."""
+    """An input's data, with its texts knowing the input's name; dates and the like are texts."""
+    if isinstance(value, enum.Enum):
+        return named(value.value, origin)
+    if isinstance(value, TOLD):
+        value = str(value)
     if isinstance(value, str):
         made = Value(value)
         made.origin = origin

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -12,6 +15,10 @@ from orchestrator import TemplateError, ValidationError, load_template
 from orchestrator.prompts.languages import read_template
 
 Write = Callable[..., Path]
+
+
+class Kind(enum.Enum):
+    ONE = "one"
 
 
 @pytest.fixture
@@ -235,6 +242,13 @@ def test_an_input_may_be_its_default() -> None:
         ("x", "", None),
     ]
     assert document.render({}).messages[0].text == "Jane 3"
+
+
+def test_dates_and_other_plain_values_are_texts() -> None:
+    front = "---\ninputs: {a: 2024-01-02, l: [2024-01-02]}\n---\n"
+    text = front + "{{a}} {{l}} {{d}} {{e}} {% if u %}u{% endif %}"
+    given = {"d": Decimal("1.50"), "e": Kind.ONE, "u": UUID(int=1)}
+    assert told(text, given) == [("system", '2024-01-02 ["2024-01-02"] 1.50 one u')]
 
 
 def test_a_required_input_that_is_missing_is_named() -> None:

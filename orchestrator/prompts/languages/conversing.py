@@ -115,7 +115,7 @@ class Conversing:
             content += [call_of(one) for one in said.attributes.get("tool_calls") or ()]
         elif said.role in ("tool", "function"):
             content = [self._result_of(said)]
-        elif said.role != "user":
+        elif said.role not in ("user", "thread"):
             raise _wrong(said, f"Converse has no role {said.role!r}: user, assistant or system")
         blocks: list[Block] = []
         spans: list[Span] = []

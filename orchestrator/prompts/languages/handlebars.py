@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
 from orchestrator.diagnostics import Diagnostic
-from orchestrator.errors import TemplateError, ValidationError
+from orchestrator.errors import TemplateError
 from orchestrator.message import AUTHOR
 from orchestrator.prompts.jinja import VALUE, Value, named
 from orchestrator.prompts.languages.base import Said, Thread
@@ -22,6 +22,7 @@ from orchestrator.prompts.languages.handlebars_names import Names
 from orchestrator.prompts.languages.handlebars_parser import Block, Node, Show, parse
 from orchestrator.prompts.languages.handlebars_scanner import Call, Expression, Literal, Path, Text
 from orchestrator.prompts.languages.handlebars_scope import MISSING, Context, Scope
+from orchestrator.prompts.languages.handlebars_values import Values
 from orchestrator.prompts.languages.message_tags import Hole, Markup
 from orchestrator.prompts.languages.semantic_kernel_content import ROLES, Filling
 from orchestrator.prompts.languages.semantic_kernel_rendering import Rendering
@@ -115,8 +116,10 @@ class _Run:
         self._rendering = rendering
         root = {name: named(value, origin_of(name)) for name, value in rendering.inputs.items()}
         self._scope = Scope(root)
-        self._inert = False  # inside of {{#message}}, where tags are text
         self._work = Work()
+        self._values = Values(source, rendering.caller, self._scope, self._work)
+        self._inert = False  # inside of {{#message}}, where tags are text
+        self._opened = ""  # the role of the message that {{message role=...}} has begun
         self._chars = 0
         self._blocks: Mapping[str, Callable[[Block], None]] = {
             "if": lambda block: self._choose(block, self._one(block)),
@@ -125,11 +128,6 @@ class _Run:
             "with": self._with,
             "message": self._message,
             **dict.fromkeys(ROLES, self._role),
-        }
-        self._helpers: Mapping[str, Callable[[Call], Any]] = {
-            "set": self._set_name,
-            "get": self._get_name,
-            "log": lambda call: None,
         }
 
     def _error(self, message: str, at: int) -> TemplateError:
@@ -179,10 +177,10 @@ class _Run:
             self._add(Filling([(AUTHOR, told(shown.value))], shown.value), node.at)
         elif isinstance(shown, Path | Call) and self._is_messages(shown):
             self._place(shown, node.at)
-        elif _name_of(shown) == "message" and isinstance(shown, Call):
-            raise self._error("write {{#message role=...}}...{{/message}}", node.at)
+        elif isinstance(shown, Path | Call) and self._is_mark(shown):
+            self._mark(shown, node.at)
         else:
-            self._add_value(self._value(shown, strict=True), node.at)
+            self._add_value(self._values.shown(shown), node.at)
 
     def _add_value(self, value: Any, at: int) -> None:
         self._work.measure(value, data=False)
@@ -205,7 +203,7 @@ class _Run:
         given = shown.given if isinstance(shown, Call) else ()
         several = _name_of(shown) == "messages"
         if given:
-            value, name = self._value(given[0]), _written(given[0])
+            value, name = self._values.of(given[0]), _written(given[0])
         elif several:
             value, name = self._scope.inputs.get("chat_history"), "chat_history"
         else:
@@ -219,6 +217,27 @@ class _Run:
         elif value not in (None, ""):
             raise self._error(f"{name!r} is no list of messages", at)
 
+    def _is_mark(self, shown: Path | Call) -> bool:
+        if _name_of(shown) != "message" or self._rendering.caller.has("message"):
+            return False
+        return isinstance(shown, Call) or self._scope.found(shown) is MISSING
+
+    def _mark(self, shown: Path | Call, at: int) -> None:
+        """`{{message role="user"}}`: the beginning of a message, and then its end."""
+        attributes = shown.named if isinstance(shown, Call) else {}
+        written = attributes.get("role", Literal("", at))
+        role = told(written.value) if isinstance(written, Literal) else f"${_name_of(written)}"
+        if self._opened and role in ("", self._opened):
+            self._tag("</message>", at)
+            self._opened = ""
+        elif self._opened:
+            raise self._error(f"the message of role {self._opened!r} before is not closed", at)
+        elif not role or (isinstance(shown, Call) and shown.given):
+            raise self._error('a message has a role: {{message role="user"}}', at)
+        else:
+            self._open(at, attributes)
+            self._opened = role
+
     # Blocks.
 
     def _block(self, block: Block) -> None:
@@ -227,14 +246,14 @@ class _Run:
         if made is not None and self._scope.found(block.call.path) is MISSING:
             made(block)
         elif block.call.given or block.call.named or name in HELPERS:
-            self._choose(block, self._called(block.call))
+            self._choose(block, self._values.called(block.call))
         else:
-            self._section(block, self._value(block.call.path))
+            self._section(block, self._values.of(block.call.path))
 
     def _one(self, block: Block) -> Any:
         if len(block.call.given) != 1:
             raise self._error(f"{{{{#{block.call.path.text}}}}} takes one value", block.at)
-        return self._value(block.call.given[0])
+        return self._values.of(block.call.given[0])
 
     def _choose(self, block: Block, value: Any) -> None:
         self.add(block.inside if value else block.instead)
@@ -290,7 +309,7 @@ class _Run:
                 raise self._error('{{#message}} has no role: {{#message role="user"}}', block.at)
             self._add(found, block.at)
             return
-        self._open(block, {name: one for name, one in block.call.named.items()})
+        self._open(block.at, block.call.named)
         self._inert = True
         self.add(block.inside)
         self._inert = False
@@ -299,103 +318,27 @@ class _Run:
     def _role(self, block: Block) -> None:
         # As the decision record renders it: `~` leaves one line break beside the tags.
         role = Literal(block.call.path.text, block.at)
-        self._open(block, {"role": role, **block.call.named})
+        self._open(block.at, {"role": role, **block.call.named})
         if block.trimmed[0]:
             self._tag("\n", block.at)
         self.add(block.inside)
         self._tag("\n</message>" if block.trimmed[1] else "</message>", block.at)
 
-    def _open(self, block: Block, attributes: Mapping[str, Expression]) -> None:
+    def _open(self, at: int, attributes: Mapping[str, Expression]) -> None:
         if self._inert:
-            raise self._error("a message in a message", block.at)
-        self._tag("<message", block.at)
+            raise self._error("a message in a message", at)
+        self._tag("<message", at)
         for name, expression in attributes.items():
-            value = self._value(expression)
+            value = self._values.of(expression)
             if value is None:
                 continue
-            self._tag(f' {name}="', block.at)
+            self._tag(f' {name}="', at)
             if isinstance(expression, Literal):
-                self._tag(escape(told(value), {'"': "&quot;"}), block.at)
+                self._tag(escape(told(value), {'"': "&quot;"}), at)
             else:
-                self._add_value(value, block.at)
-            self._tag('"', block.at)
-        self._tag(">", block.at)
-
-    # Values.
-
-    def _value(self, expression: Expression, *, strict: bool = False) -> Any:
-        self._work.spend(STEP // 2)
-        if isinstance(expression, Literal):
-            return expression.value
-        if isinstance(expression, Call):
-            return self._called(expression)
-        found = self._scope.found(expression)
-        if found is not MISSING:
-            return found
-        if expression.text in self._helpers or expression.text in HELPERS:
-            return self._called(Call(expression, (), {}, expression.at))
-        if self._function(expression.text) is not None:
-            return self._called(Call(expression, (), {}, expression.at))
-        if not strict:
-            return None
-        further_out = expression.parts[:1] and expression.parts[0] in self._scope.inputs
-        hint = f"; write ../{expression.text}, or @root.{expression.text}" if further_out else ""
-        raise self._error(f"there is no {expression.text!r} here{hint}", expression.at)
-
-    def _called(self, call: Call) -> Any:
-        self._work.spend(STEP)
-        name = call.path.text
-        if name in self._helpers:
-            return self._helpers[name](call)
-        given = [self._argument(one) for one in call.given]
-        if name in HELPERS:
-            return self._helped(call, given)
-        function = self._function(name)
-        if function is not None or self._scope.found(call.path) is MISSING:
-            arguments = {key: self._argument(one) for key, one in call.named.items()}
-            shown = function or name
-            result = self._rendering.caller.call(shown, call.at, given, arguments)
-            return named(result, origin_of(shown))
-        if given or call.named:
-            raise self._error(f"{name!r} is a value and takes no arguments", call.at)
-        return self._scope.found(call.path)
-
-    def _argument(self, expression: Expression) -> Any:
-        """What a helper or a function is given, and so looks at."""
-        value = self._value(expression)
-        self._work.measure(value, data=False)
-        return value
-
-    def _helped(self, call: Call, given: Sequence[Any]) -> Any:
-        name = call.path.text
-        if call.named:
-            raise self._error(f"{name!r} takes no arguments by name", call.at)
-        try:
-            made = HELPERS[name](*given)
-            self._work.spend(len(made) if isinstance(made, str | list) else 0)
-            return made
-        except (TypeError, ValueError, ArithmeticError) as error:
-            raise self._error(f"{name!r} failed: {error}", call.at) from None
-        except ValidationError as error:
-            raise self._error(f"{name!r} failed: {error.message}", call.at) from None
-
-    def _function(self, name: str) -> str | None:
-        """The function that a name means: `plugin-function`, or as it was given."""
-        dotted = name.replace("-", ".", 1)
-        return next((it for it in (name, dotted) if self._rendering.caller.has(it)), None)
-
-    def _set_name(self, call: Call) -> None:
-        given = [self._value(one) for one in call.given]
-        if {"name", "value"} <= set(call.named):
-            given = [self._value(call.named["name"]), self._value(call.named["value"])]
-        if len(given) != 2 or not isinstance(given[0], str):
-            raise self._error("set takes a name and a value: {{set 'name' value}}", call.at)
-        self._scope.set(str(given[0]), given[1])
-
-    def _get_name(self, call: Call) -> Any:
-        name = str(self._value(call.given[0])) if call.given else ""
-        found = self._scope.found(Path((name,), 0, False, call.at, name))
-        return "" if found is MISSING else found
+                self._add_value(value, at)
+            self._tag('"', at)
+        self._tag(">", at)
 
 
 def _name_of(expression: Expression) -> str:

@@ -26,7 +26,7 @@ class Names:
         calls: The functions that it calls, and where each is called first.
     """
 
-    __slots__ = ("_functions", "_own", "calls", "names")
+    __slots__ = ("_functions", "_marked", "_own", "calls", "names")
 
     def __init__(self, nodes: Sequence[Node], functions: Collection[str]) -> None:
         """Looks through a template.
@@ -39,6 +39,7 @@ class Names:
         self.calls: dict[str, int] = {}
         self._functions = {name.replace(".", "-", 1): name for name in functions}
         self._own: set[str] = set()
+        self._marked = False
         self._nodes(nodes, 0)
 
     def _nodes(self, nodes: Sequence[Node], depth: int) -> None:
@@ -51,6 +52,8 @@ class Names:
     def _shown(self, shown: Expression, depth: int) -> None:
         if isinstance(shown, Path) and shown.text == "messages":
             self.names.setdefault("chat_history", shown.at)
+        elif isinstance(shown, Path) and shown.text == "message" and self._marked:
+            return  # {{message}}: the end of a message
         elif not (isinstance(shown, Path) and shown.text in (*_PLACING, *HELPERS)):
             self._expression(shown, depth)
 
@@ -74,6 +77,7 @@ class Names:
         if isinstance(expression, Path):
             self._path(expression, depth)
         elif isinstance(expression, Call):
+            self._marked = self._marked or expression.path.text == "message"
             self._called(expression)
             self._arguments(expression, depth)
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import datetime
 import enum
 import inspect
 import json
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from orchestrator.errors import TemplateError, ValidationError
 from orchestrator.message import AUTHOR
 from orchestrator.prompts.jinja import VALUE, Value
+from orchestrator.prompts.jinja_pieces import TOLD
 from orchestrator.prompts.languages.base import Said, Thread
 from orchestrator.prompts.languages.reading import messages_of
 from orchestrator.prompts.languages.semantic_kernel_content import Filling
@@ -22,8 +21,6 @@ __all__ = ["Caller", "Functions", "filling", "messages", "origin_of", "placed", 
 
 Functions = Mapping[str, Callable[..., Any]]
 """What templates may call: `plugin.function`, or `function`."""
-
-_TOLD = (datetime.date, datetime.time, datetime.timedelta, uuid.UUID)
 
 
 def origin_of(name: str) -> str:
@@ -37,6 +34,8 @@ def text_of(value: Any) -> str:
     Raises:
         ValidationError: It is no plain data.
     """
+    if isinstance(value, enum.Enum):
+        return text_of(value.value)
     if isinstance(value, str):
         return value + ""  # no more than the text
     if value is None:
@@ -47,9 +46,7 @@ def text_of(value: Any) -> str:
 
 
 def _plain(value: Any) -> str:
-    if isinstance(value, enum.Enum):
-        return text_of(value.value)
-    return str(value) if isinstance(value, _TOLD) else ""
+    return str(value) if isinstance(value, TOLD) else ""
 
 
 def _data(value: Any) -> Any:
@@ -63,6 +60,8 @@ def _data(value: Any) -> Any:
 def _told(value: Any) -> Any:
     if isinstance(value, Said | Thread):
         raise ValidationError("messages can only be placed between messages")
+    if isinstance(value, enum.Enum):
+        return value.value
     return _plain(value) or dict(_data(value))
 
 

@@ -62,6 +62,16 @@ class Tokens(Generic[T]):
         """The texts that a part of the text is made of."""
         return [part for part in self.parts(text) if isinstance(part, tuple)]
 
+    def unhoisted(self, text: str) -> str:
+        """A part of the text, with the author's references in it as they are written."""
+        if "${" not in "".join([it[0] for it in self._values if isinstance(it, tuple)]):
+            return text
+        return TOKEN.sub(self._written, text)
+
+    def _written(self, found: re.Match[str]) -> str:
+        value = self._values[int(found[1])]
+        return value[0] if isinstance(value, tuple) and value[0].startswith("${") else found[0]
+
     def plain(self, text: str) -> str:
         """A part of the text, with the texts of values in it."""
         if OPEN not in text:

@@ -25,6 +25,7 @@ from orchestrator.prompts.languages.prompty.document import Dialect, PromptyDocu
 from orchestrator.prompts.languages.prompty.front import (
     References,
     declared,
+    hoisted_in,
     read_yaml,
     settings_of,
     split_front,
@@ -76,6 +77,7 @@ def read(
     given = (params or {}) if dialect == "legacy" else None
     references = References(source, folder, roots, environ, given)
     data = _resolved(data, references)
+    body = hoisted_in(front.body, front.line, references) if dialect == "legacy" else {}
     setup = Setup(
         text=text,
         source=source,
@@ -87,6 +89,7 @@ def read(
         settings=settings_of(data),
         declared=_declared(data, dialect, source),
         strict=template["strict"] if strict is None else strict,
+        hoisted={it: value_text(value) for it, value in body.items()},
         old_schema="inputSchema" in data and dialect == "v2",
     )
     return PromptyDocument(setup, _engine(template["kind"], setup))

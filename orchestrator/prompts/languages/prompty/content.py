@@ -119,13 +119,15 @@ def data_in(
     Raises:
         TemplateError: It is no YAML.
     """
-    data = references.resolve(read_yaml(section.content, source, section.line + 1))
+    written = tokens.unhoisted(section.content)
+    data = references.resolve(read_yaml(written, source, section.line + 1))
     return _filled(data, tokens)
 
 
 def texts_in(section: Section, tokens: Tokens[Any], source: str | None) -> Any:
     """The same, with every number as the text that is written: of ids, which are names."""
-    return _filled(read_yaml(section.content, source, section.line + 1, texts=True), tokens)
+    written = tokens.unhoisted(section.content)
+    return _filled(read_yaml(written, source, section.line + 1, texts=True), tokens)
 
 
 def _filled(data: Any, tokens: Tokens[Any]) -> Any:

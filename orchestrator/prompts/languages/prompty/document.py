@@ -28,7 +28,7 @@ from orchestrator.prompts.languages.prompty.content import (
     tool_uses,
     tools_in,
 )
-from orchestrator.prompts.languages.prompty.front import References
+from orchestrator.prompts.languages.prompty.front import References, hoisted
 from orchestrator.prompts.languages.prompty.markers import Marks, Section
 from orchestrator.prompts.languages.tokens import TOKEN, Tokens, token
 from orchestrator.prompts.languages.trimming import stripped
@@ -73,6 +73,7 @@ class Setup:
         settings: What it says of the model and the call.
         declared: What it says of its inputs, by name.
         strict: Whether a value that looks like a mark is an error.
+        hoisted: What stands for references in the body's text.
         old_schema: Whether it has inputs that this dialect does not read.
     """
 
@@ -86,6 +87,7 @@ class Setup:
     settings: Mapping[str, Any]
     declared: Mapping[str, Mapping[str, Any]]
     strict: bool
+    hoisted: Mapping[str, str]
     old_schema: bool
 
     def error(self, message: str, line: int) -> TemplateError:
@@ -161,6 +163,8 @@ class PromptyDocument:
         values = self._values(inputs)
         try:
             pieces = self._engine.pieces(values.given)
+            if self._setup.hoisted:
+                pieces = list(hoisted(pieces, self._setup.hoisted))
             tokens = Tokens[Put](values.put(pieces))
         except Mistake as mistake:
             raise self._setup.error(mistake.message, mistake.line) from mistake
@@ -265,16 +269,22 @@ class _Rendering:
         """Puts the threads that nobody placed last."""
         if self._placed:
             for put in self._unplaced():
-                self.diagnostics.append(
-                    Diagnostic(
-                        severity="warning",
-                        code="unplaced-thread",
-                        message=f"the thread {put.name!r} has no place in the template; it is last",
-                        suggestion=f"write {{{{{put.name}}}}} where it belongs",
-                        file=self.setup.source,
-                    )
+                self._doubt(
+                    "unplaced-thread",
+                    f"the thread {put.name!r} has no place in the template; it is last",
+                    f"write {{{{{put.name}}}}} where it belongs",
                 )
         self._place_all()
+
+    def _doubt(self, code: str, message: str, suggestion: str) -> None:
+        found = Diagnostic(
+            severity="warning",
+            code=code,
+            message=message,
+            suggestion=suggestion,
+            file=self.setup.source,
+        )
+        self.diagnostics.append(found)
 
     def _unplaced(self) -> list[Put]:
         # The place of what an engine puts there itself is the engine's business.
@@ -333,6 +343,13 @@ class _Rendering:
             pieces = stripped(self.tokens.pieces(text))
             if not any(piece.strip() for _, piece in pieces):
                 return
+            if section.role == "thread":
+                self._doubt(
+                    "thread-text",
+                    f"the section thread: of line {section.line} has a text, which is sent as the "
+                    "user's",
+                    "place earlier messages there, with an input of kind thread",
+                )
         if self.setup.dialect.legacy:
             content: tuple[Content, ...] = tuple(self._legacy(text, parted=parted))
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,25 @@ import yaml
 
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError
+from orchestrator.message import AUTHOR
 from orchestrator.prompts.folder import MAX_FILE_BYTES
+from orchestrator.prompts.markers import Piece
 from orchestrator.untrusted import too_deep
 
-__all__ = ["Front", "References", "declared", "read_yaml", "settings_of", "split_front"]
+__all__ = [
+    "Front",
+    "References",
+    "declared",
+    "hoisted",
+    "hoisted_in",
+    "read_yaml",
+    "settings_of",
+    "split_front",
+]
 
 _FENCE = re.compile(r"(?:---|\+\+\+)[ \t]*")
 _REFERENCE = re.compile(r"\$\{(\w+):(.*)\}", re.DOTALL)
+_IN_TEXT = re.compile(r"\$\{(?:env|file|params):[^{}\n]*\}", re.IGNORECASE)
 _DEEPEST = 40
 _INFERENCE = {
     "temperature": "temperature",
@@ -229,6 +241,52 @@ class References:
 
     def _error(self, what: str) -> TemplateError:
         return TemplateError(what, file=self.source)
+
+
+def hoisted_in(body: str, line: int, references: References) -> dict[str, Any]:
+    """What stands for the references in a body's text (Prompt Section: Replacement Constructs).
+
+    Args:
+        body: The body.
+        line: The line of the file that it begins in.
+        references: Resolves them.
+
+    Raises:
+        TemplateError: One cannot be resolved, with its place.
+    """
+    made: dict[str, Any] = {}
+    for found in _IN_TEXT.finditer(body):
+        if found[0] in made:
+            continue
+        try:
+            value = references.resolve(found[0])
+        except TemplateError as error:
+            at = body.rfind("\n", 0, found.start())
+            where = line + body.count("\n", 0, found.start())
+            column = found.start() - at
+            raise TemplateError(
+                error.reason, file=references.source, line=where, column=column
+            ) from None
+        if value != found[0]:
+            made[found[0]] = value
+    return made
+
+
+def hoisted(pieces: Iterable[Piece], texts: Mapping[str, str]) -> Iterator[Piece]:
+    """Pieces with the references that the author wrote replaced; each is its text's origin.
+
+    Args:
+        pieces: Who wrote each, and its text.
+        texts: What stands for them.
+    """
+    for origin, text in pieces:
+        last = 0
+        for found in _IN_TEXT.finditer(text) if origin == AUTHOR else ():
+            if found[0] in texts:
+                yield AUTHOR, text[last : found.start()]
+                yield found[0], texts[found[0]]
+                last = found.end()
+        yield origin, text[last:]
 
 
 def declared(data: Mapping[str, Any], *, legacy: bool) -> Iterator[tuple[str, dict[str, Any]]]:
