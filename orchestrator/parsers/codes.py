@@ -27,6 +27,7 @@ __all__ = [
     "NO_ROUTE",
     "NO_TOOL_NAME",
     "OURS",
+    "WRITTEN_FORMAT",
     "missing_argument",
     "missing_parameter",
 ]
@@ -103,6 +104,12 @@ NAME_FORMAT = (
     "'httpVerb__actionGroupName__apiName' or 'actionGroupName__functionName'."
 )
 """A native tool call with a name that has no parts (documented; the second form added)."""
+
+WRITTEN_FORMAT = (
+    "The tool call was written as text and could not be understood. Call the tool natively, by its "
+    "name: 'httpVerb__actionGroupName__apiName' or 'actionGroupName__functionName'."
+)
+"""A call that was written as text and is malformed, where tools are native."""
 
 INPUT_FORMAT = "The input of the tool call must be a JSON object. Please try again."
 """A native tool call with an input that cannot be used."""

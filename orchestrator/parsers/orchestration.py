@@ -141,6 +141,8 @@ class Orchestration:
                 break
         if not calls.code and calls.empty and not calls.said:
             calls.fail(text[found.start :])
+        if self.name == "tool_use" and "<" in calls.reprompt:  # another grammar's format
+            calls.reprompt = codes.WRITTEN_FORMAT
         return _called(calls, thinking, "".join(found.said))
 
 

@@ -164,7 +164,7 @@ class Routing(_Whole):
 _SUMMARY = re.compile(r"<(/?)summary[ \t\r\n]{0,8}>", _FLAGS)
 _TOPIC = re.compile(
     r"<topic(?:[ \t\r\n]{1,8}name[ \t]{0,8}=[ \t]{0,8}"
-    r"(?:\"([^\"<>]{0,512})\"|'([^'<>]{0,512})'|([^\s\"'<>]{0,512})))?[ \t\r\n]{0,8}>",
+    r"(?:\"([^<>]{0,512}?)\"|'([^<>]{0,512}?)'|([^\s\"'<>]{0,512})))?[ \t\r\n]{0,8}>",
     _FLAGS,
 )
 _THOUGHT = re.compile(r"</(?:thinking|think|scratchpad)[ \t\r\n]{0,256}>", _FLAGS)

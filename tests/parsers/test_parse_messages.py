@@ -152,3 +152,21 @@ def test_stray_markup_of_nova_beside_a_native_call_is_noted() -> None:
     parsed = parsers.parse([{"text": "I call it.<__function=g__f>"}, use], name="tool_use")
     assert [one["functionName"] for one in details(parsed)["actionGroupInvocations"]] == ["f"]
     assert parsed.notes == ("markup of a call beside native tool use was removed",)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "(1) I look.</thinking>\n<__function=days>{}</__function>",
+        "<function_calls><invoke><tool_name>days</tool_name></invoke></function_calls>",
+        "<function_calls>[]</function_calls><invoke>",
+        "<__function=user__askuser></__function>",
+    ],
+)
+def test_a_malformed_call_in_text_is_told_nothing_of_another_grammar(reply: str) -> None:
+    # Its tags would teach a model with native tools to write more of them.
+    parsed = parsers.parse(reply, name="tool_use")
+    told = parsed.response["orchestrationParsedResponse"]["parsingErrorDetails"]["repromptResponse"]
+    assert parsed.code and "Call the tool natively" in told and "<" not in told
+    told = parsers.parse(reply, name="xml").response["orchestrationParsedResponse"]
+    assert "<invoke>" in told["parsingErrorDetails"]["repromptResponse"]

@@ -142,3 +142,13 @@ def test_a_category_of_a_templates_own_is_explained(letter: str) -> None:
     assert parsed.notes == (
         f"the category {letter!r} is the template's own: only D and E are valid",
     )
+
+
+@pytest.mark.parametrize("quote", ["'", '"'])
+@pytest.mark.parametrize("name", ["Ana's order", 'the "big" one', "it's 5 o'clock", "''"])
+def test_a_topics_name_may_hold_quotes(name: str, quote: str) -> None:
+    # Our template shows single quotes, and names have apostrophes.
+    reply = f"<summary><topic name={quote}{name}{quote}>It is late.</topic></summary>"
+    parsed = parsers.parse(reply, "MEMORY_SUMMARIZATION")
+    found = parsed.response["memorySummarizationParsedResponse"]["topicwiseSummaries"]
+    assert found == [{"topic": name, "summary": "It is late."}]
