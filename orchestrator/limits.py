@@ -25,7 +25,7 @@ class Limits:
         model_calls: Model calls of all stages together.
         tokens: Input plus output tokens of all model calls, as the models report them.
         actions: Action and knowledge base calls.
-        parallel: Calls of one reply that run at the same time.
+        parallel: Calls of one reply, or items of a script's loop, that run at the same time.
         reprompts: Replies in a row that could not be understood.
         seconds: Wall-clock time of the turn; `None` for no limit. It is checked before anything
             is begun. In an event loop (`ainvoke`, `astream`) a model, a search, a guardrail or an

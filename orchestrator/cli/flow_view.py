@@ -51,11 +51,14 @@ class FlowView:
         from rich.text import Text
 
         self._told = ""
-        width = max(self._terminal.err.width - len(_INDENT), 20)
+        line = f"{event.line:>4}  {_item(event)}"
+        width = max(self._terminal.err.width - len(line), 20)
         statement = short(event.statement, min(width, 200))
-        self._terminal.note(Text.assemble((f"{event.line:>4}  ", "quiet"), (statement, "name")))
+        self._terminal.note(Text.assemble((line, "quiet"), (statement, "name")))
 
     def _token(self, event: FlowEvent) -> None:
+        if "iteration" in event.members:  # several speak at once: each is told when it has ended
+            return
         text = str(event.members.get("text", ""))
         self._told += text
         if not self._streams:
@@ -70,27 +73,28 @@ class FlowView:
         said = value[-1] if isinstance(value, list) and value else value
         if self._streams and self._told and self._told.strip() == str(said).strip():
             return  # it was just read
-        self._line((f"{name} = ", "quiet"), (_told(value), ""))
+        self._line(event, (f"{name} = ", "quiet"), (_told(value), ""))
 
     def _tool_call(self, event: FlowEvent) -> None:
         given = [_told(one) for one in event.members.get("args", ())]
         given += [f"{name}={_told(one)}" for name, one in event.members.get("kwargs", {}).items()]
-        self._line((f"{event.members['name']}", "call"), (f"({', '.join(given)})", "call"))
+        self._line(event, (f"{event.members['name']}", "call"), (f"({', '.join(given)})", "call"))
 
     def _role_switch(self, event: FlowEvent) -> None:
-        if not self._streams:
-            self._line((f"{event.members['role']}: ", "agent"), (str(event.members["text"]), ""))
+        if not self._streams or "iteration" in event.members:
+            said = str(event.members["text"])
+            self._line(event, (f"{event.members['role']}: ", "agent"), (said, ""))
 
     def _warning(self, event: FlowEvent) -> None:
-        self._line(("warning: ", "warning"), (str(event.members["text"]), ""))
+        self._line(event, ("warning: ", "warning"), (str(event.members["text"]), ""))
 
     def _exit(self, event: FlowEvent) -> None:
-        self._line(("exit", "quiet"))
+        self._line(event, ("exit", "quiet"))
 
-    def _line(self, *parts: tuple[str, str]) -> None:
+    def _line(self, event: FlowEvent, *parts: tuple[str, str]) -> None:
         from rich.text import Text
 
-        text = Text(_INDENT)
+        text = Text(_INDENT).append(_item(event), "quiet")
         for part, style in parts:
             text.append(clean(part), style)
         line = text.plain
@@ -103,6 +107,12 @@ class FlowView:
         from rich.text import Text
 
         self._terminal.err.print(Text(text, "quiet"), end="", soft_wrap=True)
+
+
+def _item(event: FlowEvent) -> str:
+    """Which item of a loop an event is of, where several run at the same time."""
+    iteration = event.members.get("iteration")
+    return f"[{'.'.join(map(str, iteration))}] " if iteration else ""
 
 
 def _told(value: Any) -> str:

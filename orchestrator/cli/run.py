@@ -50,6 +50,17 @@ def run(
     step: Annotated[
         bool, typer.Option("--step", help="Wait before each statement, as at a breakpoint.")
     ] = False,
+    parallel: Annotated[
+        int | None,
+        typer.Option(
+            "--parallel",
+            metavar="NUMBER",
+            min=1,
+            help="Run so many items of a FOR at the same time, where they do not need each other; "
+            "1: one by one.",
+            show_default=False,
+        ),
+    ] = None,
     resume: Annotated[
         Path | None,
         typer.Option(
@@ -95,7 +106,7 @@ def run(
     [bold]Examples[/bold]
       $ orchestrator run examples/flows/fan_in.pl plan="A new bus"
       $ orchestrator run poem.ai.yaml "the moon" --model local:0.5b
-      $ orchestrator run papers.pl papers=@papers.json --tool save=tools.py:save
+      $ orchestrator run papers.pl papers=@papers.json --tool save=tools.py:save --parallel 4
       $ orchestrator run flow.pl --step
       $ orchestrator run flow.pl --resume flow.state.json
     """
@@ -105,7 +116,7 @@ def run(
     flow = load_flow(file)
     if resume is not None and words:
         raise ValidationError("a run that is gone on with has its arguments; leave them out")
-    options: dict[str, Any] = {"model": model, "tools": named_tools(tool)}
+    options: dict[str, Any] = {"model": model, "tools": named_tools(tool), "parallel": parallel}
     kept = state or resume or Path(f"{_name(flow, file)}.state.json")
     session = Session(terminal, flow, options, kept)
     try:

@@ -52,14 +52,19 @@ def request_text(
     return to_json(asked)
 
 
-def check_parallel(parallel: object) -> None:
+def check_parallel(program: Program, parallel: object) -> None:
     """Checks how many iterations may run at the same time.
 
     Raises:
-        ValidationError: It is no whole number from 1.
+        ValidationError: It is no whole number from 1, or the script is none of the workflow
+            language.
     """
     if parallel is None:
         return
+    if program.language != "pl":
+        raise ValidationError(
+            "parallel is for programs of the workflow language (*.pl); leave it out"
+        )
     if not isinstance(parallel, int) or isinstance(parallel, bool) or parallel < 1:
         raise ValidationError(f"parallel is a whole number from 1, and not {parallel!r:.40}")
 
@@ -96,7 +101,7 @@ class FlowOrchestration:
         Raises:
             ValidationError: `parallel` is no number from 1.
         """
-        check_parallel(parallel)
+        check_parallel(program, parallel)
         self.program = program
         self.name = Path(program.file).name if program.file else program.language
         self.digest = program.digest

@@ -66,7 +66,7 @@ class Around:
         sessions: Sessions | SessionStore | str | Path | None = None,
         parallel: int | None = None,
     ) -> None:
-        check_parallel(parallel)
+        check_parallel(program, parallel)
         self._program = program
         self._session_id = session_id
         self._given = given
@@ -107,7 +107,7 @@ class Around:
             raise ValidationError("only programs of the workflow language run step by step")
         try:
             parallel = options.get("parallel")
-            check_parallel(parallel)
+            check_parallel(program, parallel)
             question = request_text(arguments, seed=seed, step=step, parallel=parallel)
         except (TypeError, ValueError, RecursionError) as error:
             raise ValidationError(f"the arguments are no JSON data: {error}") from None

@@ -200,3 +200,35 @@ def test_render_of_a_script_that_asks_nothing(run):
     Path("flow.pl").write_text("@exit()\n")
     done = run("render", "flow.pl")
     assert (done.exit_code, "asks no model" in done.stderr) == (2, True)
+
+
+def test_items_of_a_loop_run_at_the_same_time_and_say_which_they_are(run, script):
+    Path("map.pl").write_text("FOR $x in [1, 2]:\n    @double($x) >> twice\nEND\n")
+    Path("tools.py").write_text("def double(x):\n    return 2 * x\n")
+    words = ("run", "map.pl", "--tool=double=tools.py:double", "--parallel=2", script())
+    done = run(*words)
+    assert (done.exit_code, done.stdout) == (0, "4\n")
+    lines = done.stderr.split("\n")
+    assert lines[0] == "   1  FOR $x in [1, 2]:"
+    for number in (1, 2):
+        own = [it for it in lines if f"[{number}] " in it]
+        assert own == [
+            f"      [{number}] x = {number}",
+            f"   2  [{number}] @double($x) >> twice",
+            f"      [{number}] double({number})",
+            f"      [{number}] twice = [{2 * number}]",
+        ]
+    assert lines[-3:] == ["      x = 2", "      twice = [2, 4]", ""]
+    assert run(*words[:3], script(), "--json").exit_code == 0
+
+
+@pytest.mark.parametrize("words", [["--parallel=0"], ["--parallel=x"]])
+def test_so_many_items_at_the_same_time_is_a_number_from_one(run, script, flow, words):
+    assert run("run", flow, *words, script()).exit_code == 2
+
+
+def test_a_ppe_script_has_no_loops_that_run_at_the_same_time(run, script):
+    Path("poem.ai.yaml").write_text("user: hi\n")
+    done = run("run", "poem.ai.yaml", "--parallel=2", script("x"))
+    assert done.exit_code == 2
+    assert "workflow language" in done.stderr

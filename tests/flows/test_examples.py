@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flow_support import CLAUDE, scripted, texts
+from flow_support import CLAUDE, Echo, scripted, statements, texts
 from typer.testing import CliRunner
 
 from orchestrator.cli import app
@@ -51,6 +51,14 @@ def test_a_map_over_papers() -> None:
     ]
     assert "Naps help." in texts(model.requests[2])[0]
     assert (len(model.requests[0].tools), len(model.requests[2].tools)) == (4, 0)
+
+
+def test_the_papers_at_the_same_time() -> None:
+    flow = load_flow(FOLDER / "papers.pl")
+    alone = flow.run({"topic": "sleep"}, model=Echo(), tools=TOOLS)
+    together = flow.run({"topic": "sleep"}, model=Echo(), tools=TOOLS, parallel=4)
+    assert (alone.output, alone.variables) == (together.output, together.variables)
+    assert statements(together.trace)[2].startswith("item 1, line 3: Say in one plain sentence")
 
 
 @pytest.mark.parametrize(
