@@ -194,7 +194,7 @@ class TraceParts(PartWriter):
         parts: list[dict[str, Any]] = []
         if self._replay.turn.reprompts:
             parts += self._reprompts(effect.number - isinstance(effect, CallModel), at)
-        self._number = effect.number
+        self._at_step(effect.number)
         match effect:
             case CallModel() if effect.stage.stage != MEMORY_SUMMARIZATION:
                 parts.append(self._model_input(effect, at, outcome or {}))
@@ -377,7 +377,7 @@ class TraceParts(PartWriter):
         if end["result"] == "failure":
             failure = {
                 "failureReason": end["message"],
-                "traceId": f"{self._request}-{self._number}",
+                "traceId": self._step_id,
                 "metadata": self._operation_metadata(end["at"]),
             }
             parts.append(self._part(end["at"], "failureTrace", failure))
@@ -386,7 +386,6 @@ class TraceParts(PartWriter):
     def _model_input(self, effect: CallModel, at: int, outcome: Record) -> dict[str, Any]:
         stage = effect.stage
         told: dict[str, Any] = {
-            "traceId": self._trace_id(effect),
             "text": self._prompt_text(effect),
             "type": stage.stage,
             "foundationModel": outcome.get("model") or stage.model.model_id,
@@ -413,14 +412,20 @@ class TraceParts(PartWriter):
         read, written, *_ = record["usage"]
         metadata["usage"] = {"inputTokens": read, "outputTokens": written}
         told: dict[str, Any] = {
-            "traceId": self._trace_id(effect),
             "rawResponse": {"content": raw_response(effect, record)},
             "metadata": metadata,
         }
         reasoning = reasoning_of(record["content"])
         if reasoning:
             told["reasoningContent"] = reasoning
-        parsed = record["response"]
+        if stage != ORCHESTRATION:
+            self._add_parsed(told, stage, record["response"])
+        parts = [self._stage_part(stage, ended, "modelInvocationOutput", told)]
+        if stage == ORCHESTRATION and not isinstance(effect, Converse):
+            self._add_decision(parts, record)
+        return parts
+
+    def _add_parsed(self, told: dict[str, Any], stage: str, parsed: dict[str, Any]) -> None:
         if stage == PRE_PROCESSING:
             verdict = parsed.get("preProcessingParsedResponse") or {}
             told["parsedResponse"] = {
@@ -430,10 +435,6 @@ class TraceParts(PartWriter):
         elif stage == POST_PROCESSING:
             final = parsed.get("postProcessingParsedResponse") or {}
             told["parsedResponse"] = {"text": final.get("responseText") or ""}
-        parts = [self._stage_part(stage, ended, "modelInvocationOutput", told)]
-        if stage == ORCHESTRATION and not isinstance(effect, Converse):
-            self._add_decision(parts, record)
-        return parts
 
     def _add_decision(self, parts: list[dict[str, Any]], record: Record) -> None:
         ended = record["ended"]
@@ -450,7 +451,7 @@ class TraceParts(PartWriter):
                 parts.append(finish)
 
     def _skip_told(self, number: int) -> None:
-        self._number = number
+        self._at_step(number)
         self._reprompted = sum(step <= number for step, _ in self._replay.turn.reprompts)
 
     def _reprompts(self, number: int, at: int) -> Iterator[dict[str, Any]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from orchestrator.actions.base import Call
 from orchestrator.effects import CallModel, Converse
-from orchestrator.message import text_of, text_to_json, to_json
+from orchestrator.message import content_to_json, text_of, text_to_json
 from orchestrator.sessions import Record
 from orchestrator.stages import (
     INLINE_AGENT,
@@ -69,6 +69,7 @@ class PartWriter:
         self._around_call = request_id[:24], request_id[32:]
         self._started = started
         self._number = 0
+        self._step_id = f"{request_id}-0"
         self._told_at, self._told_time = -1, ""
         self._session_id = session_id
         self._chain = (*chain, plan.alias_arn)
@@ -93,30 +94,33 @@ class PartWriter:
         told["type"] = kind
         return self._step(at, "observation", told, number)
 
+    def _at_step(self, number: int) -> None:
+        """What is told next belongs to this step of the loop."""
+        if number != self._number:
+            self._number, self._step_id = number, f"{self._request}-{number}"
+
     def _step(
         self, at: int, member: str, told: dict[str, Any], number: int | None = None
     ) -> dict[str, Any]:
-        number = self._number if number is None else number
-        told["traceId"] = f"{self._request}-{number}"
+        told["traceId"] = self._step_id if number is None else f"{self._request}-{number}"
         return self._part(at, STEPS_TRACE, {member: told})
 
     def _stage_part(self, stage: str, at: int, member: str, told: dict[str, Any]) -> dict[str, Any]:
-        trace = _TRACES[stage][0] if stage in _TRACES else STEPS_TRACE
+        """A part that tells of a stage's model call, in the stage's own trace."""
+        if stage not in _TRACES:
+            return self._step(at, member, told)
+        trace, suffix = _TRACES[stage]
+        told["traceId"] = f"{self._request}-{suffix}"
         return self._part(at, trace, {member: told})
-
-    def _trace_id(self, effect: CallModel) -> str:
-        stage = effect.stage.stage
-        suffix = _TRACES[stage][1] if stage in _TRACES else effect.number
-        return f"{self._request}-{suffix}"
 
     def _part(self, at: int, kind: str, trace: dict[str, Any]) -> dict[str, Any]:
         part = self._blank.copy()
-        part["eventTime"] = self._time(at)
+        # Parts that follow each other mostly tell the same time.
+        part["eventTime"] = self._told_time if at == self._told_at else self._time(at)
         part["trace"] = {kind: trace}
         return part
 
     def _time(self, at: int) -> str:
-        # Parts that follow each other mostly tell the same time.
         if at != self._told_at:
             self._told_at, self._told_time = at, time_text(at)
         return self._told_time
@@ -177,7 +181,7 @@ def raw_response(effect: CallModel, record: Record) -> str:
     protocol = "tool_use" if isinstance(effect, Converse) else effect.stage.dialect.protocol
     if protocol != "tool_use":
         return text_of(record["content"])
-    content, stop = to_json(record["content"]), text_to_json(record["stop"])
+    content, stop = content_to_json(record["content"]), text_to_json(record["stop"])
     read, written, *_ = record["usage"]
     usage = f'{{"input_tokens": {read}, "output_tokens": {written}}}'
     return f'{{"role": "assistant", "content": {content}, "stop_reason": {stop}, "usage": {usage}}}'
