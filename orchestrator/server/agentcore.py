@@ -59,6 +59,7 @@ def routes_of(world: World, running: Running) -> list[Route]:
 class _Runtime:
     def __init__(self, world: World, running: Running) -> None:
         self._world = world
+        self._places = world.places
         self._watched = running.events
         self._turns = 0
         self._since = int(time.time())
@@ -78,7 +79,8 @@ class _Runtime:
             busy = not isinstance(answer, Events)  # which are counted until they end
             return answer or Response()
         except Exception as error:
-            name, status, message = error_of(error, request_id(request))
+            fault = self._places.fault_of(error, request_id(request))
+            name, status, message = error_of(fault)
             return JSONResponse({"error": message, "errorType": name}, status)
         finally:
             if busy:
@@ -113,13 +115,21 @@ class _Runtime:
                 yield b""  # begun: from here on closing it stops the turn
                 try:
                     async for event in self._watched(events):
-                        for told in _told(event, traced):
+                        for told in self._told(event, traced):
                             yield event_of(told)
                 except Exception as error:
-                    name, _, message = error_of(error, id)
+                    name, _, message = error_of(self._places.fault_of(error, id))
                     yield event_of({"error": message, "errorType": name})
         finally:
             self._count(-1)
+
+    def _told(self, event: Event, traced: bool) -> Iterator[Mapping[str, Any]]:
+        if isinstance(event, TextDelta) and event.text:
+            yield {"chunk": {"text": event.text}}
+        elif isinstance(event, TracePart) and traced:
+            yield {"trace": self._places.trace_part(event.part)}
+        elif isinstance(event, TurnEnd):
+            yield {"end": _whole(event.reply)}
 
     def _count(self, change: int) -> None:
         was = self._turns
@@ -178,15 +188,6 @@ def _whole(reply: Reply) -> dict[str, Any]:
             {**file, "bytes": base64.b64encode(file["bytes"]).decode()} for file in reply.files
         ]
     return made
-
-
-def _told(event: Event, traced: bool) -> Iterator[Mapping[str, Any]]:
-    if isinstance(event, TextDelta) and event.text:
-        yield {"chunk": {"text": event.text}}
-    elif isinstance(event, TracePart) and traced:
-        yield {"trace": event.part}
-    elif isinstance(event, TurnEnd):
-        yield {"end": _whole(event.reply)}
 
 
 def _handed_over(control: ReturnControl) -> dict[str, Any]:

@@ -86,7 +86,7 @@ class _Bedrock:
     """The three services of Amazon Bedrock, as an ASGI application."""
 
     def __init__(self, world: World, running: Running) -> None:
-        self._api = Api(running.watched(world.operations()))
+        self._api = Api(running.watched(world.operations()), world.places.fault_of)
         self._seconds = world.settings.turn_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

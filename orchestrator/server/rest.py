@@ -10,14 +10,12 @@ from typing import Any, NamedTuple
 
 from starlette.requests import Request
 
-from orchestrator.errors import OrchestratorError, ValidationError
+from orchestrator.errors import ValidationError
 from orchestrator.reply import Event, Reply, TurnEnd
 from orchestrator.server.operations import Fault
-from orchestrator.server.wire.faults import log_failure
 
 __all__ = ["Failed", "error_of", "event_of", "json_of", "last_of", "request_id"]
 
-INTERNAL = "InternalServerException"
 _STATUSES: Mapping[str, int] = {
     "AccessDeniedException": 403,
     "ConflictException": 409,
@@ -44,25 +42,9 @@ class Failed(NamedTuple):
     message: str
 
 
-def error_of(error: BaseException, id: str) -> Failed:
-    """An error as it is told.
-
-    What neither is a `Fault` nor an error of this package is a mistake of ours: it is logged, and
-    the caller learns nothing but the request's id.
-
-    Args:
-        error: What was raised.
-        id: The request's id.
-    """
-    if isinstance(error, Fault):
-        name, message = error.name, error.message
-    elif isinstance(error, OrchestratorError):
-        name, message = error.bedrock_name, error.message
-    else:
-        log_failure(error, id)
-        name = INTERNAL
-        message = f"Something went wrong in the server. Its log says more: {id}."
-    return Failed(name, _STATUSES.get(name, 500), message)
+def error_of(fault: Fault) -> Failed:
+    """An exception of the service as it is told."""
+    return Failed(fault.name, _STATUSES.get(fault.name, 500), fault.message)
 
 
 def request_id(request: Request) -> str:

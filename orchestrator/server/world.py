@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.server.operations import Handler, Operations
+from orchestrator.server.places import Places
 from orchestrator.server.settings import Settings
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class World:
 
     Attributes:
         settings: What the server was told.
+        places: Its folders, which callers do not learn.
         embedder: What understands meaning in knowledge bases made through the API.
         documents: Agents, knowledge bases and whatever else the control plane keeps.
         sessions: The conversations.
@@ -63,6 +65,7 @@ class World:
     ) -> None:
         """Opens everything; see `open`."""
         self.settings = settings
+        self.places = Places(settings)
         self.embedder = embedder
         self._lambdas: dict[str, LambdaCode] = {
             **{name: _handler(name, spec) for name, spec in settings.lambdas.items()},

@@ -18,6 +18,7 @@ from orchestrator.server.rest import error_of
 from orchestrator.server.running import Running
 from orchestrator.server.settings import Settings
 from orchestrator.server.wire.api import Api
+from orchestrator.server.wire.faults import fault_of
 
 CANARY = "CANARY-5f2b"
 PATH = "/agents/ABCDEFGHIJ/agentAliases/TSTALIASID/sessions/s-1/text"
@@ -110,7 +111,7 @@ def test_a_mistake_of_ours_in_any_room_holds_none(caplog: pytest.LogCaptureFixtu
         running = Running(Sessions(), 60)
         door = Door(breaks, settings=Settings(), callers=Callers(None), running=running)
         asyncio.run(door(scope, receive, send))
-        told = error_of(ValueError(CANARY), "r-1")
+        told = error_of(fault_of(ValueError(CANARY), "r-1"))
     assert (sent[0]["status"], told.status) == (500, 500)
     assert CANARY not in f"{sent}{told}{caplog.text}"
     logged = [it.getMessage() for it in caplog.records if it.levelname == "ERROR"]

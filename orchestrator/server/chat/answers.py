@@ -12,6 +12,7 @@ from orchestrator.reply import Event, Reply, TextDelta, TurnEnd
 from orchestrator.server.chat.conversation import Asked
 from orchestrator.server.chat.errors import error_body
 from orchestrator.server.chat.handover import tool_calls
+from orchestrator.server.operations import Fault
 from orchestrator.server.rest import event_of
 
 __all__ = ["chunks", "completion"]
@@ -39,7 +40,7 @@ async def chunks(
     asked: Asked,
     events: AsyncGenerator[Event, None],
     watched: Callable[[AsyncGenerator[Event, None]], AsyncGenerator[Event, None]],
-    request_id: str,
+    fault_of: Callable[[BaseException], Fault],
 ) -> AsyncGenerator[bytes, None]:
     """The chunks of a completion as server-sent events.
 
@@ -50,7 +51,7 @@ async def chunks(
         asked: What was asked for.
         events: The turn.
         watched: Gives the events until their time is over.
-        request_id: The request's id.
+        fault_of: An error as an exception of the service.
     """
     head = _head(asked, "chat.completion.chunk")
     if asked.counts:
@@ -67,7 +68,7 @@ async def chunks(
                     for chunk in _ending(asked, head, event.reply):
                         yield chunk
         except Exception as error:
-            yield event_of(error_body(error, request_id)[1])
+            yield event_of(error_body(fault_of(error))[1])
             return
     yield _DONE
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from orchestrator.server.operations import Fault
 from orchestrator.server.rest import error_of
 
 __all__ = ["error_body"]
@@ -21,13 +22,8 @@ _KINDS: Mapping[str, tuple[str, str | None]] = {
 }
 
 
-def error_body(error: BaseException, id: str) -> tuple[int, dict[str, Any]]:
-    """The HTTP status and the body for an error.
-
-    Args:
-        error: What was raised.
-        id: The request's id.
-    """
-    name, status, message = error_of(error, id)
+def error_body(fault: Fault) -> tuple[int, dict[str, Any]]:
+    """The HTTP status and the body for an exception of the service."""
+    name, status, message = error_of(fault)
     kind, code = _KINDS.get(name, ("server_error", None))
     return status, {"error": {"message": message, "type": kind, "param": None, "code": code}}

@@ -39,14 +39,14 @@ Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
 def routes_of(world: World, running: Running) -> list[Route]:
     """The routes; each reads `request.state.caller`, who is calling."""
     return [
-        Route("/v1/chat/completions", _told(partial(_complete, world, running)), methods=["POST"]),
-        Route("/v1/models", _told(partial(_models, world)), methods=["GET"]),
-        Route("/v1/models/{model:path}", _told(partial(_model, world)), methods=["GET"]),
+        _route("/v1/chat/completions", world, partial(_complete, world, running), "POST"),
+        _route("/v1/models", world, partial(_models, world), "GET"),
+        _route("/v1/models/{model:path}", world, partial(_model, world), "GET"),
     ]
 
 
-def _told(endpoint: Endpoint) -> Endpoint:
-    """An endpoint whose errors are told in OpenAI's shape."""
+def _route(path: str, world: World, endpoint: Endpoint, method: str) -> Route:
+    """A route to an endpoint whose errors are told in OpenAI's shape."""
 
     @wraps(endpoint)
     async def told(request: Request) -> Response:
@@ -55,10 +55,10 @@ def _told(endpoint: Endpoint) -> Endpoint:
             answer = await while_there(endpoint(request), request.receive)
             return answer or Response()
         except Exception as error:
-            status, body = error_body(error, request_id(request))
+            status, body = error_body(world.places.fault_of(error, request_id(request)))
             return JSONResponse(body, status)
 
-    return told
+    return Route(path, told, methods=[method])
 
 
 async def _complete(world: World, running: Running, request: Request) -> Response:
@@ -66,7 +66,8 @@ async def _complete(world: World, running: Running, request: Request) -> Respons
     events = await _begun(world, request.state.caller, asked)
     if not asked.streams:
         return JSONResponse(completion(asked, await last_of(running.events(events))))
-    stream = chunks(asked, events, running.events, request_id(request))
+    fault_of = partial(world.places.fault_of, request_id=request_id(request))
+    stream = chunks(asked, events, running.events, fault_of)
     await anext(stream)  # begun: whoever closes it closes the turn
     return Events(stream)
 

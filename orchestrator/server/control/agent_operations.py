@@ -224,7 +224,7 @@ def _failure(room: Room, caller: Caller, snapshot: dict[str, Any]) -> str:
         _check_bases(room, caller, snapshot)
         room.world.agents.check(caller, snapshot)
     except (OrchestratorError, Fault) as error:
-        return error.message
+        return room.world.places.told(error.message)
     return ""
 
 

@@ -166,11 +166,11 @@ class FolderAgent:
         return alias_id == TEST_ALIAS or alias_id in self.aliases
 
     def failure(self) -> str:
-        """What is wrong with it; empty when nothing is."""
+        """What is wrong with it, as callers are told it; empty when nothing is."""
         try:
             self.agent()
         except OrchestratorError as error:
-            return error.message
+            return self._world.places.told(error.message)
         return ""
 
     def shown(self) -> Shown:

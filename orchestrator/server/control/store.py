@@ -133,8 +133,8 @@ class Store:
         if defined is not None:
             raise Fault(
                 "ConflictException",
-                f"the agent {agent_id!r} is defined in {str(defined.file)!r}, and is changed by "
-                "editing that file",
+                f"the agent {agent_id!r} is defined in {str(defined.file)!r} of the server, and is "
+                "changed by editing that file",
             )
         return self.agent(caller, agent_id)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -34,7 +34,9 @@ class Asked:
 
 
 async def completion(
-    events: AsyncGenerator[Event, None], asked: Asked
+    events: AsyncGenerator[Event, None],
+    asked: Asked,
+    part: Callable[[Mapping[str, Any]], Mapping[str, Any]],
 ) -> AsyncGenerator[Told, None]:
     """The members of a `completion` stream, in the service's order.
 
@@ -43,6 +45,7 @@ async def completion(
     Args:
         events: The turn.
         asked: What the caller wants of it.
+        part: A part of the trace as callers are told it.
 
     Raises:
         OrchestratorError: The turn failed, after its trace was told.
@@ -53,7 +56,7 @@ async def completion(
         async for event in events:
             if isinstance(event, TracePart):
                 if asked.trace:
-                    yield "trace", told_as(asked.trace)(event.part)
+                    yield "trace", told_as(asked.trace)(part(event.part))
             elif isinstance(event, TextDelta):
                 if asked.streams:
                     for chunk in _chunks(event.text):

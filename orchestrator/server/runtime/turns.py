@@ -64,7 +64,7 @@ async def answered(
     asked = Asked(trace if params.get("enableTrace") else "", _streams(params))
     listen = bool(asked.trace) or asked.streams
     events = await agent.astart(question, session_id, listen=listen, **options)
-    return EventStream(await started(completion(events, asked)), members)
+    return EventStream(await started(completion(events, asked, world.places.trace_part)), members)
 
 
 async def _nothing() -> AsyncGenerator[Told, None]:

@@ -66,8 +66,14 @@ class Api:
     request is read as the first service whose model allows it.
     """
 
-    def __init__(self, operations: Operations) -> None:
+    def __init__(
+        self, operations: Operations, fault_of: Callable[[BaseException, str], Fault] = fault_of
+    ) -> None:
         """Takes the handlers.
+
+        Args:
+            operations: The handlers.
+            fault_of: An error, and the request's id, as an exception of the service.
 
         Raises:
             ValueError: There is no such service or operation.
@@ -78,6 +84,7 @@ class Api:
             for name in handlers.keys() - set(service_model(service).operation_names):
                 raise ValueError(f"{service} has no operation {name!r} in botocore's model")
         self._operations = operations
+        self._fault_of = fault_of
         self._handlers = {
             (service, name): (handler, iscoroutinefunction(handler))
             for service, handlers in operations.items()
@@ -157,7 +164,7 @@ class Api:
     ) -> Answer:
         """The answer to a request that failed, in the words of the operation that it meant."""
         request_id = request_id or str(uuid4())
-        fault = fault_of(error, request_id)
+        fault = self._fault_of(error, request_id)
         if matched is None:
             answer = refusal(fault, {}, None)
         else:
@@ -196,7 +203,7 @@ class Api:
         told.setdefault("Content-Type", _EVENT_STREAM)
         frames = frames_of(route.service, route.operation)
         return Answer(
-            out.status, told, frames.told(output, partial(fault_of, request_id=request_id))
+            out.status, told, frames.told(output, lambda error: self._fault_of(error, request_id))
         )
 
     def _handler(self, matched: Matched) -> tuple[Handler, bool]:

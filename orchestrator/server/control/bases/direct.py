@@ -225,7 +225,7 @@ class _Batch:
         except Stopped:
             self._fail(waiting, "the server was stopped; send it again")
         except OrchestratorError as error:
-            self._fail(waiting, error.message)
+            self._fail(waiting, self.bases.world.places.told(error.message))
         except Exception as error:
             log_failure(error, f"for documents of {self.source['dataSourceId']!r}")
             self._fail(waiting, "an internal error; the server's log has more")

@@ -276,6 +276,7 @@ class _Job:
         if status == "STOPPED" and self.bases.closing.is_set():
             status, reasons = "FAILED", ["the server was stopped; start another job"]
         reasons += [*self.notes, *(self.sync.reasons if self.sync is not None else ())]
+        reasons = [self.bases.world.places.told(it) for it in reasons]
         members = {"failureReasons": shortened(reasons)} if reasons else {}
         self._change(status=status, **members)
 

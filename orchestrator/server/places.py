@@ -1,0 +1,81 @@
+"""Where a server's files lie, which its log tells and its callers are not to learn."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from orchestrator import content
+from orchestrator.server.operations import Fault
+from orchestrator.server.settings import Settings
+from orchestrator.server.wire.faults import fault_of
+
+__all__ = ["Places"]
+
+_log = logging.getLogger("orchestrator.server")
+
+
+class Places:
+    """The folders that a server's settings name, and those that it has anyway."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Finds them.
+
+        Args:
+            settings: What the server was told.
+        """
+        found = {str(form) for it in _folders(settings) for form in (it.absolute(), it.resolve())}
+        names = "|".join(re.escape(it) for it in sorted(found, key=len, reverse=True) if it != "/")
+        self._pattern = re.compile(rf"(?<![\w.-])(?:{names})(?:/+|(?![\w-]|\.\w))")
+
+    def told(self, text: str) -> str:
+        """A text with the paths in it as callers are told them: from the server's folder on."""
+        return self._pattern.sub(_rest, text)
+
+    def fault_of(self, error: BaseException, request_id: str) -> Fault:
+        """An error as an exception of the service; the log has the paths that are not told."""
+        fault = fault_of(error, request_id)
+        message = self.told(fault.message)
+        members = {
+            name: self.told(it) if isinstance(it, str) else it for name, it in fault.members.items()
+        }
+        if (message, members) == (fault.message, fault.members):
+            return fault
+        _log.warning("request %s: %s", request_id, fault.message)
+        return Fault(fault.name, message, **members)
+
+    def trace_part(self, part: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A part of a trace as callers are told it."""
+        failure = part["trace"].get("failureTrace")
+        if not failure:
+            return part
+        reason = self.told(failure.get("failureReason", ""))
+        return {**part, "trace": {"failureTrace": {**failure, "failureReason": reason}}}
+
+
+def _rest(found: re.Match[str]) -> str:
+    folder = found[0]
+    return "" if folder.endswith("/") else folder.rpartition("/")[2]
+
+
+def _folders(settings: Settings) -> Iterator[Path]:
+    from orchestrator.models.weights import folder
+
+    if settings.agents is not None:
+        yield settings.agents
+    yield from settings.buckets.values()
+    files = [settings.state, settings.keys]
+    files += [Path(spec) for spec in settings.lambdas.values()]
+    specs = [settings.model or "", *settings.models.values()]
+    files += [Path(path) for spec in specs if "/" in (path := spec.partition(":")[2])]
+    yield from (file.parent for file in files if file is not None)
+    yield content.root()
+    yield folder()
+    with suppress(OSError, RuntimeError):  # there is none
+        yield Path.cwd()
+    with suppress(RuntimeError):
+        yield Path.home()

@@ -1,0 +1,115 @@
+"""Attack 17: a server's errors tell its callers nothing of where its files lie; its log does."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from botocore.exceptions import ClientError, EventStreamError
+from runtime_servers import AGENT_ID, ALIAS_ID, Runtime, definition, running, told, write_agent
+from server_requests import client, send
+
+from orchestrator.server.places import Places
+from orchestrator.server.settings import Settings
+
+BROKEN = definition(
+    promptOverrideConfiguration={
+        "promptConfigurations": [
+            {"promptType": "ORCHESTRATION", "basePromptTemplateFile": "mine.json"}
+        ]
+    }
+)
+DEAR = {"role": "user", "content": "Dear"}
+
+
+def heard_of(server: Runtime) -> list[str]:
+    """What each door tells of an agent that cannot run."""
+    agent = {"agentId": AGENT_ID, "agentAliasId": ALIAS_ID, "sessionId": "s-1"}
+    with pytest.raises((ClientError, EventStreamError)) as error:
+        told(server.client.invoke_agent(**agent, inputText="Hello"))
+    found = [str(error.value.response)]
+    for path, body in (
+        ("/v1/chat/completions", {"model": "vacations", "messages": [DEAR]}),
+        ("/v1/chat/completions", {"model": "vacations", "messages": [DEAR], "stream": True}),
+        ("/invocations", {"prompt": "Hello", "agent": "vacations"}),
+    ):
+        found.append(send(server.url, path=path, body=json.dumps(body).encode()).body.decode())
+    return found
+
+
+def test_a_wrong_file_of_an_agent(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = write_agent(tmp_path / "agents" / "own", BROKEN, **{"mine.json": '{"system": }'})
+    with running(agents=tmp_path / "agents") as server, closing(client(server.url)) as control:
+        agent = control.get_agent(agentId=AGENT_ID)["agent"]
+        assert agent["failureReasons"][0].startswith("own/mine.json:1:")
+        with pytest.raises(ClientError) as error:
+            control.delete_agent(agentId=AGENT_ID)
+        with pytest.raises(ClientError) as tagging:
+            control.tag_resource(resourceArn=agent["agentArn"], tags={"a": "b"})
+        heard = heard_of(server)
+        assert "own/mine.json:1:" in heard[0]
+        for refusal in (error.value, tagging.value):
+            assert "'own/agent.yaml'" in str(refusal)
+        assert str(tmp_path) not in f"{agent} {error.value} {tagging.value} {heard}"
+    assert f"{folder / 'mine.json'}:1:" in caplog.text
+    assert str(folder / "agent.yaml") in caplog.text
+
+
+def test_a_broken_state(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_agent(tmp_path / "agents" / "own", definition())
+    state = tmp_path / "state" / "sessions.sqlite"
+    state.parent.mkdir()
+    with running(agents=tmp_path / "agents", state=state) as server:
+        with closing(sqlite3.connect(state)) as db:
+            db.execute("DROP TABLE journal")
+        with caplog.at_level(logging.WARNING):
+            heard = heard_of(server)
+        assert all("'sessions.sqlite'" in it for it in heard)
+        assert str(tmp_path) not in str(heard)
+    assert str(state) in caplog.text
+
+
+def test_a_turn_that_fails_tells_no_path_in_its_trace(tmp_path: Path) -> None:
+    write_agent(tmp_path / "agents" / "own", definition(foundationModel="replay:asked.jsonl"))
+    recording = tmp_path / "agents" / "own" / "asked.jsonl"
+    recording.write_text("")
+    with running(agents=tmp_path / "agents", models={}) as server:
+        events = []
+        with pytest.raises((ClientError, EventStreamError)) as error:
+            answer = server.client.invoke_agent(
+                agentId=AGENT_ID,
+                agentAliasId=ALIAS_ID,
+                sessionId="s-1",
+                inputText="Hello",
+                enableTrace=True,
+            )
+            with closing(answer["completion"]) as stream:
+                events.extend(stream)
+        heard = f"{error.value} {events}"
+        assert "asked.jsonl" in heard and str(tmp_path) not in heard
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{0}/agents/a/agent.yaml:3:1: no", "a/agent.yaml:3:1: no"),
+        ("in '{0}/agents', and {0}/agents.", "in 'agents', and agents."),
+        ("{0}/agents-of-others/x", "{0}/agents-of-others/x"),
+        ("file://{0}/agents/a", "file://a"),
+        ("of x{0}/agents/a", "of x{0}/agents/a"),
+        ("{0}/bucket/k and {0}/s/documents.sqlite", "k and documents.sqlite"),
+        ("no path", "no path"),
+    ],
+)
+def test_paths_in_texts(tmp_path: Path, text: str, expected: str) -> None:
+    settings = Settings(
+        agents=tmp_path / "agents",
+        buckets={"b": tmp_path / "bucket"},
+        state=tmp_path / "s" / "sessions.sqlite",
+    )
+    place = str(tmp_path)
+    assert Places(settings).told(text.format(place)) == expected.format(place)
