@@ -13,21 +13,20 @@ from orchestrator.flows.steps import Place, Program
 
 __all__ = ["lint_program"]
 
-Found = Iterator[tuple[Literal["warning", "info"], str, Place, str, str]]
+Found = Iterator[tuple[Literal["error", "warning", "info"], str, Place, str, str]]
 
 
 def lint_program(program: Program) -> list[Diagnostic]:
-    """What may not do what was meant, in a program of the workflow language.
+    """What may not do what was meant, in a program of either language.
 
-    Of Programmable Prompt Engine scripts nothing is known before they run: their names may come
-    from anywhere.
+    What a Programmable Prompt Engine script finds in itself is `orchestrator.flows.ppe.linting`'s.
     """
-    body = getattr(program, "body", None)
-    if program.language != "pl" or body is None:
-        return []
+    own = getattr(program, "findings", None)
+    body: Block | None = getattr(program, "body", None)
+    walked = own() if own is not None else _Walk().program(body or ())
     file = str(Path(program.file)) if program.file else None
     found = []
-    for severity, code, place, text, way in _Walk().program(body):
+    for severity, code, place, text, way in walked:
         found.append(
             Diagnostic(
                 severity=severity,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.flows.steps import Event, Known, Outcome, Place, Program, Running
+
+if TYPE_CHECKING:
+    from orchestrator.flows.ppe.linting import Finding
 
 __all__ = ["read"]
 
@@ -23,10 +26,17 @@ class _Program:
         from orchestrator.flows.ppe.reader import read_script
 
         self.file = str(file) if file is not None else None
+        self._text = text
         self._library = Library(text, file)
         self.digest = self._library.digest
         self._script = self._library.inherited(read_script(text, "main", self.file))
         self.text_input = text_input(inputs_of(self._script.front.get("input")))
+
+    def findings(self) -> Iterator[Finding]:
+        """What is doubtful about it; see `orchestrator.flows.lint`."""
+        from orchestrator.flows.ppe.linting import findings
+
+        return findings(self._text, self._script, self._library)
 
     def run(self, arguments: Mapping[str, Any] | str | None, known: Known) -> Running:
         """Runs it; see `Program.run`."""

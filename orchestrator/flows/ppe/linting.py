@@ -1,0 +1,280 @@
+"""What is doubtful in a script that can be read: found without running it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal
+
+from orchestrator.actions.names import did_you_mean
+from orchestrator.flows.expressions import Node, parts_of
+from orchestrator.flows.ppe.found import Substitution
+from orchestrator.flows.ppe.instructions import BUILT_IN
+from orchestrator.flows.ppe.library import Library
+from orchestrator.flows.ppe.listeners import EVENTS
+from orchestrator.flows.ppe.nodes import (
+    Block,
+    For,
+    Instruction,
+    Link,
+    Match,
+    Say,
+    Script,
+    Statement,
+    While,
+)
+from orchestrator.flows.ppe.output import inputs_of
+from orchestrator.flows.ppe.parameters import OF_CALL, PARAMETERS
+from orchestrator.flows.ppe.scope import ALL
+from orchestrator.flows.ppe.settings import KEYS
+from orchestrator.flows.ppe.uses import Uses, blocks_in, conditions_in, statements_in
+from orchestrator.flows.steps import Place
+from orchestrator.prompts.languages.uses import first_uses
+
+__all__ = ["Finding", "findings"]
+
+Finding = tuple[Literal["error", "warning", "info"], str, Place, str, str]
+Findings = Iterator[Finding]
+
+_ENDS = ("ret", "abort", "break", "continue")
+_MODEL_SETTINGS = frozenset(
+    "continueOnLengthLimit formatStringStrategy maxRetry memoized minTailRepeatCount naturalOutput "
+    "response_format stream timeout SystemTemplate".split()
+)
+
+
+def findings(text: str, script: Script, library: Library) -> Findings:
+    """What may not do what was meant, with its place and the way out.
+
+    Functions that a script calls are registered when it is run: that a name is one is told, and is
+    no fault. So are arguments that it reads.
+    """
+    uses = Uses(script)
+    for place, told in script.warnings:
+        yield "warning", "doubtful", place, told, ""
+    yield from _calls(script, library)
+    yield from _roles(script, library)
+    yield from _names(text, script, uses)
+    yield from _keys(text, script, uses)
+    yield from _parameters(text, script, uses)
+    yield from _block(script.body, in_loop=False)
+    for statement in statements_in(script.body):
+        yield from _events(statement)
+        yield from _matches(statement, uses)
+    yield from _choices(script, uses)
+
+
+# What is called
+
+
+def _calls(script: Script, library: Library) -> Findings:
+    told: set[str] = set()
+    for link in script.calls:
+        if link.name in told or link.name in script.settings.imports:
+            continue
+        told.add(link.name)
+        found = _instruction(link) if link.instruction else _script(link, library)
+        if found is not None:
+            yield found
+
+
+def _instruction(link: Link) -> Finding | None:
+    name = link.name
+    if name in BUILT_IN:
+        return None
+    meant = did_you_mean(name, BUILT_IN).removeprefix("; ")
+    if meant:
+        told = f"there is no instruction ${name}, unless a function of that name is registered"
+        return "warning", "unknown-instruction", link.place, told, meant
+    return "info", "function", link.place, f"${name} is a function, which is to be registered", ""
+
+
+def _script(link: Link, library: Library) -> Finding | None:
+    name = link.name
+    if library.has(name) or (name in BUILT_IN and not link.text):
+        return None
+    meant = did_you_mean(name, library.ids).removeprefix("; ")
+    told = (
+        f"there is no script {name!r} beside this one: it is a function, which is to be registered"
+    )
+    if meant:
+        return "warning", "unknown-script", link.place, told, meant
+    return "info", "function", link.place, told, ""
+
+
+def _roles(script: Script, library: Library) -> Findings:
+    for role, id in script.settings.roles.items():
+        if not library.has(id):
+            told = f"the role {role!r} is the script {id!r}, which is not beside this one"
+            way = did_you_mean(id, library.ids).removeprefix("; ") or "put it there"
+            yield "error", "unknown-role", Place(1), told, way
+
+
+# Names
+
+
+def _names(text: str, script: Script, uses: Uses) -> Findings:
+    declared = [one.name for one in inputs_of(script.front.get("input"))]
+    unknown = {one.name: one.place for one in reversed(uses.read) if one.name not in uses.given}
+    places = first_uses(text, unknown)
+    for name, place in unknown.items():
+        line, column = places.get(name, (place.line, place.column))
+        where = Place(line, column, place.statement)
+        known = [one for one in uses.given if one not in ALL]
+        meant = did_you_mean(name, known).removeprefix("; ")
+        if meant:
+            told = f"{name!r} gets no value in the script, unless it is an argument"
+            yield "warning", "undefined", where, told, meant
+        else:
+            told = f"{name!r} is an argument: the script itself gives it no value"
+            yield "info", "argument", where, told, "name it in 'input'" if declared else ""
+
+
+def _keys(text: str, script: Script, uses: Uses) -> Findings:
+    """Keys of the front matter that mean nothing, and that nothing reads."""
+    front = script.front
+    inputs = {one.name for one in inputs_of(front.get("input"))}
+    read = uses.names
+    if read & ALL or front.get("type"):
+        read = read | front.keys()  # everything is read, or a script that inherits may read it
+        inherits = True
+    else:
+        inherits = False
+    for key in front:
+        if key in KEYS or key in inputs or (key in read and not inherits):
+            continue
+        meant = did_you_mean(key, KEYS).removeprefix("; ")
+        place = _place_of(text, key)
+        if meant and key not in uses.names:
+            told = f"the front matter's key {key!r} means nothing, and nothing reads it"
+            yield "warning", "unknown-key", place, told, meant
+        elif key not in read:
+            yield "info", "unused", place, f"nothing reads {key!r} of the front matter", ""
+
+
+def _place_of(text: str, key: str) -> Place:
+    found = re.search(rf"^([ \t]*[\"']?){re.escape(key)}[\"']?[ \t]*:", text, re.M)
+    if found is None:
+        return Place(1)
+    line = text.count("\n", 0, found.start()) + 1
+    return Place(line, len(found[1]) + 1, found[0].strip())
+
+
+def _parameters(text: str, script: Script, uses: Uses) -> Findings:
+    """Model parameters that are not known, and so are not sent."""
+    given = script.front.get("parameters")
+    known = (*PARAMETERS, *OF_CALL, *_MODEL_SETTINGS)
+    for name in given if isinstance(given, dict) else ():
+        if name not in known:
+            told = f"the model parameter {name!r} is not known, and is not sent"
+            meant = did_you_mean(name, known).removeprefix("; ")
+            yield "warning", "unknown-parameter", _place_of(text, name), told, meant
+    for hole in uses.holes:
+        for one in hole.parameters:
+            if one.name not in known:
+                told = f"the model parameter {one.name!r} is not known, and is not sent"
+                meant = did_you_mean(one.name, known).removeprefix("; ")
+                yield "warning", "unknown-parameter", hole.place, told, meant
+
+
+# The order of statements
+
+
+def _block(block: Block, *, in_loop: bool) -> Findings:
+    for at, statement in enumerate(block):
+        if isinstance(statement, Instruction) and statement.name in _ENDS:
+            if statement.name in ("break", "continue") and not in_loop:
+                told = f"${statement.name} is in no loop"
+                yield "error", "no-loop", statement.place, told, "put it below $for or $while"
+            if at + 1 < len(block):
+                told = f"this is never reached: ${statement.name} is before it"
+                yield "warning", "unreachable", block[at + 1].place, told, "remove it"
+                return
+        within = in_loop or isinstance(statement, For | While)
+        for inner in blocks_in(statement):
+            yield from _block(inner, in_loop=within)
+
+
+def _events(statement: Statement) -> Findings:
+    if isinstance(statement, Instruction) and statement.name in ("on", "once"):
+        given = statement.value if isinstance(statement.value, dict) else {}
+        event = str(given.get("event", ""))
+        meant = did_you_mean(event, EVENTS).removeprefix("; ")
+        if event and event not in EVENTS and meant:
+            told = f"the event {event!r} is told by $emit alone"
+            yield "warning", "unknown-event", statement.place, told, meant
+
+
+def _matches(statement: Statement, uses: Uses) -> Findings:
+    if not isinstance(statement, Match):
+        return
+    kinds = [pattern.kind for pattern, _ in statement.branches]
+    if "any" in kinds[:-1] and not statement.all:
+        told = "branches below `_` are never reached: it fits everything"
+        yield "warning", "unreachable", statement.place, told, "put `_` last"
+    hole = _hole_of(statement.value, uses.holes)
+    if hole is None or hole.choice is None:
+        return
+    compared = [one.value for one, _ in statement.branches if one.kind == "equal"]
+    yield from _impossible(compared, hole, statement.place)
+    left = [one for one in hole.choice.known if one not in compared]
+    if left and all(kind == "equal" for kind in kinds):
+        told = f"no branch is for {', '.join(map(repr, left))}, which [[{hole.name}]] may be"
+        yield "warning", "unused-choice", statement.place, told, "add one, or `_`"
+
+
+# Choices
+
+
+def _choices(script: Script, uses: Uses) -> Findings:
+    for statement in statements_in(script.body):
+        for node in conditions_in(statement):
+            for hole, text in _compared(node, uses.holes):
+                yield from _impossible([text], hole, statement.place)
+    body = script.body
+    last = body[-1] if body else None
+    ends = list(last.text.substitutions) if isinstance(last, Say) else []
+    for hole in uses.holes:
+        read = uses.names & {*hole.names, *ALL, RESULT}
+        if hole.choice is not None and not read and hole not in ends:
+            told = f"{hole.name!r} is chosen, and nothing reads it"
+            yield "info", "unused-choice", hole.place, told, ""
+
+
+RESULT = "LatestResult"
+
+
+def _impossible(texts: Iterable[Any], hole: Substitution, place: Place) -> Findings:
+    """Texts that a choice is compared with, and never is."""
+    if hole.choice is None:
+        return
+    known = hole.choice.known
+    for text in texts:
+        if (
+            hole.choice.most == 1
+            and isinstance(text, str)
+            and hole.choice.text([text]) not in (hole.choice.text([one]) for one in known)
+        ):
+            told = f"[[{hole.name}]] is never {text!r}"
+            way = did_you_mean(text, known).removeprefix("; ")
+            yield "warning", "impossible", place, told, way or f"there is {', '.join(known)}"
+
+
+def _compared(node: Node, holes: list[Substitution]) -> Iterator[tuple[Substitution, str]]:
+    if node.kind == "compared" and node.value in ("==", "===", "!=", "!=="):
+        for one, other in (node.parts, reversed(node.parts)):
+            hole = _hole_of(one, holes)
+            if hole is not None and other.kind == "text":
+                yield hole, other.value
+    for part in parts_of(node):
+        yield from _compared(part, holes)
+
+
+def _hole_of(node: Node | None, holes: list[Substitution]) -> Substitution | None:
+    """The only choice that an expression names."""
+    if node is None or node.kind not in ("name", "member"):
+        return None
+    if node.kind == "member" and node.parts[0].value not in ALL:
+        return None
+    found = [one for one in holes if one.name == node.value]
+    return found[0] if len(found) == 1 and found[0].choice is not None else None

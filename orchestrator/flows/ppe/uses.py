@@ -1,0 +1,210 @@
+"""The names that a script reads, and those that it gives values to: found without running it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.flows.expressions import Argument, Node, Wrong, parse_expression, path_of
+from orchestrator.flows.ppe.blocks import MATCHED
+from orchestrator.flows.ppe.cast import RESPONSE
+from orchestrator.flows.ppe.data import Author
+from orchestrator.flows.ppe.found import Inline, Substitution
+from orchestrator.flows.ppe.matching import names_given
+from orchestrator.flows.ppe.nodes import (
+    Block,
+    Chain,
+    Edit,
+    For,
+    If,
+    Instruction,
+    Match,
+    Say,
+    Script,
+    Statement,
+    While,
+)
+from orchestrator.flows.ppe.output import inputs_of
+from orchestrator.flows.ppe.scope import ALL, names_read
+from orchestrator.flows.ppe.texts import Text, compile_text
+from orchestrator.flows.ppe.thinking import THINKING
+from orchestrator.flows.steps import Place
+
+__all__ = ["Read", "Uses", "blocks_in", "conditions_in", "statements_in"]
+
+_ALWAYS = (*ALL, "LatestResult", RESPONSE, "output", THINKING)
+_OF_LISTENERS = ("event", "arg1", "args")
+_SETS = ("set", "prompt", "AI")
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A name that is read.
+
+    Attributes:
+        name: The name.
+        place: The text, or the statement, that reads it.
+    """
+
+    name: str
+    place: Place
+
+
+class Uses:
+    """What a script reads and sets.
+
+    Attributes:
+        given: The names that it gives values to.
+        read: The names that it reads, in order.
+        holes: What the model fills.
+    """
+
+    def __init__(self, script: Script) -> None:
+        front = script.front
+        prompt = front.get("prompt")
+        inputs = (one.name for one in inputs_of(front.get("input")))
+        self.given = dict.fromkeys((*_ALWAYS, *front, *inputs))
+        self.given |= dict.fromkeys(prompt if isinstance(prompt, dict) else ())
+        self.holes: list[Substitution] = []
+        self.read: list[Read] = list(_of_data(front))
+        for statement in statements_in(script.body):
+            self.given |= dict.fromkeys(_given_by(statement))
+            self.read += self._read_by(statement)
+        for hole in self.holes:
+            self.given |= dict.fromkeys(hole.names)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All names that it reads."""
+        return frozenset(one.name for one in self.read)
+
+    def _read_by(self, statement: Statement) -> Iterator[Read]:
+        place = statement.place
+        match statement:
+            case Say() | Edit():
+                yield from self._of_text(statement.text)
+            case Instruction():
+                yield from _of_data(statement.value, statement.name)
+                yield from _of_arguments(statement.arguments or (), place)
+            case Chain():
+                for link in statement.links:
+                    yield from _of_arguments(link.arguments, place)
+            case _:
+                for node in conditions_in(statement):
+                    yield from (Read(name, place) for name in sorted(names_read(node)))
+                if isinstance(statement, For) and not isinstance(statement.items, Node):
+                    yield from _of_data(statement.items)
+                for inner in _instructions_in(statement):
+                    yield from _of_data(inner.value, inner.name)
+
+    def _of_text(self, text: Text) -> Iterator[Read]:
+        for part in text.parts:
+            names = part.template.names - part.inlines.keys() if part.template else ()
+            yield from (Read(name, text.place) for name in sorted(names))
+            for inline in part.inlines.values():
+                yield from self._of_inline(inline)
+            if part.substitution is not None:
+                self.holes.append(part.substitution)
+                for one in part.substitution.parameters:
+                    for name in sorted(names_read(one.node)):
+                        yield Read(name, part.substitution.place)
+
+    def _of_inline(self, inline: Inline) -> Iterator[Read]:
+        if inline.kind == "regex":
+            if not inline.bare:  # without brackets it may have been no expression
+                yield Read(inline.name, inline.place)
+            return
+        alone = len(inline.arguments) == 1 and not inline.arguments[0].name
+        if alone and inline.arguments[0].node.kind not in ("compared", "text", "value", "items"):
+            # Such as a file's name, which is a text when it is no variable.
+            names = names_read(inline.arguments[0].node)
+            if not names & self.given.keys():
+                return
+        yield from _of_arguments(inline.arguments, inline.place)
+
+
+def _of_arguments(arguments: Sequence[Argument], place: Place) -> Iterator[Read]:
+    for one in arguments:
+        if one.node.kind != "name":  # a bare word that is no variable is a text
+            yield from (Read(name, place) for name in sorted(names_read(one.node)))
+
+
+def _of_data(value: Any, instruction: str = "") -> Iterator[Read]:
+    """What the author's templates and expressions in data read."""
+    if isinstance(value, Author):
+        for name in _of_author(value, instruction):
+            yield Read(name, value.place)
+    for one in value.values() if isinstance(value, dict) else value if _is_list(value) else ():
+        yield from _of_data(one, instruction)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
+
+
+def _of_author(text: Author, instruction: str) -> Iterable[str]:
+    if instruction and text.startswith("?="):
+        try:
+            return sorted(names_read(parse_expression(text[2:])) - set(_OF_LISTENERS))
+        except Wrong:
+            return ()
+    if "{" not in text or (instruction and not text.startswith("!") and instruction != "format"):
+        return ()
+    made = compile_text(str(text), text.place, None)
+    names = {name for part in made.parts if part.template for name in part.template.names}
+    return sorted(one for one in names if not one.startswith("inline_"))
+
+
+def _given_by(statement: Statement) -> Iterator[str]:
+    if isinstance(statement, For):
+        yield from (*statement.values, statement.index)
+    elif isinstance(statement, Match):
+        yield MATCHED
+        for pattern, _ in statement.branches:
+            yield from names_given(pattern)
+    elif isinstance(statement, Instruction):
+        if statement.name in _SETS and isinstance(statement.value, Mapping):
+            yield from (str((path_of(name) or (name,))[0]) for name in statement.value)
+        if statement.name in _SETS:
+            yield from (one.name for one in statement.arguments or () if one.name)
+        data = statement.value.get("data") if isinstance(statement.value, Mapping) else None
+        if statement.name == "format" and isinstance(data, Mapping):
+            yield from map(str, data)
+
+
+def blocks_in(statement: Statement) -> Iterator[Block]:
+    """The blocks of statements in one."""
+    if isinstance(statement, If):
+        yield statement.then
+        yield statement.otherwise
+    elif isinstance(statement, While | For):
+        yield statement.body
+    elif isinstance(statement, Match):
+        yield from (body for _, body in statement.branches)
+
+
+def statements_in(block: Block) -> Iterator[Statement]:
+    """All statements of a block, and of the blocks in it."""
+    for one in block:
+        yield one
+        for inner in blocks_in(one):
+            yield from statements_in(inner)
+
+
+def conditions_in(statement: Statement) -> Iterator[Node]:
+    """The expressions of a statement that decides or repeats."""
+    found: Any = None
+    if isinstance(statement, If | While):
+        found = statement.condition
+    elif isinstance(statement, For):
+        found = statement.items
+    elif isinstance(statement, Match):
+        found = statement.value
+    if isinstance(found, Node):
+        yield found
+
+
+def _instructions_in(statement: Statement) -> Iterator[Instruction]:
+    if isinstance(statement, If | While) and isinstance(statement.condition, Instruction):
+        yield statement.condition
