@@ -54,7 +54,7 @@ class Catalog:
         self.ask_user = any(group.signature == USER_INPUT for group in enabled)
         self.code_interpreter = any(group.signature == CODE_INTERPRETER for group in enabled)
         self.operations = tuple(one for group in enabled for one in group.operations)
-        self._executors: dict[int, Guarded | ReturnControl] = {}
+        self._executors: dict[int, Guarded] = {}
         self._checks: dict[int, Check] = {}
         self._waits: dict[int, str] = {}
         for group in (*enabled, *unseen):
@@ -71,9 +71,7 @@ class Catalog:
         for operation in group.operations:
             self._checks[id(operation)] = compile_check(operation)
             self._waits[id(operation)] = _waiting_kind(operation, handed_over)
-            if isinstance(executor, ReturnControl):
-                self._executors[id(operation)] = executor
-            elif executor is not None:
+            if executor is not None and not isinstance(executor, ReturnControl):
                 self._executors[id(operation)] = guarded(executor)
 
     def find(self, group: str, name: str = "", verb: str = "", path: str = "") -> Operation | None:
@@ -126,8 +124,13 @@ class Catalog:
             "have been provided with."
         )
 
-    def executor(self, operation: Operation) -> Executor | ReturnControl:
-        """Who carries `operation` out; an executor's results are bounded, its errors typed."""
+    def executor(self, operation: Operation) -> Executor:
+        """Who carries `operation` out: the results are bounded, the errors typed.
+
+        Raises:
+            DefinitionError: The agent has no such operation.
+            KeyError: Its calls wait for the caller (`waits`).
+        """
         found = self._executors.get(id(operation))
         return found if found is not None else self._executors[id(self._own(operation))]
 
@@ -175,14 +178,16 @@ class Catalog:
 
         Returns:
             `{"name", "description", "parameters": [{"name", "type", "description", "required"}]}`
-            each. Allowed values, and what is in objects, are told in the parameter's description:
-            the XML form has no other place for them.
+            each, and `"returns": {"type", "description"}` where it is known. Allowed values, and
+            what is in objects, are told in the parameter's description: the XML form has no other
+            place for them.
         """
         described = [
             {
                 "name": _name(operation, protocol),
                 "description": operation.description,
                 "parameters": [_described(one) for one in operation.parameters],
+                **_returned(operation),
             }
             for operation in self.operations
         ]
@@ -268,6 +273,12 @@ def _loose_names(operation: Operation) -> Iterator[str]:
         paths = {path, path.strip("/")} - {""}
         for one in paths:
             yield from (one, f"{group}::{one}", f"{operation.verb}::{group}::{one}")
+
+
+def _returned(operation: Operation) -> dict[str, dict[str, str]]:
+    if operation.returns is None:
+        return {}
+    return {"returns": dict(zip(("type", "description"), operation.returns, strict=True))}
 
 
 def _name(operation: Operation, protocol: str) -> str:

@@ -18,7 +18,6 @@ from orchestrator.driver.shared import (
     Progress,
     Told,
     action_record,
-    executor_of,
     failed_action,
     failure,
     guard,
@@ -264,7 +263,7 @@ async def _adispatch(run: Run, effect: Dispatch) -> list[Record]:
 
 
 async def _aperform(run: Run, call: Call, context: CallContext) -> Record:
-    acall = getattr(executor_of(run, call), "acall", None)
+    acall = getattr(run.plan.catalog.executor(call.operation), "acall", None)
     seconds = run.plan.limits.action_seconds
     began = run.now()
     limit: asyncio.Timeout | None = None

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.actions import ReturnControl
-from orchestrator.actions.base import ActionResult, Call, CallContext, Executor
+from orchestrator.actions.base import ActionResult, Call, CallContext
 from orchestrator.driver.showing import showing
 from orchestrator.effects import (
     Answer,
@@ -40,7 +39,6 @@ __all__ = [
     "Progress",
     "Told",
     "action_record",
-    "executor_of",
     "failed_action",
     "failure",
     "guard",
@@ -387,19 +385,11 @@ def note(run: Run, known: dict[str, Record], record: Record) -> None:
     run.record_action(record)
 
 
-def executor_of(run: Run, call: Call) -> Executor:
-    """Who carries a call out."""
-    found = run.plan.catalog.executor(call.operation)
-    if isinstance(found, ReturnControl):
-        raise AssertionError("a call that is handed to the caller was dispatched")
-    return found
-
-
 def perform(run: Run, call: Call, context: CallContext) -> Record:
     """Carries a call out, in this thread."""
     began = run.now()
     try:
-        result = executor_of(run, call).call(call, context)
+        result = run.plan.catalog.executor(call.operation).call(call, context)
     except Exception as error:  # whatever an executor raises is its outcome
         return failed_action(run, call, error, began)
     return action_record(call, result, began, run.now())
