@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
-from orchestrator.actions.names import did_you_mean
 from orchestrator.flows.expressions import Node, parts_of
 from orchestrator.flows.ppe.found import Substitution
 from orchestrator.flows.ppe.instructions import BUILT_IN
@@ -82,7 +81,7 @@ def _instruction(link: Link) -> Finding | None:
     name = link.name
     if name in BUILT_IN:
         return None
-    meant = did_you_mean(name, BUILT_IN).removeprefix("; ")
+    meant = _meant(name, BUILT_IN)
     if meant:
         told = f"there is no instruction ${name}, unless a function of that name is registered"
         return "warning", "unknown-instruction", link.place, told, meant
@@ -93,7 +92,7 @@ def _script(link: Link, library: Library) -> Finding | None:
     name = link.name
     if library.has(name) or (name in BUILT_IN and not link.text):
         return None
-    meant = did_you_mean(name, library.ids).removeprefix("; ")
+    meant = _meant(name, library.ids)
     told = (
         f"there is no script {name!r} beside this one: it is a function, which is to be registered"
     )
@@ -106,7 +105,7 @@ def _roles(script: Script, library: Library) -> Findings:
     for role, id in script.settings.roles.items():
         if not library.has(id):
             told = f"the role {role!r} is the script {id!r}, which is not beside this one"
-            way = did_you_mean(id, library.ids).removeprefix("; ") or "put it there"
+            way = _meant(id, library.ids) or "put it there"
             yield "error", "unknown-role", Place(1), told, way
 
 
@@ -120,8 +119,8 @@ def _names(text: str, script: Script, uses: Uses) -> Findings:
     for name, place in unknown.items():
         line, column = places.get(name, (place.line, place.column))
         where = Place(line, column, place.statement)
-        known = [one for one in uses.given if one not in ALL]
-        meant = did_you_mean(name, known).removeprefix("; ")
+        known = [one for one in uses.given if one.rstrip("s") != name.rstrip("s")]
+        meant = _meant(name, known)
         if meant:
             told = f"{name!r} gets no value in the script, unless it is an argument"
             yield "warning", "undefined", where, told, meant
@@ -143,7 +142,7 @@ def _keys(text: str, script: Script, uses: Uses) -> Findings:
     for key in front:
         if key in KEYS or key in inputs or (key in read and not inherits):
             continue
-        meant = did_you_mean(key, KEYS).removeprefix("; ")
+        meant = _meant(key, KEYS)
         place = _place_of(text, key)
         if meant and key not in uses.names:
             told = f"the front matter's key {key!r} means nothing, and nothing reads it"
@@ -167,13 +166,13 @@ def _parameters(text: str, script: Script, uses: Uses) -> Findings:
     for name in given if isinstance(given, dict) else ():
         if name not in known:
             told = f"the model parameter {name!r} is not known, and is not sent"
-            meant = did_you_mean(name, known).removeprefix("; ")
+            meant = _meant(name, known)
             yield "warning", "unknown-parameter", _place_of(text, name), told, meant
     for hole in uses.holes:
         for one in hole.parameters:
             if one.name not in known:
                 told = f"the model parameter {one.name!r} is not known, and is not sent"
-                meant = did_you_mean(one.name, known).removeprefix("; ")
+                meant = _meant(one.name, known)
                 yield "warning", "unknown-parameter", hole.place, told, meant
 
 
@@ -199,7 +198,7 @@ def _events(statement: Statement) -> Findings:
     if isinstance(statement, Instruction) and statement.name in ("on", "once"):
         given = statement.value if isinstance(statement.value, dict) else {}
         event = str(given.get("event", ""))
-        meant = did_you_mean(event, EVENTS).removeprefix("; ")
+        meant = _meant(event, EVENTS)
         if event and event not in EVENTS and meant:
             told = f"the event {event!r} is told by $emit alone"
             yield "warning", "unknown-event", statement.place, told, meant
@@ -256,7 +255,7 @@ def _impossible(texts: Iterable[Any], hole: Substitution, place: Place) -> Findi
             and hole.choice.text([text]) not in (hole.choice.text([one]) for one in known)
         ):
             told = f"[[{hole.name}]] is never {text!r}"
-            way = did_you_mean(text, known).removeprefix("; ")
+            way = _meant(text, known)
             yield "warning", "impossible", place, told, way or f"there is {', '.join(known)}"
 
 
@@ -278,3 +277,22 @@ def _hole_of(node: Node | None, holes: list[Substitution]) -> Substitution | Non
         return None
     found = [one for one in holes if one.name == node.value]
     return found[0] if len(found) == 1 and found[0].choice is not None else None
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    """What was meant, if a name is one slip of the hand away from one that is known."""
+    found = next((one for one in known if _is_slip(name, one)), None)
+    return "" if found is None else f"did you mean {found!r}?"
+
+
+def _is_slip(name: str, other: str) -> bool:
+    """Whether a letter is missing, too much, another one, or two have changed places."""
+    if name.casefold() == other.casefold():
+        return True
+    if abs(len(name) - len(other)) > 1 or min(len(name), len(other)) < 3:
+        return False
+    same = (at for at, pair in enumerate(zip(name, other, strict=False)) if pair[0] != pair[1])
+    at = next(same, min(len(name), len(other)))
+    rest, others = name[at:], other[at:]
+    swapped = rest[:2] == others[1::-1] and rest[2:] == others[2:]
+    return swapped or rest[1:] == others[1:] or rest[1:] == others or rest == others[1:]
