@@ -74,6 +74,7 @@ class Operation:
         schema: JSON Schema of all parameters together (`type: object`).
         server: Where an API operation is (OpenAPI: `servers`, the first one, its variables filled
             with their defaults); empty when the document does not say.
+        returns: Type and description of what a successful call returns, when the schema says.
         tool_use_name: `VERB__group__operationId` or `group__function` (Bedrock: tool-use models).
             A longer name than Converse takes (64 characters) is cut and ends in a hash of the
             whole; `Catalog.find` understands it.
@@ -91,6 +92,7 @@ class Operation:
     idempotent: bool = False
     schema: Mapping[str, Any] = field(default_factory=dict)
     server: str = ""
+    returns: tuple[str, str] | None = None
 
     tool_use_name: str = field(init=False, compare=False)
     xml_name: str = field(init=False, compare=False)

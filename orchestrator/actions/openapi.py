@@ -32,6 +32,8 @@ _STYLES = {
 }
 _BODIES = ("application/json", "application/x-www-form-urlencoded", "multipart/form-data")
 _OWN_HEADERS = ("accept", "content-type", "authorization")  # (OpenAPI: ignored as parameters)
+_SUCCESS = ("200", "201", "202", "203", "204", "206", "2XX", "DEFAULT")
+_TYPES = ("string", "number", "integer", "boolean", "array", "object")
 _PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
 
@@ -162,7 +164,31 @@ class _Reader:
             require_confirmation=self._confirmation(node, where),
             idempotent=verb.upper() in _SAFE,
             schema=object_schema(parameters),
+            returns=self._returns(node.get("responses"), (*where, "responses")),
         )
+
+    def _returns(self, nodes: Any, where: Where) -> tuple[str, str] | None:
+        """Type and description of the first successful response.
+
+        Nothing checks answers, so that what is wrong here is passed over.
+        """
+        responses = nodes if isinstance(nodes, Mapping) else {}
+        key = next((it for it in responses if str(it).upper() in _SUCCESS), None)
+        if key is None:
+            return None
+        node = self._followed(responses[key], (*where, key))
+        schema = self._followed(_schema_of(node.get("content")), (*where, key))
+        told, kind = node.get("description") or schema.get("description"), schema.get("type")
+        text = self._text(told, "a description", (*where, key)) if isinstance(told, str) else ""
+        known = kind if kind in _TYPES else ""
+        return (known or "object", text.strip()) if known or text.strip() else None
+
+    def _followed(self, node: Any, where: Where) -> Mapping[str, Any]:
+        try:
+            found = self._schemas.follow(node, where)
+        except DefinitionError:
+            return {}
+        return found if isinstance(found, Mapping) else {}
 
     def _description(self, node: Mapping[str, Any], where: Where) -> str:
         text = node.get("description") or node.get("summary")
@@ -308,3 +334,9 @@ class _Reader:
             return check_text(text, what)
         except DefinitionError as error:
             raise self._fail(error.reason, where) from None
+
+
+def _schema_of(content: Any) -> Any:
+    """The schema of the first media type of a response."""
+    first = next(iter(content.values()), None) if isinstance(content, Mapping) else None
+    return first.get("schema") if isinstance(first, Mapping) else None

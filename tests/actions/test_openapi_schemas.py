@@ -12,8 +12,11 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from orchestrator import Agent
 from orchestrator.actions import ActionGroup, Operation, ReturnControl
+from orchestrator.actions.openapi import api_operations
 from orchestrator.errors import DefinitionError
+from orchestrator.testing import ScriptedModel
 
 CLAIMS: dict[str, Any] = {
     "openapi": "3.0.3",
@@ -406,3 +409,65 @@ def test_any_document_is_read_or_refused(value: Any, path: tuple[Any, ...]) -> N
     except DefinitionError:
         return
     json.dumps([one.schema for one in made])
+
+
+def returning(responses: Any) -> Any:
+    item = {"get": {"operationId": "f", "responses": responses}}
+    schemas = {"Docs": {"type": "array", "description": "The names."}, "Loop": {"$ref": "#/x"}}
+    document = {"openapi": "3.0.0", "paths": {"/a": item}, "components": {"schemas": schemas}}
+    document["components"]["responses"] = {"Ok": {"description": "All of it."}}
+    return api_operations("g", document)[0].returns
+
+
+def answers(schema: Any, **more: Any) -> Any:
+    return {"content": {"application/json": {"schema": schema}}, **more}
+
+
+DOCS = {"$ref": "#/components/schemas/Docs"}
+
+
+@pytest.mark.parametrize(
+    ("responses", "returns"),
+    [
+        (None, None),
+        ({"404": {"description": "None."}}, None),
+        ({"404": {}, "200": {"description": " Found. "}}, ("object", "Found.")),
+        ({200: answers(DOCS)}, ("array", "The names.")),
+        ({"2XX": answers(DOCS, description="Found.")}, ("array", "Found.")),
+        ({"default": {"$ref": "#/components/responses/Ok"}}, ("object", "All of it.")),
+        # What is wrong there changes nothing about calls.
+        ({"200": answers({"type": ["a"]}, description=7)}, None),
+        ({"200": {"$ref": "#/nowhere"}}, None),
+        ({"200": answers({"$ref": "http://x/y"})}, None),
+        ({"200": "fine"}, None),
+        ({"200": answers({"type": "integer"})}, ("integer", "")),
+        ([], None),
+    ],
+)
+def test_what_a_successful_call_returns_is_told(responses: Any, returns: Any) -> None:
+    assert returning(responses) == returns
+
+
+def test_models_that_read_their_tools_in_the_prompt_read_what_calls_return() -> None:
+    for model, shown in (
+        (
+            "anthropic.claude-3-sonnet-20240229-v1:0",
+            "</parameters>\n<returns>\n<output>\n<type>array</type>\n<description>1 &lt; 2"
+            "</description>\n</output>\n</returns>\n</tool_description>",
+        ),
+        ("anthropic.claude-v2", "<returns>array: 1 &lt; 2</returns>\n</function>"),
+    ):
+        item = {
+            "get": {"operationId": "f", "responses": {"200": answers(DOCS, description="1 < 2")}}
+        }
+        schemas = {"Docs": {"type": "array"}}
+        document = {"openapi": "3.0.0", "paths": {"/a": item}, "components": {"schemas": schemas}}
+        group = ActionGroup("g", api_schema=document, executor=ReturnControl())
+        one = Agent("x", "You do things.", ScriptedModel([], model), action_groups=[group])
+        prompt = one.render("ORCHESTRATION", "Do it.")
+        assert shown in str(prompt.system) + prompt.messages[0]["content"][0]["text"]
+
+
+def test_a_hidden_character_in_a_response_is_refused() -> None:
+    with pytest.raises(DefinitionError, match="a description"):
+        returning({"200": {"description": "Fou\u200bnd."}})
