@@ -191,6 +191,8 @@ class Interpreter:
         yield from self.block(self.script.body)
         yield from self.listeners.emit(start, "ready", [True])
         yield from self._finish()
+        if self.cast.roles:  # what no role has heard is rendered for the result alone
+            yield from self.rendering.messages()
 
     def _finish(self) -> Steps:
         self.finishing = self.level == 0
