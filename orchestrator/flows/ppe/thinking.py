@@ -5,6 +5,7 @@ Models that think by themselves are told so in their own settings; this is for a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,7 @@ _MODES = ("off", "last", "first", "deep")
 _MEMBERS = (
     *("mode", "visible", "depth", "steps", "thinkTag", "answerTag", "skipDefaultPrompt"),
 )  # fmt: skip
-_THINK, _ANSWER = ("<think>", "</think>"), ("<answer>", "</answer>")
+_THINK, _ANSWER = ("<Think>", "</Think>"), ("<Answer>", "</Answer>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +60,23 @@ class Thinking:
         """The answer of a reply, and the thoughts; without its signs a reply is all answer."""
         thoughts, rest = _cut(reply, *self.think)
         answer, _ = _cut(rest, *self.answer)
-        begins = rest.find(self.answer[0])
-        return (answer if begins >= 0 else rest).strip(), thoughts.strip()
+        return (rest if answer is None else answer).strip(), (thoughts or "").strip()
 
 
-def _cut(text: str, opens: str, closes: str) -> tuple[str, str]:
-    """What stands between two signs, and the text without it. The last may be missing."""
-    begins = text.find(opens)
-    if begins < 0:
-        ends = text.find(closes)  # a prompt's end may have had the opening sign
-        return ("", text) if ends < 0 else (text[:ends], text[ends + len(closes) :])
-    ends = text.find(closes, begins)
-    ends = len(text) if ends < 0 else ends
-    return text[begins + len(opens) : ends], text[:begins] + text[ends + len(closes) :]
+def _cut(text: str, opens: str, closes: str) -> tuple[str | None, str]:
+    """What stands between two signs, of which one may be missing, and the text without it."""
+    begins, ends = _find(text, opens), _find(text, closes)
+    if begins is None and ends is None:
+        return None, text
+    start, inner = begins or (0, 0)
+    if ends is None or ends[0] < inner:
+        ends = (len(text), len(text))
+    return text[inner : ends[0]], text[:start] + text[ends[1] :]
+
+
+def _find(text: str, sign: str) -> tuple[int, int] | None:
+    found = re.search(re.escape(sign), text, re.I)
+    return None if found is None else found.span()
 
 
 def thinking_of(given: Any) -> Thinking | None:
