@@ -49,6 +49,8 @@ __all__ = [
     "Override",
     "Plan",
     "StagePlan",
+    "owner_of",
+    "tenant_key_of",
 ]
 
 SINGLE_KNOWLEDGE_BASE = "single_knowledge_base"
@@ -315,11 +317,8 @@ class Plan:
         """Finds what a turn runs."""
         features = self.features
         members = {one.name: one for one in features.collaborators}
-        owner, tenant_key = f"{self.agent_id}/{self.alias_id}", ""
-        if self.tenant:
-            # Of a fixed length, and last: no tenant's name makes another's owner.
-            tenant_key = _tenant_key(self.tenant)
-            owner = f"{owner}/{tenant_key}"
+        tenant_key = tenant_key_of(self.tenant)
+        owner = owner_of(self.agent_id, self.alias_id, tenant_key)
         derived = {
             "tenant_key": tenant_key,
             "owner": owner,
@@ -361,5 +360,14 @@ class Plan:
         )
 
 
-def _tenant_key(tenant: str) -> str:
+def owner_of(agent_id: str, alias_id: str, tenant_key: str) -> str:
+    """Whose sessions and memories those of an agent are."""
+    # The key is of a fixed length, and last: no tenant's name makes another's owner.
+    return f"{agent_id}/{alias_id}/{tenant_key}" if tenant_key else f"{agent_id}/{alias_id}"
+
+
+def tenant_key_of(tenant: str) -> str:
+    """What stands for a tenant in owners, and in names of folders; empty for none."""
+    if not tenant:
+        return ""
     return hashlib.sha256(tenant.encode("utf-8", "surrogatepass")).hexdigest()[:32]

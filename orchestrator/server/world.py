@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from orchestrator.models import Model
     from orchestrator.server.control.agents import Agents
     from orchestrator.server.control.bases import Bases
+    from orchestrator.server.control.forgetting import Forgetting
     from orchestrator.server.documents import Documents
     from orchestrator.server.inference.models import Models
     from orchestrator.sessions import Sessions
@@ -47,6 +48,7 @@ class World:
         models: The models, by the ids that callers name.
         bases: Knowledge bases made through the API.
         agents: Agents, in folders and made through the API.
+        forgetting: Deletes what agents that were deleted have left.
     """
 
     documents: Documents
@@ -55,6 +57,7 @@ class World:
     models: Models
     bases: Bases
     agents: Agents
+    forgetting: Forgetting
 
     def __init__(
         self,
@@ -110,6 +113,7 @@ class World:
         from orchestrator.memory import InMemoryMemory
         from orchestrator.server.control.agents import Agents
         from orchestrator.server.control.bases import Bases
+        from orchestrator.server.control.forgetting import Forgetting
         from orchestrator.server.documents import Documents
         from orchestrator.server.inference.models import Models
         from orchestrator.sessions import Sessions
@@ -128,6 +132,8 @@ class World:
         opened.callback(_close, self.bases)
         self.agents = Agents(self)
         opened.callback(_close, self.agents)
+        self.forgetting = Forgetting(self)
+        opened.callback(_close, self.forgetting)
 
     def beside(self, name: str) -> Path | None:
         """Where a file or folder of the state called `name` lies; `None` when all is in memory."""

@@ -54,6 +54,12 @@ class MemoryStore:
         with self._lock:
             self._journals.pop(key, None)
 
+    def labels(self, prefix: str, after: str, most: int) -> Sequence[str]:
+        """The next labels that begin with a text, in their order."""
+        with self._lock:
+            labels = [it.label for it in self._journals.values()]
+        return sorted(it for it in labels if it.startswith(prefix) and it > after)[:most]
+
     def list(self) -> Iterator[SessionInfo]:
         """All sessions, the last changed first."""
         with self._lock:

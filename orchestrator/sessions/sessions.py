@@ -142,6 +142,14 @@ class Sessions:
         session.forget()
         return self.store.load(session.key)
 
+    def uses(self, prefix: str) -> bool:
+        """Whether this process uses a session whose label begins with a text.
+
+        One that is new may not be in the store yet.
+        """
+        known, used = list(self._sessions.items()), self._used.keys
+        return any(label.startswith(prefix) and it.key in used for label, it in known)
+
     def forget(self, session: Session) -> None:
         """Keeps nothing of a session but its journal, which the next turn reads again."""
         self._sessions.pop(session.label, None)

@@ -114,6 +114,24 @@ class SQLiteStore:
             db.execute("DELETE FROM journal WHERE key = ?", (key,))
             db.execute("DELETE FROM session WHERE key = ?", (key,))
 
+    def labels(self, prefix: str, after: str, most: int) -> Sequence[str]:
+        """The next labels that begin with a text, in their order.
+
+        Args:
+            prefix: The text; it ends in `/`.
+            after: The last one that is known; empty for the first ones.
+            most: How many.
+
+        Raises:
+            DependencyFailed: The file failed.
+        """
+        end = prefix[:-1] + "0"  # the character after "/"
+        rows = self._file.rows(
+            "SELECT label FROM session WHERE label > ? AND label < ? ORDER BY label LIMIT ?",
+            (max(prefix, after), end, most),
+        )
+        return [label for (label,) in rows]
+
     def list(self) -> Iterator[SessionInfo]:
         """All sessions, the last changed first.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.server.control.build import with_schemas
-from orchestrator.server.control.ids import DRAFT, new_id
+from orchestrator.server.control.ids import DRAFT, TEST_ALIAS, new_id
 from orchestrator.server.control.room import Handling, Room, check_quota, page_of, picked
 from orchestrator.server.control.shown import IDLE_SECONDS
 from orchestrator.server.control.store import AGENT, ASSOCIATION, COLLABORATOR, Record, head_of, now
@@ -139,9 +139,12 @@ def _delete(room: Room, request: Request) -> Data:
             )
         for alias in aliases:
             room.tags.forget(caller, alias["agentAliasArn"])
+        for alias_id in (TEST_ALIAS, *(it["agentAliasId"] for it in aliases)):
+            room.world.forgetting.note(caller, id, alias_id)
         room.tags.forget(caller, room.store.arns.agent(id))
         room.store.remove(caller, id)
     room.world.agents.forget(caller, id)
+    room.world.forgetting.begin()
     return {"agentId": id, "agentStatus": "DELETING"}
 
 

@@ -174,6 +174,8 @@ def _delete_alias(room: Room, request: Request) -> Data:
         alias = _made_alias(room, caller, agent_id, id)
         room.tags.forget(caller, alias["agentAliasArn"])
         room.store.remove_alias(caller, agent_id, id)
+        room.world.forgetting.note(caller, agent_id, id)
+    room.world.forgetting.begin()
     return {"agentId": agent_id, "agentAliasId": id, "agentAliasStatus": "DELETING"}
 
 
