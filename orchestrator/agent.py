@@ -465,7 +465,7 @@ class Agent:
         else:
             given = Input(question, session_id)
         given.check(self.plan.limits)
-        if options:
+        if given.more:
             given.check_options()
         if self.plan.features.memory is not None:
             close_before(self.plan, self.sessions, given)

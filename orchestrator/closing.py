@@ -32,7 +32,7 @@ def close_session(plan: Plan, sessions: Sessions, session_id: str) -> bool:
         if memory is not None:
             memory.store.settle(plan.owner, session_id)
         return False
-    given = Input("", session_id, end_session=True, closing=True)
+    given = Input("", session_id, end_session=True, closing=True, more=True)
     run = begun(plan, sessions, session, given)
     if isinstance(run, Run):
         for _ in drive(run, listen=False):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from orchestrator.budget import Budget
     from orchestrator.earlier import Talk
     from orchestrator.limits import Limits
+    from orchestrator.prompts import Bound
     from orchestrator.replay import Replay
     from orchestrator.sessions.journal import Record
     from orchestrator.stages import Member, StagePlan
@@ -69,6 +70,7 @@ class CallModel:
         live: Whether the answer may be shown while it streams.
         excluded: Tool names that may not be called now.
         of_past: Makes further values of what was said in the session before.
+        prompt: The bound prompt and its messages, once they were asked for, if they are few.
     """
 
     stage: StagePlan
@@ -80,6 +82,7 @@ class CallModel:
     live: bool = False
     excluded: frozenset[str] = frozenset()
     of_past: Callable[[Talk], Mapping[str, str]] | None = None
+    prompt: tuple[Bound, list[Message]] | None = None
 
 
 @dataclass(slots=True)

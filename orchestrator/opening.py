@@ -53,6 +53,7 @@ class Input:
         guard_interval: After how many characters the guardrail checks an answer that streams, if
             not the agent's own.
         closing: Whether there is no question: the session only ends.
+        more: Whether anything is given but the question and the session.
     """
 
     question: str
@@ -69,18 +70,7 @@ class Input:
     exclude_thinking: bool = False
     guard_interval: int | None = None
     closing: bool = False
-
-    @property
-    def special(self) -> bool:
-        """Whether it has what few invocations have."""
-        return bool(
-            self.memory_id
-            or self.retrieval
-            or self.files
-            or self.previous_turns is not None
-            or self.exclude_thinking
-            or self.closing
-        )
+    more: bool = False
 
     def check(self, limits: Limits) -> None:
         """Checks the question and the session's id.
@@ -237,20 +227,32 @@ def _turn_record(plan: Plan, sessions: Sessions, session: Session, given: Input)
         "id": request_id(),
         "at": sessions.clock(),
         "question": clean(given.question),
-        "attributes": _merged(session, given),
-        "prompt_attributes": _cleaned(given.prompt_session_attributes),
+        "attributes": session.attributes,  # records are never changed, so they may share it
+        "prompt_attributes": _NO_ATTRIBUTES,
         "plan": plan.digest,
-        **sessions.lease(plan.limits.seconds),
     }
+    if sessions.durable:
+        record |= sessions.lease(plan.limits.seconds)
+    if given.more or session.last_agent or session.memory_id:
+        _add_more(record, plan, sessions, session, given)
+    return record
+
+
+def _add_more(
+    record: Record, plan: Plan, sessions: Sessions, session: Session, given: Input
+) -> None:
+    if given.session_attributes:
+        record["attributes"] = {**session.attributes, **clean(dict(given.session_attributes))}
+    if given.prompt_session_attributes:
+        record["prompt_attributes"] = clean(dict(given.prompt_session_attributes))
     if given.conversation_history and not session.history:
         record["history"] = _alternating(clean(list(given.conversation_history)))
         if plan.guardrail is not None:
             record["guards_history"] = True
     if given.end_session:
         record["end_session"] = True
-    if given.special or session.last_agent or session.memory_id:
-        record["with"] = _more(plan, sessions, session, given)
-    return record
+    if more := _more(plan, sessions, session, given):
+        record["with"] = more
 
 
 def _remembered(plan: Plan, sessions: Sessions, session: Session, given: Input) -> dict[str, Any]:
@@ -296,16 +298,6 @@ def _more(plan: Plan, sessions: Sessions, session: Session, given: Input) -> dic
 
 
 _NO_ATTRIBUTES: dict[str, str] = {}
-
-
-def _cleaned(attributes: Mapping[str, str] | None) -> dict[str, str]:
-    return clean(dict(attributes)) if attributes else _NO_ATTRIBUTES
-
-
-def _merged(session: Session, given: Input) -> dict[str, str]:
-    if not given.session_attributes:
-        return session.attributes  # records are never changed, so they may share it
-    return {**session.attributes, **_cleaned(given.session_attributes)}
 
 
 def _give_up(sessions: Sessions, session: Session, log: TurnLog, given: Input) -> None:

@@ -134,6 +134,7 @@ def read_options(question: str, session_id: str, options: Options) -> Input:
         previous_turns=given.get("previous_turns"),
         exclude_thinking=bool(given.get("exclude_thinking")),
         guard_interval=given.get("apply_guardrail_interval"),
+        more=True,
     )
 
 

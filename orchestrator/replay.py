@@ -59,6 +59,7 @@ STOPPED = "cancelled"
 
 _OUTCOMES = frozenset(_KINDS.values())
 _NOTHING: Mapping[str, Any] = {}
+_FEW = 32  # lists of more messages are made again: a turn of many steps would keep many of them
 _UNBOUND: tuple[Mapping[str, str], Mapping[str, str], None] = ({}, {}, None)
 
 
@@ -299,9 +300,18 @@ class Replay:
 
     def prompt(self, effect: CallModel) -> tuple[Bound, list[Message]]:
         """The bound prompt of a model call, and all its messages."""
+        if effect.prompt is not None:
+            bound, messages = effect.prompt
+            return bound, messages.copy()  # who gets the list may change it
+        bound, messages = (
+            self._conversed(effect) if isinstance(effect, Converse) else self._filled(effect)
+        )
+        if effect.upto <= _FEW:
+            effect.prompt = bound, messages.copy()
+        return bound, messages
+
+    def _filled(self, effect: CallModel) -> tuple[Bound, list[Message]]:
         stage = effect.stage
-        if isinstance(effect, Converse):
-            return self._conversed(effect)
         attributes, given, bound = self._bound.get(stage.stage, _UNBOUND)
         if bound is None or attributes is not effect.attributes or given is not effect.values:
             history: Sequence[Message] = self.past.history

@@ -131,9 +131,8 @@ class Run:
     def advance(self, effect: Effect, outcome: Any) -> Live | Result:
         """Takes an effect's outcome; the next effect to carry out, or the result."""
         following = self.take(effect, outcome)
-        if self._durable or isinstance(following, Collaborate):
-            if self.owes(following):
-                self.flush()
+        if (self._durable or isinstance(following, Collaborate)) and self.owes(following):
+            self.flush()
         if self.deadline is not None and self.now() > self.deadline:
             return self._out_of_time(following)
         return following

@@ -122,7 +122,7 @@ class PartWriter:
 
     def _time(self, at: int) -> str:
         if at != self._told_at:
-            self._told_at, self._told_time = at, time_text(at)
+            self._told_at, self._told_time = at, _time_text(at)
         return self._told_time
 
     def _metadata(self, record: Record, call: str) -> dict[str, Any]:
@@ -142,7 +142,7 @@ class PartWriter:
 
     def _operation_metadata(self, ended: int) -> dict[str, Any]:
         return {
-            "startTime": time_text(self._started),
+            "startTime": _time_text(self._started),
             "endTime": self._time(ended),
             "operationTotalTimeMs": (ended - self._started) // 1_000_000,
         }
@@ -202,7 +202,6 @@ def _second(seconds: str) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(int(seconds)))
 
 
-def time_text(at: int) -> str:
-    """Nanoseconds since 1970, as the service writes a time."""
+def _time_text(at: int) -> str:
     digits = str(at) if at >= 1_000_000_000 else f"{at:010}"
     return f"{_second(digits[:-9])}.{digits[-9:]}Z"

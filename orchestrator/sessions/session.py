@@ -217,7 +217,8 @@ class Session(Past):
         self.started = self.started or record["at"]
         if "with" in record:
             self.memory_id = record["with"].get("memory_id", self.memory_id)
-        self._change(record)
+        self.active = record["at"]
+        self.attributes = record["attributes"]
 
     def retell(self, record: Record) -> None:
         """Takes what the guardrail made of a message that the caller told as history.
