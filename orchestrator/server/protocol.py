@@ -1,14 +1,18 @@
-"""Uvicorn's HTTP protocol, with a time limit where it has none."""
+"""Uvicorn's HTTP protocol, with a time limit where it has none, and no folded headers."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 __all__ = ["Protocol"]
 
 _SECONDS = 20.0
+_NEXT = re.compile(rb"\n(?:(?P<folded>[ \t])|\r?\n)")
+"""What ends a head, or the first line of one that goes on in the next line."""
 
 
 class Protocol(H11Protocol):
@@ -16,9 +20,13 @@ class Protocol(H11Protocol):
 
     Uvicorn waits for ever for the rest of a request's head, so that a few thousand clients that
     send a byte now and then would use up all connections ("slow loris").
+
+    Headers over several lines are refused, as RFC 9112 asks (section 5.2): whoever reads them
+    otherwise than the server may see another request in them.
     """
 
     _patience: asyncio.TimerHandle | None = None
+    _looked = 0  # how much of a head
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Starts waiting for the first request."""
@@ -29,6 +37,20 @@ class Protocol(H11Protocol):
         """Waits on, unless the data has a request's whole head."""
         super().data_received(data)
         self._wait()
+
+    def handle_events(self) -> None:
+        """Looks at a request's head before it is read."""
+        if self.conn.their_state is h11.IDLE and self._is_folded():
+            self.send_400_response("A header goes over several lines.")
+        else:
+            super().handle_events()
+
+    def _is_folded(self) -> bool:
+        head, _ = self.conn.trailing_data
+        found = _NEXT.search(head, self._looked)
+        # What came before is not looked at again with every byte that comes.
+        self._looked = 0 if found else max(len(head) - 2, 0)
+        return found is not None and found["folded"] is not None
 
     def on_response_complete(self) -> None:
         """Waits for the next request, and the rest of this one's body."""

@@ -84,6 +84,43 @@ def test_deeply_nested_json(url: str) -> None:
     assert send(url, body=b'{"a":' * 60_000 + b"1" + b"}" * 60_000).status in (200, 400)
 
 
+@pytest.mark.parametrize(
+    "folded",
+    [
+        b"X: a\r\n b\r\n",
+        b"X: a\n\tTransfer-Encoding: chunked\r\n",
+        b"Content-Length: 0\r\n 5\r\n",
+        b"X:\r\n \r\n",
+    ],
+)
+@pytest.mark.parametrize("second", [False, True])
+def test_a_header_over_several_lines_is_refused(url: str, folded: bytes, second: bool) -> None:
+    # The server would read one header where a proxy before it may have read two.
+    whole = b"Content-Length: 2\r\n\r\n{}POST /agents/ HTTP/1.1\r\nHost: localhost\r\n"
+    with closing(started(url, (whole if second else b"") + folded)) as connection:
+        told = b""
+        while piece := connection.recv(10_000):
+            told += piece
+    statuses = [it.split()[0] for it in told.split(b"HTTP/1.1 ")[1:]]
+    assert statuses == ([b"200"] * second + [b"400"])
+    assert b"several lines" in told
+
+
+@pytest.mark.parametrize("piece", [1, 7, 1000])
+def test_a_body_with_such_lines_is_none_of_a_head(url: str, piece: int) -> None:
+    body = b'{\r\n "maxResults":\n\t5}'
+    head = f"POST /agents/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
+    sent = (head.encode() + body) * 2
+    parts = urlsplit(url)
+    with closing(socket.create_connection((parts.hostname, parts.port), timeout=20)) as one:
+        for start in range(0, len(sent), piece):
+            one.sendall(sent[start : start + piece])
+        told = b""
+        while told.count(b"agentSummaries") < 2:
+            told += one.recv(10_000)
+    assert told.count(b"HTTP/1.1 200") == 2
+
+
 def test_a_request_whose_end_is_told_twice_is_refused_with_all_that_follows(url: str) -> None:
     hidden = b"GET /ping HTTP/1.1\r\nHost: localhost\r\n\r\n"
     head = b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n"
