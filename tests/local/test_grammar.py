@@ -217,3 +217,23 @@ def test_no_conversation_breaks_the_grammar(conversation: list[str], value: str)
     if accepted and value != "?":
         digits = "".join(char for char in value if char.isascii() and char.isdigit())
         assert digits and any(digit in text for text in conversation for digit in digits)
+
+
+@settings(max_examples=100)
+@given(
+    st.integers(1, 4),
+    st.integers(0, 3),
+    st.lists(st.sampled_from(["red", "blue", "a, b", "x"]), max_size=5),
+)
+def test_several_choices_are_different_ones_in_their_order(
+    fewest: int, more: int, said: list[str]
+) -> None:
+    items = ("red", "blue", "a, b", "red", "x")
+    known = ["red", "blue", "a, b", "x"]
+    most = min(fewest + more, 4)
+    right = said == [one for one in known if one in said] and fewest <= len(said) <= most
+    made = form(choices=items, picks=(fewest, most), separator=" + ", unknown_value="")
+    if most > 1:
+        assert Grammar(grammar_of(made)).accepts(" + ".join(said)) == right
+    else:
+        assert Grammar(grammar_of(made)).accepts("+".join(said)) == (len(said) == 1)
