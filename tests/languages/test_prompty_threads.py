@@ -192,12 +192,76 @@ def test_messages_of_any_api_are_understood() -> None:
     ]
 
 
+BASE64 = base64.b64encode(b"hi").decode()
+
+
 @pytest.mark.parametrize(
-    "thread", [["x"], [{"role": 1}], [{"content": [7]}], [{"content": [{"kind": "x"}]}]]
+    ("content", "block"),
+    [
+        (
+            {
+                "type": "image",
+                "source": {"type": "base64", "media_type": "image/png", "data": BASE64},
+            },
+            {"image": {"format": "png", "source": {"bytes": b"hi"}}},
+        ),
+        (
+            {"type": "input_audio", "input_audio": {"data": BASE64, "format": "wav"}},
+            {"audio": {"format": "wav", "source": {"bytes": b"hi"}}},
+        ),
+        (
+            {"type": "file", "file": {"file_data": f"data:application/pdf;base64,{BASE64}"}},
+            {"document": {"format": "pdf", "source": {"bytes": b"hi"}, "name": "1"}},
+        ),
+        (
+            {"document": {"format": "txt", "name": "n", "source": {"text": "hi"}}},
+            {"document": {"format": "txt", "source": {"bytes": b"hi"}, "name": "1"}},
+        ),
+        (
+            {"type": "tool_use", "id": "7", "name": "f", "input": {"a": 1}},
+            {"toolUse": {"toolUseId": "7", "name": "f", "input": {"a": 1}}},
+        ),
+        (
+            {"type": "tool_result", "tool_use_id": "7", "content": "r"},
+            {"toolResult": {"toolUseId": "7", "content": [{"text": "r"}]}},
+        ),
+        ({"guardContent": {"text": {"text": "hi"}}}, {"text": "hi"}),
+        ({"json": {"a": 1}}, {"text": '{"a": 1}'}),
+    ],
+)
+def test_contents_of_any_api_are_understood(content: Any, block: Any) -> None:
+    made = rendered("{{c}}", c=[{"role": "user", "content": [content]}])
+    assert made.converse()[1] == [{"role": "user", "content": [block]}]
+
+
+@pytest.mark.parametrize(
+    "thread",
+    [
+        *(["x"], [None], [{"role": 1}], [{"content": 7}], [{"content": [{"kind": ["x"]}]}]),
+        *(
+            [{"content": [one]}]
+            for one in (
+                *(7, {"kind": "x"}, {"toolUse": "x"}, {"toolResult": "x"}, {"tool_call": "x"}),
+                *({"tool_call": {"function": "x"}}, {"toolUse": {"name": []}}, {"image": 5}),
+                {"toolResult": {"content": [7]}},
+                {"image": {"source": {"s3Location": "x"}}},
+                {"image": {"format": "png", "source": {"bytes": "!"}}},
+                {"guardContent": "x"},
+                {"reasoningContent": {}},
+            )
+        ),
+    ],
 )
 def test_what_is_no_message_is_told(thread: Any) -> None:
     with pytest.raises(ValidationError, match=r"c\[0\]"):
         rendered("{{c}}", c=thread)
+
+
+@pytest.mark.parametrize("calls", ["x", [5], [{"function": 5}], {"id": []}])
+def test_calls_that_are_none_are_told(calls: Any) -> None:
+    made = rendered("{{c}}", c=[{"role": "assistant", "tool_calls": calls}])
+    with pytest.raises(ValidationError, match="of a message must be"):
+        made.converse()
 
 
 @pytest.mark.parametrize(

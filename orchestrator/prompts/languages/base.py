@@ -169,6 +169,7 @@ class Rendered:
 
         Raises:
             TemplateError: A message has a role, or a medium an address, that Converse has not.
+            ValidationError: The `tool_calls` of a given message are none.
         """
         from orchestrator.prompts.languages.conversing import converse
 

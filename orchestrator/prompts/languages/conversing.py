@@ -112,7 +112,10 @@ class Conversing:
         """
         content = list(said.content)
         if said.role == "assistant":
-            content += [call_of(one) for one in said.attributes.get("tool_calls") or ()]
+            calls = said.attributes.get("tool_calls") or ()
+            content += [
+                call_of(one) for one in (calls if isinstance(calls, list | tuple) else [calls])
+            ]
         elif said.role in ("tool", "function"):
             content = [self._result_of(said)]
         elif said.role not in ("user", "thread"):

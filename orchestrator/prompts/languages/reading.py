@@ -31,7 +31,8 @@ _KINDS = {
     "file": "file",
     "document": "file",
 }
-_OF_A_MEDIUM = ("kind", "type", "source", "url", "data", "bytes", "mediaType", "media_type")
+_SOURCES = ("source", "url", "data", "bytes", "file_data")
+_OF_A_MEDIUM = ("kind", "type", *_SOURCES, "mediaType", "media_type")
 
 
 def messages_of(value: Sequence[Any], name: str) -> Iterator[Said | Thread]:
@@ -77,41 +78,78 @@ def _content(one: Any, where: str, name: str) -> Content:
         return Words(((name, one),))
     if not isinstance(one, Mapping):
         raise ValidationError(f"the content of {where} must be texts and dicts")
-    if use := one.get("toolUse"):
-        return ToolUse(use["toolUseId"], use["name"], use.get("input", {}))
-    if result := one.get("toolResult"):
-        told = [_content(it, where, name) for it in result.get("content", ())]
-        kept = [it for it in told if isinstance(it, Words | Media)]
-        return ToolResult(result["toolUseId"], "", tuple(kept))
-    if call := one.get("tool_call"):
-        return call_of(call)
+    kind = one.get("type")
+    if kind == "tool_use" or "toolUse" in one:  # Anthropic; Converse
+        use = _map(one if kind == "tool_use" else one["toolUse"], "call", where)
+        given = use.get("input", {})
+        return ToolUse(_text(use, ("toolUseId", "id"), where), _text(use, ("name",), where), given)
+    if kind == "tool_result" or "toolResult" in one:
+        return _result(one if kind == "tool_result" else one["toolResult"], where, name)
+    if "tool_call" in one:
+        return call_of(one["tool_call"], where)
     return _text_or_medium(one, where, name)
+
+
+def _result(given: Any, where: str, name: str) -> ToolResult:
+    result = _map(given, "result", where)
+    content = result.get("content") or ()
+    told = [
+        _content(it, where, name)
+        for it in (content if isinstance(content, list | tuple) else [content])
+    ]
+    kept = [it for it in told if isinstance(it, Words | Media)]
+    return ToolResult(_text(result, ("toolUseId", "tool_use_id"), where), "", tuple(kept))
+
+
+def _map(value: Any, what: str, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ValidationError(f"the {what} of {where} must be a dict")
+    return value
+
+
+def _text(given: Mapping[str, Any], names: Sequence[str], where: str) -> str:
+    found = next((given[name] for name in names if name in given), "")
+    if not isinstance(found, str | int):
+        raise ValidationError(f"{names[0]!r} of {where} must be a text")
+    return str(found)
 
 
 def _text_or_medium(one: Mapping[str, Any], where: str, name: str) -> Content:
     kind = one.get("kind", one.get("type"))
     kind = kind or next((it for it in ("image", "document", "video") if it in one), "text")
-    if kind in _KINDS:
+    if isinstance(kind, str) and kind in _KINDS:
         inner = one.get(kind, one)
         return media_of(inner, _KINDS[kind], where, one)
     text = one.get("text", one.get("value"))
-    if text is None and kind == "json":
-        text = json.dumps(one.get("json"), ensure_ascii=False)
+    if text is None and "guardContent" in one:
+        text = _map(_map(one["guardContent"], "content", where).get("text"), "text", where)["text"]
+    if text is None and (kind == "json" or "json" in one):
+        text = json.dumps(one.get("json"), ensure_ascii=False, default=str)
     if not isinstance(text, str):
-        raise ValidationError(f"the content of {where} has a {kind!r}, which is not understood")
+        members = ", ".join(map(repr, one)) if kind == "text" else repr(kind)
+        raise ValidationError(f"the content of {where} has {members}, which is not understood")
     return Words(((name, text),))
 
 
-def call_of(call: Mapping[str, Any]) -> ToolUse:
-    """A call as chat APIs have it: `id` and `function` with `name` and `arguments`."""
-    function = call.get("function") or call
+def call_of(call: Any, where: str = "a message") -> ToolUse:
+    """A call as chat APIs have it: `id` and `function` with `name` and `arguments`.
+
+    Args:
+        call: The call.
+        where: What it is in, for messages.
+
+    Raises:
+        ValidationError: It is none.
+    """
+    call = _map(call, "call", where)
+    function = _map(call.get("function") or call, "function", where)
     given = function.get("arguments", function.get("input", {}))
     if isinstance(given, str):
         try:
             given = json.loads(given)
-        except ValueError:
+        except (ValueError, RecursionError):
             pass
-    return ToolUse(str(call.get("id", "")), str(function.get("name", "")), given)
+    return ToolUse(_text(call, ("id",), where), _text(function, ("name",), where), given)
 
 
 def media_of(value: Any, kind: str, where: str, around: Mapping[str, Any] | None = None) -> Media:
@@ -136,23 +174,44 @@ def media_of(value: Any, kind: str, where: str, around: Mapping[str, Any] | None
         return _at(made, value, {})
     if not isinstance(value, Mapping):
         raise ValidationError(f"the {kind} of {where} must be an address, bytes or a dict")
-    source = value.get("source", value.get("url", value.get("data", value.get("bytes"))))
-    form = value.get("format")
-    if isinstance(source, Mapping):  # Converse
-        source = source.get("bytes", (source.get("s3Location") or {}).get("uri"))
-    if isinstance(source, str) and form and "://" not in source:
-        source = _decoded(source, where)
-    media_type = str(value.get("mediaType", value.get("media_type", "")) or "")
-    if form and not media_type:
-        media_type = f"{ {'file': 'application'}.get(kind, kind) }/{form}"
+    source, told = _source_of(value, f"{kind} of {where}")
+    media_type = str(told.get("mediaType", told.get("media_type", "")) or "")
+    if value.get("format") and not media_type:
+        media_type = f"{ {'file': 'application'}.get(kind, kind) }/{value['format']}"
     others = {**(around or {}), **value}
     named = {kind, *_OF_A_MEDIUM, "format", "image_url"}
     attributes = {k: v for k, v in others.items() if k not in named}
     if isinstance(source, bytes):
         return Media(made, data=source, media_type=media_type, attributes=attributes)
-    if not isinstance(source, str):
-        raise ValidationError(f"the {kind} of {where} has no address and no bytes")
     return _at(made, source, attributes, media_type)
+
+
+def _source_of(value: Mapping[str, Any], what: str) -> tuple[str | bytes, Mapping[str, Any]]:
+    """The address or the bytes of a medium, and the dict that says what it is."""
+    name = next((it for it in _SOURCES if it in value), "")
+    source, told = value.get(name), value
+    if isinstance(source, Mapping):  # Converse's, or Anthropic's
+        inner: Mapping[str, Any] = source
+        location = inner.get("s3Location")
+        if isinstance(location, Mapping):
+            return _address(location.get("uri"), what), value
+        name = next((it for it in (*_SOURCES, "text") if it in inner), "")
+        source, told = inner.get(name), {**inner, **value}
+    if isinstance(source, bytes):
+        return source, told
+    source = _address(source, what)
+    if name == "text":
+        return source.encode(), told
+    encoded = name in ("data", "bytes") or bool(value.get("format"))
+    if encoded and "://" not in source and not source.startswith("data:"):
+        return _decoded(source, what), told
+    return source, told
+
+
+def _address(source: Any, what: str) -> str:
+    if not isinstance(source, str):
+        raise ValidationError(f"the {what} has no address and no bytes")
+    return source
 
 
 def _at(
@@ -185,4 +244,4 @@ def _decoded(text: str, where: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise ValidationError(f"the bytes of {where} are not Base64") from None
+        raise ValidationError(f"the bytes of the {where} are not Base64") from None
