@@ -13,6 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
+from orchestrator.message import clean
 from orchestrator.server.operations import Fault
 from orchestrator.sqlite_file import Layout, SqliteFile
 
@@ -54,6 +55,7 @@ _ONE = "tenant = ? AND kind = ? AND parent = ? AND id = ?"
 _LIST = "tenant = ? AND kind = ? AND parent = ?"
 _ORDER = ("place > ? ORDER BY place", "place < ? ORDER BY place DESC")
 _LAST = 2**63 - 1
+_END = chr(0x10FFFF)  # after every text
 
 
 class Documents:
@@ -198,6 +200,41 @@ class Documents:
         found = self._file.rows(
             f"SELECT place, body FROM document WHERE {_LIST} AND {_ORDER[newest]} LIMIT ?",
             (tenant, kind, parent, _place(after, _LAST if newest else 0), most + 1),
+        )
+        more = _token([found[most - 1][0]], scope) if len(found) > most else None
+        return [self._read(body) for _, body in found[:most]], more
+
+    def page_by_name(
+        self,
+        tenant: str,
+        kind: str,
+        parent: str = "",
+        max_results: int | None = None,
+        next_token: str | None = None,
+        *,
+        within: str = "",
+    ) -> Page[dict[str, Any]]:
+        """Some documents of a list that have names, the last name first.
+
+        Args:
+            tenant: Whose.
+            kind: Of which kind.
+            parent: Of which list.
+            max_results: How many; as many as a page may have when left out.
+            next_token: Goes on after an earlier page of the same list.
+            within: What the ids of the documents begin with.
+
+        Raises:
+            Fault: ValidationException, when the token is not one of this list's.
+        """
+        scope = f"{tenant}\0{kind}\0{parent}\0{within}\0names"
+        after, most = _after(next_token, scope) or [_END], _most(max_results)
+        if len(after) != 1 or not isinstance(after[0], str) or clean(after[0]) != after[0]:
+            raise _foreign()
+        found = self._file.rows(
+            f"SELECT name, body FROM document WHERE {_LIST} AND name < ? AND id >= ? AND id < ? "
+            "ORDER BY name DESC LIMIT ?",
+            (tenant, kind, parent, after[0], within, within + _END, most + 1),
         )
         more = _token([found[most - 1][0]], scope) if len(found) > most else None
         return [self._read(body) for _, body in found[:most]], more

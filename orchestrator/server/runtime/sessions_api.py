@@ -8,14 +8,14 @@ which such programs rely on.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.server.control.ids import Arns
-from orchestrator.server.documents import Documents, Page, encoded, paged
+from orchestrator.server.documents import Documents, Page, encoded
 from orchestrator.server.operations import Caller, Fault, Handler, Operations, Request
 from orchestrator.server.settings import Settings
 
@@ -271,7 +271,8 @@ class SessionsApi:
                 "invocationStepId": id,
                 "invocationStepTime": params["invocationStepTime"],
             }
-            self._documents.put(tenant, _STEP, key, step, session)
+            place = f"{_sortable(params['invocationStepTime'])}/{key}"
+            self._documents.put(tenant, _STEP, key, step, session, name=place)
             self._documents.put(tenant, _PAYLOAD, key, {"payload": params["payload"]}, session)
             self._keep(request, kept)
         return {"invocationStepId": id}
@@ -292,17 +293,14 @@ class SessionsApi:
 
     def steps(self, request: Request) -> _Answer:
         """ListInvocationSteps of a session, or of one of its invocations, the newest first."""
+        params, tenant = request.params, request.caller.tenant
         session = self._kept(request)["session"]["sessionId"]
-        told = self._documents.all(request.caller.tenant, _STEP, session)
-        invocation = request.params.get("invocationIdentifier")
-        if invocation is not None:
-            self._invocation(request, session, invocation)
-            told = [it for it in told if it["invocationId"] == invocation]
-        scope = f"{session}/{invocation}"
-        return _page(
-            *(request, told, "invocationStepSummaries"),
-            *("invocationStepTime", "invocationStepId", scope),
-        )
+        within = ""
+        if (invocation := params.get("invocationIdentifier")) is not None:
+            within = f"{self._invocation(request, session, invocation)}/"
+        asked = params.get("maxResults"), params.get("nextToken")
+        found, token = self._documents.page_by_name(tenant, _STEP, session, *asked, within=within)
+        return {"invocationStepSummaries": found, **({"nextToken": token} if token else {})}
 
     # -- keeping ---------------------------------------------------------------------------------
 
@@ -369,19 +367,7 @@ def _full(text: str) -> Fault:
     return Fault("ServiceQuotaExceededException", f"{text}; delete what is not needed")
 
 
-def _page(
-    request: Request,
-    items: Iterable[Mapping[str, Any]],
-    member: str,
-    time: str,
-    id: str,
-    scope: str,
-) -> _Answer:
-    params = request.params
-    found, token = paged(
-        (((-it[time].timestamp(), it[id]), it) for it in items),
-        params.get("maxResults"),
-        params.get("nextToken"),
-        f"{request.caller.tenant}\0{request.operation}\0{scope}",
-    )
-    return {member: found, **({"nextToken": token} if token else {})}
+def _sortable(time: datetime) -> str:
+    """A time as a text whose order is that of the times."""
+    microseconds = (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    return f"{10**18 + microseconds:019d}"  # times before 1970, too

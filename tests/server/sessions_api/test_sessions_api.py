@@ -127,6 +127,28 @@ def test_lists_begin_with_the_newest(client: Any) -> None:
     assert found == [[second, first]]
 
 
+def test_steps_are_listed_by_their_times(client: Any) -> None:
+    session = client.create_session()["sessionId"]
+    ids = {"sessionIdentifier": session}
+    ids["invocationIdentifier"] = client.create_invocation(**ids)["invocationId"]
+    times = {
+        client.put_invocation_step(
+            **ids,
+            invocationStepTime=datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds),
+            payload=words("a"),
+        )["invocationStepId"]: seconds
+        for seconds in (0, -5, 1_800_000_000, 9, 1_700_000_000)
+    }
+    pages = client.get_paginator("list_invocation_steps").paginate(
+        sessionIdentifier=session, PaginationConfig={"PageSize": 3}
+    )
+    found = [it for page in pages for it in page["invocationStepSummaries"]]
+    told = [times[it["invocationStepId"]] for it in found]
+    assert told == sorted(times.values(), reverse=True)
+    token = client.list_invocation_steps(sessionIdentifier=session, maxResults=1)["nextToken"]
+    assert refused(client.list_invocation_steps, **ids, nextToken=token) == "ValidationException"
+
+
 def test_sessions_are_listed_in_pages() -> None:
     with served() as url:
         client = client_of(url)
