@@ -26,6 +26,13 @@ FUNCTIONS = [
     },
     {"name": "get_time", "description": "The time of day.", "parameters": {}},
 ]
+INFERENCE = {
+    "maximumLength": 2048,
+    "temperature": 0.0,
+    "topP": 1.0,
+    "topK": 250,
+    "stopSequences": ["</invoke>", "</answer>", "</error>"],
+}
 UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
@@ -90,12 +97,21 @@ def told(part: dict[str, Any]) -> dict[str, Any]:
     if member == "modelInvocationInput":
         kept["type"] = value["type"]
         kept["foundationModel"] = value["foundationModel"]
+        kept["inferenceConfiguration"] = plain(value.get("inferenceConfiguration"))
     for key in ("actionGroupInvocationOutput", "finalResponse"):
         if key in value:
             kept[key] = value[key]["text"]
     if member == "modelInvocationOutput":
-        kept["usage"] = sorted(value["metadata"]["usage"])
+        kept["usage"] = sorted(plain(value["metadata"]["usage"]))
+    for output in (value, *value.values()):
+        if isinstance(output, dict) and "metadata" in output:
+            kept["metadata"] = sorted(plain(output["metadata"]))
     return kept
+
+
+def plain(value: Any) -> Any:
+    """An object without the stray member that names its type (recorded)."""
+    return {name: it for name, it in (value or {}).items() if name != "__type"}
 
 
 def expected(recorded: dict[str, Any]) -> list[dict[str, Any]]:
@@ -105,6 +121,8 @@ def expected(recorded: dict[str, Any]) -> list[dict[str, Any]]:
             # The recording shows line breaks as backslash and n.
             text = part["parsedResponse"]["rationale"]
             part["parsedResponse"]["rationale"] = text.replace("\\n", "\n")
+        if part.get("inferenceConfiguration") == {}:  # the service does not tell an inline agent's
+            part["inferenceConfiguration"] = INFERENCE
     return found
 
 

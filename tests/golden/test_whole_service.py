@@ -44,6 +44,9 @@ def told(part: dict[str, Any]) -> dict[str, Any]:
     for key in ("type", "invocationType", "knowledgeBaseLookupInput"):
         if key in value:
             made[key] = value[key]
+    if member == "modelInvocationInput":
+        given = value["inferenceConfiguration"].items()
+        made["inference"] = {name: it for name, it in given if name != "__type"}  # a stray member
     if member == "rationale":
         made["text"] = value["text"]
     if "finalResponse" in value:
