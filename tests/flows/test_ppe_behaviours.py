@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
-from flow_support import script, scripted
+from flow_support import PLAIN, script, scripted
 
 from orchestrator import FlowError
+from orchestrator.flows import load_flow
 
 
 def said(request: Any) -> list[tuple[str, str]]:
@@ -169,3 +172,62 @@ def test_match_runs_all_that_fit_only_when_it_is_told() -> None:
     for option, output in (("", 1), (", allMatches=true", 2), (", parallel=true", 1)):
         flow = script(f"$match(v{option}):", "  ':> 1':", "    $echo: 1", "  _:", "    $echo: 2")
         assert flow.run({"v": 5}, model=scripted()).output == output
+
+
+def test_a_list_is_joined_as_it_is_printed() -> None:
+    model = scripted("A")
+    written = "{{ l|reverse|join }} {{ l|join }} {{ l|join('-') }} {{ m|join(attribute='k') }}"
+    head = ["---", "l: [a, true, 2.0]", "m: [{k: 1}, {k: 2}]", "---"]
+    script(*head, "user: |-", f"  {written}").run(model=model)
+    assert said(model.requests[0]) == [("user", "2,true,a a,true,2 a-true-2 1,2")]
+
+
+CHAR = "---\ntype: type\ninput:\n  - name: {required: true}\n  - description\n---\nsystem: |-\n"
+
+
+def test_a_kind_of_scripts_is_inherited_where_it_is_beside(tmp_path: Path) -> None:
+    (tmp_path / "char.ai.yaml").write_text(CHAR + "  You are {{name}}.\n  {{description}}\n")
+    dobby = tmp_path / "dobby.ai.yaml"
+    dobby.write_text("---\ntype: char\nname: Dobby\ndescription: An elf.\n---\nuser: Who?\n")
+    model = scripted("I am Dobby")
+    load_flow(dobby).run(model=model)
+    assert said(model.requests[0]) == [("system", "You are Dobby.\nAn elf."), ("user", "Who?")]
+    chat = tmp_path / "chat.ai.yaml"
+    chat.write_text("---\nroles: [dobby]\n---\nuser[@dobby]: hello\n")
+    model = scripted("hi")
+    load_flow(chat).run(model=model)
+    assert said(model.requests[0])[0][1].startswith("You are Dobby.\nAn elf.\nYou are in a chat")
+    with pytest.raises(FlowError, match="required input 'name' is missing"):
+        load_flow(tmp_path / "char.ai.yaml").run(model=scripted())
+
+
+FAILING = [
+    # statements, what it says
+    (["user: q", "assistant: '[[F:|a|b]]'"], "chose none of 'a', 'b'"),
+    (["$while: 'true'", "do: {$set: {a: 1}}"], "went round 10000 times"),
+    (["$for: 'a'", "do: x"], r"\$for needs a list"),
+    (["$abort: enough"], "aborted: enough"),
+    (["$exec: nope"], "no script 'nope'"),
+    (["$tool: nope"], "no tool 'nope'"),
+    (["$break"], "belong into loops"),
+    (["$AI"], "no message to send"),
+    (["$set: {a: '?=1 + [1]'}"], "cannot be calculated"),
+    (["user: '{{ a.b.c }}'"], "'a' is undefined"),
+    (["user: '{{ 1 / 0 }}'"], "division by zero"),
+    (["---", "a: '{{ b }}'", "b: '{{ a }}'", "---", "user: '{{ a }}'"], "name each other"),
+    (["$fail: 1"], "raised ValueError"),
+    (["---", "output: {type: 5}", "forceJson: true", "---", "user: q"], "schema is wrong"),
+    (["---", "output: {type: number}", "forceJson: true", "---", "user: q"], "'output' promises"),
+]
+
+
+@pytest.mark.parametrize(("lines", "what"), FAILING)
+def test_what_fails_in_a_run_is_told_in_chinese_too(lines: list[str], what: str) -> None:
+    def fail(*_: Any) -> None:
+        raise ValueError("it broke")
+
+    flow = script(*lines)
+    with pytest.raises(FlowError, match=what) as caught:
+        flow.run(model=scripted(*['"x"'] * 5, model_id=PLAIN), tools={"fail": fail})
+    assert caught.value.line and f"第 {caught.value.line} 行：" in caught.value.message_zh
+    assert re.search("[\u4e00-\u9fff]", caught.value.message_zh.partition("：")[2])

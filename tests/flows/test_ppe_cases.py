@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,7 @@ def test_case(case: Case, tmp_path: Path) -> None:
     except FlowError as error:
         assert "error" in expect, str(error)
         check_error(error, expect["error"])
+        assert re.search("^第 \\d+ 行：.*[\u4e00-\u9fff]", error.message_zh, re.S)
     else:
         assert "error" not in expect, result
         check_variables(result.variables, expect.get("variables", {}))

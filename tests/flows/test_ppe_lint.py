@@ -108,6 +108,7 @@ def test_scripts_that_run_have_no_doubts(case: Case, tmp_path: Path) -> None:
             ("warning", "unknown-event", 1, 1),
             "'beforeCall'",
         ),
+        (["---", "output: {type: 5}", "---", "user: q"], ("warning", "wrong-schema", 2, 1), ""),
         (["system: 'Be [[MOOD]]'"], ("warning", "doubtful", 1, 9), ""),
     ],
 )

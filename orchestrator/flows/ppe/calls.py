@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.flows.ppe.instructions import BUILT_IN
+from orchestrator.flows.ppe.built_in import BUILT_IN
 from orchestrator.flows.ppe.nodes import Link
 from orchestrator.flows.steps import Call, Event, Place, Step
 

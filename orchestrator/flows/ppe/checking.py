@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NoReturn
 
 from orchestrator.actions.names import did_you_mean
-from orchestrator.flows.ppe.instructions import BUILT_IN
+from orchestrator.flows.ppe.built_in import BUILT_IN
 from orchestrator.flows.ppe.nodes import Link
 from orchestrator.flows.steps import Place
 

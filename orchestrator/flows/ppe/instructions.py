@@ -1,32 +1,21 @@
-"""The instructions of scripts: `$AI`, `$set`, `$echo` and the others, and registered functions."""
+"""Carries instructions out: those that every script has, registered functions, and imports."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.actions.names import did_you_mean
-from orchestrator.flows.evaluation import UNDEFINED, path_value
-from orchestrator.flows.expressions import Wrong, path_of
-from orchestrator.flows.ppe import asking
-from orchestrator.flows.ppe.blocks import Break, Continue
+from orchestrator.flows.ppe.built_in import BUILT_IN, MADE, ORDER
 from orchestrator.flows.ppe.control import LISTENING
 from orchestrator.flows.ppe.nodes import Instruction, Link
-from orchestrator.flows.ppe.settings import script_id
-from orchestrator.flows.ppe.styles import STYLES
-from orchestrator.flows.ppe.texts import Style, compile_text
-from orchestrator.flows.steps import Event, Step
+from orchestrator.flows.steps import Step
 
 if TYPE_CHECKING:
     from orchestrator.flows.ppe.interpreter import Interpreter
 
-__all__ = ["BUILT_IN", "Instructions", "Returned"]
+__all__ = ["Instructions"]
 
 Steps = Generator[Step, Any, Any]
-
-
-class Returned(Exception):
-    """`$ret` was reached."""
 
 
 class Instructions:
@@ -86,222 +75,6 @@ class Instructions:
     def _do(self, link: Link, value: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Steps:
         if value is None and args:
             value = args[0]
-            named = {**dict(zip(_ORDER.get(link.name, ()), args, strict=False)), **named}
+            named = {**dict(zip(ORDER.get(link.name, ()), args, strict=False)), **named}
         given = {**(value if isinstance(value, dict) else {}), **named}
-        return (yield from _MADE[link.name](self._run, link, value, given))
-
-
-def _ai(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
-    return (yield from asking.ask_all(run, link.place, given))
-
-
-def _set(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
-    for written, one in given.items():
-        name, made = written, one
-        steps = path_of(written) if "." in written else None
-        if steps and len(steps) > 1:
-            name = str(steps[0])
-            yield from run.rendering.force(frozenset((name,)))
-            found = run.data.raw(name)
-            made = _with(found, steps[1:], one)
-        run.data.runtime[name] = made
-        run.data.prompt.pop(name, None)
-        yield Event("variable_set", link.place, {"name": name, "value": made})
-    return dict(given)
-
-
-def _with(whole: Any, steps: Sequence[str | int], value: Any) -> Any:
-    """A value with another one at a path in it; what is on the way and is no map becomes one."""
-    if not steps:
-        return value
-    first, rest = steps[0], steps[1:]
-    if isinstance(whole, list) and isinstance(first, int) and -len(whole) <= first < len(whole):
-        made = list(whole)
-        made[first] = _with(made[first], rest, value)
-        return made
-    known = whole if isinstance(whole, dict) else {}
-    return {**known, str(first): _with(known.get(str(first)), rest, value)}
-
-
-def _prompt(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
-    run.data.prompt.update(given)
-    yield from ()
-    return dict(given)
-
-
-def _parameters(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
-    run.parameters.update(given)
-    yield from ()
-    return dict(given)
-
-
-def _get(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
-    if isinstance(value, list):
-        found = {}
-        for one in value:
-            found[str(one)] = yield from _gotten(run, str(one))
-        return found
-    return (yield from _gotten(run, str(value)))
-
-
-def _gotten(run: Interpreter, written: str) -> Steps:
-    name, *steps = path_of(written) or (written,)
-    yield from run.rendering.force(frozenset((str(name),)))
-    found = path_value(run.data.value(str(name)), steps)
-    return None if found is UNDEFINED else found
-
-
-def _echo(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
-    yield from ()
-    return value
-
-
-def _print(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
-    yield Event("token", link.place, {"text": "" if value is None else str(value)})
-    return value
-
-
-def _ret(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
-    yield from ()
-    run.keep(value)
-    raise Returned
-
-
-def _leave(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
-    yield from ()
-    raise Break if link.name == "break" else Continue
-
-
-def _abort(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
-    yield from ()
-    why, why_zh = (f": {value}", f": {value}") if value else ("", "")
-    run.fail(link.place, f"the script was aborted{why}", f"脚本已中止{why_zh}")
-
-
-def _exec(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
-    written = given.get("id") or given.get("filename") or (value if value is not None else "")
-    name = script_id(str(written))
-    if not run.script_of(name):
-        there = ", ".join(run.library.ids) or "none"
-        meant = did_you_mean(name, run.library.ids)
-        run.fail(
-            link.place,
-            f"there is no script {name!r} beside this one{meant}; there is {there}",
-            f"同一文件夹中没有脚本 {name!r}；现有: {there}",
-        )
-    args = given.get("args")
-    if isinstance(args, dict):
-        return (yield from run.calls.script(Link(link.place, name, False), (), args))
-    listed = args if isinstance(args, list) else [] if args is None else [args]
-    return (yield from run.calls.script(Link(link.place, name, False), listed, {}))
-
-
-def _tool(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
-    """`$tool: name`, or `$tool: {name: ..., ...}`: a function with the others for arguments."""
-    name = str(given.get("name", value if isinstance(value, str) else ""))
-    others = {key: one for key, one in given.items() if key != "name"}
-    if name == "llm":
-        return (yield from asking.ask_all(run, link.place, others))
-    if not run.known.name_of(name):
-        there = ", ".join(run.known.specs) or "none"
-        meant = did_you_mean(name, run.known.specs)
-        run.fail(
-            link.place,
-            f"there is no tool {name!r}{meant}; there is {there}",
-            f"没有工具 {name!r}；现有: {there}",
-        )
-    return (yield from run.calls.function(link.place, name, (), others))
-
-
-def _format(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
-    """`$format`: a template, with data of its own above the script's."""
-    templates = str(given.get("templateFormat", "hf"))
-    if templates not in STYLES:
-        there = ", ".join(STYLES)
-        raise Wrong(
-            f"there is no templateFormat {templates!r}; there are {there}",
-            f"没有 templateFormat {templates!r}，可用: {there}",
-        )
-    written = f"!{given.get('template', value)}"
-    text = compile_text(written, link.place, run.script.file, Style(templates))
-    data = given.get("data")
-    outer = run.data.scope
-    run.data.scope = {**outer, **(data if isinstance(data, dict) else {})}
-    try:
-        return (yield from run.rendering.text(text))
-    finally:
-        run.data.scope = outer
-
-
-def _pipe(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
-    previous = yield from run.previous()
-    if value is None:
-        return previous
-    target = Link(link.place, str(value).removeprefix("$"), False)
-    return (yield from run.calls.linked(target, previous, (), {}))
-
-
-# Events
-
-
-def _listen(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
-    yield from ()
-    event, callback = given.get("event"), given.get("callback")
-    if not isinstance(event, str) or not isinstance(callback, str):
-        raise Wrong(
-            f"${link.name} has an 'event' and a 'callback': a function, a script or '?=...'",
-            f"${link.name} 须有 'event' 和 'callback'（函数、脚本或 '?=...'）",
-        )
-    run.listeners.add(link.place, str(event), str(callback), once=link.name == "once")
-    return None
-
-
-def _unlisten(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
-    yield from ()
-    run.listeners.remove(str(given.get("event", value)), str(given.get("callback") or ""))
-    return None
-
-
-def _emit(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
-    """`$emit`: what the last listener that gave something back gave, else the first argument."""
-    args = given.get("args")
-    told = list(args) if isinstance(args, list) else [] if args is None else [args]
-    event = str(given.get("event", value))
-    made = yield from run.listeners.emit(link.place, event, told, 0)
-    return made if made is not None else told[0] if told else None
-
-
-def _ready(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
-    yield from run.listeners.emit(link.place, "ready", [value is not False])
-    return value is not False
-
-
-_ORDER = {"on": ("event", "callback"), "once": ("event", "callback"), "off": ("event", "callback")}
-_ORDER |= {"emit": ("event", "args")}
-"""What arguments in brackets are, by their places."""
-
-_MADE: dict[str, Callable[..., Steps]] = {
-    "AI": _ai,
-    "abort": _abort,
-    "break": _leave,
-    "continue": _leave,
-    "echo": _echo,
-    "emit": _emit,
-    "exec": _exec,
-    "format": _format,
-    "get": _get,
-    "off": _unlisten,
-    "on": _listen,
-    "once": _listen,
-    "parameters": _parameters,
-    "pipe": _pipe,
-    "print": _print,
-    "prompt": _prompt,
-    "ready": _ready,
-    "ret": _ret,
-    "set": _set,
-    "tool": _tool,
-}
-
-BUILT_IN = frozenset(_MADE)
-"""The instructions that every script has."""
+        return (yield from MADE[link.name](self._run, link, value, given))

@@ -8,11 +8,12 @@ from typing import Any, NoReturn, assert_never
 from orchestrator.errors import FlowError
 from orchestrator.flows.expressions import Wrong
 from orchestrator.flows.ppe import asking, blocks, speaking
+from orchestrator.flows.ppe.built_in import Returned
 from orchestrator.flows.ppe.calls import Calls
 from orchestrator.flows.ppe.cast import Cast
 from orchestrator.flows.ppe.checking import check
 from orchestrator.flows.ppe.dialogue import Dialogue
-from orchestrator.flows.ppe.instructions import Instructions, Returned
+from orchestrator.flows.ppe.instructions import Instructions
 from orchestrator.flows.ppe.library import Library
 from orchestrator.flows.ppe.listeners import Listeners
 from orchestrator.flows.ppe.nodes import (
@@ -106,7 +107,7 @@ class Interpreter:
     def _data(self, args: Sequence[Any], named: Mapping[str, Any]) -> Data:
         front = self.script.front
         try:
-            given = bound(inputs_of(front.get("input")), args, named)
+            given = bound(inputs_of(front.get("input")), args, named, front)
         except Wrong as wrong:
             self.fail(Place(1), wrong.message, wrong.message_zh)
         prompt = front.get("prompt")

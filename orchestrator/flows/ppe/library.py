@@ -89,8 +89,10 @@ class Library:
             FlowError: It inherits from a script that is not there, or from itself.
         """
         base = script.front.get("type")
-        if not isinstance(base, str) or base in _KINDS or not _ID.fullmatch(base):
+        if not isinstance(base, str) or not _ID.fullmatch(base):
             return script
+        if base in _KINDS and (base in above or self.id_of(base) in ("", script.id)):
+            return script  # it says what the script is, and names no script beside it
         if base in (*above, script.id):
             raise FlowError(
                 f"the script inherits from itself: {base!r}",

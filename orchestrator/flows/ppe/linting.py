@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 from orchestrator.flows.expressions import Node, parts_of
+from orchestrator.flows.ppe.built_in import BUILT_IN
 from orchestrator.flows.ppe.found import Substitution
-from orchestrator.flows.ppe.instructions import BUILT_IN
 from orchestrator.flows.ppe.library import Library
 from orchestrator.flows.ppe.listeners import EVENTS
 from orchestrator.flows.ppe.nodes import (
@@ -22,10 +22,11 @@ from orchestrator.flows.ppe.nodes import (
     Statement,
     While,
 )
-from orchestrator.flows.ppe.output import inputs_of
+from orchestrator.flows.ppe.output import inputs_of, schema_complaint
 from orchestrator.flows.ppe.parameters import OF_CALL, PARAMETERS
 from orchestrator.flows.ppe.scope import ALL
 from orchestrator.flows.ppe.settings import KEYS
+from orchestrator.flows.ppe.slips import meant
 from orchestrator.flows.ppe.uses import Uses, blocks_in, conditions_in, statements_in
 from orchestrator.flows.steps import Place
 from orchestrator.prompts.languages.uses import first_uses
@@ -81,10 +82,10 @@ def _instruction(link: Link) -> Finding | None:
     name = link.name
     if name in BUILT_IN:
         return None
-    meant = _meant(name, BUILT_IN)
-    if meant:
+    close = meant(name, BUILT_IN)
+    if close:
         told = f"there is no instruction ${name}, unless a function of that name is registered"
-        return "warning", "unknown-instruction", link.place, told, meant
+        return "warning", "unknown-instruction", link.place, told, close
     return "info", "function", link.place, f"${name} is a function, which is to be registered", ""
 
 
@@ -92,12 +93,12 @@ def _script(link: Link, library: Library) -> Finding | None:
     name = link.name
     if library.has(name) or (name in BUILT_IN and not link.text):
         return None
-    meant = _meant(name, library.ids)
+    close = meant(name, library.ids)
     told = (
         f"there is no script {name!r} beside this one: it is a function, which is to be registered"
     )
-    if meant:
-        return "warning", "unknown-script", link.place, told, meant
+    if close:
+        return "warning", "unknown-script", link.place, told, close
     return "info", "function", link.place, told, ""
 
 
@@ -105,7 +106,7 @@ def _roles(script: Script, library: Library) -> Findings:
     for role, id in script.settings.roles.items():
         if not library.has(id):
             told = f"the role {role!r} is the script {id!r}, which is not beside this one"
-            way = _meant(id, library.ids) or "put it there"
+            way = meant(id, library.ids) or "put it there"
             yield "error", "unknown-role", Place(1), told, way
 
 
@@ -120,10 +121,10 @@ def _names(text: str, script: Script, uses: Uses) -> Findings:
         line, column = places.get(name, (place.line, place.column))
         where = Place(line, column, place.statement)
         known = [one for one in uses.given if one.rstrip("s") != name.rstrip("s")]
-        meant = _meant(name, known)
-        if meant:
+        close = meant(name, known)
+        if close:
             told = f"{name!r} gets no value in the script, unless it is an argument"
-            yield "warning", "undefined", where, told, meant
+            yield "warning", "undefined", where, told, close
         else:
             told = f"{name!r} is an argument: the script itself gives it no value"
             yield "info", "argument", where, told, "name it in 'input'" if declared else ""
@@ -142,11 +143,11 @@ def _keys(text: str, script: Script, uses: Uses) -> Findings:
     for key in front:
         if key in KEYS or key in inputs or (key in read and not inherits):
             continue
-        meant = _meant(key, KEYS)
+        close = meant(key, KEYS)
         place = _place_of(text, key)
-        if meant and key not in uses.names:
+        if close and key not in uses.names:
             told = f"the front matter's key {key!r} means nothing, and nothing reads it"
-            yield "warning", "unknown-key", place, told, meant
+            yield "warning", "unknown-key", place, told, close
         elif key not in read:
             yield "info", "unused", place, f"nothing reads {key!r} of the front matter", ""
 
@@ -160,20 +161,23 @@ def _place_of(text: str, key: str) -> Place:
 
 
 def _parameters(text: str, script: Script, uses: Uses) -> Findings:
-    """Model parameters that are not known, and so are not sent."""
+    """A schema that is none, and model parameters that are not known, and so are not sent."""
+    output = script.front.get("output")
+    if isinstance(output, dict) and (wrong := schema_complaint(output)):
+        yield "warning", "wrong-schema", _place_of(text, "output"), f"'output': {wrong}", ""
     given = script.front.get("parameters")
     known = (*PARAMETERS, *OF_CALL, *_MODEL_SETTINGS)
     for name in given if isinstance(given, dict) else ():
         if name not in known:
             told = f"the model parameter {name!r} is not known, and is not sent"
-            meant = _meant(name, known)
-            yield "warning", "unknown-parameter", _place_of(text, name), told, meant
+            close = meant(name, known)
+            yield "warning", "unknown-parameter", _place_of(text, name), told, close
     for hole in uses.holes:
         for one in hole.parameters:
             if one.name not in known:
                 told = f"the model parameter {one.name!r} is not known, and is not sent"
-                meant = _meant(one.name, known)
-                yield "warning", "unknown-parameter", hole.place, told, meant
+                close = meant(one.name, known)
+                yield "warning", "unknown-parameter", hole.place, told, close
 
 
 # The order of statements
@@ -198,10 +202,10 @@ def _events(statement: Statement) -> Findings:
     if isinstance(statement, Instruction) and statement.name in ("on", "once"):
         given = statement.value if isinstance(statement.value, dict) else {}
         event = str(given.get("event", ""))
-        meant = _meant(event, EVENTS)
-        if event and event not in EVENTS and meant:
+        close = meant(event, EVENTS)
+        if event and event not in EVENTS and close:
             told = f"the event {event!r} is told by $emit alone"
-            yield "warning", "unknown-event", statement.place, told, meant
+            yield "warning", "unknown-event", statement.place, told, close
 
 
 def _matches(statement: Statement, uses: Uses) -> Findings:
@@ -255,7 +259,7 @@ def _impossible(texts: Iterable[Any], hole: Substitution, place: Place) -> Findi
             and hole.choice.text([text]) not in (hole.choice.text([one]) for one in known)
         ):
             told = f"[[{hole.name}]] is never {text!r}"
-            way = _meant(text, known)
+            way = meant(text, known)
             yield "warning", "impossible", place, told, way or f"there is {', '.join(known)}"
 
 
@@ -277,22 +281,3 @@ def _hole_of(node: Node | None, holes: list[Substitution]) -> Substitution | Non
         return None
     found = [one for one in holes if one.name == node.value]
     return found[0] if len(found) == 1 and found[0].choice is not None else None
-
-
-def _meant(name: str, known: Iterable[str]) -> str:
-    """What was meant, if a name is one slip of the hand away from one that is known."""
-    found = next((one for one in known if _is_slip(name, one)), None)
-    return "" if found is None else f"did you mean {found!r}?"
-
-
-def _is_slip(name: str, other: str) -> bool:
-    """Whether a letter is missing, too much, another one, or two have changed places."""
-    if name.casefold() == other.casefold():
-        return True
-    if abs(len(name) - len(other)) > 1 or min(len(name), len(other)) < 3:
-        return False
-    same = (at for at, pair in enumerate(zip(name, other, strict=False)) if pair[0] != pair[1])
-    at = next(same, min(len(name), len(other)))
-    rest, others = name[at:], other[at:]
-    swapped = rest[:2] == others[1::-1] and rest[2:] == others[2:]
-    return swapped or rest[1:] == others[1:] or rest[1:] == others or rest == others[1:]

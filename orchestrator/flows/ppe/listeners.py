@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.flows.evaluation import UNDEFINED, evaluate
 from orchestrator.flows.expressions import parse_expression
+from orchestrator.flows.ppe.built_in import BUILT_IN
 from orchestrator.flows.ppe.data import plain
-from orchestrator.flows.ppe.instructions import BUILT_IN
 from orchestrator.flows.ppe.nodes import Link
 from orchestrator.flows.ppe.scope import names_read
 from orchestrator.flows.steps import Place, Step

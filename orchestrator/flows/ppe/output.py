@@ -11,7 +11,7 @@ from typing import Any
 from orchestrator.flows.expressions import Wrong
 from orchestrator.flows.needed import needed
 
-__all__ = ["Input", "bound", "inputs_of", "read_output", "text_input", "words"]
+__all__ = ["Input", "bound", "inputs_of", "read_output", "schema_complaint", "text_input", "words"]
 
 _FENCE = re.compile(r"```[ \t]*\w*[ \t]*\n(.*?)```", re.S)
 _FEW = 5
@@ -75,8 +75,13 @@ def text_input(inputs: Sequence[Input]) -> str:
     return next((one.name for one in inputs if one.index == 0), "content")
 
 
-def bound(inputs: Sequence[Input], args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments by name.
+def bound(
+    inputs: Sequence[Input],
+    args: Sequence[Any],
+    named: Mapping[str, Any],
+    front: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Arguments by name; the front matter's values are those of inputs that are not given.
 
     Raises:
         Wrong: A required one is missing, or one is not of its type.
@@ -94,7 +99,7 @@ def bound(inputs: Sequence[Input], args: Sequence[Any], named: Mapping[str, Any]
     for one in inputs:
         if one.name not in values and one.default is not None:
             values[one.name] = one.default
-        if one.required and values.get(one.name) is None:
+        if one.required and values.get(one.name, front.get(one.name)) is None:
             raise Wrong(
                 f"the required input {one.name!r} is missing", f"缺少必需的输入 {one.name!r}"
             )
@@ -141,6 +146,16 @@ def read_output(reply: str, format: str, schema: Mapping[str, Any] | None) -> An
     if schema and (wrong := _complaint(value, schema)):
         raise Wrong(wrong, wrong)
     return value
+
+
+def schema_complaint(schema: Mapping[str, Any]) -> str:
+    """What is wrong with a JSON Schema; empty for nothing."""
+    jsonschema = needed("jsonschema")
+    try:
+        jsonschema.Draft202012Validator.check_schema(json.loads(json.dumps(schema)))
+    except jsonschema.SchemaError as error:
+        return str(error.message)[:200]
+    return ""
 
 
 def _complaint(value: Any, schema: Mapping[str, Any]) -> str:

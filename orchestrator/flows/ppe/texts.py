@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, wraps
 from typing import Any, cast
 
 from jinja2 import Undefined
@@ -141,6 +141,14 @@ def _to_json(value: Any, indent: int | None = None) -> str:
 def _jinja() -> Jinja:
     made = Jinja(_printed, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
     made.filters["tojson"] = cast(Any, _to_json)
+    joined = made.filters["join"]
+
+    @wraps(joined)
+    def with_commas(environment: Any, value: Any, d: str = ",", attribute: Any = None) -> Any:
+        items = value if attribute is not None else map(value_text, value)
+        return joined(environment, items, d, attribute)
+
+    made.filters["join"] = cast(Any, with_commas)  # (PPE: as a list itself is printed)
     return made
 
 
