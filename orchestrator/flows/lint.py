@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Literal
 
 from orchestrator.diagnostics import Diagnostic
-from orchestrator.flows.pl.nodes import Block, Exit, If, Loop, Statement
+from orchestrator.flows.pl.keywords import keyword_meant
+from orchestrator.flows.pl.nodes import Block, Exit, If, Loop, Prompt, Statement
 from orchestrator.flows.pl.uses import assigned, names_in_node, read_by, statements_in
 from orchestrator.flows.steps import Place, Program
 
@@ -75,6 +76,9 @@ class _Walk:
                     for name in names_in_node(branch.condition):
                         yield from self._use(name, branch.place)
                     yield from self._block(branch.body)
+            case Prompt():
+                yield from _keywords(statement)
+                self._set.update(assigned(statement))
             case _:
                 self._set.update(assigned(statement))
 
@@ -88,3 +92,11 @@ class _Walk:
         else:
             text = f"${name} is an argument: the program itself gives it no value"
             yield "info", "argument", place, text, ""
+
+
+def _keywords(prompt: Prompt) -> Found:
+    """A header in other letters is no header, but text for the model."""
+    for line in prompt.text.split("\n"):
+        if word := keyword_meant(line):
+            text = f"{line.strip()!r} is text for the model: the keyword is {word}"
+            yield "warning", "keyword", prompt.place, text, f"write {word}, if that is meant"

@@ -9,6 +9,7 @@ from flow_support import program, scripted
 
 from orchestrator import FlowError
 from orchestrator.flows.evaluation import MOST
+from orchestrator.flows.lint import lint_program
 
 
 def heard(kind: str, flow: Any, given: Any, *replies: Any, **more: Any) -> list[dict[str, Any]]:
@@ -42,7 +43,7 @@ def fails() -> None:
 )
 def test_errors_while_a_program_runs_are_told_in_chinese(lines: list[str], zh: str) -> None:
     with pytest.raises(FlowError) as caught:
-        program(*lines).run({"n": 1}, model=scripted("x"), tools={"fails": fails})
+        program(*lines).run({"n": 1}, model=scripted("x"), tools={"fails": fails, "f": str})
     assert zh in caught.value.message_zh
     assert caught.value.message_zh.startswith("第 1 行")
     assert "canary" not in caught.value.message_zh
@@ -145,3 +146,63 @@ def test_an_agent_that_never_answers_is_stopped() -> None:
     with pytest.raises(FlowError, match="did not answer within 20") as caught:
         program("@agent(task='go') -> a").run(model=scripted(*[call] * 20), tools={"f": lambda: 1})
     assert "没有给出答案" in caught.value.message_zh
+
+
+@pytest.mark.parametrize("words", ["what's 1 + 1?", 'say "2', "it's (1 + 1) 'or so", "a 'quote'"])
+def test_words_for_code_may_have_a_quote_without_its_other(words: str) -> None:
+    model = scripted("result = 2")
+    flow = program(f"@code({words}) -> n", "@f('(') -> m")
+    assert flow.run(model=model, tools={"f": str}).variables == {"n": 2, "m": "("}
+    assert model.requests[0].messages[0]["content"][0]["text"] == words
+
+
+def test_code_is_told_before_it_runs_and_streams_while_a_model_writes_it() -> None:
+    flow = program("@code(```python", "x = $a + 1", "```) -> b", "@code(add $b and 1) -> c")
+    told: list[Any] = []
+    flow.run({"a": 1}, model=scripted("result = 3"), on_event=told.append)
+    calls = [it.members["kwargs"]["code"] for it in told if it.type == "tool_call"]
+    assert calls == ["x = a + 1", "result = 3"]
+    assert [it.members["value"] for it in told if it.type == "tool_result"] == [2, 3]
+    assert [it.members["text"] for it in told if it.type == "token"] == ["result = 3"]
+
+
+def test_a_function_that_is_not_there_is_told_before_anything_is_asked() -> None:
+    model = scripted("x")
+    flow = program("Say -> a", "IF $a == 'y':", "    @nope() -> r", "END")
+    with pytest.raises(FlowError, match="no function 'nope'; did you mean 'hope'") as raised:
+        flow.run(model=model, tools={"hope": str})
+    assert raised.value.line == 3
+    assert not model.requests
+    agent = program("@agent(task='a', tools=[]) -> nope", "@nope('b') -> c")
+    assert agent.run(model=scripted("1", "2")).output == "2"
+
+
+def test_a_function_may_come_when_a_program_goes_on() -> None:
+    flow = program("Say -> a", "(bp)", "@later($a) -> r")
+    waits = flow.run(model=scripted("x"))
+    assert flow.resume(waits.paused, model=scripted(), tools={"later": str}).output == "x"
+
+
+def test_models_may_call_tools_by_the_names_that_scripts_use() -> None:
+    from flow_support import agent as made
+
+    flow = program("@agent(type='bambo', task='Find', tools=['get_days']) -> team")
+    asked, model = made(flow, '=>$get_days: {"employee": "7"}', "=>@Bambo: 12 days")
+    assert asked.invoke("?", "s-1").text.endswith("12 days")
+    assert '"left": 12' in model.requests[1].messages[-1]["content"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("line", "word"), [("for $x in $xs:", "FOR"), ("If $a == 1:", "IF"), ("Else:", "else")]
+)
+def test_lint_tells_of_keywords_in_other_letters(line: str, word: str) -> None:
+    (told,) = [
+        it for it in lint_program(program(line, "    Say it -> a").program) if it.code == "keyword"
+    ]
+    assert (told.line, told.severity) == (1, "warning")
+    assert f"the keyword is {word}" in told.message
+    assert not [
+        it
+        for it in lint_program(program("If you can, for all of us -> a").program)
+        if it.code == "keyword"
+    ]

@@ -145,7 +145,10 @@ MISTAKES = [
     ("IF $a:\n    b -> c\nelse:\n    d -> e\nelif $c:\n    f -> g\nEND", 5, "last branch", "最后"),
     ("IF $a:\n    b -> c\nelse:\n    d -> e\nelse:\n    f -> g\nEND", 5, "last branch", "最后"),
     ("IF $a:\n    b -> c\nelse: d -> e\nEND", 3, "lines below else", "另起一行"),
-    ("IF $a:\n    b -> c\nELSE:\n    d -> e\nEND", 3, "not indented as its block", "缩进"),
+    ("IF $a:\n    b -> c\nELSE:\n    d -> e\nEND", 3, "write else: keywords are", "请写 else"),
+    ("FOR $a in $b:\n    c -> d\nEnd", 3, "write END", "请写 END"),
+    ("if $a == 1:\n    @c() -> d\nEND", 1, "write IF", "请写 IF"),
+    ("for $a in $b:\n    @c() -> d\nEND", 1, "write FOR", "请写 FOR"),
     ("IF $a:\n    b -> c\n  elif $d:\n    e -> f\nEND", 3, "elif is not indented", "缩进"),
     ("IF $a:\n    b -> c\n else:\n    e -> f\nEND", 3, "else is not indented", "缩进"),
     ("END", 1, "'END' belongs to no", "没有对应的"),
@@ -261,7 +264,7 @@ def test_a_large_program_is_read_in_one_pass(text: str, monkeypatch: pytest.Monk
     scanning_outside = scanning.outside_quotes
     monkeypatch.setattr(scanning, "outside_quotes", counted)
     monkeypatch.setattr(reader, "outside_quotes", counted)
-    monkeypatch.setattr(reader, "_hash", hashed)
+    monkeypatch.setattr(reader, "is_comment", hashed)
     try:
         read_program(text)
     except FlowError as error:

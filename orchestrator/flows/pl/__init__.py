@@ -10,7 +10,7 @@ from typing import Any
 from orchestrator.errors import FlowError
 from orchestrator.flows.pl.independence import Dependence, dependences
 from orchestrator.flows.pl.nodes import Block, CodeBlock, Loop
-from orchestrator.flows.pl.uses import statements_in
+from orchestrator.flows.pl.uses import calls_in, statements_in
 from orchestrator.flows.steps import Known, Place, Program, Running
 
 __all__ = ["read"]
@@ -28,6 +28,7 @@ class _Program:
         self.file = str(file) if file is not None else None
         self.digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
         self.body = read_program(text, self.file)
+        self.calls = calls_in(self.body)
         self.dependent = dependences(self.body)
         _refuse_dependent(self.body, self.dependent, self.file)
         self.uses_code = any(
@@ -40,7 +41,8 @@ class _Program:
 
         if isinstance(arguments, str):
             raise FlowError("the arguments of a program are values by name, and not one text")
-        return Interpreter(self.body, self.file, arguments or {}, known, self.dependent).run()
+        run = Interpreter(self.body, self.file, arguments or {}, known, self.dependent)
+        return run.run(self.calls)
 
 
 def _refuse_dependent(body: Block, dependent: Mapping[Place, Dependence], file: str | None) -> None:

@@ -132,7 +132,7 @@ def _called(
     agent: Agent, run: Interpreter, place: Place, call: Mapping[str, Any]
 ) -> Generator[Step, Any, dict[str, Any]]:
     """A tool's result for the model; a mistake of the model is told to it."""
-    name, status = call["name"], {}
+    name, status = _tool(agent, run, call["name"]), {}
     if name in agent.tools:
         text = as_text((yield from run.call(place, name, (), call["input"])))
     else:
@@ -140,6 +140,11 @@ def _called(
         text = f"There is no tool {name!r}; there is {', '.join(agent.tools) or 'none'}."
     result = {"toolUseId": call["toolUseId"], "content": [{"text": text}], **status}
     return {"toolResult": result}
+
+
+def _tool(agent: Agent, run: Interpreter, name: str) -> str:
+    """The tool that a model means; it may write the name that scripts use."""
+    return name if name in agent.tools else run.known.name_of(name) or name
 
 
 def _talk(agent: Agent, run: Interpreter, place: Place) -> Text:
@@ -206,7 +211,7 @@ def _told_tools(agent: Agent) -> str:
 
 
 def _used(agent: Agent, run: Interpreter, place: Place, played: _Played) -> Text:
-    name, given = played.tool or "", played.input
+    name, given = _tool(agent, run, played.tool or ""), played.input
     if name not in agent.tools:
         return f"There is no tool {name!r}; there is {', '.join(agent.tools) or 'none'}."
     if given is None:

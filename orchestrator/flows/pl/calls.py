@@ -37,6 +37,7 @@ CALL = re.compile(r"@(?P<name>[^\W\d]\w*)[ \t]*(?P<open>[(（])")
 AGENT_TYPES = ("auto-decision", "bambo", "prompt-based")
 
 _AFTER = re.compile(r"[ \t]*(?:(?P<arrow>->|>>)[ \t]*\$?(?P<name>[A-Za-z_]\w*))?[ \t]*$", re.ASCII)
+_WITH_ARROW = re.compile(r"[ \t]*(?:->|>>)[ \t]*\$?[A-Za-z_]\w*[ \t]*$", re.ASCII | re.MULTILINE)
 _NONE = "None"
 _AGENT_ARGUMENTS = ("type", "task", "roles", "tools")
 
@@ -101,6 +102,8 @@ def read_call(lines: Lines, offset: int) -> tuple[Statement, int]:
             f"{found['open']!r} 是全角符号，请使用 '('",
         )
     closed = closing(text, opened)
+    if closed < 0 and name == "code":
+        closed = _end_of_words(text, opened)
     if closed < 0:
         lines.fail(
             opened,
@@ -111,6 +114,21 @@ def read_call(lines: Lines, offset: int) -> tuple[Statement, int]:
     inner = text[opened + 1 : closed]
     reader = _CallReader(lines, lines.place(offset), inner, opened + 1)
     return reader.made(name, target), lines.line_of(closed) + 1
+
+
+def _end_of_words(text: str, opened: int) -> int:
+    """Where words for the model end that have a quote without its other, such as "what's".
+
+    There, brackets count wherever they stand, up to one with an arrow behind it.
+    """
+    if text[opened + 1 :].lstrip().startswith(FENCE):
+        return -1
+    depth = 0
+    for at in range(opened, len(text)):
+        depth += (text[at] == "(") - (text[at] == ")")
+        if text[at] == ")" and depth <= 0 and _WITH_ARROW.match(text, at + 1):
+            return at
+    return -1
 
 
 def _after(lines: Lines, name: str, offset: int, closed: int) -> Target:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, NoReturn, assert_never
 
+from orchestrator.actions.names import did_you_mean
 from orchestrator.errors import FlowError
 from orchestrator.flows.evaluation import evaluate
 from orchestrator.flows.expressions import Node, Wrong
@@ -81,14 +82,20 @@ class Interpreter:
         made.agents, made.loops = dict(self.agents), dict(self.loops)
         return made
 
-    def run(self) -> Running:
+    def run(self, calls: Mapping[str, Place]) -> Running:
         """Runs it.
+
+        Args:
+            calls: The functions that it calls, which must be known before anything is done.
 
         Raises:
             FlowError: A statement failed, with its place.
         """
         start = Place(1)
         yield Event("run_start", start)
+        for name, place in calls.items():
+            if not self.stepping and not self.known.name_of(name):
+                self._unknown(place, name)
         try:
             yield from self.block(self._program, last=True)
         except _Ended:
@@ -225,12 +232,15 @@ class Interpreter:
         elif self.known.name_of(name):
             value = yield Call(place, name, list(args), dict(kwargs))
         else:
-            known = ", ".join(self.tools()) or "none"
-            self.fail(
-                place,
-                f"there is no function {name!r}; register it with tools={{{name!r}: ...}}; there "
-                f"is {known}",
-                f"未找到函数: {name}",
-            )
+            self._unknown(place, name)
         yield Event("tool_result", place, {"name": name, "value": value})
         return value
+
+    def _unknown(self, place: Place, name: str) -> NoReturn:
+        known = self.tools()
+        self.fail(
+            place,
+            f"there is no function {name!r}{did_you_mean(name, known)}; register it with "
+            f"tools={{{name!r}: ...}}; there is {', '.join(known) or 'none'}",
+            f"未找到函数: {name}",
+        )

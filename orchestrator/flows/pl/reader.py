@@ -8,6 +8,19 @@ from typing import NoReturn
 
 from orchestrator.flows.expressions import Node
 from orchestrator.flows.pl.calls import CALL, read_call, read_expression, target_of
+from orchestrator.flows.pl.keywords import (
+    ARROW,
+    BREAKPOINT,
+    ELSE,
+    begins,
+    ends_block,
+    goes_on,
+    is_comment,
+    is_elif,
+    is_for,
+    is_if,
+    keyword_meant,
+)
 from orchestrator.flows.pl.lines import Lines
 from orchestrator.flows.pl.nodes import (
     Block,
@@ -24,14 +37,10 @@ from orchestrator.flows.steps import Place
 
 __all__ = ["read_program"]
 
-_ARROW = re.compile(r"(?P<arrow>->|>>)[ \t]*\$?(?P<name>[A-Za-z_]\w*)[ \t]*$", re.ASCII)
-_BREAKPOINT = re.compile(r"@?\((?:bp)\)\s*$")
-_ELSE = re.compile(r"else[ \t]*[:：]")
 _FOR = re.compile(r"FOR[ \t]+(?P<name>\S+)(?P<in>[ \t]+in[ \t]+)?(?P<items>.*)$", re.DOTALL)
 _PARALLEL = re.compile(r"(?<=[\s\])}\"'])PARALLEL(?:[ \t]+(?P<most>\d{1,9}))?[ \t]*$")
 _LOOP_NAME = re.compile(r"\$[A-Za-z_][A-Za-z0-9_]*$")
 _OTHER_ARROWS = ("→", "⇒", "－>", "－＞", "-＞", "》》", "＞＞", "=>")
-_OPEN_END = re.compile(r"(?:(?<![\w$.])(?:IF|elif|and|or|not|in)|[=<>&|+*/%!-])$")
 _DEEPEST = 50
 
 
@@ -94,14 +103,14 @@ class _Reader:
             Whether there were any.
         """
         lines, at = self._lines.lines, self._at
-        if not _hash(lines[at]) or at <= self._text_ahead:
+        if not is_comment(lines[at]) or at <= self._text_ahead:
             return False
         done = at
-        while at < len(lines) and (not lines[at].strip() or _hash(lines[at])):
+        while at < len(lines) and (not lines[at].strip() or is_comment(lines[at])):
             at += 1
-            if _ARROW.search(lines[at - 1]):  # a statement that somebody commented out
+            if ARROW.search(lines[at - 1]):  # a statement that somebody commented out
                 done = at
-        if at < len(lines) and not _begins(lines[at].strip()):
+        if at < len(lines) and not begins(lines[at].strip()):
             self._text_ahead = at
             at = done
         passed = at > self._at
@@ -116,9 +125,10 @@ class _Reader:
             self._fail("the program is nested too deeply", "程序嵌套过深")
         found: list[Statement] = []
         while self._skip():
-            if _ends_block(self._line()):
+            if ends_block(self._line()):
                 break
             if self._indent() < indent:
+                self._refuse_case([self._lines.lines[self._at]])
                 self._fail(
                     f"the line is not indented as its block is; indent it by {indent} spaces, or "
                     "write END before it",
@@ -129,13 +139,13 @@ class _Reader:
 
     def _statement(self, depth: int) -> Statement:
         line = self._line()
-        if _BREAKPOINT.match(line):
+        if BREAKPOINT.match(line):
             place = self._lines.place(self._offset())
             self._at += 1
             return Breakpoint(place)
-        if line.startswith("FOR ") and (line.endswith((":", "：")) or line.startswith("FOR $")):
+        if is_for(line):
             return self._loop(depth)
-        if _is_if(line):
+        if is_if(line):
             return self._if(depth)
         if CALL.match(line):
             call, self._at = read_call(self._lines, self._offset())
@@ -160,7 +170,7 @@ class _Reader:
         if not self._skip():
             return ()
         inner = self._indent()
-        if inner <= indent and not _ends_block(self._line()):
+        if inner <= indent and not ends_block(self._line()):
             self._fail(
                 f"what stands in a block is indented more than its header ({indent} spaces)",
                 "代码块内的语句必须缩进",
@@ -201,10 +211,10 @@ class _Reader:
     def _if(self, depth: int) -> If:
         indent, place = self._indent(), self._lines.place(self._offset())
         branches = [self._branch("IF", indent, depth)]
-        while self._skip() and _is_elif(self._line()):
+        while self._skip() and is_elif(self._line()):
             self._same(indent, place, "elif")
             branches.append(self._branch("elif", indent, depth))
-        if self._is_left() and _ELSE.match(self._line()):
+        if self._is_left() and ELSE.match(self._line()):
             self._same(indent, place, "else")
             branches.append(self._else(indent, depth))
         self._end(place, indent, "IF")
@@ -214,13 +224,13 @@ class _Reader:
         place, line = self._lines.place(self._offset()), self._line()
         if line.endswith("："):
             self._full_width("else")
-        if _ELSE.fullmatch(line) is None:
+        if ELSE.fullmatch(line) is None:
             self._fail(
                 "what is done belongs in the lines below else:", "else: 之后的语句请另起一行"
             )
         self._at += 1
         body = self._body(indent, depth)
-        if self._skip() and (_is_elif(self._line()) or _ELSE.match(self._line())):
+        if self._skip() and (is_elif(self._line()) or ELSE.match(self._line())):
             self._fail(
                 f"else in line {place.line} is the last branch of its IF",
                 f"第 {place.line} 行的 else 必须是最后一个分支",
@@ -251,7 +261,7 @@ class _Reader:
                 self._at = self._lines.line_of(at) + 1
                 return text[offset:at]
             if letter == "\n" and depth <= 0:
-                if not _goes_on(text[text.rfind("\n", 0, at) + 1 : at]):
+                if not goes_on(text[text.rfind("\n", 0, at) + 1 : at]):
                     break
         if self._line().endswith("："):
             self._full_width(word)
@@ -279,11 +289,11 @@ class _Reader:
         fenced = False
         while self._at < len(self._lines.lines):
             line = self._lines.lines[self._at]
-            if self._at > first and not fenced and _begins(line.strip()):
+            if self._at > first and not fenced and begins(line.strip()):
                 break
             fenced ^= line.count(FENCE) % 2 == 1
             self._at += 1
-            arrow = None if fenced else _ARROW.search(line)
+            arrow = None if fenced else ARROW.search(line)
             lines.append(line[: arrow.start()] if arrow else line)
             if arrow:
                 text = _unindented(lines, indent)
@@ -297,43 +307,24 @@ class _Reader:
         self._at = first
         self._no_arrow(lines)
 
+    def _refuse_case(self, lines: Sequence[str]) -> None:
+        """Refuses a keyword in other letters, which is no keyword: `ELSE:`, `for $x in ...`."""
+        for at, line in enumerate(lines, self._at):
+            if word := keyword_meant(line):
+                self._lines.fail(
+                    self._lines.start(at) + len(line) - len(line.lstrip()),
+                    f"write {word}: keywords are FOR, IF, elif, else and END, in these letters",
+                    f"请写 {word}：关键字区分大小写（FOR、IF、elif、else、END）",
+                )
+
     def _no_arrow(self, lines: Sequence[str]) -> NoReturn:
+        self._refuse_case(lines)
         wrong = next((sign for sign in _OTHER_ARROWS for line in lines if sign in line), "")
         self._fail(
             "the text has no arrow; write -> and a variable at its end"
             + (f", and not {wrong!r}" if wrong else ""),
             "语句缺少 -> 或 >>，请在末尾写明变量名" + (f"（不是 {wrong}）" if wrong else ""),
         )
-
-
-def _hash(line: str) -> bool:
-    return line.strip().startswith("#")
-
-
-def _is_if(line: str) -> bool:
-    if not re.match(r"IF[ \t(]", line):
-        return False
-    return line.endswith((":", "(", ",")) or _goes_on(line) or _ARROW.search(line) is None
-
-
-def _goes_on(line: str) -> bool:
-    """Whether a condition needs more than this line."""
-    return _OPEN_END.search(line.rstrip()) is not None
-
-
-def _is_elif(line: str) -> bool:
-    return re.match(r"elif[ \t(]", line) is not None
-
-
-def _ends_block(line: str) -> bool:
-    return line == "END" or _ELSE.match(line) is not None or _is_elif(line)
-
-
-def _begins(line: str) -> bool:
-    """Whether a line begins a statement that is no text for the model."""
-    if line == "END" or _ELSE.fullmatch(line) or _BREAKPOINT.match(line) or CALL.match(line):
-        return True
-    return line.endswith(":") and line.startswith(("FOR $", "IF ", "elif "))
 
 
 def _unindented(lines: Sequence[str], indent: int) -> str:

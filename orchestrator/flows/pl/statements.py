@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import FlowError
@@ -12,7 +12,7 @@ from orchestrator.flows.pl import agents
 from orchestrator.flows.pl.code import bound, fenced, refuse_unsafe
 from orchestrator.flows.pl.nodes import AgentCall, CodeBlock, FunctionCall, Judge, Prompt
 from orchestrator.flows.pl.values import Kept, as_text
-from orchestrator.flows.steps import Ask, Code, Step
+from orchestrator.flows.steps import Ask, Code, Event, Place, Step
 
 if TYPE_CHECKING:
     from orchestrator.flows.pl.interpreter import Interpreter
@@ -104,8 +104,20 @@ def code(run: Interpreter, statement: CodeBlock) -> Steps:
 
 def _python(run: Interpreter, statement: CodeBlock) -> Steps:
     text, values = bound(statement.text, run.pool.values)
+    return (yield from _run(statement.place, text, values))
+
+
+def _run(
+    place: Place,
+    text: str,
+    values: Mapping[str, Any],
+    names: Sequence[str] = ("python_res", "result"),
+) -> Steps:
     refuse_unsafe(text)
-    return (yield Code(statement.place, text, values))
+    yield Event("tool_call", place, {"name": "code", "args": [], "kwargs": {"code": text}})
+    value = yield Code(place, text, values, names)
+    yield Event("tool_result", place, {"name": "code", "value": value})
+    return value
 
 
 def _words(run: Interpreter, statement: CodeBlock) -> Steps:
@@ -113,11 +125,10 @@ def _words(run: Interpreter, statement: CodeBlock) -> Steps:
     place = statement.place
     messages = [_said(run.pool.fill(statement.text))]
     for left in reversed(range(_TRIES)):
-        reply = yield Ask(place, messages, system=_CODER, inference=_NEUTRAL, live=False)
+        reply = yield Ask(place, messages, system=_CODER, inference=_NEUTRAL)
         written = fenced(reply.text)
         try:
-            refuse_unsafe(written)
-            return (yield Code(place, written, names=("result",)))
+            return (yield from _run(place, written, {}, ("result",)))
         except (Wrong, FlowError) as error:
             if not left:
                 text = error.message

@@ -8,6 +8,7 @@ from orchestrator.flows.expressions import Node, parts_of
 from orchestrator.flows.pl.nodes import (
     AgentCall,
     Block,
+    Breakpoint,
     CodeBlock,
     Exit,
     FunctionCall,
@@ -19,8 +20,9 @@ from orchestrator.flows.pl.nodes import (
     Target,
 )
 from orchestrator.flows.pl.values import names_used
+from orchestrator.flows.steps import Place
 
-__all__ = ["assigned", "names_in_node", "read_by", "statements_in", "target_of"]
+__all__ = ["assigned", "calls_in", "names_in_node", "read_by", "statements_in", "target_of"]
 
 
 def statements_in(block: Block) -> Iterator[Statement]:
@@ -32,6 +34,22 @@ def statements_in(block: Block) -> Iterator[Statement]:
         elif isinstance(one, If):
             for branch in one.branches:
                 yield from statements_in(branch.body)
+
+
+def calls_in(program: Block) -> dict[str, Place]:
+    """The functions that must be there before a program runs, and where each is called first.
+
+    Those are all that it calls, besides agents that it makes. A program with a breakpoint is not
+    asked for any: its caller may register them when it goes on.
+    """
+    if any(isinstance(it, Breakpoint) for it in statements_in(program)):
+        return {}
+    own = {it.target.name for it in statements_in(program) if isinstance(it, AgentCall)}
+    found: dict[str, Place] = {}
+    for one in statements_in(program):
+        if isinstance(one, FunctionCall) and one.name not in own:
+            found.setdefault(one.name, one.place)
+    return found
 
 
 def target_of(statement: Statement) -> Target | None:
