@@ -21,12 +21,14 @@ from orchestrator.errors import (
 )
 from orchestrator.remote import RemoteReply
 
-__all__ = ["BedrockAgent"]
+__all__ = ["ALIAS_ARN", "BedrockAgent"]
 
-_ARN = re.compile(
-    r"arn:aws[a-z-]*:bedrock:(?P<region>[a-z0-9-]{1,20}):\d{12}:agent-alias/"
+ALIAS_ARN = re.compile(
+    r"arn:aws[a-z-]*:bedrock:(?P<region>[a-z0-9-]{1,20}):(?P<account>[0-9]{12}):agent-alias/"
     r"(?P<agent>[0-9A-Za-z]{10})/(?P<alias>[0-9A-Za-z]{10})"
 )
+"""The ARN of an agent's alias."""
+
 _LARGEST = 25_000_000  # bytes of an answer, and of its files
 _READ_SECONDS = 300.0  # between two events: an agent may be silent while its actions run
 # With these codes AWS's words say what to do; with others they may hold what was sent.
@@ -64,7 +66,7 @@ class BedrockAgent:
         Raises:
             DefinitionError: It is no ARN of an agent's alias.
         """
-        found = _ARN.fullmatch(alias_arn) if isinstance(alias_arn, str) else None
+        found = ALIAS_ARN.fullmatch(alias_arn) if isinstance(alias_arn, str) else None
         if found is None:
             raise DefinitionError(
                 f"{alias_arn!r} is not the ARN of an agent's alias; one looks like "

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from orchestrator.aws import Settings, Target, shared_client, translated
+from orchestrator.bedrock_agent import ALIAS_ARN
 from orchestrator.definition.fields import AGENT_ID_PATTERN
 from orchestrator.errors import DependencyFailed, ValidationError
 
@@ -208,8 +209,5 @@ def checked_id(value: object, what: str) -> str:
 
 def ids_of_alias(arn: object) -> tuple[str, str] | None:
     """Agent and alias of an alias's ARN; `None` for anything else."""
-    found = re.fullmatch(
-        r"arn:aws[a-z-]*:bedrock:[a-z0-9-]+:[0-9]{12}:agent-alias/([0-9a-zA-Z]{10})/([0-9a-zA-Z]{10})",
-        str(arn),
-    )
-    return (found[1], found[2]) if found else None
+    found = ALIAS_ARN.fullmatch(str(arn))
+    return (found["agent"], found["alias"]) if found else None

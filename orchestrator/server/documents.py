@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from orchestrator.message import clean
 from orchestrator.server.operations import Fault
+from orchestrator.server.paging import Page, foreign, key_of, most_of, token_of
 from orchestrator.sqlite_file import Layout, SqliteFile
 
-__all__ = ["Documents", "Page", "decoded", "digest", "encoded", "paged"]
-
-T = TypeVar("T")
-
-Page = tuple[list[T], str | None]
-"""Some of a list, in its order, and the token that the next page is asked for with, if any."""
+__all__ = ["Documents", "decoded", "digest", "encoded"]
 
 DAY = 86_400
 """For how many seconds a client token is known."""
-
-MOST_RESULTS = 1000
-"""Results of one page, also when more are asked for (Bedrock: MaxResults)."""
 
 # `place` counts up and is never used again: lists are in the order in which things were made.
 _LAYOUT = Layout(
@@ -195,13 +187,13 @@ class Documents:
             Fault: ValidationException, when the token is not one of this list's.
         """
         scope = f"{tenant}\0{kind}\0{parent}" + ("\0newest" if newest else "")
-        after = _after(next_token, scope)
-        most = _most(max_results)
+        after = key_of(next_token, scope)
+        most = most_of(max_results)
         found = self._file.rows(
             f"SELECT place, body FROM document WHERE {_LIST} AND {_ORDER[newest]} LIMIT ?",
             (tenant, kind, parent, _place(after, _LAST if newest else 0), most + 1),
         )
-        more = _token([found[most - 1][0]], scope) if len(found) > most else None
+        more = token_of([found[most - 1][0]], scope) if len(found) > most else None
         return [self._read(body) for _, body in found[:most]], more
 
     def page_by_name(
@@ -228,15 +220,15 @@ class Documents:
             Fault: ValidationException, when the token is not one of this list's.
         """
         scope = f"{tenant}\0{kind}\0{parent}\0{within}\0names"
-        after, most = _after(next_token, scope) or [_END], _most(max_results)
+        after, most = key_of(next_token, scope) or [_END], most_of(max_results)
         if len(after) != 1 or not isinstance(after[0], str) or clean(after[0]) != after[0]:
-            raise _foreign()
+            raise foreign()
         found = self._file.rows(
             f"SELECT name, body FROM document WHERE {_LIST} AND name < ? AND id >= ? AND id < ? "
             "ORDER BY name DESC LIMIT ?",
             (tenant, kind, parent, after[0], within, within + _END, most + 1),
         )
-        more = _token([found[most - 1][0]], scope) if len(found) > most else None
+        more = token_of([found[most - 1][0]], scope) if len(found) > most else None
         return [self._read(body) for _, body in found[:most]], more
 
     def once(
@@ -297,35 +289,6 @@ class Documents:
         return found
 
 
-def paged(
-    items: Iterable[tuple[Sequence[Any], T]],
-    max_results: int | None = None,
-    next_token: str | None = None,
-    scope: str = "",
-) -> Page[T]:
-    """Some of a list that is made as it is asked for; see `Documents.page`.
-
-    Args:
-        items: All of them, each with a key of texts and numbers; they are given by their keys'
-            order, and no two keys are the same.
-        max_results: How many; as many as a page may have when left out.
-        next_token: Goes on after an earlier page of the same list.
-        scope: Tells the list from others, to which its tokens do not belong.
-
-    Raises:
-        Fault: ValidationException, when the token is not one of this list's.
-    """
-    after = _after(next_token, scope)
-    most = _most(max_results)
-    ordered = sorted(((list(key), it) for key, it in items), key=lambda pair: pair[0])
-    try:
-        found = [pair for pair in ordered if after is None or pair[0] > after]
-    except TypeError as error:
-        raise _foreign() from error
-    more = _token(found[most - 1][0], scope) if len(found) > most else None
-    return [it for _, it in found[:most]], more
-
-
 def digest(value: Any) -> str:
     """A text that is the same for the same content, whatever the order of its members."""
     text = json.dumps(_plain(value), sort_keys=True, separators=(",", ":"))
@@ -372,43 +335,9 @@ def _rich(members: dict[str, Any]) -> Any:
     return base64.b64decode(value, validate=True) if mark == _BYTES else dict(value)
 
 
-def _most(asked: int | None) -> int:
-    return MOST_RESULTS if asked is None else max(1, min(asked, MOST_RESULTS))
-
-
-def _token(key: Sequence[Any], scope: str) -> str:
-    text = json.dumps([_scope(scope), list(key)], separators=(",", ":"))
-    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
-
-
-def _after(token: str | None, scope: str) -> list[Any] | None:
-    if token is None:
-        return None
-    try:
-        told = json.loads(base64.urlsafe_b64decode(token.encode() + b"=="))
-    except (binascii.Error, ValueError, RecursionError) as error:
-        raise _foreign() from error
-    if not isinstance(told, list) or len(told) != 2 or told[0] != _scope(scope):
-        raise _foreign()
-    if not isinstance(told[1], list):
-        raise _foreign()
-    return told[1]
-
-
 def _place(after: list[Any] | None, first: int) -> int:
     if after is None:
         return first
     if len(after) != 1 or type(after[0]) is not int or not 0 <= after[0] < 2**63:
-        raise _foreign()
+        raise foreign()
     return after[0]
-
-
-def _scope(scope: str) -> str:
-    return sha256(scope.encode("utf-8", "backslashreplace")).hexdigest()[:12]
-
-
-def _foreign() -> Fault:
-    return Fault(
-        "ValidationException",
-        "the nextToken is not one that this list gave; ask for the first page without one",
-    )

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from knowledge_servers import ROLE, VECTORS, Caller, refused, running, tenant, text, two_tenants
 
+from orchestrator.errors import AccessDenied
 from orchestrator.server.operations import Caller as Tenant
-from orchestrator.server.operations import Fault
 
 
 @pytest.fixture
@@ -188,7 +188,7 @@ def test_a_reranking_model_that_is_not_allowed_is_not_asked(tmp_path: Path) -> N
         assert problem == "AccessDeniedException"
         # Nor by an agent, whose searches do not pass Retrieve.
         searched = server.world.bases.base(Tenant("tenant-A", ("s3://docs/*",)), base)
-        with pytest.raises(Fault, match="AccessDeniedException"):
+        with pytest.raises(AccessDenied, match="may not use"):
             searched.retrieve(
                 "dog", {"vectorSearchConfiguration": {"rerankingConfiguration": reranking}}
             )

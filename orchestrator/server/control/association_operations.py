@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from orchestrator.server.access.allowed import check_allowed
 from orchestrator.server.control.ids import ALIAS_ARN, DRAFT, TEST_ALIAS, new_id
 from orchestrator.server.control.room import (
     Handling,
@@ -140,11 +141,7 @@ def _check_alias(room: Room, caller: Caller, leader: str, descriptor: Data) -> N
             f"{arn!r} is not the ARN of an agent's alias; give agentDescriptor: {{aliasArn: ...}}",
         )
     if found.group("region", "account") != room.store.arns:
-        if not caller.may_use(arn):
-            raise Fault(
-                "AccessDeniedException",
-                f"this access key may not use {arn!r}: whoever runs the server can allow it",
-            )
+        check_allowed(caller, arn)
         return
     agent_id, alias_id = found["agent"], found["alias"]
     if agent_id == leader:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from orchestrator.actions import ActionGroup
     from orchestrator.server.world import World
 
-__all__ = ["OPERATOR", "built", "loaded", "with_schemas"]
+__all__ = ["OPERATOR", "built", "loaded", "placed", "with_schemas"]
 
 OPERATOR = Caller()
 """Whoever runs the server: agents in folders are theirs."""
@@ -92,7 +92,7 @@ def built(world: World, caller: Caller, snapshot: Data, alias_id: str, version: 
             "version": version,
         }
     )
-    return _placed(agent, world)
+    return placed(agent, world)
 
 
 def _members(snapshot: Data) -> dict[str, Any]:
@@ -147,7 +147,8 @@ def _remembering(features: Features, world: World) -> Features:
     return replace(features, memory=replace(features.memory, store=world.memory))
 
 
-def _placed(agent: Agent, world: World) -> Agent:
+def placed(agent: Agent, world: World) -> Agent:
+    """The agent, with the server's region and account in the ARN that traces name."""
     plan = agent.plan
     arn = Arns.of(world.settings).alias(plan.agent_id, plan.alias_id)
     if arn != plan.alias_arn:
@@ -170,7 +171,7 @@ def loaded(world: World, folder: Path) -> Agent:
         return _Standing(world).arguments(made)
 
     def compiled(**made: Any) -> Plan:
-        return _placed(Agent(**arguments(made)), world).plan
+        return placed(Agent(**arguments(made)), world).plan
 
     def model(spec: str) -> Model | None:
         return _configured(world, spec)
@@ -179,7 +180,7 @@ def loaded(world: World, folder: Path) -> Agent:
     made = folder_agent(folder, given, world.memory, world.sessions, compiled, models=model)
     limits = made["limits"] or Limits(seconds=world.settings.turn_seconds)
     agent = Agent(**{**arguments(made), "limits": limits, "sessions": world.sessions})
-    return _placed(agent, world)
+    return placed(agent, world)
 
 
 def _configured(world: World, spec: str) -> Model | None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import secrets
 import string
 from typing import NamedTuple
 
+from orchestrator.bedrock_agent import ALIAS_ARN
 from orchestrator.server.settings import Settings
 
 __all__ = ["ALIAS_ARN", "DRAFT", "TEST_ALIAS", "Arns", "made_id", "new_id"]
@@ -17,11 +17,6 @@ DRAFT = "DRAFT"
 
 TEST_ALIAS = "TSTALIASID"
 """The alias of `DRAFT` (Bedrock)."""
-
-ALIAS_ARN = re.compile(
-    r"arn:aws[a-z-]*:bedrock:(?P<region>[a-z0-9-]{1,20}):(?P<account>\d{12}):agent-alias/"
-    r"(?P<agent>[0-9A-Za-z]{10})/(?P<alias>[0-9A-Za-z]{10})"
-)
 
 _LETTERS = string.ascii_uppercase + string.digits
 

@@ -112,6 +112,8 @@ class Prompts:
             {**_without_template(it, given), **given.pop(it["promptType"], {})} for it in defaults
         ]
         told += ({"parserMode": "DEFAULT", **it} for it in given.values())
+        for one in told:
+            one.pop("templateFormat", None)  # which is ours, and no member of GetAgent's
         if told:
             made["promptOverrideConfiguration"] = {**own, "promptConfigurations": told}
         return made

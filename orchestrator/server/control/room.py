@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.server.control.prompts import Prompts
 from orchestrator.server.control.store import Store
 from orchestrator.server.control.tags import Tags
-from orchestrator.server.documents import Page, paged
 from orchestrator.server.operations import Fault, Request
+from orchestrator.server.paging import Page, paged
 
 if TYPE_CHECKING:
     from orchestrator.server.world import World

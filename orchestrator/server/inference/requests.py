@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from orchestrator.errors import AccessDenied, ValidationError
+from orchestrator.errors import ValidationError
 from orchestrator.message import Block, Message, to_json
 from orchestrator.models import BedrockModel, CallFormat, Model, ModelRequest, OperationFormat
+from orchestrator.server.access.allowed import check_allowed
 from orchestrator.server.operations import Caller
 
 __all__ = ["request_of", "thinks"]
@@ -145,12 +146,8 @@ def _check_objects(value: Any, caller: Caller) -> None:
     if isinstance(value, Mapping):
         location = value.get("s3Location")
         uri = location.get("uri") if isinstance(location, Mapping) else None
-        if isinstance(uri, str) and not caller.may_use(uri):
-            raise AccessDenied(
-                f"the object {uri!r} may not be used with this access key; allow it for the key, "
-                "or send the bytes",
-                resource=uri,
-            )
+        if isinstance(uri, str):
+            check_allowed(caller, uri)
         for item in value.values():
             _check_objects(item, caller)
     elif isinstance(value, list):

@@ -6,7 +6,6 @@ it is still the same; `Resolved` puts objects in the place of names.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
@@ -16,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.actions.lambda_function import LambdaFunction
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.models import Model
+from orchestrator.server.access.allowed import check_allowed
 from orchestrator.server.control.bases.objects import read_uri
+from orchestrator.server.control.ids import ALIAS_ARN, Arns
 from orchestrator.server.operations import Caller
 from orchestrator.server.runtime.bases import AssociatedBase
 from orchestrator.server.runtime.latency import is_optimized, quick_model
-from orchestrator.server.runtime.resources import check_allowed, check_retrieval
+from orchestrator.server.runtime.resources import check_retrieval
 from orchestrator.stages import INLINE_AGENT, MOST_LEVELS, Features, Member, Override, Plan
 
 if TYPE_CHECKING:
@@ -29,10 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["Found", "Resolved"]
 
 _MOST_SCHEMA_BYTES = 2_000_000
-_ALIAS = re.compile(
-    r"arn:aws[a-z-]*:bedrock:(?P<region>[a-z0-9-]+):(?P<account>\d{12}):agent-alias/"
-    r"(?P<agent>[0-9A-Za-z]{10})/(?P<alias>[0-9A-Za-z]{10})"
-)
 _LEVEL: ContextVar[int] = ContextVar("level_of_agents", default=1)
 """How many agents lead to the one that is being found: they are found one within the other."""
 
@@ -106,8 +103,8 @@ class Found:
             _LEVEL.reset(token)
 
     def _find_led(self, arn: str) -> None:
-        settings, named = self.world.settings, _ALIAS.fullmatch(arn)
-        if named and (named["region"], named["account"]) == (settings.region, settings.account):
+        named = ALIAS_ARN.fullmatch(arn)
+        if named and named.group("region", "account") == Arns.of(self.world.settings):
             agent = self.world.agents.running(self.caller, named["agent"], named["alias"])
             plan = agent.for_tenant(self.caller.tenant).plan
             self.plans[arn], self.led[arn] = plan, plan.digest

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from orchestrator.guardrails import BedrockGuardrail, Guardrail
+from orchestrator.server.access.allowed import check_allowed
 from orchestrator.server.operations import Caller
-from orchestrator.server.runtime.resources import check_allowed
 
 __all__ = ["guarded_references", "named_guardrail"]
 
@@ -18,7 +18,7 @@ def named_guardrail(caller: Caller, configuration: Mapping[str, Any] | None) -> 
     """The guardrail of Amazon Bedrock that a `guardrailConfiguration` names, if there is one.
 
     Raises:
-        Fault: The caller may not use it.
+        AccessDenied: The caller may not use it.
     """
     if not configuration:
         return None

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.agent import Agent
 from orchestrator.inline import inline_agent
 from orchestrator.limits import Limits
+from orchestrator.server.control.build import placed
 from orchestrator.server.operations import EventStream, Handler, Request
 from orchestrator.server.runtime.definition import Found, Resolved
 from orchestrator.server.runtime.recent import Recent
@@ -85,19 +85,7 @@ class InlineAgents:
         made = resolved.arguments(inline_agent(members, None, None, compiled))
         limits = Limits(seconds=world.settings.turn_seconds)
         agent = Agent(**{**made, "limits": limits, "sessions": world.sessions})
-        return _placed(agent, world)
-
-
-def _placed(agent: Agent, world: World) -> Agent:
-    """The agent, with the server's region and account in the ARN that traces name."""
-    settings, plan = world.settings, agent.plan
-    arn = (
-        f"arn:aws:bedrock:{settings.region}:{settings.account}:agent-alias/"
-        f"{plan.agent_id}/{plan.alias_id}"
-    )
-    if arn != plan.alias_arn:
-        agent.plan = replace(plan, alias_arn=arn)
-    return agent
+        return placed(agent, world)
 
 
 def _plain(value: object) -> str:

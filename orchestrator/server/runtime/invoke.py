@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.agent import Agent
 from orchestrator.server.operations import EventStream, Handler, Request
+from orchestrator.server.paging import paged
 from orchestrator.server.runtime.latency import Quicker, is_optimized
-from orchestrator.server.runtime.pages import page
 from orchestrator.server.runtime.shapes import told_as
 from orchestrator.server.runtime.turns import answered, blocking
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from orchestrator.server.world import World
 
 __all__ = ["operations_of_agents"]
-
-_MOST_MEMORIES = 1000  # (Bedrock: MaxResults)
 
 
 def operations_of_agents(world: World) -> dict[str, Handler]:
@@ -48,11 +46,11 @@ async def _invoke(world: World, quicker: Quicker, request: Request) -> EventStre
 def _memories(world: World, request: Request) -> Mapping[str, Any]:
     params = request.params
     found = _agent(world, request).memories(params["memoryId"])
-    told, token = page(
-        found,
-        params.get("maxItems", _MOST_MEMORIES),
+    told, token = paged(
+        (((place,), it) for place, it in enumerate(found)),
+        params.get("maxItems"),
         params.get("nextToken"),
-        name=f"{params['agentId']}/{params['agentAliasId']}/{params['memoryId']}",
+        f"{params['agentId']}/{params['agentAliasId']}/{params['memoryId']}",
     )
     answer: dict[str, Any] = {"memoryContents": told_as("Memories")(told)}
     return {**answer, "nextToken": token} if token else answer

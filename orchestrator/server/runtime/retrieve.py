@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import ValidationError
 from orchestrator.server.operations import Handler, Request
+from orchestrator.server.paging import place_of, token_of
 from orchestrator.server.runtime.guarded import guarded_references, named_guardrail
-from orchestrator.server.runtime.pages import place_of, token_for
 from orchestrator.server.runtime.resources import check_retrieval
 from orchestrator.server.runtime.shapes import told_as
 
@@ -43,7 +43,7 @@ def _retrieve(world: World, request: Request) -> Mapping[str, Any]:
         found, answer["guardrailAction"] = guarded_references(guardrail, query, found)
     end = _end_of_page(found, start)
     if end < len(found):
-        answer["nextToken"] = token_for(end, name)
+        answer["nextToken"] = token_of([end], name)
     return {"retrievalResults": told_as(_RESULTS)(found[start:end]), **answer}
 
 

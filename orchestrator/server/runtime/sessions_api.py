@@ -15,8 +15,9 @@ from uuid import uuid4
 
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.server.control.ids import Arns
-from orchestrator.server.documents import Documents, Page, encoded
+from orchestrator.server.documents import Documents, encoded
 from orchestrator.server.operations import Caller, Fault, Handler, Operations, Request
+from orchestrator.server.paging import Page
 from orchestrator.server.settings import Settings
 
 if TYPE_CHECKING:

@@ -207,7 +207,7 @@ def test_a_schema_in_amazons_s3_is_read_when_the_key_allows_it(tmp_path: Path) -
                 params = {"agentId": id, "agentVersion": "DRAFT", **with_schema(S3)}
                 return handler(Request("bedrock-agent", "CreateAgentActionGroup", params, caller))
 
-            with pytest.raises(AccessDenied, match="may not have"):
+            with pytest.raises(AccessDenied, match="may not use"):
                 create(Caller(allow=("s3://other/*",)))
             assert create(Caller(allow=("s3://schemas/*",)))["agentActionGroup"]
 

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.server.documents import Documents, decoded, digest, encoded, paged
+from orchestrator.server.documents import Documents, decoded, digest, encoded
 from orchestrator.server.operations import Fault
+from orchestrator.server.paging import paged
 
 NOW = datetime(2026, 11, 22, 1, 2, 3, 456789, tzinfo=UTC)
 

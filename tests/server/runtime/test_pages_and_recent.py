@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator import ValidationError
-from orchestrator.server.runtime.pages import page
+from orchestrator.server.operations import Fault
+from orchestrator.server.paging import paged, place_of, token_of
 from orchestrator.server.runtime.recent import Recent
 
 
@@ -19,7 +20,7 @@ from orchestrator.server.runtime.recent import Recent
 def test_all_pages_together_are_the_list(items: list[int], most: int, name: str) -> None:
     found, token = list[int](), None
     for _ in range(len(items) + 1):
-        told, token = page(items, most, token, name=name)
+        told, token = paged((((place,), it) for place, it in enumerate(items)), most, token, name)
         assert len(told) <= most
         found += told
         if token is None:
@@ -30,14 +31,19 @@ def test_all_pages_together_are_the_list(items: list[int], most: int, name: str)
 
 @given(st.text())
 def test_a_token_of_nothing_is_refused(token: str) -> None:
-    with pytest.raises(ValidationError):
-        page([1], 1, token, name="a")
+    with pytest.raises(Fault, match="ValidationException"):
+        place_of(token, "a")
 
 
 def test_a_token_of_another_list_is_refused() -> None:
-    _, token = page([1, 2], 1, None, name="a")
-    with pytest.raises(ValidationError):
-        page([1, 2], 1, token, name="b")
+    with pytest.raises(Fault, match="ValidationException"):
+        place_of(token_of([1], "a"), "b")
+
+
+@pytest.mark.parametrize("key", [["1"], [True], [-1], [1, 2], [], [1.0]])
+def test_a_token_with_another_key_is_refused(key: list[Any]) -> None:
+    with pytest.raises(Fault, match="ValidationException"):
+        place_of(token_of(key, "a"), "a")
 
 
 def test_the_last_ones_are_kept() -> None:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.errors import ValidationError
+from orchestrator.server.access.allowed import check_allowed
 from orchestrator.server.control.bases.cutting import cutting_of
 from orchestrator.server.control.bases.index import Place
-from orchestrator.server.control.bases.objects import check_allowed
 from orchestrator.server.control.bases.records import (
     DOCUMENT,
     JOB,

@@ -10,10 +10,11 @@ from orchestrator.errors import OrchestratorError, ValidationError
 from orchestrator.knowledge.blocks import Unreadable
 from orchestrator.knowledge.metadata import Attributes, read_attributes
 from orchestrator.knowledge.reading import Raw, is_document
+from orchestrator.server.access.allowed import check_allowed
 from orchestrator.server.control.bases.cutting import Cutting, cutting_of
 from orchestrator.server.control.bases.data_sources import where
 from orchestrator.server.control.bases.index import Index, Place
-from orchestrator.server.control.bases.objects import check_allowed, read_uri
+from orchestrator.server.control.bases.objects import read_uri
 from orchestrator.server.control.bases.records import DOCUMENT, identity, key_of, now, source_of
 from orchestrator.server.control.bases.room import Bases
 from orchestrator.server.control.bases.running import Stopped, settled_document

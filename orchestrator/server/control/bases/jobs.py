@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from orchestrator.errors import OrchestratorError, ResourceNotFound, ValidationError
+from orchestrator.server.access.allowed import check_allowed
 from orchestrator.server.control.bases.cutting import cutting_of, notes_on
 from orchestrator.server.control.bases.data_sources import where
 from orchestrator.server.control.bases.index import Place
-from orchestrator.server.control.bases.objects import bucket_of, check_allowed
+from orchestrator.server.control.bases.objects import bucket_of
 from orchestrator.server.control.bases.records import (
     BASE,
     DOCUMENT,
@@ -25,8 +26,8 @@ from orchestrator.server.control.bases.room import Bases
 from orchestrator.server.control.bases.running import RUNNING, Stopped, check_idle, settled_job
 from orchestrator.server.control.bases.syncing import Kept, Sync, no_counts
 from orchestrator.server.control.ids import new_id
-from orchestrator.server.documents import paged
 from orchestrator.server.operations import Caller, Fault, Request
+from orchestrator.server.paging import paged
 from orchestrator.server.wire.faults import log_failure
 
 __all__ = ["get", "listed", "start", "stop"]

@@ -18,8 +18,8 @@ from orchestrator.server.control.bases.records import (
 from orchestrator.server.control.bases.room import Bases
 from orchestrator.server.control.bases.running import check_idle
 from orchestrator.server.control.ids import Arns, new_id
-from orchestrator.server.documents import paged
 from orchestrator.server.operations import Fault, Request
+from orchestrator.server.paging import paged
 
 __all__ = ["create", "delete", "get", "listed", "update"]
 

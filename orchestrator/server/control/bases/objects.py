@@ -10,9 +10,10 @@ from typing import NamedTuple, Protocol
 
 from orchestrator.aws import Settings, Target, read_object, shared_client, translated
 from orchestrator.errors import AccessDenied, DependencyFailed, ResourceNotFound, ValidationError
+from orchestrator.server.access.allowed import check_allowed
 from orchestrator.server.operations import Caller
 
-__all__ = ["Bucket", "Object", "bucket_of", "check_allowed", "read_uri"]
+__all__ = ["Bucket", "Object", "bucket_of", "read_uri"]
 
 _S3 = "s3://"
 _URI = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/(.{1,1024})", re.DOTALL)
@@ -84,19 +85,6 @@ def read_uri(uri: str, caller: Caller, folders: Mapping[str, Path], most: int) -
     if not {".", ".."}.isdisjoint(key.split("/")):
         raise ResourceNotFound(f"there is no object {uri!r}")
     return bucket_of(bucket, folders).read(key, most)
-
-
-def check_allowed(caller: Caller, uri: str) -> None:
-    """Sees to it that the server may read at an address in a caller's name.
-
-    Raises:
-        AccessDenied: It may not.
-    """
-    if not caller.may_use(uri):
-        raise AccessDenied(
-            f"this access key may not have {uri!r} read; add it to what the key is allowed",
-            resource=uri,
-        )
 
 
 class _S3Bucket:

@@ -11,9 +11,10 @@ from orchestrator.errors import DependencyFailed, LimitExceeded, ValidationError
 from orchestrator.knowledge.blocks import Unreadable
 from orchestrator.knowledge.metadata import SUFFIX
 from orchestrator.knowledge.reading import Raw, is_document
+from orchestrator.server.access.allowed import check_allowed
 from orchestrator.server.control.bases.cutting import Cutting
 from orchestrator.server.control.bases.index import Index, Place
-from orchestrator.server.control.bases.objects import Bucket, check_allowed
+from orchestrator.server.control.bases.objects import Bucket
 from orchestrator.server.operations import Caller
 
 __all__ = ["MOST_BYTES", "MOST_METADATA", "Kept", "Report", "Sync", "no_counts"]
