@@ -17,6 +17,7 @@ from orchestrator.errors import (
     OrchestratorError,
     ResourceNotFound,
 )
+from orchestrator.prompts.placeholders import lookup, scan
 from orchestrator.stages import MOST_LEVELS
 
 __all__ = ["alias_called", "read_agent", "read_alone", "read_version_of_alias"]
@@ -289,6 +290,13 @@ def _tell_what_stays(document: Document, remote: Remote) -> None:
             text = f"the endpoint does not tell what runs {group.get('actionGroupName')!r}"
             way = "name it before the agent runs: actionGroupExecutor: {lambda: handler.py}"
             document.notes.append(note("executor", text, way))
+    overrides = document.data.get("promptOverrideConfiguration") or {}
+    for stage in overrides.get("promptConfigurations") or ():
+        if _in_another_language(stage.get("basePromptTemplate") or "", stage["promptType"]):
+            text = f"the template of {stage['promptType']} has none of Bedrock's placeholders, and "
+            text += "seems to be in another language, which the endpoint cannot tell"
+            way = "say which: templateFormat, beside the template"
+            document.notes.append(note("template-language", text, way))
     for base in document.parts("knowledgeBases"):
         id = base.get("knowledgeBaseId")
         places = _documents_of(remote, str(id))
@@ -301,6 +309,11 @@ def _tell_what_stays(document: Document, remote: Remote) -> None:
         text = f"the guardrail {guardrail.get('guardrailIdentifier')!r} is asked in AWS"
         way = "to check texts in this process instead, name a `file:` in guardrailConfiguration"
         document.notes.append(note("guardrail", text, way))
+
+
+def _in_another_language(text: str, stage: str) -> bool:
+    known = any(lookup(name, stage) is None for _, _, name in scan(text, stage))
+    return "{{" in text and not known
 
 
 def _documents_of(remote: Remote, base: str) -> list[str]:

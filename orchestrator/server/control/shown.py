@@ -110,7 +110,8 @@ def _prompts(definition: AgentDefinition, defined: FolderAgent) -> dict[str, Any
     for configuration in overrides.prompt_configurations if overrides else ():
         data = as_data(configuration)
         stage = data["promptType"]
-        data.pop("basePromptTemplateFile", None)
+        for ours in ("basePromptTemplateFile", "templateFormat"):  # GetAgent has no such members
+            data.pop(ours, None)
         found = prompt_text(definition, stage, defined.folder)
         if found is not None:
             data |= {"basePromptTemplate": found.text, "promptCreationMode": "OVERRIDDEN"}
