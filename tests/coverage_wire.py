@@ -16,6 +16,7 @@ from orchestrator import ActionGroup, Agent, OrchestratorError, ReturnControl
 from orchestrator.definition.guardrail_file import guardrail_of
 from orchestrator.guardrails.bedrock import trace_assessment
 from orchestrator.knowledge import BedrockKnowledgeBase, LocalKnowledgeBase
+from orchestrator.server.runtime.latency import Quicker
 from orchestrator.testing import FakeKnowledgeBase, ScriptedModel
 
 Row = tuple[str, ...]
@@ -107,6 +108,10 @@ def _given(members: Mapping[str, Any], state_name: str, ask: Callable[..., bool]
                 yield code(f"{name}.{inner}"), state(_in_state(name, inner)), ""
         elif name in _TOLD:
             yield code(name), "works", _TOLD[name]
+        elif name == "bedrockModelConfigurations":
+            yield code(name), state(_is_quicker()), "the server; in Python `BedrockModel(latency=)`"
+        elif name == "sourceArn":
+            yield code(name), "kept, not used", "for Bedrock"
         elif getattr(members[name], "members", None) and name in _INVOKE:
             for inner in sorted(members[name].members):
                 value, path = {inner: _INVOKE[name].get(inner)}, f"{name}.{inner}"
@@ -192,6 +197,12 @@ def _asks_to_be_quick() -> bool:
 
     assert model("standard") == model("standard")
     return model("standard") != model("optimized")
+
+
+def _is_quicker() -> bool:
+    agent = Agent("hr", "You help.", CLAUDE_35)
+    quicker = Quicker().of(agent).plan.orchestration.model
+    return vars(quicker) != vars(agent.plan.orchestration.model)
 
 
 def _defined(members: dict[str, Any]) -> bool:
