@@ -312,7 +312,7 @@ def _tell_what_stays(document: Document, remote: Remote) -> None:
 
 
 def _in_another_language(text: str, stage: str) -> bool:
-    known = any(lookup(name, stage) is None for _, _, name in scan(text, stage))
+    known = any(lookup(name, stage) is not None for _, _, name in scan(text, stage))
     return "{{" in text and not known
 
 
