@@ -133,8 +133,11 @@ class Run:
         following = self.take(effect, outcome)
         if (self._durable or isinstance(following, Collaborate)) and self.owes(following):
             self.flush()
-        if self.deadline is not None and self.now() > self.deadline:
-            return self._out_of_time(following)
+        if self.deadline is not None:
+            # Records of one outcome tell when it came.
+            at = outcome["ended"] if isinstance(outcome, dict) else self.now()
+            if at > self.deadline:
+                return self._out_of_time(following)
         return following
 
     def take(self, effect: Effect, outcome: Any) -> Live | Result:

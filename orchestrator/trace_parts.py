@@ -181,10 +181,15 @@ def raw_response(effect: CallModel, record: Record) -> str:
     protocol = "tool_use" if isinstance(effect, Converse) else effect.stage.dialect.protocol
     if protocol != "tool_use":
         return text_of(record["content"])
-    content, stop = content_to_json(record["content"]), text_to_json(record["stop"])
+    content, told = record["content"], effect.scratchpad[effect.upto : effect.upto + 1]
+    if told and told[0]["content"] is content:  # the next prompt has the same message
+        message = told[0].encoded[:-1]
+    else:
+        message = f'{{"role": "assistant", "content": {content_to_json(content)}'
+    stop = text_to_json(record["stop"])
     read, written, *_ = record["usage"]
     usage = f'{{"input_tokens": {read}, "output_tokens": {written}}}'
-    return f'{{"role": "assistant", "content": {content}, "stop_reason": {stop}, "usage": {usage}}}'
+    return f'{message}, "stop_reason": {stop}, "usage": {usage}}}'
 
 
 def reasoning_of(content: Sequence[dict[str, Any]]) -> dict[str, Any] | None:

@@ -127,18 +127,16 @@ def _atold(
     return _acollaborate(run, effect, listen)
 
 
-async def _acarry_out(
+def _acarry_out(
     run: Run, effect: Dispatch | Retrieve | Guard | Orchestrate
-) -> Record | list[Record]:
+) -> Coroutine[Any, Any, Record | list[Record]]:
     if isinstance(effect, Dispatch):
-        return await _adispatch(run, effect)
+        return _adispatch(run, effect)
     if isinstance(effect, Retrieve):
-        work = _blocking(retrieve, run, effect)
-    elif isinstance(effect, Orchestrate):
-        work = _blocking(orchestrate, run, effect)
-    else:
-        work = _blocking(guard, run, effect)
-    return await _whole_in_time(run, work)
+        return _whole_in_time(run, _blocking(retrieve, run, effect))
+    if isinstance(effect, Orchestrate):
+        return _whole_in_time(run, _blocking(orchestrate, run, effect))
+    return _whole_in_time(run, _blocking(guard, run, effect))
 
 
 async def _blocking(function: Callable[..., T], *arguments: Any) -> T:

@@ -9,7 +9,7 @@ from orchestrator.untrusted import json_or
 
 __all__ = ["received"]
 
-_CALL_MEMBERS = {"toolUseId", "name", "input"}
+_SCALARS = (int, float, bool)
 
 
 def received(content: Any) -> list[Block]:
@@ -39,38 +39,35 @@ def received(content: Any) -> list[Block]:
 
 def _usual(content: list[Any]) -> bool:
     # Nearly every reply is right as it is: texts, and at most one call.
-    calls = 0
+    called = False
     for block in content:
         if type(block) is not dict or len(block) != 1:
             return False
-        text = block.get("text")
-        if text is None:
-            use = block.get("toolUse")
-            calls += 1
-            if calls > 1 or not _usual_call(use):
+        if "text" in block:
+            text = block["text"]
+            if type(text) is not str or not text.isascii():
                 return False
-        elif type(text) is not str or not text.isascii():
+        elif called or not _usual_call(block.get("toolUse")):
             return False
+        else:
+            called = True
     return True
 
 
 def _usual_call(use: Any) -> bool:
-    return (
-        type(use) is dict
-        and use.keys() == _CALL_MEMBERS
-        and type(use["toolUseId"]) is str
-        and use["toolUseId"] != ""
-        and type(use["name"]) is str
-        and type(use["input"]) is dict
-        and use["name"].isascii()
-        and all(map(_usual_value, use["input"], use["input"].values()))
-    )
-
-
-def _usual_value(name: Any, value: Any) -> bool:
-    if type(name) is not str or not name.isascii():
+    if type(use) is not dict or len(use) != 3:
         return False
-    return value.isascii() if type(value) is str else type(value) in (int, float, bool)
+    id, name, values = use.get("toolUseId"), use.get("name"), use.get("input")
+    if type(id) is not str or not id or type(name) is not str or not name.isascii():
+        return False
+    if type(values) is not dict:
+        return False
+    for key, value in values.items():
+        if type(key) is not str or not key.isascii():
+            return False
+        if not (value.isascii() if type(value) is str else type(value) in _SCALARS):
+            return False
+    return True
 
 
 def _tool_use(use: Any, taken: set[str]) -> dict[str, Any]:
