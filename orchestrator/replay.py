@@ -114,6 +114,8 @@ class Replay:
         self._bound: dict[str, tuple[Mapping[str, str], Mapping[str, str], Bound | None]] = {}
         self._more: Mapping[str, Any] = log.start.get("with") or _NOTHING
         self._attachments: Attachments | None = None
+        if plan.features.orchestration is not None:
+            self.turn.start.earlier = self._earlier
         self._generator = self.turn.run()
         self._feed: list[Record] = []
         self._intents: set[str] = set()
@@ -343,11 +345,12 @@ class Replay:
             self._attachments = Attachments(self.turn.attachments)
         return self._attachments.added(messages)
 
+    def _earlier(self) -> list[Message]:
+        history = self._told() if self._more else self.past.history[: self.before]
+        return [said(message) for message in history if not is_step(message)]
+
     def _conversed(self, effect: Converse) -> tuple[Bound, list[Message]]:
-        before: list[Message] = []
-        if effect.past:
-            history = self._told() if self._more else self.past.history[: self.before]
-            before = [said(message) for message in history if not is_step(message)]
+        before = self._earlier() if effect.past else []
         bound = Bound(Text(effect.system), before, list(effect.messages))
         messages = bound.messages()
         asks = self._more and any(span.origin == "question" for it in messages for span in it.spans)

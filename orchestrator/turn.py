@@ -71,6 +71,7 @@ class Start:
         closing: Whether there is no question: the session only ends.
         history: What the caller told of an earlier conversation, for the guardrail to read.
         remembers: Tells at the turn's end whether the session ends with it and is remembered.
+        earlier: Tells what was said in the session before, to an orchestration of one's own.
     """
 
     request_id: str
@@ -87,6 +88,7 @@ class Start:
     closing: bool = False
     history: Sequence[Mapping[str, Any]] = ()
     remembers: Callable[[], bool] = bool
+    earlier: Callable[[], Sequence[Message]] = tuple
 
 
 class Turn:

@@ -30,7 +30,7 @@ from orchestrator.flows.listening import Listener
 from orchestrator.flows.pausing import pausing_group
 from orchestrator.flows.reach import Reach
 from orchestrator.flows.steps import Outcome, Program
-from orchestrator.message import clean, to_json
+from orchestrator.message import clean, text_of, to_json
 
 if TYPE_CHECKING:
     from orchestrator.turn import Turn
@@ -93,8 +93,8 @@ class FlowOrchestration:
             functions: Functions that it may call by name, besides what the agent has.
             listener: Told of what happens in the one run of a script alone: then the question is
                 a `request_text`, and whatever fails is a `FlowError`. In an agent, the user's
-                input is the argument `question` (PPE: the one text), and prompt session attributes
-                are arguments by their names.
+                input is the argument `question` (PPE: the one text), what was said in the session
+                before is `history`, and prompt session attributes are arguments by their names.
             parallel: How many iterations of a loop run at the same time, wherever they can; 1 for
                 one after the other. When it is left out, loops that say `PARALLEL` do.
 
@@ -167,7 +167,10 @@ class _Run:
             self._known = replace(self._known, stepping=asked["step"], parallel=wanted)
         else:
             said = {"question": turn.question, flow.program.text_input: turn.question}
-            self._arguments = {**turn.prompt_attributes, **said}
+            earlier = [
+                {"role": it["role"], "text": text_of(it["content"])} for it in turn.start.earlier()
+            ]
+            self._arguments = {"history": earlier, **turn.prompt_attributes, **said}
             if flow.parallel is not None:  # only so does a turn that was begun go on
                 self._known = replace(self._known, parallel=flow.parallel > 1)
                 self._digest += " parallel" if flow.parallel > 1 else " one by one"

@@ -313,3 +313,59 @@ def test_an_inline_definition_takes_a_script_as_an_object_or_when_trusted(tmp_pa
     assert trusted.invoke("?").text == "y"
     with pytest.raises(DefinitionError, match=r"'flow\.pl' would orchestrate"):
         Agent.inline(model=scripted(), orchestration="flow.pl", folder=tmp_path, **given)
+
+
+# What was said before
+
+
+HISTORY = program(
+    "IF $history == []:",
+    "    First: $question -> answer",
+    "else:",
+    "    @get_days('7') -> days",
+    "    Before: ${history[0].text} / ${history[-1].text}. Now: $question -> answer",
+    "END",
+)
+
+
+def test_a_script_knows_what_was_said_before(tmp_path: Path) -> None:
+    asked, model = agent(HISTORY, "Hi Emma.", "Bye.", "Hm.", sessions=tmp_path / "s.sqlite")
+    asked.invoke("I am Emma", "s-1")
+    asked.invoke("Bye", "s-1")
+    assert texts(model.requests[1]) == ["Before: I am Emma / Hi Emma.. Now: Bye"]
+    asked.invoke("Other", "s-2")
+    assert texts(model.requests[2]) == ["First: Other"]
+    again, model = agent(HISTORY, "Hello again.", sessions=tmp_path / "s.sqlite")
+    again.invoke("Back", "s-1")  # in another process
+    assert texts(model.requests[0]) == ["Before: I am Emma / Bye.. Now: Back"]
+
+
+@pytest.mark.parametrize("turns", [0, 1])
+def test_it_knows_as_many_turns_as_the_caller_wants(turns: int) -> None:
+    asked, model = agent(program("@get_days('7') -> d", "Say $history -> answer"), "1", "2", "3")
+    for question in ("one", "two"):
+        asked.invoke(question, "s-1")
+    asked.invoke("three", "s-1", previous_turns=turns)
+    (told,) = texts(model.requests[-1])
+    assert ("one" in told, "two" in told) == (False, turns == 1)
+
+
+def test_a_paused_script_goes_on_with_what_was_said_before_it() -> None:
+    asked, _ = agent(
+        program("(bp)", "@get_days('7') -> d", '@exit(msg="${history}")'),
+    )
+    waits = asked.invoke("one", "s-1").return_control
+    first = asked.invoke(session_id="s-1", results=waits.answer("continue"))
+    assert first.text == "[]"
+    waits = asked.invoke("two", "s-1").return_control
+    second = asked.invoke(session_id="s-1", results=waits.answer("continue"))
+    assert second.text.count('"role": "user"') == 1
+    assert "calls" not in second.text
+
+
+def test_a_ppe_script_knows_what_was_said_before() -> None:
+    flow = script("user: '{{history|length}} before: {{question}}'")
+    asked, model = agent(flow, "a", "b")
+    asked.invoke("one", "s-1")
+    asked.invoke("two", "s-1")
+    assert [texts(it) for it in model.requests] == [["0 before: one"], ["2 before: two"]]
