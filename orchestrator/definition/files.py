@@ -130,10 +130,11 @@ def _inside(
 ) -> tuple[Path, Path]:
     fail = definition.source.error
     folder = folder or definition.source.folder
-    if folder is None:
-        raise fail(f"{name!r} is relative to an agent's folder, and there is none", *keys)
     if problem := _not_inside(name):
         raise fail(f"{name!r} {problem}; name something inside of the agent's folder", *keys)
+    if folder is None:
+        way = "read the agent from its folder, or say which one it is (folder=)"
+        raise fail(f"{name!r} is relative to an agent's folder, and there is none; {way}", *keys)
     root = folder.resolve()
     path = (root / name).resolve()
     if not path.is_relative_to(root):
