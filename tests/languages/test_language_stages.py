@@ -258,6 +258,26 @@ def test_what_is_doubtful_is_told_with_its_place() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "---\ntools: [{name: find, kind: function}, {id: query}]\n---\nuser:\n{{question}}",
+        "---\ntemplate: {parser: {options: {dialect: legacy}}}\n---\n"
+        "tools:\n- {id: find}\n- {id: query}\nthread:\nX\nuser:\n{{question}}",
+    ],
+)
+def test_tools_that_nothing_carries_out_are_told(text: str) -> None:
+    model = ScriptedModel(["x"], model_id=MODEL)
+    prompts = {"ORCHESTRATION": {"basePromptTemplate": text, "templateFormat": "prompty"}}
+    made = Agent(name="a", instruction="I", model=model, prompts=prompts)
+    found = {it.code: it for it in made.plan.stages["ORCHESTRATION"].template.diagnostics}
+    assert "find, query" in found["unused-tools"].message
+    assert "RETURN_CONTROL" in found["unused-tools"].suggestion
+    assert ("thread-text" in found) == ("thread" in text)
+    made.invoke("Q", "s-1")
+    assert "find" not in str(model.requests[0].tools)
+
+
 def test_unknown_inputs_are_empty_and_defaults_are_used() -> None:
     front = "---\ninputs: [{name: a, required: true}, {name: tone, default: kind}]\n---\n"
     assert told(front + "user:\n[{{a}}{{b}}{{tone}}{{tools}}] {{question}}")[2] == (

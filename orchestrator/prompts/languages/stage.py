@@ -60,8 +60,24 @@ def compile_document(
     found = [*document.diagnostics, *inspect_inputs(document.inputs, stage, uses, source)]
     found += _dollars(document, stage)
     template = DocumentTemplate(document, stage, dialect, uses, tuple(found))
-    template.tried()
+    rendered = template.tried()
+    doubts = [it for it in rendered.diagnostics if it not in found]
+    template.diagnostics = (*found, *doubts, *_unused_tools(rendered, source))
     return template
+
+
+def _unused_tools(rendered: Rendered, source: str | None) -> Iterator[Diagnostic]:
+    """Tools that the template defines: an agent's are those that something carries out."""
+    if rendered.tools:
+        names = ", ".join(str(it.get("name") or it.get("id")) for it in rendered.tools)
+        yield Diagnostic(
+            severity="warning",
+            code="unused-tools",
+            message=f"the template's own tools are not offered to the model: {names}",
+            suggestion="give the agent an action group that has them; with RETURN_CONTROL the "
+            "caller carries them out",
+            file=source,
+        )
 
 
 def _uses(document: Document, stage: str, dialect: Dialect) -> Iterator[Use]:
@@ -149,17 +165,19 @@ class DocumentTemplate(Template):
             self._system_text_of(pieces), filled(slots[:at], _NONE, history), filled(tail, _NONE)
         )
 
-    def tried(self) -> None:
+    def tried(self) -> Rendered:
         """Renders the template without values, to find mistakes before the first turn.
 
         Raises:
             TemplateError: It cannot be rendered, or has no messages.
         """
-        _, slots = self._slots_of(self._rendered({it.name: it.name for it in self.placeholders}))
+        rendered = self._rendered({it.name: it.name for it in self.placeholders})
+        _, slots = self._slots_of(rendered)
         if not any(slot.fixed for slot in slots):
             raise TemplateError(
                 f"the {self.stage} template has no message; it needs the user's", file=self.source
             )
+        return rendered
 
     def _rendered(self, values: Mapping[str, str]) -> Rendered:
         inputs: dict[str, Any] = {}
