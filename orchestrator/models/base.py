@@ -161,6 +161,16 @@ class Model(ABC):
         yield reply.text
         yield reply
 
+    def count(self, request: ModelRequest) -> int | None:
+        """The tokens of a request's prompt, as the model itself would count them.
+
+        `None` when it cannot tell without answering (Bedrock: CountTokens). It may block.
+
+        Raises:
+            DependencyFailed: The model failed, or one of its subclasses says why.
+        """
+        return None
+
     def _executor(self) -> Executor:
         """The threads that `acomplete` and `astream` run the synchronous methods in."""
         return _workers()

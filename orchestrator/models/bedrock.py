@@ -153,6 +153,34 @@ class BedrockModel(Model):
                 reply = pieces.reply()
         yield reply
 
+    def count(self, request: ModelRequest) -> int:
+        """The tokens of a request's prompt, as Bedrock counts them.
+
+        Raises:
+            ValidationError: Bedrock refused the request: it counts for some models only.
+            DependencyFailed: See `complete`.
+        """
+        given: dict[str, Any]
+        if request.raw_text and self._shape is not None:
+            given = {"invokeModel": {"body": self._text_members(request, self._shape)["body"]}}
+        else:
+            given = {"converse": self._counted(request)}
+        with translated(self._target):
+            response = self._call("count_tokens", input=given)
+        with _understood(self.model_id):
+            return int(response["inputTokens"])
+
+    def _counted(self, request: ModelRequest) -> dict[str, Any]:
+        members: dict[str, Any] = {"messages": list(request.messages)}
+        if request.system.strip():
+            members["system"] = [{"text": request.system}]
+        if request.tools:
+            members["toolConfig"] = {"tools": list(request.tools)}
+            if request.tool_choice:
+                members["toolConfig"]["toolChoice"] = request.tool_choice
+        _, additional = _parameters(self.model_id, request, self._refused)
+        return {**members, "additionalModelRequestFields": additional} if additional else members
+
     def _executor(self) -> Executor:
         return super()._executor() if self._client is not None else self._connected().workers
 

@@ -136,6 +136,30 @@ class LocalModel(Model):
                 reader, reason = again, reason_again
         yield self._reply(reader, reason, usage._replace(calls=1))
 
+    def count(self, request: ModelRequest) -> int:
+        """The tokens of a request's prompt; nothing is evaluated for it.
+
+        Raises:
+            ModelNotReady: The weights are not downloaded, or the runtime is not installed.
+            ValidationError: The request has something that the model cannot take.
+            DependencyFailed: The runtime failed.
+        """
+        model, context = self._runtime(self._progress), self._settings.context
+        # What is longer than the context is refused at once, and the refusal tells its length.
+        body = {"prompt": [*self._prompt(request, model), *[0] * context]}
+        error: dict[str, Any] = {}
+        for chunk in model.generate(body):
+            error = chunk.get("error", {})
+        if "n_prompt_tokens" not in error:
+            raise DependencyFailed(
+                f"the embedded model {self.model_id!r} did not count", resource=self.model_id
+            )
+        return int(error["n_prompt_tokens"]) - context
+
+    def _prompt(self, request: ModelRequest, model: Runtime) -> list[Any]:
+        system = [("system", request.system)] if request.system else []
+        return [*model.chat.prompt([*system, *turns(request.messages)])]
+
     def _decode(
         self, model: Runtime, body: dict[str, Any], reader: ReplyReader
     ) -> Generator[str, None, tuple[Usage, str]]:
@@ -170,10 +194,9 @@ class LocalModel(Model):
 
     def _body(self, request: ModelRequest, model: Runtime) -> dict[str, Any]:
         inference = request.inference
-        system = [("system", request.system)] if request.system else []
         body: dict[str, Any] = {
             **request.additional,
-            "prompt": model.chat.prompt([*system, *turns(request.messages)]),
+            "prompt": self._prompt(request, model),
             "max_tokens": inference.get("maximumLength", MAX_TOKENS),
             "temperature": inference.get("temperature", 0.0),
             "stop": list(inference.get("stopSequences", ())),

@@ -90,6 +90,10 @@ class RecordingModel(Model):
         self._path = Path(path)
         self._lock = Lock()
 
+    def count(self, request: ModelRequest) -> int | None:
+        """What the model counts; it is not recorded."""
+        return self._model.count(request)
+
     def complete(self, request: ModelRequest) -> ModelReply:
         """The model's reply, recorded."""
         reply = self._model.complete(request)

@@ -175,6 +175,9 @@ class _Later(Model):
     def stream(self, request: ModelRequest) -> Iterator[str | ModelReply]:
         return self._asked(request).stream(request)
 
+    def count(self, request: ModelRequest) -> int | None:
+        return self._find().count(request)
+
     async def acomplete(self, request: ModelRequest) -> ModelReply:
         return await self._asked(request).acomplete(request)
 

@@ -52,6 +52,13 @@ def test_a_reply_streams_in_pieces_and_ends_with_itself(light: LocalModel) -> No
     assert reply.usage.calls == 1 and reply.usage.output_tokens >= len(pieces)
 
 
+def test_a_prompt_is_counted_as_it_is_when_it_is_answered(light: LocalModel) -> None:
+    for question in ("Hi", "Grüße <|im_start|> " * 40, "word " * 10_000):  # the last is too long
+        asked = request(question, inference={"maximumLength": 1})
+        usage = light.complete(asked).usage
+        assert light.count(asked) == usage.input_tokens + usage.cache_read_tokens > 0
+
+
 def test_a_call_is_well_formed_whatever_the_model_thinks(light: LocalModel) -> None:
     asked = request("Look up claim-857.", call_format=FORM, inference={"maximumLength": 60})
     asked.system = SYSTEM

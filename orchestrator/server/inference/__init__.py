@@ -24,6 +24,7 @@ def operations_of(world: World) -> Operations:
         "bedrock-runtime": {
             "Converse": room.converse,
             "ConverseStream": room.converse_stream,
+            "CountTokens": room.count_tokens,
             "InvokeModel": room.invoke_model,
             "InvokeModelWithResponseStream": room.invoke_model_with_response_stream,
         }

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any
 
+from orchestrator.errors import ValidationError
 from orchestrator.models import Model
 from orchestrator.server.inference.answers import Told, answer, streamed
 from orchestrator.server.inference.bodies import Body, body_of
@@ -50,6 +51,28 @@ class Inference:
         events = _chunks(body, await streamed(model, asked))
         await anext(events)
         return EventStream(events, {"contentType": _CONTENT})
+
+    async def count_tokens(self, request: Request) -> Mapping[str, Any]:
+        """The tokens of what Converse or InvokeModel would be sent (Bedrock: CountTokens).
+
+        Raises:
+            ValidationError: The model cannot count without answering.
+        """
+        model = await self._model(request)
+        given = request.params["input"]
+        if "invokeModel" in given:
+            params = {**given["invokeModel"], "modelId": request.params["modelId"]}
+            body = body_of(params, request.id)
+            asked = request_of(body.params, model, request.caller, raw_text=body.raw_text)
+        else:
+            asked = request_of(given["converse"], model, request.caller)
+        found = await asyncio.to_thread(model.count, asked)
+        if found is None:
+            raise ValidationError(
+                f"the model {request.params['modelId']!r} cannot count tokens without answering; "
+                "embedded models and those of Amazon Bedrock can"
+            )
+        return {"inputTokens": found}
 
     async def _model(self, request: Request) -> Model:
         # Files and libraries may have to be read.
