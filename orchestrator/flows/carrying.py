@@ -63,7 +63,22 @@ class Carrier:
         seed: int | None = None,
         alone: bool = False,
         iteration: tuple[int, ...] = (),
+        stepped: Mapping[str, Any] | None = None,
     ) -> None:
+        """Begins.
+
+        Args:
+            turn: The turn.
+            work: How models and tools are used in it.
+            reach: What the script may call.
+            listener: Told of events.
+            file: The script's file, for errors.
+            seed: Makes what is drawn the same in every run.
+            alone: Whether the script has no agent around it.
+            iteration: Which iteration it is.
+            stepped: The variables of a script that waits before each of its statements, and does
+                not know how to; `None` for all others.
+        """
         self.turn = turn
         self.work = work
         self.listener = listener
@@ -73,6 +88,8 @@ class Carrier:
         self._reach = reach
         self._file = file
         self._seed = seed
+        self._stepping, self._variables = stepped is not None, dict(stepped or {})
+        self._value: Any = None
         self._uses = self._draws = 0
         self._over = False
 
@@ -170,8 +187,12 @@ class Carrier:
 
     # What is told
 
-    def _hear(self, event: Event) -> Generator[Effect, Any, None]:
+    def _hear(self, event: Event) -> Generator[Effect, Any, Any]:
         """Tells the listener; statements and warnings are in the trace, too."""
+        if self._stepping:
+            result = yield from self._step(event)
+            if isinstance(result, Result):
+                return result
         self.listener.hear(told_in(event, self.told_with), self.turn.start.path)
         place = event.place
         where = f"line {place.line}"
@@ -181,6 +202,20 @@ class Carrier:
             yield from self.note("STATEMENT", f"{where}: {place.statement}")
         elif event.type == "warning":
             yield from self.note("WARNING", f"{where}: {event.members.get('text', '')}")
+        return None
+
+    def _step(self, event: Event) -> Generator[Effect, Any, Any]:
+        """Waits before a statement, with the variables that were told of so far."""
+        place, members = event.place, event.members
+        if event.type == "variable_set":
+            self._value = self._variables[members["name"]] = members["value"]
+        elif event.type == "statement_start":
+            self.listener.hear(Event("breakpoint", place), self.turn.start.path)
+            mode = yield from self._wait(Pause(place, self._value, dict(self._variables)))
+            if isinstance(mode, Result):
+                return mode
+            self._stepping = mode == "step"
+        return None
 
     def note(self, state: str, text: str) -> Generator[Effect, Any, None]:
         """Notes something for the trace."""

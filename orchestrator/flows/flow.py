@@ -55,7 +55,7 @@ class RunOptions(FlowOptions, total=False):
     Attributes:
         seed: Makes random choices the same in every run.
         run_id: Names the run in `sessions`: 2 to 100 letters, digits, `.`, `_`, `:`, `-`.
-        step: Whether it waits before its first statement, as at a breakpoint (workflow language).
+        step: Whether it waits before its first statement, as at a breakpoint.
     """
 
     seed: int | None

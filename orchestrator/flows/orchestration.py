@@ -158,12 +158,15 @@ class _Run:
         most = turn.plan.limits.parallel
         takes = biases(turn.plan.orchestration.model.model_id)
         self._known = replace(reach.known, most=min(flow.parallel or most, most), biases=takes)
-        seed = None
+        seed = stepped = None
         alone = flow.listener is not None
         if alone:
             asked = json.loads(turn.question)
             self._arguments, seed = asked["arguments"], asked["seed"]
             wanted = asked.get("parallel")
+            if asked["step"] and self._program.language != "pl":  # which does that itself
+                given = self._arguments
+                stepped = given if isinstance(given, dict) else {flow.program.text_input: given}
             self._known = replace(self._known, stepping=asked["step"], parallel=wanted)
         else:
             said = {"question": turn.question, flow.program.text_input: turn.question}
@@ -175,7 +178,14 @@ class _Run:
                 self._known = replace(self._known, parallel=flow.parallel > 1)
                 self._digest += " parallel" if flow.parallel > 1 else " one by one"
         self._carrier = Carrier(
-            turn, work, reach, self._listener, self._program.file, seed=seed, alone=alone
+            turn,
+            work,
+            reach,
+            self._listener,
+            self._program.file,
+            seed=seed,
+            alone=alone,
+            stepped=stepped,
         )
 
     def run(self) -> Generator[Effect, Any, Result]:

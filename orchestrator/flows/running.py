@@ -101,10 +101,8 @@ class Around:
         """A run from the beginning, or from where a stopped process left it.
 
         Raises:
-            ValidationError: The arguments are no JSON data, or the script cannot be run by steps.
+            ValidationError: The arguments are no JSON data, or `parallel` is no number from 1.
         """
-        if step and program.language != "pl":
-            raise ValidationError("only programs of the workflow language run step by step")
         try:
             parallel = options.get("parallel")
             check_parallel(program, parallel)

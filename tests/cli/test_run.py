@@ -232,3 +232,12 @@ def test_a_ppe_script_has_no_loops_that_run_at_the_same_time(run, script):
     done = run("run", "poem.ai.yaml", "--parallel=2", script("x"))
     assert done.exit_code == 2
     assert "workflow language" in done.stderr
+
+
+def test_a_ppe_script_waits_before_each_statement(run, script):
+    Path("poem.ai.yaml").write_text("user: hi\n---\nuser: there\n")
+    done = run("run", "poem.ai.yaml", "--step", script("x", "y"))
+    assert done.exit_code == 0
+    assert "waits at line 1: user: hi" in done.stderr
+    done = run("run", "poem.ai.yaml", "--resume=poem.state.json", script("x", "y"))
+    assert (done.exit_code, done.stdout.strip()) == (0, "y")

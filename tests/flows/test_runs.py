@@ -167,9 +167,28 @@ def test_a_run_by_steps_waits_before_its_first_statement() -> None:
     assert (result.paused, result.variables) == (None, {"a": "1", "b": "2"})
 
 
-def test_ppe_scripts_have_no_steps() -> None:
-    with pytest.raises(ValidationError, match="step by step"):
-        script("user: hi").run(model=scripted("x"), step=True)
+def test_a_ppe_script_runs_by_steps() -> None:
+    flow = script("$set: {a: 1}", "user: Name a bird", "assistant: '[[bird]]'", "user: '{{bird}}?'")
+    model = scripted("heron", "Grey.")
+    result = flow.run(model=model, step=True)
+    lines = []
+    while result.paused is not None:
+        lines.append((result.line, result.waits_for, dict(result.variables)))
+        result = flow.resume(as_stored(result.paused), model=model, mode="step")
+    assert [line for line, _, _ in lines] == [1, 2, 3, 4]
+    assert {waits for _, waits, _ in lines} == {"breakpoint"}
+    assert lines[1][2]["a"] == 1
+    assert result.output == "Grey."
+    assert len(model.requests) == 2
+
+
+def test_a_ppe_script_goes_on_from_a_step() -> None:
+    flow = script("user: 'On {{content}}'", "assistant: '[[a]]'", "user: 'And {{a}}?'")
+    waits = flow.run("birds", model=scripted(), step=True)
+    assert (waits.line, waits.variables) == (1, {"content": "birds"})
+    model = scripted("heron", "Grey.")
+    result = flow.resume(as_stored(waits.paused), model=model)
+    assert (result.paused, result.output) == (None, "Grey.")
 
 
 def test_a_talk_goes_on_with_the_users_texts() -> None:
