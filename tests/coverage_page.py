@@ -15,6 +15,7 @@ from typing import Any
 
 import botocore
 import coverage_contracts as contracts
+import coverage_ppe as ppe
 import coverage_server as server
 import coverage_wire as wire
 from botocore_shapes import service
@@ -83,6 +84,7 @@ def build() -> str:
         ),
         ("Trace", ("member", "state"), trace_members()),
         ("Stop reasons of models", ("Converse's stop reason", "the turn"), stop_reasons()),
+        ("PPE scripts", ("of the language", "state"), ppe.language()),
     ]
     head = HEAD.format(version=botocore.__version__)
     return "\n".join([head, *(section(*one) for one in sections)])
@@ -106,6 +108,7 @@ NOTES = {
     "Placeholders": "A placeholder that works has a value in every dialect; one that is empty "
     "stands for something that there is not here. The last columns say for which models AWS "
     "documents the name.",
+    "PPE scripts": "Each is tried in a script that runs; see docs/ppe.md.",
     "Local guardrails": "A guardrail of Bedrock's does what Bedrock does. Here, what is refused "
     "may be left out by name (`notEnforced`).",
     "Trace": "Members that turned up when turns of every kind were run. Below one that did not, "
