@@ -240,4 +240,4 @@ def test_a_ppe_script_waits_before_each_statement(run, script):
     assert done.exit_code == 0
     assert "waits at line 1: user: hi" in done.stderr
     done = run("run", "poem.ai.yaml", "--resume=poem.state.json", script("x", "y"))
-    assert (done.exit_code, done.stdout.strip()) == (0, "y")
+    assert (done.exit_code, done.stdout.strip()) == (0, "x")
