@@ -15,6 +15,7 @@ from typing import Any
 
 import botocore
 import coverage_contracts as contracts
+import coverage_pl as pl
 import coverage_ppe as ppe
 import coverage_server as server
 import coverage_wire as wire
@@ -84,6 +85,7 @@ def build() -> str:
         ),
         ("Trace", ("member", "state"), trace_members()),
         ("Stop reasons of models", ("Converse's stop reason", "the turn"), stop_reasons()),
+        ("The workflow language", ("of the language", "state"), pl.language()),
         ("PPE scripts", ("of the language", "state"), ppe.language()),
     ]
     head = HEAD.format(version=botocore.__version__)
@@ -108,6 +110,7 @@ NOTES = {
     "Placeholders": "A placeholder that works has a value in every dialect; one that is empty "
     "stands for something that there is not here. The last columns say for which models AWS "
     "documents the name.",
+    "The workflow language": "Each is tried in a program that runs; see docs/flows.md.",
     "PPE scripts": "Each is tried in a script that runs; see docs/ppe.md.",
     "Local guardrails": "A guardrail of Bedrock's does what Bedrock does. Here, what is refused "
     "may be left out by name (`notEnforced`).",
