@@ -109,7 +109,10 @@ def test_optimise_gives_up() -> None:
     assert result.output.startswith("No slogan was good enough")
 
 
-@pytest.mark.parametrize("file", sorted(FOLDER.glob("*.pl")), ids=lambda it: it.name)
+SCRIPTS = sorted(it for it in FOLDER.iterdir() if it.name.endswith((".pl", ".ai.yaml")))
+
+
+@pytest.mark.parametrize("file", SCRIPTS, ids=lambda it: it.name)
 def test_nothing_is_doubtful_in_them(file: Path) -> None:
     assert {it.severity for it in lint_program(load_flow(file).program)} <= {"info"}
 

@@ -25,6 +25,8 @@ def fits(pattern: str, value: Any) -> Any:
     ("pattern", "value", "found"),
     [
         ("_", None, {}),
+        (":_", 5, {}),
+        (": _", "x", {}),
         (':"hi"', "hi", {}),
         (":hi", "hi", {}),
         (":hi", "ho", None),

@@ -135,12 +135,12 @@ def read_pattern(written: str) -> Pattern:
 def _read(written: str, *, inside: bool, depth: int) -> Pattern:
     if depth > _DEEPEST:
         raise Wrong(f"the pattern {written[:40]!r} is nested too deeply", "模式嵌套过深")
-    if written == "_":
-        return Pattern("any", written)
     quoted = _QUOTED_PATTERN.fullmatch(written) if inside else None
     if quoted is not None:  # a pattern in quotes in a list or a map
         return _read(quoted[2], inside=False, depth=depth + 1)
     text = written.removeprefix(":").strip()
+    if text == "_":
+        return Pattern("any", written)
     if found := _REGEX.fullmatch(text):
         check_pattern(found[1], found[2])
         return Pattern("regex", written, (found[1], found[2]))
