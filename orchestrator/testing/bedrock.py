@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import boto3
 from botocore.config import Config
+from botocore.exceptions import ClientError, EventStreamError
 
 from orchestrator.definition import load_definition
 from orchestrator.effects import ReturnControl
@@ -264,7 +265,7 @@ class BedrockAgents:
 
         Raises:
             ClientError: The service refused the call.
-            EventStreamError: The turn failed.
+            EventStreamError: The turn failed; what a handler raised is its cause.
         """
         if isinstance(agent, ServedAgent):
             agent_id, alias_id = agent.agent_id, agent.alias_id
@@ -274,15 +275,19 @@ class BedrockAgents:
             members["sessionState"] = {**members.get("sessionState", {}), **results}
         elif question:
             members["inputText"] = question
-        before = len(self.requests)
-        response = self.runtime.invoke_agent(
-            agentId=agent_id,
-            agentAliasId=alias_id,
-            sessionId=session_id or str(uuid.uuid4()),
-            **{"enableTrace": True, **members},
-        )
-        with closing(response["completion"]) as stream:
-            events = list(stream)
+        before, raised = len(self.requests), len(self.lambdas.raised)
+        try:
+            response = self.runtime.invoke_agent(
+                agentId=agent_id,
+                agentAliasId=alias_id,
+                sessionId=session_id or str(uuid.uuid4()),
+                **{"enableTrace": True, **members},
+            )
+            with closing(response["completion"]) as stream:
+                events = list(stream)
+        except (ClientError, EventStreamError) as error:
+            causes = self.lambdas.raised[raised:]
+            raise error from (causes[-1] if causes else None)
         return _answer(response["sessionId"], events, self.requests[before:])
 
 

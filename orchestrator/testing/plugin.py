@@ -5,6 +5,7 @@ Nothing is imported for them before a test asks for one.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["bedrock_agents", "bedrock_cassette", "orchestrator_clock"]
 
 _PASSED = pytest.StashKey[bool]()
+_RAISED = pytest.StashKey[list[Exception]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -41,10 +43,14 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Notes whether a test has passed."""
+    """Notes whether a test has passed, and shows what Lambda functions of a failed one raised."""
     report = yield
     if report.when == "call":
         item.stash[_PASSED] = report.passed
+        if report.failed:
+            for error in item.stash.get(_RAISED, []):
+                text = "".join(traceback.format_exception(error))
+                report.sections.append(("A Lambda function of bedrock_agents raised", text))
     return report
 
 
@@ -90,6 +96,7 @@ def bedrock_agents(
     from orchestrator.testing.environment import set_environment
 
     made = BedrockAgents(request.config.rootpath)
+    request.node.stash[_RAISED] = made.lambdas.raised
     set_environment(monkeypatch, made.url, recording=_records(request))
     yield made
     _bedrock_closing(made.close)

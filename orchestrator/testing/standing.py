@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import UserDict
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import aclosing, contextmanager
 from copy import copy
 from dataclasses import replace
+from functools import wraps
+from inspect import isawaitable
 from pathlib import Path
 from typing import Any, cast
 
@@ -34,6 +36,9 @@ class Lambdas(UserDict[str, Handler]):
     """Handlers of event and context, by names or ARNs of the Lambda functions they stand for.
 
     A handler may be told as `"<file>:<function>"`, too.
+
+    Attributes:
+        raised: What handlers raised, in order: the server's answer tells its type and place alone.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -43,6 +48,7 @@ class Lambdas(UserDict[str, Handler]):
             folder: What paths of files are relative to.
         """
         self._folder = folder
+        self.raised: list[Exception] = []
         super().__init__()
 
     def __setitem__(self, name: str, handler: Handler | str) -> None:
@@ -70,7 +76,7 @@ class Lambdas(UserDict[str, Handler]):
         """The handler; one that may be given later, if there is none yet."""
         found = self.of(arn)
         if found is not None:
-            return found
+            return self._noted(found)
 
         def later(event: Any, context: Any) -> Any:
             handler = self.of(arn)
@@ -83,7 +89,30 @@ class Lambdas(UserDict[str, Handler]):
                 )
             return handler(event, context)
 
-        return later
+        return self._noted(later)
+
+    def _noted(self, handler: Handler) -> Handler:
+        """The handler; what it raises is noted."""
+
+        @wraps(handler)
+        def noted(event: Any, context: Any) -> Any:
+            with self._noting():
+                returned = handler(event, context)
+            return self._awaited(returned) if isawaitable(returned) else returned
+
+        return noted
+
+    async def _awaited(self, returned: Awaitable[Any]) -> Any:
+        with self._noting():
+            return await returned
+
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            self.raised.append(error)
+            raise
 
 
 class TestWorld(World):

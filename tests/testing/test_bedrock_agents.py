@@ -185,6 +185,53 @@ def test_functions_may_be_files(bedrock_agents: BedrockAgents, tmp_path: Path) -
         bedrock_agents.lambdas["prices"] = f"{tmp_path / 'prices.py'}:other"
 
 
+@pytest.mark.parametrize("waits", [False, True])
+def test_what_a_function_raised_is_the_cause(bedrock_agents: BedrockAgents, waits: bool) -> None:
+    wrong = KeyError("no such pen")
+
+    def handler(event: Any, context: Any) -> Any:
+        raise wrong
+
+    async def waiting(event: Any, context: Any) -> Any:
+        raise wrong
+
+    bedrock_agents.lambdas["prices"] = waiting if waits else handler
+    bedrock_agents.scripted(CLAUDE, [CALL, CALL])
+    agent = created(bedrock_agents)
+    with pytest.raises(EventStreamError, match="raised KeyError at test_bedrock") as error:
+        agent.ask("How much is a pen?")
+    assert error.value.__cause__ is wrong
+    assert bedrock_agents.lambdas.raised == [wrong]
+    with pytest.raises(ClientError) as other:
+        agent.ask("How much?", "no/session id")
+    assert other.value.__cause__ is None
+
+
+def test_a_failed_test_shows_what_a_function_raised(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        def broken(event, context):
+            raise KeyError("no such pen")
+
+        def test_own_client(bedrock_agents):
+            bedrock_agents.lambdas["prices"] = broken
+            try:
+                bedrock_agents.lambdas.standing_for("prices")({}, None)
+            except KeyError:
+                pass
+            assert False
+
+        def test_that_passes(bedrock_agents):
+            pass
+        """
+    )
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(failed=1, passed=1)
+    shown = result.stdout.str()
+    assert shown.count("A Lambda function of bedrock_agents raised") == 1
+    assert "KeyError: 'no such pen'" in shown and "in broken" in shown
+
+
 def test_answers_stream_in_pieces(bedrock_agents: BedrockAgents, tmp_path: Path) -> None:
     path = folder(tmp_path, actionGroups=[])
     agent = bedrock_agents.load(path, ["<answer>Hello Ana.</answer>"], chunk=4)
