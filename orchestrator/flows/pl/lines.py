@@ -28,6 +28,16 @@ class Lines(LineStarts):
         self.lines = self.text.split("\n")
         self.file = file
 
+    def indent(self, line: int) -> int:
+        """By how many spaces a line is indented; a tab stands for up to four."""
+        text = self.lines[line].expandtabs(4)
+        return len(text) - len(text.lstrip())
+
+    def begins(self, line: int) -> int:
+        """Where what stands in a line begins in the text."""
+        text = self.lines[line]
+        return self.start(line) + len(text) - len(text.lstrip())
+
     def place(self, offset: int) -> Place:
         """A place in the text, with its line."""
         line = self.line_of(offset)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import NoReturn
 
 from orchestrator.flows.expressions import Node
-from orchestrator.flows.pl.calls import CALL, read_call, read_expression, target_of
+from orchestrator.flows.pl.calls import CALL, read_call, read_expression
 from orchestrator.flows.pl.keywords import (
     ARROW,
     BREAKPOINT,
@@ -19,7 +18,6 @@ from orchestrator.flows.pl.keywords import (
     is_elif,
     is_for,
     is_if,
-    keyword_meant,
 )
 from orchestrator.flows.pl.lines import Lines
 from orchestrator.flows.pl.nodes import (
@@ -28,11 +26,10 @@ from orchestrator.flows.pl.nodes import (
     Breakpoint,
     If,
     Loop,
-    Prompt,
     Statement,
-    Target,
 )
-from orchestrator.flows.scanning import FENCE, outside_quotes
+from orchestrator.flows.pl.texts import read_prompt, refuse_case
+from orchestrator.flows.scanning import outside_quotes
 from orchestrator.flows.steps import Place
 
 __all__ = ["read_program"]
@@ -40,7 +37,6 @@ __all__ = ["read_program"]
 _FOR = re.compile(r"FOR[ \t]+(?P<name>\S+)(?P<in>[ \t]+in[ \t]+)?(?P<items>.*)$", re.DOTALL)
 _PARALLEL = re.compile(r"(?<=[\s\])}\"'])PARALLEL(?:[ \t]+(?P<most>\d{1,9}))?[ \t]*$")
 _LOOP_NAME = re.compile(r"\$[A-Za-z_][A-Za-z0-9_]*$")
-_OTHER_ARROWS = ("→", "⇒", "－>", "－＞", "-＞", "》》", "＞＞", "=>")
 _DEEPEST = 50
 
 
@@ -74,12 +70,10 @@ class _Reader:
         return self._lines.lines[self._at].strip()
 
     def _indent(self) -> int:
-        line = self._lines.lines[self._at].expandtabs(4)
-        return len(line) - len(line.lstrip())
+        return self._lines.indent(self._at)
 
     def _offset(self) -> int:
-        line = self._lines.lines[self._at]
-        return self._lines.start(self._at) + len(line) - len(line.lstrip())
+        return self._lines.begins(self._at)
 
     def _fail(self, message: str, message_zh: str) -> NoReturn:
         self._lines.fail(self._offset(), message, message_zh)
@@ -128,7 +122,7 @@ class _Reader:
             if ends_block(self._line()):
                 break
             if self._indent() < indent:
-                self._refuse_case([self._lines.lines[self._at]])
+                refuse_case(self._lines, self._at, self._at + 1)
                 self._fail(
                     f"the line is not indented as its block is; indent it by {indent} spaces, or "
                     "write END before it",
@@ -150,7 +144,8 @@ class _Reader:
         if CALL.match(line):
             call, self._at = read_call(self._lines, self._offset())
             return call
-        return self._prompt()
+        prompt, self._at = read_prompt(self._lines, self._at)
+        return prompt
 
     def _end(self, header: Place, indent: int, word: str) -> None:
         if self._at >= len(self._lines.lines) or self._line() != "END":
@@ -279,58 +274,3 @@ class _Reader:
 
     def _expression(self, text: str, offset: int) -> Node:
         return read_expression(self._lines, text, offset)
-
-    # Texts for the model
-
-    def _prompt(self) -> Prompt:
-        first, indent = self._at, self._indent()
-        place = self._lines.place(self._offset())
-        lines: list[str] = []
-        fenced = False
-        while self._at < len(self._lines.lines):
-            line = self._lines.lines[self._at]
-            if self._at > first and not fenced and begins(line.strip()):
-                break
-            fenced ^= line.count(FENCE) % 2 == 1
-            self._at += 1
-            arrow = None if fenced else ARROW.search(line)
-            lines.append(line[: arrow.start()] if arrow else line)
-            if arrow:
-                text = _unindented(lines, indent)
-                if not text:
-                    self._lines.fail(
-                        self._lines.start(first),
-                        "there is nothing to ask before the arrow",
-                        "箭头之前没有内容",
-                    )
-                return Prompt(place, text, target_of(arrow) or Target(""))
-        self._at = first
-        self._no_arrow(lines)
-
-    def _refuse_case(self, lines: Sequence[str]) -> None:
-        """Refuses a keyword in other letters, which is no keyword: `ELSE:`, `for $x in ...`."""
-        for at, line in enumerate(lines, self._at):
-            if word := keyword_meant(line):
-                self._lines.fail(
-                    self._lines.start(at) + len(line) - len(line.lstrip()),
-                    f"write {word}: keywords are FOR, IF, elif, else and END, in these letters",
-                    f"请写 {word}：关键字区分大小写（FOR、IF、elif、else、END）",
-                )
-
-    def _no_arrow(self, lines: Sequence[str]) -> NoReturn:
-        self._refuse_case(lines)
-        wrong = next((sign for sign in _OTHER_ARROWS for line in lines if sign in line), "")
-        self._fail(
-            "the text has no arrow; write -> and a variable at its end"
-            + (f", and not {wrong!r}" if wrong else ""),
-            "语句缺少 -> 或 >>，请在末尾写明变量名" + (f"（不是 {wrong}）" if wrong else ""),
-        )
-
-
-def _unindented(lines: Sequence[str], indent: int) -> str:
-    """A text without the indentation of its block."""
-    made = []
-    for line in lines:
-        own = len(line) - len(line.lstrip())
-        made.append(line[min(own, indent) :])
-    return "\n".join(made).strip()

@@ -1,0 +1,84 @@
+"""Reads texts for the model, which go on up to a line that ends in an arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+from orchestrator.flows.pl.calls import target_of
+from orchestrator.flows.pl.keywords import ARROW, begins, keyword_meant
+from orchestrator.flows.pl.lines import Lines
+from orchestrator.flows.pl.nodes import Prompt, Target
+from orchestrator.flows.scanning import FENCE
+
+__all__ = ["read_prompt", "refuse_case"]
+
+_OTHER_ARROWS = ("→", "⇒", "－>", "－＞", "-＞", "》》", "＞＞", "=>")
+
+
+def read_prompt(lines: Lines, first: int) -> tuple[Prompt, int]:
+    """Reads the text that begins in a line; it, and the line after it.
+
+    Raises:
+        FlowError: It has no arrow, or nothing before it, with line and column.
+    """
+    found: list[str] = []
+    fenced = False
+    for at in range(first, len(lines.lines)):
+        line = lines.lines[at]
+        if at > first and not fenced and begins(line.strip()):
+            break
+        fenced ^= line.count(FENCE) % 2 == 1
+        arrow = None if fenced else ARROW.search(line)
+        found.append(line[: arrow.start()] if arrow else line)
+        if arrow:
+            text = _unindented(found, lines.indent(first))
+            if not text:
+                lines.fail(
+                    lines.start(first),
+                    "there is nothing to ask before the arrow",
+                    "箭头之前没有内容",
+                )
+            place = lines.place(lines.begins(first))
+            return Prompt(place, text, target_of(arrow) or Target("")), at + 1
+    _refuse(lines, first, found)
+
+
+def _refuse(lines: Lines, first: int, found: Sequence[str]) -> NoReturn:
+    refuse_case(lines, first, first + len(found))
+    wrong = next((sign for sign in _OTHER_ARROWS for line in found if sign in line), "")
+    lines.fail(
+        lines.begins(first),
+        "the text has no arrow; write -> and a variable at its end"
+        + (f", and not {wrong!r}" if wrong else ""),
+        "语句缺少 -> 或 >>，请在末尾写明变量名" + (f"（不是 {wrong}）" if wrong else ""),
+    )
+
+
+def refuse_case(lines: Lines, first: int, end: int) -> None:
+    """Refuses a keyword in other letters, which is no keyword: `ELSE:`, `for $x in ...`.
+
+    Args:
+        lines: The program.
+        first: The first line that may have one.
+        end: The line after the last of them.
+
+    Raises:
+        FlowError: There is one.
+    """
+    for at in range(first, end):
+        if word := keyword_meant(lines.lines[at]):
+            lines.fail(
+                lines.begins(at),
+                f"write {word}: keywords are FOR, IF, elif, else and END, in these letters",
+                f"请写 {word}：关键字区分大小写（FOR、IF、elif、else、END）",
+            )
+
+
+def _unindented(lines: Sequence[str], indent: int) -> str:
+    """A text without the indentation of its block."""
+    made = []
+    for line in lines:
+        own = len(line) - len(line.lstrip())
+        made.append(line[min(own, indent) :])
+    return "\n".join(made).strip()
