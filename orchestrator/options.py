@@ -147,6 +147,8 @@ def _in_python_spelling(options: Mapping[str, Any]) -> dict[str, Any]:
     known = {_camel(name): name for name in _OPTIONS}
     found = {known.get(name, name): value for name, value in options.items()}
     if unknown := found.keys() - _OPTIONS:
+        if not unknown.isdisjoint(("enableTrace", "enable_trace")):
+            raise TypeError("'enableTrace' is not needed: every reply has its trace")
         raise TypeError(f"unknown options {sorted(unknown)}; there are {', '.join(_OPTIONS)}")
     if len(found) < len(options):
         raise TypeError("an option is given in both spellings; remove one")

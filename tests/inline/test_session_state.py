@@ -150,7 +150,8 @@ def test_mistakes_are_named(options: dict[str, Any], said: str) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"enableTrace": True}, r"unknown options \['enableTrace'\]"),
+        ({"enableTrace": True}, "every reply has its trace"),
+        ({"trace": True}, r"unknown options \['trace'\]; there are session_attributes"),
         ({"end_session": True, "endSession": True}, "given in both spellings"),
     ],
 )
