@@ -16,46 +16,53 @@ from orchestrator.errors import OrchestratorError, ValidationError
 __all__ = ["push"]
 
 
+_Alias = Annotated[
+    str | None,
+    typer.Option(
+        "--alias",
+        metavar="NAME",
+        help="Have this alias lead to a version with what is pushed.",
+        show_default=False,
+    ),
+]
+_AgentId = Annotated[
+    str | None,
+    typer.Option("--agent-id", metavar="ID", help="Change this agent.", show_default=False),
+]
+_Create = Annotated[bool, typer.Option("--create", help="Make a new agent.")]
+_DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Tell what would be done, and do nothing.")
+]
+_Lambdas = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--lambda",
+        metavar="GROUP=ARN",
+        help="The Lambda function that an action group calls there. Also AGENT/GROUP, "
+        "overrideLambda and customOrchestration. Repeatable.",
+        show_default=False,
+    ),
+]
+_Model = Annotated[
+    str | None,
+    typer.Option("--model", metavar="ID", help="The foundation model there.", show_default=False),
+]
+_Skip = Annotated[
+    bool, typer.Option("--skip-unsupported", help="Leave out what Bedrock does not have.")
+]
+
+
 @verb
 def push(
     terminal: Terminal,
     folder: Folder,
-    alias: Annotated[
-        str | None,
-        typer.Option(
-            "--alias",
-            metavar="NAME",
-            help="Have this alias lead to a version with what is pushed.",
-            show_default=False,
-        ),
-    ] = None,
-    agent_id: Annotated[
-        str | None,
-        typer.Option("--agent-id", metavar="ID", help="Change this agent.", show_default=False),
-    ] = None,
-    create: Annotated[bool, typer.Option("--create", help="Make a new agent.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Tell what would be done, and do nothing.")
-    ] = False,
-    lambdas: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--lambda",
-            metavar="GROUP=ARN",
-            help="The Lambda function that an action group calls there. Also AGENT/GROUP, "
-            "overrideLambda and customOrchestration. Repeatable.",
-            show_default=False,
-        ),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model", metavar="ID", help="The foundation model there.", show_default=False
-        ),
-    ] = None,
-    skip: Annotated[
-        bool, typer.Option("--skip-unsupported", help="Leave out what Bedrock does not have.")
-    ] = False,
+    alias: _Alias = None,
+    agent_id: _AgentId = None,
+    create: _Create = False,
+    dry_run: _DryRun = False,
+    lambdas: _Lambdas = None,
+    model: _Model = None,
+    skip: _Skip = False,
     endpoint_url: Endpoint = None,
     region: Region = None,
     profile: Profile = None,

@@ -22,81 +22,92 @@ if TYPE_CHECKING:
 __all__ = ["given_arguments", "named_tools", "run"]
 
 
+_File = Annotated[
+    Path, typer.Argument(metavar="FILE", help="A script (*.pl, *.ai.yaml), or its folder.")
+]
+_Words = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[NAME=VALUE]... [TEXT]",
+        help="Its arguments: NAME=VALUE (JSON, else text), NAME=@FILE for a file's content, or "
+        "for a PPE script one text.",
+        show_default=False,
+    ),
+]
+_Model = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        metavar="SPEC",
+        help="local, local:0.5b, a Bedrock model id, openai:NAME@URL, scripted:FILE, "
+        "scripted:FILE@MODEL_ID or replay:FILE.",
+    ),
+]
+_Step = Annotated[
+    bool, typer.Option("--step", help="Wait before each statement, as at a breakpoint.")
+]
+_Parallel = Annotated[
+    int | None,
+    typer.Option(
+        "--parallel",
+        metavar="NUMBER",
+        min=1,
+        help="Run so many items of a FOR at the same time, where they do not need each other; "
+        "1: one by one.",
+        show_default=False,
+    ),
+]
+_Resume = Annotated[
+    Path | None,
+    typer.Option(
+        "--resume",
+        metavar="FILE",
+        help="Go on with the run that wrote this state; '--step': for one statement.",
+        show_default=False,
+    ),
+]
+_Text = Annotated[
+    str,
+    typer.Option(
+        "--text",
+        metavar="TEXT",
+        help="With --resume: what the user says to a run that asked him.",
+        show_default=False,
+    ),
+]
+_State = Annotated[
+    Path | None,
+    typer.Option(
+        "--state",
+        metavar="FILE",
+        help="Write the state of a run that waits to this file. Default: NAME.state.json.",
+        show_default=False,
+    ),
+]
+_Seed = Annotated[
+    int | None,
+    typer.Option(
+        "--seed",
+        metavar="NUMBER",
+        help="Make random choices the same again.",
+        show_default=False,
+    ),
+]
+
+
 @verb
 def run(
     terminal: Terminal,
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A script (*.pl, *.ai.yaml), or its folder.")
-    ],
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[NAME=VALUE]... [TEXT]",
-            help="Its arguments: NAME=VALUE (JSON, else text), NAME=@FILE for a file's content, or "
-            "for a PPE script one text.",
-            show_default=False,
-        ),
-    ] = None,
-    model: Annotated[
-        str,
-        typer.Option(
-            "--model",
-            metavar="SPEC",
-            help="local, local:0.5b, a Bedrock model id, openai:NAME@URL, scripted:FILE, "
-            "scripted:FILE@MODEL_ID or replay:FILE.",
-        ),
-    ] = "local",
+    file: _File,
+    words: _Words = None,
+    model: _Model = "local",
     tool: Tools = None,
-    step: Annotated[
-        bool, typer.Option("--step", help="Wait before each statement, as at a breakpoint.")
-    ] = False,
-    parallel: Annotated[
-        int | None,
-        typer.Option(
-            "--parallel",
-            metavar="NUMBER",
-            min=1,
-            help="Run so many items of a FOR at the same time, where they do not need each other; "
-            "1: one by one.",
-            show_default=False,
-        ),
-    ] = None,
-    resume: Annotated[
-        Path | None,
-        typer.Option(
-            "--resume",
-            metavar="FILE",
-            help="Go on with the run that wrote this state; '--step': for one statement.",
-            show_default=False,
-        ),
-    ] = None,
-    text: Annotated[
-        str,
-        typer.Option(
-            "--text",
-            metavar="TEXT",
-            help="With --resume: what the user says to a run that asked him.",
-            show_default=False,
-        ),
-    ] = "",
-    state: Annotated[
-        Path | None,
-        typer.Option(
-            "--state",
-            metavar="FILE",
-            help="Write the state of a run that waits to this file. Default: NAME.state.json.",
-            show_default=False,
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            "--seed",
-            metavar="NUMBER",
-            help="Make random choices the same again.",
-            show_default=False,
-        ),
-    ] = None,
+    step: _Step = False,
+    parallel: _Parallel = None,
+    resume: _Resume = None,
+    text: _Text = "",
+    state: _State = None,
+    seed: _Seed = None,
 ) -> None:
     """Run a script: a workflow program, or a PPE script.
 
@@ -106,7 +117,8 @@ def run(
     [bold]Examples[/bold]
       $ orchestrator run examples/flows/fan_in.pl plan="A new bus"
       $ orchestrator run poem.ai.yaml "the moon" --model local:0.5b
-      $ orchestrator run papers.pl papers=@papers.json --tool save=tools.py:save --parallel 4
+      $ orchestrator run papers.pl papers=@papers.json --parallel 4
+      $ orchestrator run papers.pl --tool save=tools.py:save
       $ orchestrator run flow.pl --step
       $ orchestrator run flow.pl --resume flow.state.json
     """

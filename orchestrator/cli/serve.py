@@ -26,103 +26,115 @@ _LAST_SECONDS = 2.0
 _SPECS = ("local", "local:", "openai:", "replay:", "scripted:")
 
 
+_Host = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="The address to listen on.")]
+_Port = Annotated[
+    int, typer.Option("--port", metavar="N", help="The port; 0 for any that is free.")
+]
+_Agents = Annotated[
+    Path | None,
+    typer.Option(
+        "--agents",
+        metavar="DIR",
+        help="A folder of agents' folders, or one agent's; read again when files change.",
+        show_default=False,
+    ),
+]
+_State = Annotated[
+    Path | None,
+    typer.Option(
+        "--state",
+        metavar="FILE",
+        help="Keep sessions in this SQLite file, and all else beside it. Default: in memory.",
+        show_default=False,
+    ),
+]
+_Model = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        metavar="SPEC|PATTERN=SPEC",
+        help="Use this model instead of every other, or instead of those that fit a pattern "
+        "such as 'anthropic.*'. Repeatable.",
+        show_default=False,
+    ),
+]
+_Function = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--lambda",
+        metavar="NAME=FILE[:FUNCTION]",
+        help="Use this function, by default `lambda_handler`, for the Lambda function of a "
+        "name or ARN. Repeatable.",
+        show_default=False,
+    ),
+]
+_Bucket = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--bucket",
+        metavar="NAME=FOLDER",
+        help="Use this folder for an S3 bucket. Repeatable.",
+        show_default=False,
+    ),
+]
+_Keys = Annotated[
+    Path | None,
+    typer.Option(
+        "--keys",
+        metavar="FILE",
+        help="Access keys, which callers have to sign with, and their tenants.",
+        show_default=False,
+    ),
+]
+_Everybody = Annotated[
+    bool, typer.Option("--open", help="Serve everybody who reaches the address, without keys.")
+]
+_Workers = Annotated[
+    int, typer.Option("--workers", metavar="N", help="Worker processes; they need --state.")
+]
+_ShutdownSeconds = Annotated[
+    float,
+    typer.Option(
+        "--shutdown-seconds",
+        metavar="N",
+        help="How long running turns may go on at the end.",
+    ),
+]
+_TurnSeconds = Annotated[
+    float, typer.Option("--turn-seconds", metavar="N", help="How long an invocation may take.")
+]
+_BodyBytes = Annotated[
+    int, typer.Option("--body-bytes", metavar="N", help="The largest body of a request.")
+]
+_Concurrency = Annotated[
+    int,
+    typer.Option("--concurrency", metavar="N", help="Requests that each worker serves at once."),
+]
+_Region = Annotated[str, typer.Option("--region", metavar="NAME", help="The region in ARNs.")]
+_Account = Annotated[
+    str, typer.Option("--account", metavar="ID", help="The account in ARNs: twelve digits.")
+]
+
+
 @verb
 def serve(
     terminal: Terminal,
-    host: Annotated[
-        str, typer.Option("--host", metavar="ADDRESS", help="The address to listen on.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", metavar="N", help="The port; 0 for any that is free.")
-    ] = 8080,
-    agents: Annotated[
-        Path | None,
-        typer.Option(
-            "--agents",
-            metavar="DIR",
-            help="A folder of agents' folders, or one agent's; read again when files change.",
-            show_default=False,
-        ),
-    ] = None,
-    state: Annotated[
-        Path | None,
-        typer.Option(
-            "--state",
-            metavar="FILE",
-            help="Keep sessions in this SQLite file, and all else beside it. Default: in memory.",
-            show_default=False,
-        ),
-    ] = None,
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--model",
-            metavar="SPEC|PATTERN=SPEC",
-            help="Use this model instead of every other, or instead of those that fit a pattern "
-            "such as 'anthropic.*'. Repeatable.",
-            show_default=False,
-        ),
-    ] = None,
-    function: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--lambda",
-            metavar="NAME=FILE[:FUNCTION]",
-            help="Use this function, by default `lambda_handler`, for the Lambda function of a "
-            "name or ARN. Repeatable.",
-            show_default=False,
-        ),
-    ] = None,
-    bucket: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--bucket",
-            metavar="NAME=FOLDER",
-            help="Use this folder for an S3 bucket. Repeatable.",
-            show_default=False,
-        ),
-    ] = None,
-    keys: Annotated[
-        Path | None,
-        typer.Option(
-            "--keys",
-            metavar="FILE",
-            help="Access keys, which callers have to sign with, and their tenants.",
-            show_default=False,
-        ),
-    ] = None,
-    everybody: Annotated[
-        bool, typer.Option("--open", help="Serve everybody who reaches the address, without keys.")
-    ] = False,
-    workers: Annotated[
-        int, typer.Option("--workers", metavar="N", help="Worker processes; they need --state.")
-    ] = 1,
-    shutdown_seconds: Annotated[
-        float,
-        typer.Option(
-            "--shutdown-seconds",
-            metavar="N",
-            help="How long running turns may go on at the end.",
-        ),
-    ] = 20.0,
-    turn_seconds: Annotated[
-        float, typer.Option("--turn-seconds", metavar="N", help="How long an invocation may take.")
-    ] = 600.0,
-    body_bytes: Annotated[
-        int, typer.Option("--body-bytes", metavar="N", help="The largest body of a request.")
-    ] = 32_000_000,
-    concurrency: Annotated[
-        int,
-        typer.Option(
-            "--concurrency", metavar="N", help="Requests that each worker serves at once."
-        ),
-    ] = 256,
-    region: Annotated[
-        str, typer.Option("--region", metavar="NAME", help="The region in ARNs.")
-    ] = "us-east-1",
-    account: Annotated[
-        str, typer.Option("--account", metavar="ID", help="The account in ARNs: twelve digits.")
-    ] = "000000000000",
+    host: _Host = "127.0.0.1",
+    port: _Port = 8080,
+    agents: _Agents = None,
+    state: _State = None,
+    model: _Model = None,
+    function: _Function = None,
+    bucket: _Bucket = None,
+    keys: _Keys = None,
+    everybody: _Everybody = False,
+    workers: _Workers = 1,
+    shutdown_seconds: _ShutdownSeconds = 20.0,
+    turn_seconds: _TurnSeconds = 600.0,
+    body_bytes: _BodyBytes = 32_000_000,
+    concurrency: _Concurrency = 256,
+    region: _Region = "us-east-1",
+    account: _Account = "000000000000",
 ) -> None:
     """Serve agents over Amazon Bedrock's own API.
 
