@@ -231,3 +231,14 @@ def test_what_fails_in_a_run_is_told_in_chinese_too(lines: list[str], what: str)
         flow.run(model=scripted(*['"x"'] * 5, model_id=PLAIN), tools={"fail": fail})
     assert caught.value.line and f"第 {caught.value.line} 行：" in caught.value.message_zh
     assert re.search("[\u4e00-\u9fff]", caught.value.message_zh.partition("：")[2])
+
+
+def test_ai_asks_after_a_user_with_a_hole_and_not_after_its_own_reply() -> None:
+    model = scripted("Hi", "reply", "next")
+    assert (
+        script("user: 'Greet: [[G]]'", "$AI", "$echo: '?=RESPONSE'").run(model=model).output
+        == "reply"
+    )
+    assert [text for _, text in said(model.requests[1])] == ["Greet: Hi"]
+    model = scripted("Hi")
+    assert script("user: q", "assistant: '[[G]]'", "$AI").run(model=model).output == "Hi"

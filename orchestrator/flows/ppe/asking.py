@@ -134,7 +134,7 @@ def _chosen(
 
 
 def ask_all(run: Interpreter, place: Place, given: Mapping[str, Any]) -> Steps:
-    """`$AI`: runs what waits, or asks with all messages; the result.
+    """`$AI`: runs what waits, and asks with all messages unless that was the reply; the result.
 
     Args:
         run: The script.
@@ -147,7 +147,8 @@ def ask_all(run: Interpreter, place: Place, given: Mapping[str, Any]) -> Steps:
     if any(message.waiting for message in run.dialogue.all):
         yield from run.rendering.complete(None)
         last = run.dialogue.last
-        return last.done if last is not None else ""
+        if last is not None and last.role != "user":
+            return last.done
     data = {name: one for name, one in given.items() if name not in (*PARAMETERS, *OF_CALL)}
     run.data.arguments = data
     try:

@@ -68,6 +68,10 @@ class MessagesDocument:
         prompt = script.front.get("prompt")
         self._prompt = dict(prompt) if isinstance(prompt, dict) else {}
         self._front = {k: v for k, v in script.front.items() if k not in ("prompt", "messages")}
+        parts = [part for one in self._messages for part in one.text.parts]
+        plain = all(part.template is None or part.template.straight for part in parts)
+        told = repr((self._front, self._prompt))
+        self.straight = plain and "{{" not in told and "{%" not in told
         self.settings = _settings(script.front, self._prompt)
         self.inputs: Sequence[Input] = tuple(self._inputs(script.front.get("input")))
 

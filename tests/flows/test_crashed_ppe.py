@@ -1,0 +1,48 @@
+"""A process is killed in a PPE script, wherever it writes: the next one goes on where it was."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from flow_support import scripted
+from scripted_ppe_crashes import REPLIES, run
+
+from orchestrator import FlowError
+from orchestrator.errors import ActionOutcomeUnknown
+
+WRITES = 28  # of a whole run; the test below would say if they were more
+ASKED = "SELECT count(*) FROM journal WHERE json_extract(record, '$.kind') = 'model'"
+
+
+def test_a_run_writes_so_often(tmp_path: Path) -> None:
+    _, store = run(tmp_path, scripted(*REPLIES), WRITES + 1000)
+    assert WRITES <= WRITES + 1000 - store.left <= WRITES + 4
+
+
+@pytest.mark.parametrize("writes", range(1, WRITES, 2))
+def test_the_script_goes_on_and_nothing_is_told_twice(writes: int, tmp_path: Path) -> None:
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    whole.mkdir()
+    killed.mkdir()
+    result, _ = run(whole, scripted(*REPLIES))
+    script = Path(__file__).with_name("scripted_ppe_crashes.py")
+    command = [sys.executable, str(script), str(killed), str(writes)]
+    done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+
+    with sqlite3.connect(killed / "runs.sqlite") as journal:
+        (asked,) = journal.execute(ASKED).fetchone()
+    again = scripted(*REPLIES[asked:])
+    try:
+        later, _ = run(killed, again)
+    except FlowError as error:  # it died in a function, which is not called again
+        assert isinstance(error.__cause__, ActionOutcomeUnknown)
+        return
+    assert later.output == result.output == "last"
+    assert len(again.requests) == len(REPLIES) - asked
+    assert (killed / "told.txt").read_text() == (whole / "told.txt").read_text()
