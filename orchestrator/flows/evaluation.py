@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from orchestrator.flows.expressions import Node, Wrong
+from orchestrator.flows.tree import Node, Wrong
 
 __all__ = ["MOST", "UNDEFINED", "Scope", "evaluate", "path_value"]
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import FlowError
-from orchestrator.flows.expressions import Wrong
 from orchestrator.flows.pl.values import as_text
 from orchestrator.flows.steps import Ask, AskUser, Event, Place, Step
+from orchestrator.flows.tree import Wrong
 
 if TYPE_CHECKING:
     from orchestrator.flows.pl.interpreter import Interpreter

@@ -8,14 +8,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Literal, NoReturn
 
-from orchestrator.flows.expressions import (
-    Argument,
-    Node,
-    Wrong,
-    names_in,
-    parse_arguments,
-    parse_expression,
-)
+from orchestrator.flows.expressions import parse_arguments, parse_expression
 from orchestrator.flows.pl.lines import Lines
 from orchestrator.flows.pl.nodes import (
     AgentCall,
@@ -28,6 +21,7 @@ from orchestrator.flows.pl.nodes import (
 )
 from orchestrator.flows.scanning import FENCE, closing
 from orchestrator.flows.steps import Place
+from orchestrator.flows.tree import Argument, Node, Wrong, names_in
 
 __all__ = ["AGENT_TYPES", "CALL", "read_call", "read_expression", "target_of"]
 

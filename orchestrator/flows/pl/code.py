@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.flows.evaluation import UNDEFINED
-from orchestrator.flows.expressions import Wrong
 from orchestrator.flows.pl.values import USE, value_of
+from orchestrator.flows.tree import Wrong
 
 __all__ = ["bound", "fenced", "refuse_unsafe"]
 

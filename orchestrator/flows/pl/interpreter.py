@@ -8,7 +8,6 @@ from typing import Any, NoReturn, assert_never
 from orchestrator.actions.names import did_you_mean
 from orchestrator.errors import FlowError
 from orchestrator.flows.evaluation import evaluate
-from orchestrator.flows.expressions import Node, Wrong
 from orchestrator.flows.pl import agents, statements
 from orchestrator.flows.pl.independence import Dependence
 from orchestrator.flows.pl.loops import run_loop
@@ -28,6 +27,7 @@ from orchestrator.flows.pl.nodes import (
 )
 from orchestrator.flows.pl.values import Kept, Pool, as_text
 from orchestrator.flows.steps import Call, Event, Known, Outcome, Pause, Place, Running, Step
+from orchestrator.flows.tree import Node, Wrong
 
 __all__ = ["Interpreter"]
 

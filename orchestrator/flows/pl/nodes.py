@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from orchestrator.flows.expressions import Argument, Node
 from orchestrator.flows.steps import Place
+from orchestrator.flows.tree import Argument, Node
 
 __all__ = [
     "AgentCall",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import NoReturn
 
-from orchestrator.flows.expressions import Node
 from orchestrator.flows.pl.calls import CALL, read_call, read_expression
 from orchestrator.flows.pl.keywords import (
     ARROW,
@@ -31,6 +30,7 @@ from orchestrator.flows.pl.nodes import (
 from orchestrator.flows.pl.texts import read_prompt, refuse_case
 from orchestrator.flows.scanning import outside_quotes
 from orchestrator.flows.steps import Place
+from orchestrator.flows.tree import Node
 
 __all__ = ["read_program"]
 

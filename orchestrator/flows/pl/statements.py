@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import FlowError
 from orchestrator.flows.evaluation import UNDEFINED, evaluate
-from orchestrator.flows.expressions import Node, Wrong
 from orchestrator.flows.pl import agents
 from orchestrator.flows.pl.code import bound, fenced, refuse_unsafe
 from orchestrator.flows.pl.nodes import AgentCall, CodeBlock, FunctionCall, Judge, Prompt
 from orchestrator.flows.pl.values import Kept, as_text
 from orchestrator.flows.steps import Ask, Code, Event, Place, Step
+from orchestrator.flows.tree import Node, Wrong
 
 if TYPE_CHECKING:
     from orchestrator.flows.pl.interpreter import Interpreter

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from orchestrator.flows.expressions import Node, parts_of
 from orchestrator.flows.pl.nodes import (
     AgentCall,
     Block,
@@ -21,6 +20,7 @@ from orchestrator.flows.pl.nodes import (
 )
 from orchestrator.flows.pl.values import names_used
 from orchestrator.flows.steps import Place
+from orchestrator.flows.tree import Node, parts_of
 
 __all__ = ["assigned", "calls_in", "names_in_node", "read_by", "statements_in", "target_of"]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from orchestrator.flows.evaluation import MOST, UNDEFINED, path_value
-from orchestrator.flows.expressions import Wrong, path_of
+from orchestrator.flows.tree import Wrong, path_of
 
 __all__ = ["USE", "Changed", "Kept", "Pool", "as_text", "names_used", "value_of"]
 

@@ -1,0 +1,108 @@
+"""What expressions are made of: the nodes of their trees, paths to values, and what is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["NAME", "Argument", "Node", "Wrong", "names_in", "parts_of", "path_of"]
+
+NAME = r"[^\W\d]\w*"
+"""What a name is, as a regular expression: a letter or `_` of any script, then digits, too."""
+
+_STEP = re.compile(r"\.([^\W\d]\w*|\d+)|\[\s*(?:(-?\d+)|\"([^\"]*)\"|'([^']*)')\s*\]")
+_HEAD = re.compile(r"\s*([^\W\d]\w*)")
+
+
+class Wrong(Exception):
+    """An expression is wrong, or cannot be evaluated.
+
+    Attributes:
+        message: What is wrong.
+        message_zh: The same in Chinese; empty where no Chinese language has it.
+        offset: Where in the expression's text.
+    """
+
+    def __init__(self, message: str, message_zh: str = "", offset: int = 0) -> None:
+        super().__init__(message)
+        self.message = message
+        self.message_zh = message_zh
+        self.offset = offset
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A part of an expression.
+
+    Attributes:
+        kind: What it is: `value`, `text`, `path`, `name`, `items`, `mapping`, `either`, `both`,
+            `negated`, `compared`, `contained`, `missing`, `calculated`, `signed`, `member`,
+            `index`, `called`.
+        value: A constant, an operator, a name, or a path's steps.
+        parts: The nodes in it.
+        offset: Where it begins in the expression's text.
+    """
+
+    kind: str
+    value: Any = None
+    parts: tuple[Any, ...] = ()
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument of a call.
+
+    Attributes:
+        name: Its name; empty for one by its place.
+        node: Its value.
+    """
+
+    name: str
+    node: Node
+
+
+def parts_of(node: Node) -> Iterator[Node]:
+    """The nodes right in a node: operands, items, keys and values, arguments."""
+    for part in node.parts:
+        if isinstance(part, tuple):
+            yield from part
+        else:
+            yield part
+    if node.kind == "called":
+        for argument in node.value:
+            yield argument.node
+
+
+def path_of(written: str) -> tuple[str | int, ...] | None:
+    """The steps of a path, such as `a.b[0]`; `None` when it is none."""
+    head = _HEAD.match(written)
+    if head is None:
+        return None
+    steps: list[str | int] = [head[1]]
+    at = head.end()
+    written = written.rstrip()
+    while at < len(written):
+        step = _STEP.match(written, at)
+        if step is None:
+            return None
+        key, number, *quoted = step.groups()
+        steps.append(
+            key
+            if key is not None
+            else int(number)
+            if number
+            else next(q for q in quoted if q is not None)
+        )
+        at = step.end()
+    return tuple(steps)
+
+
+def names_in(node: Node) -> list[Node]:
+    """The bare names, members and calls in an expression, in any order."""
+    found = [node] if node.kind in ("name", "called", "member") else []
+    for part in parts_of(node):
+        found += names_in(part)
+    return found
