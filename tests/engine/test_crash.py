@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from crashes import ANSWER, CALL, bank
+from forking import forked
 from whole_agents import NATIVE, answer, texts_of
 
 from orchestrator import Agent, SessionConflict, ValidationError
@@ -20,16 +21,16 @@ from orchestrator.testing import ScriptedModel
 QUESTION = "Pay Ann."
 
 
-def command(folder: Path, point: str, *options: str, question: str = QUESTION) -> list[str]:
-    script = Path(__file__).with_name("crashes.py")
-    return [sys.executable, str(script), str(folder), point, question, *options]
+SCRIPT = Path(__file__).with_name("crashes.py")
+
+
+def command(folder: Path, point: str) -> list[str]:
+    return [sys.executable, str(SCRIPT), str(folder), point, QUESTION]
 
 
 def crash(folder: Path, point: str, *options: str, question: str = QUESTION) -> None:
-    done = subprocess.run(
-        command(folder, point, *options, question=question), capture_output=True, timeout=60
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    done = forked(SCRIPT, folder, point, question, *options)
+    assert done.returncode == -signal.SIGKILL, done.stderr
 
 
 def resumed(folder: Path, *script: Any, idempotent: bool = False) -> tuple[Agent, ScriptedModel]:

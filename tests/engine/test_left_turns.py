@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,8 @@ from typing import Any
 import pytest
 from crashes import ANSWER, CALL, Store, bank
 from engine_turns import roc_agent
-from test_crash import command, effects, journal
+from forking import forked
+from test_crash import SCRIPT, effects, journal
 from whole_agents import NATIVE, answer
 
 from orchestrator import ActionGroup, Agent, SessionConflict, Sessions, TracePart, TurnLeft, action
@@ -21,7 +21,6 @@ from orchestrator.models import ModelReply, ModelRequest
 from orchestrator.testing import ScriptedModel
 
 QUESTION = "Pay Ann."
-WAIT = 30  # a bound for tests that hang, never a pause
 
 
 def is_outcome(event: Any) -> bool:
@@ -57,11 +56,9 @@ WAYS = pytest.mark.parametrize("way", [leave, leaves])
 
 
 def other_process(folder: Path, question: str) -> str:
-    done = subprocess.run(
-        command(folder, "no point", "goes on", question=question), capture_output=True, timeout=WAIT
-    )
-    assert done.returncode == 0, done.stderr.decode()
-    return done.stdout.decode().strip()
+    done = forked(SCRIPT, folder, "no point", question, "goes on")
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
 
 
 @WAYS

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from crew import ANSWER, BOOKED, ONE_AT_A_TIME, QUESTION, crew, label, play, waiting
+from forking import forked
 from told import told, wrong
 
 from orchestrator import Agent
@@ -19,11 +20,8 @@ CALLS = 12
 
 
 def crash(folder: Path, point: str) -> None:
-    script = Path(__file__).with_name("crew.py")
-    done = subprocess.run(
-        [sys.executable, str(script), str(folder), point], capture_output=True, timeout=60
-    )
-    assert done.returncode == -signal.SIGKILL, (done.stdout, done.stderr.decode())
+    done = forked(Path(__file__).with_name("crew.py"), folder, point)
+    assert done.returncode == -signal.SIGKILL, (done.stdout, done.stderr)
 
 
 def effects(folder: Path) -> list[str]:
