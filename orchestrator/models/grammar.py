@@ -68,6 +68,9 @@ _ISO_DATE = re.compile(r"YYYY-MM-DD|\d{4}-\d{2}-\d{2}", re.I)
 _MOST_WORDS = 200
 _MONTH = '"-" ( "0" [1-9] | "1" [0-2] ) "-"'
 _MOST = 256
+_MOST_PICKS = 2000
+"""Rules of a grammar of several choices."""
+
 _Key = tuple[int, str, frozenset[str], bool]
 _cache: dict[_Key, tuple[tuple[OperationFormat, ...], str]] = {}
 _lock = Lock()
@@ -106,6 +109,9 @@ def _choices(form: CallFormat) -> str:
         return f"root ::= {' | '.join(map(_literal, form.choices))}\n"
     items = list(dict.fromkeys(form.choices))
     between = _literal(form.separator)
+    if len(items) * most > _MOST_PICKS:  # then one may be there twice: whoever asked looks
+        one = f"( {' | '.join(map(_literal, items))} )"
+        return f"root ::= {one} ( {between} {one} ){{{fewest - 1},{most - 1}}}\n"
     lines = ["root ::= pick-0-0"]
     for picked in range(min(most, len(items))):
         for at, item in enumerate(items):

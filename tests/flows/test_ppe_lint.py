@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from flow_support import script
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from orchestrator import FlowError
 from orchestrator.diagnostics import Diagnostic
@@ -175,3 +177,24 @@ def test_what_cannot_be_read_is_an_error_with_its_place() -> None:
     with pytest.raises(FlowError) as caught:
         script("user: hi", "$set: {a: '?=1 +'}")
     assert (caught.value.line, caught.value.column) == (2, 11)
+
+
+LINES = [
+    *("user: '{{ a.b }} [[A]] [[B:|x|y:2]]'", "assistant: '[[A:|x|y]]'", "$set: {a: '?=B + 1'}"),
+    *("$if: \"A == 'z'\"", "then: {$ret: 1}", "$match(A):", "  ':x': {$break: 1}", "  _: $AI"),
+    *("$for: B_list", "as: {value: v}", "do: {user: '{{ v }}'}", "-> $print -> f(a=1)", "$|f"),
+    *("---", "roles: {r: s}", "a: '{{ a }}'", "user[@r]: hi", "$on: {event: llm, callback: '?=c'}"),
+    *("user: '[[/x(/:A]] [[@g(h.txt)]] ((x:5%))'", "parameters: {top: 1}", "output: {type: {}}"),
+]
+
+
+@settings(max_examples=200)
+@given(st.lists(st.sampled_from(LINES), max_size=8))
+def test_whatever_can_be_read_can_be_looked_at(lines: list[str]) -> None:
+    try:
+        program = script(*lines).program
+    except FlowError:
+        return
+    for one in lint_program(program):
+        assert one.message and one.code
+        assert 1 <= (one.line or 0) <= len(lines) and one.column

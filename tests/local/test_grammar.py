@@ -219,6 +219,15 @@ def test_no_conversation_breaks_the_grammar(conversation: list[str], value: str)
         assert digits and any(digit in text for text in conversation for digit in digits)
 
 
+def test_several_of_very_many_choices() -> None:
+    items = tuple(f"item {number}" for number in range(3000))
+    grammar = Grammar(grammar_of(form(choices=items, picks=(2, 3), unknown_value="")))
+    assert grammar.accepts("item 7,item 2999")
+    assert not grammar.accepts("item 7")
+    assert not grammar.accepts("item 7,item 8,item 9,item 10")
+    assert not grammar.accepts("item 7,item 3000")
+
+
 @settings(max_examples=100)
 @given(
     st.integers(1, 4),

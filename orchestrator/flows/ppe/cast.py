@@ -40,7 +40,8 @@ class Cast:
     def __init__(self, run: Interpreter) -> None:
         self._run = run
         self._scripts = run.script.settings.roles
-        self._main = frozenset((_MAIN, run.script.settings.name)) - {""}
+        name = run.script.settings.name
+        self._main = frozenset((_MAIN, name) if name not in self._scripts else (_MAIN,)) - {""}
         self._openings: dict[str, Told] = {}
         self.roles: Collection[str] = self._scripts.keys()
 
