@@ -82,17 +82,17 @@ class Forgetting:
             for owner in self._left():
                 if self._is_forgotten(owner):
                     self._world.documents.delete(_NOBODY, _KIND, owner)
+            with self._lock:
+                done = self._closing.is_set() or not self._left()
+                if done:
+                    self._thread = None
+            return done
         except OrchestratorError as error:
             _log.warning("what a deleted agent has left is not deleted yet: %s", error.message)
             return self._closing.is_set()
         except Exception as error:
             log_failure(error, "to delete what a deleted agent has left")
             return self._closing.is_set()
-        with self._lock:
-            done = self._closing.is_set() or not self._left()
-            if done:
-                self._thread = None
-        return done
 
     def _is_forgotten(self, owner: str) -> bool:
         """Deletes what is not in use; whether all is gone."""
