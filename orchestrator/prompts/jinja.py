@@ -12,7 +12,7 @@ role's mark: nothing is looked for in a text to tell who wrote it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -24,7 +24,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
 from orchestrator.errors import innermost
-from orchestrator.prompts.jinja_bounds import OWN_FILTERS, bounded
+from orchestrator.prompts.jinja_bounds import OWN_FILTERS, bounded, is_straight
 from orchestrator.prompts.jinja_pieces import VALUE, Put, Value, merged, named, put, together
 from orchestrator.prompts.jinja_work import (
     begun,
@@ -178,11 +178,12 @@ class Jinja(ImmutableSandboxedEnvironment):
         with _mistakes():
             return self.parse(source)
 
-    def compiled(self, source: str | nodes.Template) -> Compiled:
+    def compiled(self, source: str | nodes.Template, *, calls: Collection[str] = ()) -> Compiled:
         """Compiles a template.
 
         Args:
             source: The template, or what `parsed` gave.
+            calls: Globals that only say where something stands.
 
         Raises:
             Mistake: It is wrong.
@@ -192,7 +193,7 @@ class Jinja(ImmutableSandboxedEnvironment):
             names = frozenset(find_undeclared_variables(tree) - self.globals.keys())
             code = self.compile(tree)
             template = self.template_class.from_code(self, code, self.make_globals(None), None)
-        return Compiled(template, names)
+        return Compiled(template, names, is_straight(tree, calls))
 
 
 @contextmanager
@@ -217,13 +218,15 @@ class Compiled:
 
     Attributes:
         names: The names of values that it reads.
+        straight: Whether it shows values as they are, and asks of them only whether they are empty.
     """
 
-    __slots__ = ("_template", "names")
+    __slots__ = ("_template", "names", "straight")
 
-    def __init__(self, template: Any, names: frozenset[str]) -> None:
+    def __init__(self, template: Any, names: frozenset[str], straight: bool) -> None:
         self._template = template
         self.names = names
+        self.straight = straight
 
     def render(self, values: Mapping[str, Any]) -> str:
         """Renders it.

@@ -6,7 +6,7 @@ inside. So however much stands in a loop, the loop ends after as much work as an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, cast
 
 from jinja2 import Undefined, nodes
@@ -17,7 +17,7 @@ from orchestrator.prompts.jinja_pieces import Put, put
 from orchestrator.prompts.jinja_work import working
 from orchestrator.prompts.work import ITEM, STEP, Refused
 
-__all__ = ["OWN_FILTERS", "bounded"]
+__all__ = ["OWN_FILTERS", "bounded", "is_straight"]
 
 # Filters that only a tree can name: no identifier has such a sign.
 _AUTHORS, _COUNTED, _JOINED, _MEASURED, _SPENT = (
@@ -121,6 +121,42 @@ def _steps_of(found: Iterable[nodes.Node | None]) -> int:
         elif not isinstance(node, nodes.Macro):
             left += node.iter_child_nodes()
     return steps
+
+
+def is_straight(tree: nodes.Template, calls: Collection[str] = ()) -> bool:
+    """Whether a template shows values as they are, and asks of them only whether they are empty.
+
+    Args:
+        tree: The template, bounded.
+        calls: Functions that only say where something stands.
+    """
+    return all(_is_straight(one, calls) for one in tree.body)
+
+
+def _is_straight(node: nodes.Node, calls: Collection[str]) -> bool:
+    if isinstance(node, nodes.Output):
+        return all(_is_shown(one, calls) for one in node.nodes)
+    if isinstance(node, nodes.If):
+        inside = (*node.body, *node.elif_, *node.else_)
+        return _is_asked(node.test) and all(_is_straight(one, calls) for one in inside)
+    return False
+
+
+def _is_shown(node: nodes.Node, calls: Collection[str]) -> bool:
+    if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Name):
+        plain = not (node.dyn_args or node.dyn_kwargs) and node.node.name in calls
+        given = (*node.args, *(one.value for one in node.kwargs))
+        return plain and all(isinstance(one, nodes.Const | nodes.Name) for one in given)
+    authors = isinstance(node, nodes.Filter) and node.name == _AUTHORS
+    return authors or isinstance(node, nodes.Const | nodes.Name)
+
+
+def _is_asked(node: nodes.Node) -> bool:
+    if isinstance(node, nodes.Not):
+        return _is_asked(node.node)
+    if isinstance(node, nodes.And | nodes.Or):
+        return _is_asked(node.left) and _is_asked(node.right)
+    return isinstance(node, nodes.Name)
 
 
 # The filters.

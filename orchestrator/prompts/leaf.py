@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from orchestrator.message import AUTHOR, Span
@@ -54,6 +54,27 @@ class Leaf:
                 last = end
         self.uses = tuple(uses)
         self._set([*runs, [(AUTHOR, text[last:])]], names)
+
+    @classmethod
+    def of(cls, pieces: Sequence[tuple[str, str]], holes: Collection[str]) -> Leaf:
+        """A leaf of pieces that were put together: origins and texts.
+
+        Args:
+            pieces: The pieces.
+            holes: The origins whose pieces are to be filled.
+        """
+        made = cls.__new__(cls)
+        made.text, made.uses = "".join([text for _, text in pieces]), ()
+        runs: list[list[tuple[str, str]]] = [[]]
+        names = []
+        for origin, text in pieces:
+            if origin in holes:
+                names.append(origin)
+                runs.append([])
+            else:
+                runs[-1].append((origin, text))
+        made._set(runs, names)
+        return made
 
     def _set(self, runs: list[list[tuple[str, str]]], names: list[str]) -> None:
         # A run is what stands between two holes: origins and texts. Runs are joined once, here.

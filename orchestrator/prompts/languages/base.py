@@ -210,6 +210,8 @@ class Document(Protocol):
         settings: What it says of the model and the call, in Bedrock's names where there are any:
             `model`, `inference`, `additional`, `name`, `description`, `tools`, `outputs`.
         diagnostics: What is doubtful about it.
+        straight: Whether it shows texts as they are, and asks of them only whether they are empty:
+            with other texts the same messages are rendered, with these texts in them.
     """
 
     language: str
@@ -218,6 +220,7 @@ class Document(Protocol):
     inputs: Sequence[Input]
     settings: Mapping[str, Any]
     diagnostics: Sequence[Diagnostic]
+    straight: bool
 
     def render(self, inputs: Mapping[str, Any]) -> Rendered:
         """Renders it.

@@ -18,7 +18,7 @@ from orchestrator.message import AUTHOR
 from orchestrator.prompts.jinja import VALUE, Value, named
 from orchestrator.prompts.languages.base import Said, Thread
 from orchestrator.prompts.languages.handlebars_helpers import HELPERS, told
-from orchestrator.prompts.languages.handlebars_names import Names
+from orchestrator.prompts.languages.handlebars_names import Names, is_straight
 from orchestrator.prompts.languages.handlebars_parser import Block, Node, Show, parse
 from orchestrator.prompts.languages.handlebars_scanner import Call, Expression, Literal, Path, Text
 from orchestrator.prompts.languages.handlebars_scope import MISSING, Context, Scope
@@ -68,9 +68,10 @@ class Handlebars:
         calls: The functions that it calls, and where each is called first.
         parts: Nothing: what it is made of is known when it is rendered.
         diagnostics: What is doubtful about it.
+        straight: Whether it shows texts as they are, and asks of them only whether they are empty.
     """
 
-    __slots__ = ("_nodes", "_source", "calls", "diagnostics", "names", "parts")
+    __slots__ = ("_nodes", "_source", "calls", "diagnostics", "names", "parts", "straight")
 
     def __init__(self, source: Source, functions: Sequence[str] = ()) -> None:
         """Reads a template.
@@ -89,6 +90,7 @@ class Handlebars:
         self.calls: Mapping[str, int] = found.calls
         self.parts = None
         self.diagnostics: Sequence[Diagnostic] = ()
+        self.straight = not found.calls and is_straight(self._nodes)
 
     def render(self, rendering: Rendering) -> tuple[Sequence[Markup | Hole], Sequence[Filling]]:
         """What a rendering is made of, and what its holes are filled with.

@@ -9,7 +9,7 @@ from orchestrator.prompts.languages.handlebars_parser import Block, Node, Show
 from orchestrator.prompts.languages.handlebars_scanner import Call, Expression, Literal, Path
 from orchestrator.prompts.languages.semantic_kernel_content import ROLES
 
-__all__ = ["Names"]
+__all__ = ["Names", "is_straight"]
 
 _PLACING = ("messages", "message_to_prompt", "messageToPrompt")
 _OWN = frozenset(
@@ -108,3 +108,36 @@ class Names:
     def _add(self, name: str, at: int) -> None:
         if name not in self._own:
             self.names.setdefault(name.removeprefix("$"), at)
+
+
+def is_straight(nodes: Sequence[Node]) -> bool:
+    """Whether nodes show values as they are, and ask of them only whether they are empty."""
+    return all(_is_straight(node) for node in nodes)
+
+
+def _is_straight(node: Node) -> bool:
+    if isinstance(node, Show):
+        return _is_shown(node.expression)
+    if not isinstance(node, Block):
+        return True
+    call, name = node.call, node.call.path.text
+    if name in ("if", "unless"):
+        plain = not call.named and all(_is_input(one) for one in call.given)
+    else:
+        plain = name in ("message", *ROLES) and _is_shown(call)
+    return plain and not node.parameters and is_straight((*node.inside, *node.instead))
+
+
+def _is_shown(expression: Expression) -> bool:
+    if not isinstance(expression, Call):
+        return isinstance(expression, Literal) or _is_input(expression)
+    if expression.path.text not in ("message", *_PLACING, *ROLES):
+        return False
+    given = (*expression.given, *expression.named.values())
+    return all(isinstance(one, Literal) or _is_input(one) for one in given)
+
+
+def _is_input(expression: Expression) -> bool:
+    if not isinstance(expression, Path) or expression.data or expression.up:
+        return False
+    return len(expression.parts) == 1 and expression.text not in (*HELPERS, "set", "get", "log")

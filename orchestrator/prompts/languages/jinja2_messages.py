@@ -57,6 +57,7 @@ _OWN = {
 }
 # Semantic Kernel's helpers (`JINJA2_SYSTEM_HELPERS`).
 _PLACE = "place_of_text"
+_STANDING = (_PLACE, "message", "messages")
 _KEEPING = {
     **dict.fromkeys(("macro", "call", "filter"), 1),
     **dict.fromkeys(("endmacro", "endcall", "endfilter", "endset"), -1),
@@ -187,9 +188,13 @@ class JinjaMessages:
         calls: The functions that it calls, and where each is called first.
         parts: Nothing: what it is made of is known when it is rendered.
         diagnostics: What is doubtful about it.
+        straight: Whether it shows texts as they are, and asks of them only whether they are empty.
     """
 
-    __slots__ = ("_called", "_compiled", "_source", "calls", "diagnostics", "names", "parts")
+    __slots__ = (
+        *("_called", "_compiled", "_source", "calls", "diagnostics", "names", "parts"),
+        "straight",
+    )
 
     def __init__(self, source: Source, functions: Sequence[str] = ()) -> None:
         """Reads a template.
@@ -208,7 +213,7 @@ class JinjaMessages:
             self._called = dict(_calls(environment, tree, source))
             for name, at in self._called.items():
                 environment.globals[name] = HELPERS[name] if name in _SHARED else _helper(name, at)
-            self._compiled: Compiled = environment.compiled(tree)
+            self._compiled: Compiled = environment.compiled(tree, calls=_STANDING)
         except Mistake as mistake:
             raise source.error(mistake.message, source.offset(mistake.line)) from None
         self.names: Mapping[str, int] = dict(self._inputs())
@@ -220,6 +225,7 @@ class JinjaMessages:
         }
         self.parts = None
         self.diagnostics: Sequence[Diagnostic] = ()
+        self.straight = self._compiled.straight
 
     def _inputs(self) -> Iterator[tuple[str, int]]:
         from orchestrator.prompts.languages.uses import first_uses

@@ -41,14 +41,16 @@ class Mustache:
 
     Attributes:
         names: The names of values that it reads.
+        straight: Whether it shows values as they are, and asks of them only whether they are empty.
     """
 
-    __slots__ = ("_nodes", "_text_of", "names")
+    __slots__ = ("_nodes", "_text_of", "names", "straight")
 
     def __init__(self, nodes: Sequence[_Node], text_of: Callable[[Any], str]) -> None:
         self._nodes = nodes
         self._text_of = text_of
         self.names = frozenset(_names(nodes))
+        self.straight = _is_straight(nodes)
 
     def pieces(self, values: Mapping[str, Any]) -> list[Piece]:
         """Renders it, as pieces: who wrote each, and its text.
@@ -83,6 +85,10 @@ def _names(nodes: Sequence[_Node]) -> Iterator[str]:
         if node.kind and node.text != ".":
             yield node.text.partition(".")[0]
         yield from _names(node.inside)
+
+
+def _is_straight(nodes: Sequence[_Node]) -> bool:
+    return all(node.kind != "$" and _is_straight(node.inside) for node in nodes)
 
 
 class _Reader:

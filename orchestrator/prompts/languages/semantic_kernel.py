@@ -103,6 +103,7 @@ class MessagesDocument:
         inputs: Its inputs, in the order of their first use, then those it declares and leaves.
         settings: What it says of the model and the call, in Bedrock's names.
         diagnostics: What is doubtful about it.
+        straight: See `Document`.
     """
 
     def __init__(
@@ -119,6 +120,7 @@ class MessagesDocument:
         self._functions = functions
         self._trusted = config.trusted
         self._flavour = _flavour(format, source, functions)
+        self.straight = self._flavour.straight and config.trusted == () and not functions
         self._tags: Tags | None = None
         if self._flavour.parts is not None:
             self._tags = read_tags(self._flavour.parts, self._source, strict=strict)

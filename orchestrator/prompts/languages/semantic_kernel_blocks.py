@@ -62,9 +62,10 @@ class Blocks:
         calls: The functions that it calls, and where each is called first.
         parts: What it is made of, with holes for what only a rendering knows.
         diagnostics: What is doubtful about it.
+        straight: Whether it shows texts as they are.
     """
 
-    __slots__ = ("_filled", "_source", "calls", "diagnostics", "names", "parts")
+    __slots__ = ("_filled", "_source", "calls", "diagnostics", "names", "parts", "straight")
 
     def __init__(self, source: Source, functions: Sequence[str] = ()) -> None:
         """Reads a template.
@@ -96,6 +97,7 @@ class Blocks:
             else:
                 parts.append(self._hole(node, start))
         self.parts: Sequence[Markup | Hole] = parts
+        self.straight = not self.calls
 
     def _hole(self, node: _Variable | _Call, at: int) -> Hole:
         self._filled.append(node)

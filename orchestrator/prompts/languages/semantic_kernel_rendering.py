@@ -58,6 +58,11 @@ class Flavour(Protocol):
         ...
 
     @property
+    def straight(self) -> bool:
+        """Whether it shows texts as they are, and asks of them only whether they are empty."""
+        ...
+
+    @property
     def diagnostics(self) -> Sequence[Diagnostic]:
         """What is doubtful about it."""
         ...

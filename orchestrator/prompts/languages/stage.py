@@ -16,11 +16,13 @@ from orchestrator.prompts.jsonbody import line_column
 from orchestrator.prompts.languages.base import Document, Rendered, Said, Thread
 from orchestrator.prompts.languages.conversing import SYSTEM_ROLES, Conversing, system_pieces
 from orchestrator.prompts.languages.loading import language_of, read_template
+from orchestrator.prompts.languages.straight import NotStraight, leaf_of, marks_of, slot_of
 from orchestrator.prompts.leaf import Use, spans_of
 from orchestrator.prompts.lint import inspect_inputs
 from orchestrator.prompts.markers import Piece
 from orchestrator.prompts.placeholders import ORCHESTRATION, PRE_PROCESSING, lookup, scan, status
 from orchestrator.prompts.template import HISTORY, SCRATCHPAD, Slot, Template, filled, spoken
+from orchestrator.prompts.work import MOST_CHARS
 
 if TYPE_CHECKING:
     from orchestrator.prompts.dialect import Dialect
@@ -113,7 +115,7 @@ class DocumentTemplate(Template):
     system text.
     """
 
-    __slots__ = ("_document", "_given", "_system_of")
+    __slots__ = ("_document", "_given", "_holes", "_straight", "_system_of")
 
     def __init__(
         self,
@@ -136,6 +138,9 @@ class DocumentTemplate(Template):
         self._document = document
         self._given = given
         self._system_of: tuple[list[Piece], Text] | None = None
+        names = {one.name for one in document.inputs if lookup(one.name, stage) is not None}
+        self._holes = tuple(sorted(names - {*_THREADS} - given.keys()))
+        self._straight: dict[tuple[bool, ...], Template | None] = {}
 
     def fixed(self, values: Mapping[str, str]) -> DocumentTemplate:
         """The template with these values, once and for all; see `Template.fixed`."""
@@ -155,6 +160,8 @@ class DocumentTemplate(Template):
         Raises:
             TemplateError: It cannot be rendered with these values.
         """
+        if self._document.straight and (made := self._straight_of(values)) is not None:
+            return made.bind(values, history)
         rendered = self._rendered({**values, **self._given})
         pieces, slots = self._slots_of(rendered)
         if self.stage != ORCHESTRATION:
@@ -163,6 +170,40 @@ class DocumentTemplate(Template):
         tail = [slot for slot in slots[at:] if not slot.anchor]
         return Bound(
             self._system_text_of(pieces), filled(slots[:at], _NONE, history), filled(tail, _NONE)
+        )
+
+    def _straight_of(self, values: Mapping[str, str]) -> Template | None:
+        """What the template comes to every time that the same values are empty, if it does."""
+        size, filled = 0, []
+        for name in self._holes:
+            text = values.get(name, "")
+            if text.isspace():  # which languages treat as nothing in some places
+                return None
+            size += len(text)
+            filled.append(bool(text))
+        if size > MOST_CHARS:
+            return None
+        key = tuple(filled)
+        if key not in self._straight:
+            self._straight[key] = self._made_straight(key)
+        return self._straight[key]
+
+    def _made_straight(self, filled: Sequence[bool]) -> Template | None:
+        marks = marks_of(name for name, full in zip(self._holes, filled, strict=True) if full)
+        try:
+            pieces, slots = self._slots_of(self._rendered({**marks, **self._given}))
+            system = leaf_of(pieces, marks)
+            slots = [slot_of(slot, marks) for slot in slots]
+        except (NotStraight, TemplateError):  # the latter is told where it is rendered
+            return None
+        return Template(
+            self.stage,
+            self._dialect,
+            system,
+            slots,
+            shape=self.shape,
+            text=self.text,
+            source=self.source,
         )
 
     def tried(self) -> Rendered:

@@ -100,6 +100,7 @@ class PromptyDocument:
 
     Attributes:
         dialect: `v2` or `legacy`.
+        straight: See `Document`.
     """
 
     language = "prompty"
@@ -110,6 +111,8 @@ class PromptyDocument:
         self._lines = setup.dialect.marks.places(setup.body, setup.line)
         self._media = MediaReader(setup.folder, setup.source)
         self.dialect = "legacy" if setup.dialect.legacy else "v2"
+        guarded = setup.strict or any(told.get("strict") for told in setup.declared.values())
+        self.straight = engine.straight and not guarded
         self.text = setup.text
         self.source = setup.source
         self.settings = setup.settings
