@@ -328,3 +328,22 @@ def test_a_script_is_called_by_its_own_id(tmp_path: Path) -> None:
     main = tmp_path / "main.ai.yaml"
     main.write_text("$exec: {id: adder, args: {content: 4}}")
     assert load_flow(main).run(model=scripted()).output == 5
+
+
+def test_lenient_scripts_go_without_biases_and_not_without_roles_or_tools() -> None:
+    model = scripted("A")
+    script("---", "lenient: true", "---", "user: 'a ((!joy:5))b [[@nope]]'").run(model=model)
+    assert texts(model.requests[0]) == ["a b [[@nope]]"]
+    assert "logit_bias" not in model.requests[0].additional
+    for head in ("roles: {r: nope}", "tools: [nope]"):
+        with pytest.raises(FlowError, match="'nope'"):
+            script("---", "lenient: true", head, "---", "user: q").run(model=scripted())
+
+
+def test_a_tool_that_is_exported_and_not_there(tmp_path: Path) -> None:
+    (tmp_path / "all.ai.yaml").write_text("---\nexport: [gone.ai.yaml]\n---\n")
+    main = tmp_path / "main.ai.yaml"
+    main.write_text("---\ntools: [all]\n---\nuser: q\n")
+    with pytest.raises(FlowError, match="no tool 'gone'") as caught:
+        load_flow(main).run(model=scripted())
+    assert "没有工具 'gone'" in caught.value.message_zh

@@ -170,8 +170,7 @@ class Interpreter:
         return (yield from self.rendering.messages())
 
     def _all(self, steps: Steps) -> Steps:
-        if not self.lenient:
-            check(self)
+        check(self)
         for place, text in self.script.warnings:
             yield Event("warning", place, {"text": text})
         start = Place(1)

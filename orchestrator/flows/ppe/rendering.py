@@ -169,6 +169,8 @@ class Rendering:
     def biases(self, upto: Said | None) -> list[tuple[str, float | None]]:
         """The biases of tokens in what a model is sent, up to and with one message, or all."""
         found: list[tuple[str, float | None]] = []
+        if not self._run.known.biases:  # a lenient script goes without
+            return found
         for message in self._run.dialogue.all:
             if message.text is not None:
                 found += [(one.text, one.value) for one in message.text.biases]

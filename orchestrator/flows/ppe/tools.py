@@ -50,7 +50,14 @@ def _spec(run: Interpreter, tool: Tool) -> Mapping[str, Any]:
         script = run.library.script(id)
         described, schema = _description(script), _schema(script, tool)
     else:
-        known = run.known.specs[run.known.name_of(tool.name)]["toolSpec"]
+        name = run.known.name_of(tool.name)
+        if not name:
+            run.fail(
+                Place(1),
+                f"there is no tool {tool.name!r}: no script beside this one, and no function",
+                f"没有工具 {tool.name!r}：既无同名脚本，也无同名函数",
+            )
+        known = run.known.specs[name]["toolSpec"]
         described, schema = known.get("description", ""), known["inputSchema"]["json"]
     told = {"description": tool.title or described or tool.name, "inputSchema": {"json": schema}}
     return {"toolSpec": {"name": tool.name, **told}}
