@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from orchestrator.branches import BranchRun, Lock
+from orchestrator.budget import Budget
 from orchestrator.effects import (
     LIVE,
     Answer,
@@ -111,7 +112,14 @@ class IterationRun(BranchRun):
 
 
 def _asks_of(run: Run) -> int:
-    return sum(isinstance(effect, Converse) for effect, _ in run.replay.steps)
+    """How many model calls an iteration has made, with those of loops in it."""
+    made = 0
+    for effect, outcome in run.replay.steps:
+        if isinstance(effect, Iterate):
+            made += sum(one.get("asks", 0) for one in outcome or ())
+        else:
+            made += isinstance(effect, Converse)
+    return made
 
 
 def _fault(error: OrchestratorError) -> Record:
@@ -158,11 +166,14 @@ def make_ready(run: Run, effect: Collaborate, known: Mapping[str, Record]) -> No
     """Begins branches, some of whose ends the journal has: what those spent is spent."""
     if not isinstance(effect, Iterate):
         return
+    above: Budget | None = getattr(run, "_budget", None)
     for record in known.values():
         effect.stopped = effect.stopped or not _went_well(record)
-        # Within another loop its turn pays for them, when it takes their ends.
-        if effect.budget is not None and getattr(run, "_budget", None) is None:
-            effect.budget.add(record["usage"], record.get("asks", 0))
+        asks = record.get("asks", 0)
+        if above is not None:  # whose turn pays the rest, when it takes their ends
+            above.add((0, 0, 0), asks)
+        elif effect.budget is not None:
+            effect.budget.add(record["usage"], asks)
 
 
 def most_at_once(run: Run, effect: Collaborate) -> int:

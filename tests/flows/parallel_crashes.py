@@ -35,7 +35,7 @@ def asked_in(records: Any) -> Counter[str]:
     return Counter(it[1:-1] for it in replies)
 
 
-def run(folder: Path, model: Echo, dies_after: int = 0) -> Any:
+def run(folder: Path, model: Echo, dies_after: int = 0, **more: Any) -> Any:
     def log(text: str) -> str:
         """Logs."""
         with (folder / "log.txt").open("a") as file:
@@ -44,7 +44,7 @@ def run(folder: Path, model: Echo, dies_after: int = 0) -> Any:
 
     store = Store(folder / "runs.sqlite", dies_after)
     given: dict[str, Any] = {"model": model, "tools": {"log": log}, "sessions": store}
-    return FLOW.run(GIVEN, run_id="run-1", parallel=3, **given)
+    return FLOW.run(GIVEN, run_id="run-1", parallel=3, **given, **more)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ from flow_support import Echo, statements
 from parallel_crashes import asked_in, run
 from scripted_crashes import Store
 
-from orchestrator.errors import ActionOutcomeUnknown, FlowError
+from orchestrator.errors import ActionOutcomeUnknown, FlowError, LimitExceeded
+from orchestrator.limits import Limits
 
 WRITES = 45
 """Of a whole run, at most; it depends on which item is faster how many there are."""
@@ -66,3 +67,24 @@ def test_the_loop_goes_on_and_nothing_is_asked_or_done_twice(writes: int, tmp_pa
     assert logged[0] == logged[1]
     assert statements(result.trace) == statements(whole.trace)
     assert result.reply.usage.calls == len(again.asked)
+
+
+@pytest.mark.parametrize("limit", ["model_calls", "iterations"])
+@pytest.mark.parametrize("writes", [18, 26])
+def test_what_was_asked_before_the_crash_is_in_the_budgets(
+    writes: int, limit: str, tmp_path: Path
+) -> None:
+    script = Path(__file__).with_name("parallel_crashes.py")
+    command = [sys.executable, str(script), str(tmp_path), str(writes)]
+    subprocess.run(command, capture_output=True, timeout=60, check=False)
+    records = records_of(tmp_path)
+    known = asked_in(records).total()
+    left = 11 - known  # of one at the beginning, three, six in the inner loops, and the last
+    if records[-1]["kind"] == "end" or left < 2:
+        return
+    again = Echo()
+    with pytest.raises((LimitExceeded, FlowError)) as raised:
+        run(tmp_path, again, limits=Limits(**{"model_calls": 99, "iterations": 99, limit: 10}))
+    if isinstance(raised.value, LimitExceeded):  # else an action's effect is not known
+        assert raised.value.limit == limit
+        assert len(again.asked) == left - 1
