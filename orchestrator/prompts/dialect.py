@@ -145,8 +145,8 @@ class Dialect:
             said = steps.text_blocks(content)
             told = [{"text": self._results(results)}]
         return [
-            steps.origin_message("assistant", said or [{"text": steps.EMPTY}], "agent_scratchpad"),
-            steps.origin_message("user", told, "agent_scratchpad"),
+            Message("assistant", said or [{"text": steps.EMPTY}], "agent_scratchpad"),
+            Message("user", told, "agent_scratchpad"),
         ]
 
     def _results(self, results: Sequence[Mapping[str, Any]]) -> str:
@@ -264,13 +264,24 @@ def load_dialect(name: str, overrides: Path | None = None, *, model_id: str = ""
     Raises:
         TemplateError: There is no such dialect, or one of its files is wrong.
     """
+    dialect = _shipped_dialect(name) if overrides is None else _read(name, overrides)
+    return dialect.for_model(model_id) if model_id else dialect
+
+
+@cache
+def _shipped_dialect(name: str) -> Dialect:
+    # Its files do not change while a program runs, and most agents have one of them.
+    return _read(name, None)
+
+
+def _read(name: str, overrides: Path | None) -> Dialect:
     if not _NAME.fullmatch(name):
         raise TemplateError(f"{name!r} is not the name of a dialect: letters, digits, '-' and '_'")
     settings = read_settings(name, overrides)
     if settings is None:
         raise _no_dialect(name, overrides)
     protocol = settings.protocol()
-    dialect = Dialect(
+    return Dialect(
         name=name,
         family=family_of(settings.lineage, protocol),
         protocol=protocol,
@@ -282,7 +293,6 @@ def load_dialect(name: str, overrides: Path | None = None, *, model_id: str = ""
         markers=Markers(settings.texts("turn_markers") or USUAL_MARKERS),
         _models=settings.models(),
     )
-    return dialect.for_model(model_id) if model_id else dialect
 
 
 def _no_dialect(name: str, overrides: Path | None) -> TemplateError:
