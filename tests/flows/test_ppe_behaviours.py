@@ -242,3 +242,12 @@ def test_ai_asks_after_a_user_with_a_hole_and_not_after_its_own_reply() -> None:
     assert [text for _, text in said(model.requests[1])] == ["Greet: Hi"]
     model = scripted("Hi")
     assert script("user: q", "assistant: '[[G]]'", "$AI").run(model=model).output == "Hi"
+
+
+@pytest.mark.parametrize(
+    "head", ["formatStringStrategy: Raw", "parameters: {formatStringStrategy: Raw}"]
+)
+def test_when_templates_are_rendered_is_a_setting(head: str) -> None:
+    model = scripted("A")
+    script("---", "a: 1", head, "---", "user: '{{ a }}'").run(model=model)
+    assert said(model.requests[0]) == [("user", "{{ a }}")]

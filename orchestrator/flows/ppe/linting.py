@@ -38,8 +38,8 @@ Findings = Iterator[Finding]
 
 _ENDS = ("ret", "abort", "break", "continue")
 _MODEL_SETTINGS = frozenset(
-    "continueOnLengthLimit formatStringStrategy maxRetry memoized minTailRepeatCount naturalOutput "
-    "response_format stream timeout SystemTemplate".split()
+    "continueOnLengthLimit formatStringStrategy maxRetry memoized naturalOutput response_format "
+    "stream".split()
 )
 
 

@@ -166,7 +166,9 @@ def style_of(front: Mapping[str, Any], source: Source) -> Style:
         FlowError: There is no such way.
     """
     templates = str(front.get("templateFormat", "hf"))
-    strategy = str(front.get("formatStringStrategy", "Deferred"))
+    name, parameters = "formatStringStrategy", front.get("parameters")
+    inner = parameters.get(name) if isinstance(parameters, dict) else None
+    strategy = str(front.get(name, inner or "Deferred"))
     for name, value, known in (
         ("templateFormat", templates, STYLES),
         ("formatStringStrategy", strategy, STRATEGIES),
