@@ -240,7 +240,7 @@ class Agent:
         Raises:
             OrchestratorError: The turn failed; `error.reply` holds what it had done.
         """
-        run = self._opened(question, session_id, options)
+        run = self._open(self._given(question, session_id, options))
         if isinstance(run, Reply):
             return run
         for _ in drive(run, listen=False):

@@ -108,9 +108,10 @@ def decide(record: Record, sources: Mapping[str, dict[str, Any]]) -> Decision:
         return answer
     ask = details.get("agentAskUser")
     # Version 2.0 of the contract has lists (`...s`), version 1.0 a single member.
+    action, search = details.get("actionGroupInvocation"), details.get("agentKnowledgeBase")
     return Act(
-        details.get("actionGroupInvocations") or _one(details, "actionGroupInvocation"),
-        details.get("agentKnowledgeBases") or _one(details, "agentKnowledgeBase"),
+        details.get("actionGroupInvocations") or ([action] if action else []),
+        details.get("agentKnowledgeBases") or ([search] if search else []),
         ask["responseText"] if ask else "",
         details.get("agentCollaboratorInvocations", ()),
     )
@@ -154,11 +155,6 @@ def _unusual(record: Record, stop: str) -> Decision | None:
         # Some models' calls come under this stop reason and can be understood all the same.
         return Reprompt(_MALFORMED[stop], stop, text_of(record["content"]))
     return None
-
-
-def _one(details: dict[str, Any], member: str) -> list[dict[str, Any]]:
-    one = details.get(member)
-    return [one] if one else []
 
 
 def _cut(record: Record, why: str) -> ModelOutputError:

@@ -261,6 +261,7 @@ class Plan:
         memory_stage: The stage that summarises sessions, if they are remembered.
         guardrail: Checks the input and the answer, if there is one.
         plain: Whether a turn is only pre-processing, the loop and post-processing.
+        only_reacts: Whether it is only the loop, of an agent that leads no others.
         depth: How many levels of agents there are: 1 without collaborators.
     """
 
@@ -293,6 +294,7 @@ class Plan:
     guardrail: Guardrail | None = field(init=False)
     shortcut: bool = field(init=False)
     plain: bool = field(init=False)
+    only_reacts: bool = field(init=False)
     depth: int = field(init=False)
 
     def close(self) -> None:
@@ -335,6 +337,8 @@ class Plan:
         }
         special = ("routing", "guardrail", "shortcut")
         derived["plain"] = not (features.orchestration or any(derived[name] for name in special))
+        others = members or derived["pre_processing"] or derived["post_processing"]
+        derived["only_reacts"] = derived["plain"] and not others
         for name, value in derived.items():
             object.__setattr__(self, name, value)
 

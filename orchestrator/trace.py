@@ -143,7 +143,10 @@ class TraceParts(PartWriter):
             self._skip_told(steps[since][0].number)
         for index in range(since, len(steps)):
             effect, outcome = steps[index]
-            began = _began(outcome, end, self._started)
+            if isinstance(outcome, dict) and "began" in outcome:
+                began: int = outcome["began"]
+            else:
+                began = _began(outcome, end, self._started)
             teamwork = isinstance(effect, Collaborate)
             if index > since or not since or teamwork:
                 parts += self.before(effect, began, outcome)
@@ -409,8 +412,8 @@ class TraceParts(PartWriter):
         stage = effect.stage.stage
         ended = record["ended"]
         metadata = self._metadata(record, f"{stage}-{effect.number}")
-        read, written, *_ = record["usage"]
-        metadata["usage"] = {"inputTokens": read, "outputTokens": written}
+        usage = record["usage"]
+        metadata["usage"] = {"inputTokens": usage[0], "outputTokens": usage[1]}
         told: dict[str, Any] = {
             "rawResponse": {"content": raw_response(effect, record)},
             "metadata": metadata,
@@ -420,8 +423,9 @@ class TraceParts(PartWriter):
             told["reasoningContent"] = reasoning
         if stage != ORCHESTRATION:
             self._add_parsed(told, stage, record["response"])
-        parts = [self._stage_part(stage, ended, "modelInvocationOutput", told)]
-        if stage == ORCHESTRATION and not isinstance(effect, Converse):
+            return [self._stage_part(stage, ended, "modelInvocationOutput", told)]
+        parts = [self._step(ended, "modelInvocationOutput", told)]
+        if not isinstance(effect, Converse):
             self._add_decision(parts, record)
         return parts
 
@@ -494,8 +498,6 @@ def _began(outcome: Any, end: Record | None, started: int) -> int:
     # When the effect with this outcome began; one without an outcome was the turn's last.
     if isinstance(outcome, list):
         return int(min([record["began"] for record in outcome], default=started))
-    if outcome is not None and "began" in outcome:
-        return int(outcome["began"])
     return int((outcome or end or {"at": started})["at"])
 
 

@@ -102,8 +102,12 @@ class PartWriter:
     def _step(
         self, at: int, member: str, told: dict[str, Any], number: int | None = None
     ) -> dict[str, Any]:
+        # Most parts are of this kind: made here, without `_part`.
         told["traceId"] = self._step_id if number is None else f"{self._request}-{number}"
-        return self._part(at, STEPS_TRACE, {member: told})
+        part = self._blank.copy()
+        part["eventTime"] = self._told_time if at == self._told_at else self._time(at)
+        part["trace"] = {STEPS_TRACE: {member: told}}
+        return part
 
     def _stage_part(self, stage: str, at: int, member: str, told: dict[str, Any]) -> dict[str, Any]:
         """A part that tells of a stage's model call, in the stage's own trace."""
@@ -115,30 +119,27 @@ class PartWriter:
 
     def _part(self, at: int, kind: str, trace: dict[str, Any]) -> dict[str, Any]:
         part = self._blank.copy()
-        # Parts that follow each other mostly tell the same time.
-        part["eventTime"] = self._told_time if at == self._told_at else self._time(at)
+        part["eventTime"] = self._time(at)
         part["trace"] = {kind: trace}
         return part
 
     def _time(self, at: int) -> str:
+        # Parts that follow each other mostly tell the same time.
         if at != self._told_at:
             self._told_at, self._told_time = at, _time_text(at)
         return self._told_time
 
     def _metadata(self, record: Record, call: str) -> dict[str, Any]:
         began, ended = record["began"], record["ended"]
+        before, after = self._around_call
         return {
-            "clientRequestId": self._client_request_id(call),
+            # The service has a random id for every request of its own; ours is made from the
+            # turn's random one, so that it is the same whenever the trace is read.
+            "clientRequestId": f"{before}{zlib.crc32(call.encode()):08x}{after}",
             "startTime": self._time(began),
             "endTime": self._time(ended),
             "totalTimeMs": (ended - began) // 1_000_000,
         }
-
-    def _client_request_id(self, call: str) -> str:
-        # The service has a random id for every request of its own; ours is made from the turn's
-        # random one, so that it is the same whenever the trace is read.
-        before, after = self._around_call
-        return f"{before}{zlib.crc32(call.encode()):08x}{after}"
 
     def _operation_metadata(self, ended: int) -> dict[str, Any]:
         return {
@@ -187,8 +188,8 @@ def raw_response(effect: CallModel, record: Record) -> str:
     else:
         message = f'{{"role": "assistant", "content": {content_to_json(content)}'
     stop = text_to_json(record["stop"])
-    read, written, *_ = record["usage"]
-    usage = f'{{"input_tokens": {read}, "output_tokens": {written}}}'
+    tokens = record["usage"]
+    usage = f'{{"input_tokens": {tokens[0]}, "output_tokens": {tokens[1]}}}'
     return f'{message}, "stop_reason": {stop}, "usage": {usage}}}'
 
 

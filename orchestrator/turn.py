@@ -177,7 +177,9 @@ class Turn:
             if self.start.closing:
                 result: Result = Answer("")
             elif self.plan.guardrail is None:
-                result = yield from (self._react() if self._only_reacts else self._stages())
+                # Most agents have the loop alone. Each generator between it and its driver is run
+                # through for every effect.
+                result = yield from (self._react() if self.plan.only_reacts else self._stages())
             else:
                 refusal = yield from guard_input(self)
                 result = refusal or (yield from guard_answer(self, (yield from self._stages())))
@@ -186,14 +188,6 @@ class Turn:
             return result
         except OrchestratorError as error:
             return Failure(error, getattr(error, "limit", "") or getattr(error, "code", ""))
-
-    @property
-    def _only_reacts(self) -> bool:
-        # Most agents have nothing else. Each generator between the loop and its driver is run
-        # through for every effect.
-        plan = self.plan
-        others = plan.pre_processing or self._post or plan.collaborators
-        return plan.plain and not others
 
     def _stages(self) -> Generator[Effect, Any, Result]:
         plan = self.plan

@@ -19,8 +19,26 @@ def received(content: Any) -> list[Block]:
     its own; input that is JSON text becomes what it says. A call whose name or input cannot be
     used stays, for the parser to tell the model; any other block of a wrong type is left out.
     """
-    if type(content) is list and _usual(content):
-        return content
+    if type(content) is list:
+        # Nearly every reply is right as it is: texts, and at most one call.
+        called = False
+        for block in content:
+            if type(block) is not dict or len(block) != 1:
+                break
+            if "text" in block:
+                text = block["text"]
+                if type(text) is not str or not text.isascii():
+                    break
+            elif called or not _usual_call(block.get("toolUse")):
+                break
+            else:
+                called = True
+        else:
+            return content
+    return _mended(content)
+
+
+def _mended(content: Any) -> list[Block]:
     made: list[Block] = []
     taken: set[str] = set()
     for block in content if isinstance(content, list | tuple) else ():
@@ -35,23 +53,6 @@ def received(content: Any) -> list[Block]:
         elif _fits(block):
             made.append(clean(block))
     return made
-
-
-def _usual(content: list[Any]) -> bool:
-    # Nearly every reply is right as it is: texts, and at most one call.
-    called = False
-    for block in content:
-        if type(block) is not dict or len(block) != 1:
-            return False
-        if "text" in block:
-            text = block["text"]
-            if type(text) is not str or not text.isascii():
-                return False
-        elif called or not _usual_call(block.get("toolUse")):
-            return False
-        else:
-            called = True
-    return True
 
 
 def _usual_call(use: Any) -> bool:
