@@ -57,7 +57,8 @@ def test_who_must_confirm_a_call_is_asked_in_the_turn() -> None:
     waits = made.invoke("How many?", session_id="s-1")
     (asked,) = waits.return_control.invocation_inputs
     assert asked["functionInvocationInput"]["function"] == "user"
-    assert "May 'get_days' be called" in str(asked)
+    (given,) = asked["functionInvocationInput"]["parameters"]
+    assert given["value"] == 'May \'get_days\' be called with {"employee":"7"}? (yes or no)'
     reply = made.invoke(session_id="s-1", results=waits.return_control.answer("no"))
     assert reply.text == "I may not."
     assert "not permitted" in str(model.requests[1].messages[-1])
