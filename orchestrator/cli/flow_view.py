@@ -30,7 +30,7 @@ class FlowView:
         self._terminal = terminal
         self._streams = terminal.err.is_terminal
         self._wrap: WordWrap | None = None
-        self._told = ""
+        self._told = self._role = ""
 
     def show(self, event: FlowEvent) -> None:
         """Shows an event."""
@@ -50,7 +50,7 @@ class FlowView:
     def _statement_start(self, event: FlowEvent) -> None:
         from rich.text import Text
 
-        self._told = ""
+        self._told = self._role = ""
         line = f"{event.line:>4}  {_item(event)}"
         width = max(self._terminal.err.width - len(line), 20)
         statement = short(event.statement, min(width, 200))
@@ -63,6 +63,11 @@ class FlowView:
         self._told += text
         if not self._streams:
             return
+        role = str(event.members.get("role", ""))
+        if role != self._role:
+            self.end_line()
+            text = f"{role}: {text.lstrip()}" if role else text
+        self._role = role
         if self._wrap is None:
             self._wrap = WordWrap(max(self._terminal.err.width - len(_INDENT), 20))
             self._write(_INDENT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Generator, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.actions.code_interpreter.operation import code_operation
@@ -249,11 +249,18 @@ class Carrier:
         if step.choices:
             self._hold(request, step)
         live = step.live and (self.alone or (step.last and self.turn.streams))
-        record = yield from self.work.model(request, live=live)
+        with self._reading(step, live):
+            record = yield from self.work.model(request, live=live)
         content = plain_content(record["content"])
         if request.tool_choice is not None:
             content = chosen(content, step.separator)
         return ModelAnswer(content, record["stop"], messages)
+
+    def _reading(self, step: Ask, live: bool) -> AbstractContextManager[None]:
+        """Reads a reply while it streams, where the script wants it told so."""
+        if step.pieces is None or not (live and self.alone):
+            return nullcontext()
+        return self.listener.reading(step.pieces(), self.turn.start.path, self.told_with)
 
     def _hold(self, request: ConverseRequest, step: Ask) -> None:
         """Holds the model to a choice, as far as it can be held."""

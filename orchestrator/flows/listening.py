@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import RLock
+from typing import Any
 
-from orchestrator.flows.steps import AskUser, Event, Outcome, Pause, Place
+from orchestrator.flows.steps import AskUser, Event, Outcome, Pause, Pieces, Place
 
 __all__ = ["Listener"]
 
@@ -34,6 +36,7 @@ class Listener:
     seen: dict[str, int] = field(default_factory=dict)
     told: int = 0
     _counts: dict[str, int] = field(default_factory=dict, repr=False)
+    _pieces: dict[str, Pieces] = field(default_factory=dict, repr=False)
     _lock: RLock = field(default_factory=RLock, repr=False)
 
     def begin(self, path: str = _WHOLE) -> None:
@@ -51,11 +54,33 @@ class Listener:
                 if self.tell is not None:
                     self.tell(self.told, event)
 
-    def say(self, text: str, more: Mapping[str, object]) -> None:
+    def say(self, text: str, path: str, more: Mapping[str, Any]) -> None:
         """Takes a piece of what the model of an iteration says."""
+        self._say(self.read(text, path), more)
+
+    def read(self, text: str, path: str = _WHOLE) -> Sequence[Mapping[str, Any]]:
+        """What is told of a piece of what a model says: members of `token` events."""
+        pieces = self._pieces.get(path)
+        return [{"text": text}] if pieces is None else pieces.feed(text)
+
+    @contextmanager
+    def reading(self, pieces: Pieces, path: str, more: Mapping[str, Any]) -> Iterator[None]:
+        """Has something read what a model says meanwhile."""
+        self._pieces[path] = pieces
+        try:
+            yield
+        finally:
+            if self._pieces.get(path) is pieces:  # one that is run again has its own
+                del self._pieces[path]
+        self._say(pieces.finish(), more)
+
+    def _say(self, told: Sequence[Mapping[str, Any]], more: Mapping[str, Any]) -> None:
+        tell = self.tell
+        if tell is None:
+            return
         with self._lock:
-            if self.tell is not None:
-                self.tell(self.told, Event("token", _NOWHERE, {"text": text, **more}))
+            for members in told:
+                tell(self.told, Event("token", _NOWHERE, {**members, **more}))
 
 
 def told_in(event: Event, more: Mapping[str, object]) -> Event:

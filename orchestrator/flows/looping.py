@@ -103,7 +103,7 @@ def _branch(carrier: Carrier, step: Together, number: int) -> Branch:
     branch.work = _work_of(carrier, step.works[number - 1], number)
     if carrier.alone:
         within = {"iteration": [*carrier.iteration, number]}
-        branch.hear = lambda text: carrier.listener.say(text, within)
+        branch.hear = lambda text: carrier.listener.say(text, path, within)
     return branch
 
 

@@ -204,7 +204,8 @@ class Around:
         if isinstance(event, TextDelta):
             over = listener.outcome is not None or listener.pause is not None
             if event.text and not over:  # else it is told in the result, or was by its iteration
-                yield FlowEvent("token", listener.told, 0, "", {"text": event.text})
+                for members in listener.read(event.text):
+                    yield FlowEvent("token", listener.told, 0, "", members)
         elif isinstance(event, TurnEnd):
             yield self._end(self._result(event.reply))
 

@@ -21,6 +21,7 @@ __all__ = [
     "Known",
     "Outcome",
     "Pause",
+    "Pieces",
     "Place",
     "Program",
     "Running",
@@ -44,6 +45,18 @@ class Place:
     statement: str = ""
 
 
+class Pieces(Protocol):
+    """Reads a reply while it streams: what is told of it, piece by piece, and with what."""
+
+    def feed(self, text: str) -> Sequence[Mapping[str, Any]]:
+        """Takes the next piece; members of the `token` events that are told of it."""
+        ...
+
+    def finish(self) -> Sequence[Mapping[str, Any]]:
+        """Those of what was held back, when the reply has ended."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Ask:
     """Ask the model. Its answer is a `ModelAnswer` (`orchestrator.custom`).
@@ -64,6 +77,7 @@ class Ask:
         live: Whether the reply is shown while it streams.
         last: Whether the reply is the script's result, if nothing goes wrong: the answer of an
             agent.
+        pieces: Makes what reads the reply while it streams, where that is not told as it is.
     """
 
     place: Place
@@ -77,6 +91,7 @@ class Ask:
     bias: Sequence[tuple[str, float | None]] = ()
     live: bool = True
     last: bool = False
+    pieces: Callable[[], Pieces] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import groupby, takewhile
 from typing import Any
 
 import pytest
-from flow_support import program, scripted
+from flow_support import CLAUDE, program, scripted
+from hypothesis import given
+from hypothesis import strategies as st
 
 from orchestrator import FlowError
 from orchestrator.flows.evaluation import MOST
 from orchestrator.flows.lint import lint_program
+from orchestrator.testing import ScriptedModel
 
 
 def heard(kind: str, flow: Any, given: Any, *replies: Any, **more: Any) -> list[dict[str, Any]]:
@@ -206,3 +210,47 @@ def test_lint_tells_of_keywords_in_other_letters(line: str, word: str) -> None:
         for it in lint_program(program("If you can, for all of us -> a").program)
         if it.code == "keyword"
     ]
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "=>@Ed: ",
+                "=>@Bambo:",
+                "=>@Nobody：",
+                '=>$f: {"a": 1}',
+                "=",
+                ">",
+                "=>",
+                "=>@",
+                "Ed",
+                "x\n",
+            ]
+        ),
+        max_size=8,
+    ),
+    st.integers(1, 7),
+)
+def test_a_played_team_streams_who_says_what_without_marks(parts: list[str], chunk: int) -> None:
+    text = "Start " + "".join(parts)
+    flow = program("@agent(type='bambo', task='w', roles={'Ed': 'edits'}, tools=[]) -> team")
+    told: list[Any] = []
+    model = ScriptedModel([text, "=>@Bambo: end"], CLAUDE, chunk=chunk)
+    flow.run(model=model, on_event=told.append)
+    kinds = [it.type for it in told]
+    first = kinds.index("role_switch")
+    streamed = [
+        (it.members["role"], it.members["text"]) for it in told[:first] if it.type == "token"
+    ]
+    switches = [it for it in told[first:] if it.type in ("role_switch", "token", "run_end")]
+    switched = list(takewhile(lambda it: it.type == "role_switch", switches))
+    said = [(it.members["role"], it.members["text"]) for it in switched]
+    assert spoken(streamed) == spoken(said)
+
+
+def spoken(pieces: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Who says what, without blank space."""
+    heard = [(role, "".join(text.split())) for role, text in pieces]
+    grouped = groupby([it for it in heard if it[1]], key=lambda it: it[0])
+    return [(role, "".join(text for _, text in some)) for role, some in grouped]

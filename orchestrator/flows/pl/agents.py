@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import FlowError
@@ -177,6 +178,7 @@ To use a tool, write `=>$tool: {{"parameter": value}}` on a line of its own, and
 result will be told to you. The tools are:
 {tools}"""
 
+_OPEN_MARK = re.compile(r"=(?:>(?:@[^:：\n]{0,60}|\$[^:：\s]{0,100})?)?")
 _MARK = re.compile(r"=>(?:@(?P<role>[^:：\n]{1,60})|\$(?P<tool>[^:：\s]{1,100}))[:：][ \t]*")
 
 
@@ -190,7 +192,9 @@ def _play(agent: Agent, run: Interpreter, place: Place) -> Text:
     messages = [_user(agent.task)]
     whole: list[str] = []
     for _ in range(_MOST_ROUNDS):
-        reply = yield Ask(place, messages, system=system, inference=_INFERENCE)
+        reply = yield Ask(
+            place, messages, system=system, inference=_INFERENCE, pieces=partial(_Voices, agent)
+        )
         played = _read(reply.text, agent)
         yield from played.events(place, agent)
         whole.append(played.text)
@@ -249,6 +253,56 @@ class _Played:
                 role = _LEADER
             found.append(Event("role_switch", place, {"role": role, "text": text}))
         return found
+
+
+class _Voices:
+    """Reads a reply while it streams: who says what, without the marks; a tool call is no speech.
+
+    It is what `_read` makes of the whole.
+    """
+
+    def __init__(self, agent: Agent) -> None:
+        self._roles = agent.roles
+        self._role = _LEADER
+        self._held = ""
+        self._over = False
+
+    def feed(self, text: str) -> Sequence[Mapping[str, Any]]:
+        """Takes the next piece; what is told of it."""
+        self._held += text
+        told: list[Mapping[str, Any]] = []
+        while self._held and not self._over:
+            at = self._held.find("=>")
+            if at < 0:
+                at = len(self._held) - self._held.endswith("=")
+            told += self._said(self._held[:at])
+            self._held = self._held[at:]
+            if not self._take_mark(told):
+                break
+        return told
+
+    def _take_mark(self, told: list[Mapping[str, Any]]) -> bool:
+        """Takes the mark that the rest begins with; whether to go on."""
+        mark = _MARK.match(self._held)
+        if mark is not None and mark.end() < len(self._held):  # spaces belong to it, too
+            self._over = mark["tool"] is not None
+            self._role = (mark["role"] or "").strip()
+            self._held = self._held[mark.end() :]
+            return True
+        if mark is not None or _OPEN_MARK.fullmatch(self._held):
+            return False
+        told += self._said(self._held[:2])
+        self._held = self._held[2:]
+        return True
+
+    def finish(self) -> Sequence[Mapping[str, Any]]:
+        """What is told of the rest."""
+        rest = "" if self._over or _MARK.fullmatch(self._held) else self._held
+        return self._said(rest)
+
+    def _said(self, text: str) -> list[Mapping[str, Any]]:
+        role = self._role if self._role in self._roles else _LEADER
+        return [{"text": text, "role": role}] if text else []
 
 
 def _read(text: str, agent: Agent) -> _Played:
