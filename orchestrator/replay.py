@@ -302,15 +302,12 @@ class Replay:
 
     def prompt(self, effect: CallModel) -> tuple[Bound, list[Message]]:
         """The bound prompt of a model call, and all its messages."""
-        if effect.prompt is not None:
-            bound, messages = effect.prompt
-            return bound, messages.copy()  # who gets the list may change it
-        bound, messages = (
-            self._conversed(effect) if isinstance(effect, Converse) else self._filled(effect)
-        )
-        if effect.upto <= _FEW:
-            effect.prompt = bound, messages.copy()
-        return bound, messages
+        made = effect.prompt
+        if made is None:
+            made = self._conversed(effect) if isinstance(effect, Converse) else self._filled(effect)
+            if effect.upto <= _FEW:
+                effect.prompt = made
+        return made
 
     def _filled(self, effect: CallModel) -> tuple[Bound, list[Message]]:
         stage = effect.stage

@@ -213,7 +213,7 @@ class Run:
         return ModelRequest(
             stage.stage,
             bound.system,
-            messages,
+            messages.copy(),  # what a model does with its list, the trace does not tell
             stage.tools,
             stage.inference,
             stage.additional,
