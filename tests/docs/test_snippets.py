@@ -13,6 +13,7 @@ The working directory is a temporary folder with a copy of `examples/`.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -124,8 +125,11 @@ def run_commands(block: Block) -> None:
 
 
 def run_pytest(*arguments: str) -> None:
-    run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
-    done = subprocess.run(run, capture_output=True, text=True, timeout=120, check=False)
+    # Without the plugins of others that are here, which take longer than the tests.
+    plugins = ["-p", "orchestrator.testing.plugin", "-p", "no:cacheprovider"]
+    run = [sys.executable, "-m", "pytest", "-q", *plugins, *arguments]
+    alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(run, capture_output=True, text=True, timeout=120, check=False, env=alone)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
