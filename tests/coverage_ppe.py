@@ -103,6 +103,12 @@ _TRIED = (
         "in",
     ),
     _Tried(
+        "`$match`: `allMatches`, `parallel`",
+        "---\nv: 5\n---\n$match(v, allMatches=true, parallel=true):\n"
+        "  ':> 1': {$set: {a: 1}}\n  ':5': {$set: {b: 2}}\n$echo: '?=a + b'",
+        3,
+    ),
+    _Tried(
         "`$set`, `$get`, `$echo`, `$ret`, `?=`",
         "$set: {a.b: '?=1 + 1'}\n$ret: '?=a.b'\n$echo: 3",
         2,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from flow_support import script, scripted, texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator import FlowError
+from orchestrator import FlowError, Limits
 from orchestrator.flows.expressions import Wrong
 from orchestrator.flows.ppe.matching import read_pattern
 from orchestrator.flows.ppe.regexes import Searches
@@ -238,3 +239,82 @@ def test_the_output_as_json_where_the_parameters_say_so() -> None:
     head = ["---", "parameters: {naturalOutput: false}", "output: {type: number}", "---"]
     script(*head, "user: '{{ output }}'").run(model=model)
     assert texts(model.requests[0]) == ['{"type":"number"}']
+
+
+# Branches side by side
+
+BESIDE = [
+    "$match(v, allMatches=true, parallel=true):",
+    "  ':> 1':",
+    "    - $meet: a",
+    "    - user: 'say a'",
+    "    - assistant: '[[A]]'",
+    "    - $set: {one: '?=A'}",
+    "  ':> 2':",
+    "    - $meet: b",
+    "    - user: 'say b'",
+    "    - assistant: '[[B]]'",
+    "  ':> 100': {$set: {three: 3}}",
+]
+
+
+def test_branches_run_at_the_same_time_and_are_put_together_in_order() -> None:
+    barrier = threading.Barrier(2, timeout=20)
+
+    def meet(name: str) -> str:
+        barrier.wait()  # neither goes on before both are there
+        return name
+
+    head = ["---", "v: 5", "---", "system: S", "---", "user: first"]
+    flow = script(*head, *BESIDE, "$echo: '?=A + B'")
+    model = scripted("same", "same")
+    result = flow.run(model=model, tools={"meet": meet})
+    assert result.output == "samesame"
+    assert result.variables["one"] == "same" and "three" not in result.variables
+    told = [it["text"] for one in result.messages for it in one["content"]]
+    assert told == ["S", "first\n\nsay a", "same", "say b", "same"]
+    assert sorted(texts(it)[0] for it in model.requests) == ["first\n\nsay a", "first\n\nsay b"]
+
+
+def test_one_at_a_time_comes_to_the_same_variables() -> None:
+    flow = script("---", "v: 5", "---", *BESIDE, "$echo: '?=A + B + one'")
+    tools = {"meet": lambda name: name}
+    for limits in (Limits(parallel=1), None):
+        model = scripted("x", "x")
+        assert flow.run(model=model, tools=tools, limits=limits).output == "xxx"
+
+
+def test_branches_that_need_each_other_run_in_order() -> None:
+    told: list[str] = []
+    flow = script(
+        "$match(v, allMatches=true, parallel=true):",
+        "  ':> 1': {$set: {s: 1}}",
+        "  ':> 2': {$set: {t: '?=s + 1'}}",
+    )
+    result = flow.run(
+        {"v": 5},
+        model=scripted(),
+        on_event=lambda it: told.append(it.members["text"]) if it.type == "warning" else None,
+    )
+    assert result.variables["t"] == 2
+    assert "one sets 's', and one behind it reads it" in told[0]
+
+
+def test_a_branch_leaves_the_script_when_its_turn_comes() -> None:
+    lines = ["$match(v, allMatches=true, parallel=true):", "  ':> 1': {$set: {a: 1}}"]
+    flow = script(*lines, "  ':> 2': {$ret: out}", "  ':> 3': {$set: {c: 1}}", "$echo: never")
+    result = flow.run({"v": 5}, model=scripted())
+    assert result.output == "out"
+    assert "a" in result.variables and "c" not in result.variables
+
+
+@pytest.mark.parametrize("inner", ["- '---'\n    - user: x", "- '#:new'", "- ---"])
+def test_a_branch_beside_others_changes_nothing_that_was_there(inner: str) -> None:
+    lines = ["user: first", "$match(v, allMatches=true, parallel=true):", "  ':> 1':"]
+    flow = script(*lines, f"    {inner}", "  ':> 2': {$set: {c: 1}}")
+    if inner.startswith("- '---'"):  # in quotes it is a text
+        assert flow.run({"v": 5}, model=scripted("A")).output == "A"
+        return
+    with pytest.raises(FlowError, match="leave parallel=true out") as caught:
+        flow.run({"v": 5}, model=scripted("A"))
+    assert "并行" in caught.value.message_zh

@@ -112,7 +112,10 @@ class Control:
             )
         named = {one.name: one.node for one in arguments if one.name}
         placed = [one.node for one in arguments if not one.name]
-        every = named.get("allMatches", placed[1] if len(placed) > 1 else None)
+        every, beside = (
+            _is_true(named.get(name, placed[at] if len(placed) > at else None))
+            for at, name in ((1, "allMatches"), (2, "parallel"))
+        )
         branches = []
         for key, body in value.value:
             try:
@@ -121,7 +124,7 @@ class Control:
                 source.fail(source.at(key), wrong.message, wrong.message_zh)
             branches.append((pattern, self._block(body, source, depth + 1)))
         matched = named.get("condition", placed[0] if placed else None)
-        return Match(place, matched, every is not None and _is_true(every), branches)
+        return Match(place, matched, every, branches, every and beside)
 
     def _condition(self, node: yaml.Node, source: Source) -> Node | Instruction:
         if isinstance(node, yaml.ScalarNode):
@@ -225,5 +228,5 @@ def _targets(text: str) -> list[str]:
     return [text[a + 2 : b].strip() for a, b in pairwise([*cuts, end])]
 
 
-def _is_true(node: Node) -> bool:
-    return node.kind == "value" and node.value is True
+def _is_true(node: Node | None) -> bool:
+    return node is not None and node.kind == "value" and node.value is True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from typing import Any, NoReturn, assert_never
+from typing import Any, ClassVar, NoReturn, assert_never
 
 from orchestrator.errors import FlowError
 from orchestrator.flows.expressions import Wrong
@@ -69,8 +69,16 @@ class Interpreter:
         lenient: Whether what is wrong in a text leaves the text as it is written.
         called: Whether a model was asked.
         result: The result of the last statement.
+        said_last: Whether the last statement was a message.
+        ways_out: What leaves blocks before their end, by the instructions that do.
         finishing: Whether all statements of the whole script have run.
     """
+
+    ways_out: ClassVar[Mapping[str, type[Exception]]] = {
+        "break": blocks.Break,
+        "continue": blocks.Continue,
+        "ret": Returned,
+    }
 
     def __init__(
         self,
@@ -91,12 +99,16 @@ class Interpreter:
         self.called = False
         self.result: Any = None
         self.finishing = False
-        self._said_last = False
+        self.said_last = False
         front = script.front
         parameters = front.get("parameters")
         self.parameters = dict(parameters) if isinstance(parameters, dict) else {}
         self.lenient = front.get("lenient") is True
         self.data = self._data(args, named)
+        self.furnish()
+
+    def furnish(self) -> None:
+        """Makes what works with its messages and data."""
         self.values = Values(self)
         self.calls = Calls(self)
         self.cast = Cast(self)
@@ -199,13 +211,13 @@ class Interpreter:
         yield from self.rendering.complete(None)
         last = self.dialogue.last
         if last is None or self.script.front.get("autoRunLLMIfPromptAvailable") is False:
-            if last is not None and self._said_last:
+            if last is not None and self.said_last:
                 yield from self.rendering.settle(last)
                 self.result = last.done
             return
         if last.role == "user" or not (self.called or last.drawn):
             self.result = yield from asking.ask_all(self, last.place, {})
-        elif self._said_last:
+        elif self.said_last:
             self.result = last.done
 
     def block(self, block: Block) -> Steps:
@@ -228,7 +240,7 @@ class Interpreter:
     def _statement(self, statement: Statement) -> Steps:
         match statement:
             case Say():
-                self._said_last, self.result = True, None
+                self.said_last, self.result = True, None
                 yield from speaking.say(self, statement)
             case Separate():
                 yield from speaking.separate(self, statement)
@@ -266,4 +278,4 @@ class Interpreter:
     def keep(self, value: Any) -> None:
         """Takes the result of a statement."""
         self.result = self.data.last = value
-        self._said_last = False
+        self.said_last = False
