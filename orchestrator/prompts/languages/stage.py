@@ -32,6 +32,7 @@ __all__ = ["DocumentTemplate", "compile_document"]
 _THREADS = (HISTORY, SCRATCHPAD)
 _HISTORY_STAGES = (ORCHESTRATION, PRE_PROCESSING)
 _NONE: Mapping[str, str] = MappingProxyType({})
+_MOST_KEPT = 64  # ways in which values may be empty
 
 
 def compile_document(
@@ -184,9 +185,9 @@ class DocumentTemplate(Template):
         if size > MOST_CHARS:
             return None
         key = tuple(filled)
-        if key not in self._straight:
+        if key not in self._straight and len(self._straight) < _MOST_KEPT:
             self._straight[key] = self._made_straight(key)
-        return self._straight[key]
+        return self._straight.get(key)
 
     def _made_straight(self, filled: Sequence[bool]) -> Template | None:
         marks = marks_of(name for name, full in zip(self._holes, filled, strict=True) if full)
