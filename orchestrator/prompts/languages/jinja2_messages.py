@@ -38,6 +38,7 @@ from orchestrator.prompts.languages.semantic_kernel_values import (
     text_of,
 )
 from orchestrator.prompts.markers import Piece
+from orchestrator.prompts.work import STEP
 
 if TYPE_CHECKING:
     from orchestrator.prompts.languages.semantic_kernel import MessagesDocument
@@ -306,6 +307,7 @@ class _Run:
 
     def call(self, name: str, at: int, given: Sequence[Any], arguments: Mapping[str, Any]) -> Any:
         """What a call gives: of a function that was given, or of a helper."""
+        working().spend(3 * STEP)  # of a message that is made of it
         function = next((it for it in self._rendering.caller.names if _spelled(it) == name), name)
         if name in _OWN and not self._rendering.caller.has(function):
             try:
