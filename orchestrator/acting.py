@@ -82,7 +82,7 @@ def act(turn: Turn, decided: Act, number: int) -> Generator[Effect, Any, Result 
         _take_payloads(turn, slots)
     if slots:
         turn.add_step([slot.as_result() for slot in slots])
-    turn.begun = []
+    turn.begun = ()
     if turn.plan.guardrail is not None and turn.prompt_attributes is not turn.guarded:
         refusal = yield from guard_attributes(turn, number)
         if refusal is not None:

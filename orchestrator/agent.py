@@ -254,8 +254,7 @@ class Agent:
         run = await self._aopen(question, session_id, options)
         if isinstance(run, Reply):
             return run
-        async for _ in adriver()(run, listen=False):
-            pass
+        await adriver().arun(run)
         return ended(run)
 
     def stream(

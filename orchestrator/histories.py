@@ -90,7 +90,9 @@ def _works(replay: Replay, end: Record | None) -> Iterator[tuple[str, Branch, Re
     reached = replay.send(None)
     steps = [effect for effect, _ in replay.steps]
     for effect in (*steps, reached):
-        for branch in effect.branches if isinstance(effect, Collaborate) else ():
+        if not isinstance(effect, Collaborate):
+            continue
+        for branch in effect.branches:
             if branch.collaborator.agent is not None:
                 below = replay.below(effect, branch)
                 yield from _works(below, end)

@@ -6,9 +6,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from concurrent.futures import Future
 from contextlib import aclosing, closing
 from functools import cache, partial
+from types import ModuleType
 from typing import TypeVar
 
-from orchestrator.driver import Told, drive
+from orchestrator.driver import drive
 from orchestrator.effects import Failure
 from orchestrator.errors import TurnLeft
 from orchestrator.histories import restore_history
@@ -126,7 +127,7 @@ async def aevents(
             yield event
         return
     made = RunEvents(run)
-    async with aclosing(adriver()(run, listen=listen, begins=waits)) as progress:
+    async with aclosing(adriver().adrive(run, listen=listen)) as progress:
         try:
             async for item in progress:
                 if waits:
@@ -197,9 +198,9 @@ def awaitable(future: Future[T]) -> Awaitable[T]:
 
 
 @cache
-def adriver() -> Callable[..., AsyncGenerator[Told, None]]:
+def adriver() -> ModuleType:
     """The driver for an event loop."""
     # Imported when it is first used, and not looked for again: asyncio takes its time.
-    from orchestrator.driver.asynchronous import adrive
+    from orchestrator.driver import asynchronous
 
-    return adrive
+    return asynchronous

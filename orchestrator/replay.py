@@ -8,7 +8,7 @@ from the journal, without I/O and without rendering.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -118,7 +118,7 @@ class Replay:
             self.turn.start.earlier = self._earlier
         self._generator = self.turn.run()
         self._feed: list[Record] = []
-        self._intents: set[str] = set()
+        self._intents: Collection[str] = ()
         if len(log.records) > 1:
             if records is None:
                 records = [one for one in log.records if one.get("branch", "") == self.path]

@@ -46,7 +46,7 @@ class RunEvents:
         self._said = ""
         self._shown: set[str] = set()
         self._begun = False
-        self._parts = _trace_parts(run)
+        self._parts = _trace_parts(run, run.told)
         self._team: dict[str, TraceParts] = {}
 
     def of(self, item: Told) -> Iterator[Event]:
@@ -168,9 +168,8 @@ def reply_of(run: Run) -> Reply:
     return Reply("", reason, session_id, details=details)
 
 
-def _trace_parts(run: Run) -> TraceParts:
-    log = run.log
-    return TraceParts(run.plan, run.session_id, log.start["at"], run.replay, told=run.told)
+def _trace_parts(run: Run, told: int) -> TraceParts:
+    return TraceParts(run.plan, run.session_id, run.log.start["at"], run.replay, told=told)
 
 
 class _OfRun(Details):
@@ -182,8 +181,9 @@ class _OfRun(Details):
     def trace(self) -> list[dict[str, Any]]:
         # Later invocations may have gone on with the turn; they do not change what this one told.
         run = self._run
+        told = run.told
         end = None if isinstance(run.result, ReturnControl) else run.log.end
-        return _trace_parts(run).whole(end, run.replay.resumed_at if run.told else 0)
+        return _trace_parts(run, told).whole(end, run.replay.resumed_at if told else 0)
 
     def records(self) -> list[Record]:
         return self._run.new_records()

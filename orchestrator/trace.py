@@ -367,8 +367,9 @@ class TraceParts(PartWriter):
         """The parts that tell how the turn ended."""
         if end is None or self._replay.iterates:
             return []
-        parts = [*self._held, *self._reprompts(self._number, end["at"])]
-        self._held = []
+        parts, self._held = self._held, []
+        if self._replay.turn.reprompts:
+            parts += self._reprompts(self._number, end["at"])
         own = self._plan.features.orchestration is not None and end["stop_reason"] != "ask_user"
         if (self._plan.shortcut or own) and end["result"] == "answer":
             final = {"text": end["text"], "metadata": self._operation_metadata(end["at"])}

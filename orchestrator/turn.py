@@ -160,14 +160,14 @@ class Turn:
         self.question = start.question
         self.attachments = start.attachments
         self.number = 0
-        self.results: list[dict[str, Any]] = []
+        self.results: Sequence[dict[str, Any]] = ()
         self.dialect = plan.orchestration.dialect
         self.limits = start.limits or plan.limits
         self._post = plan.post_processing
         self._calls = self._tokens = self._actions = 0
         self._last: Record = {}
         self._step = 0, self._last
-        self.begun: list[Slot] = []
+        self.begun: Sequence[Slot] = ()
         self.done: set[tuple[str, str]] | None = set() if self.dialect.no_repeat else None
         self.excluded: frozenset[str] = frozenset()
 

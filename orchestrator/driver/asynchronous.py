@@ -49,30 +49,71 @@ from orchestrator.run import Run
 from orchestrator.sessions import Record
 from orchestrator.threads import in_thread
 
-__all__ = ["adrive"]
+__all__ = ["adrive", "arun"]
 
 T = TypeVar("T")
 
 
-async def adrive(run: Run, *, listen: bool, begins: bool = False) -> AsyncGenerator[Told, None]:
-    """`drive`, for an event loop; what a blocking store has to do is done in a thread.
+async def arun(run: Run) -> None:
+    """Runs an invocation to its result, where nobody listens: `adrive` without its generator.
 
-    With `begins` it tells, also when nobody listens, that the first effect is to be carried out.
+    An event loop keeps a list of its generators, and so has work with each.
     """
     blocks = run.sessions.durable
     try:
         step = run.begin()  # a turn of another version of the agent stays as it is
         try:
             while isinstance(step, LIVE):
-                if listen or begins:
-                    begins = False
+                try:
+                    outcome = await _done(run, step)
+                except Exception as error:
+                    step = run.fail(failure(step, error), step)
+                    continue
+                step = await _advance(run, step, outcome) if blocks else run.advance(step, outcome)
+            await _finish(run, step)
+        except BaseException:
+            await _kept(run, run.cancel)
+            raise
+    finally:
+        run.close()
+
+
+def _done(run: Run, effect: Live) -> Coroutine[Any, Any, Any]:
+    """Carries an effect out, and tells nothing of it."""
+    if isinstance(effect, CallModel):
+        return _acall_model(run, effect)
+    if isinstance(effect, Collaborate):
+        return _last(_acollaborate(run, effect, False))
+    return _acarry_out(run, effect)
+
+
+async def _last(items: AsyncGenerator[Any, None]) -> Any:
+    last = None
+    async with contextlib.aclosing(items):
+        async for item in items:
+            last = item
+    return last
+
+
+async def adrive(run: Run, *, listen: bool) -> AsyncGenerator[Told, None]:
+    """`drive`, for an event loop; what a blocking store has to do is done in a thread.
+
+    When nobody listens it tells no more than that the first effect is to be carried out.
+    """
+    blocks, tells = run.sessions.durable, True
+    try:
+        step = run.begin()  # a turn of another version of the agent stays as it is
+        try:
+            while isinstance(step, LIVE):
+                if tells:
+                    tells = listen
                     yield Progress(step, run)
                 try:
-                    if isinstance(step, CallModel) and not listen:
-                        outcome: Any = await _acall_model(run, step)
+                    if not listen:
+                        outcome = await _done(run, step)
                     elif isinstance(step, (CallModel, Collaborate)):
                         outcome = None
-                        async with contextlib.aclosing(_atold(run, step, listen)) as items:
+                        async with contextlib.aclosing(_atold(run, step)) as items:
                             async for outcome in items:
                                 if isinstance(outcome, (str, Progress, Ended)):
                                     yield outcome
@@ -119,12 +160,12 @@ async def _kept(run: Run, work: Callable[..., T], *arguments: Any) -> T:
 
 
 def _atold(
-    run: Run, effect: CallModel | Collaborate, listen: bool
+    run: Run, effect: CallModel | Collaborate
 ) -> AsyncGenerator[Told | Record | list[Record], None]:
     """What can be told of an effect while it is carried out, and its outcome at last."""
     if isinstance(effect, CallModel):
         return _items_in_time(run, _astream_model(run, effect))
-    return _acollaborate(run, effect, listen)
+    return _acollaborate(run, effect, True)
 
 
 def _acarry_out(
@@ -227,10 +268,12 @@ async def _awork(
         await _kept(run, run.write, [record])
         return record
     work = branch_run(run, branch, lock, effect)
-    async with contextlib.aclosing(adrive(work, listen=items is not None)) as progress:
+    if items is None:
+        await arun(work)
+        return work.outcome
+    async with contextlib.aclosing(adrive(work, listen=True)) as progress:
         async for item in progress:
-            if items is not None:
-                items.put_nowait(branch.heard(item))
+            items.put_nowait(branch.heard(item))
     return work.outcome
 
 
