@@ -16,6 +16,7 @@ from orchestrator.effects import Answer, Branch, Effect, Failure, Iterate, Refus
 from orchestrator.errors import OrchestratorError
 from orchestrator.flows.steps import Step, Together
 from orchestrator.iterations import error_of
+from orchestrator.replay import STOPPED
 from orchestrator.sessions.journal import Record
 from orchestrator.stages import Member
 
@@ -32,8 +33,8 @@ def side_by_side(carrier: Carrier, step: Together) -> Generator[Effect, Any, lis
     """Has the works of a step done side by side.
 
     Returns:
-        What they return, in order; or the result that ends the turn: one waits for the caller, or
-        asks the user.
+        What they return, in order; or the result that ends the turn: one waits for the caller,
+        asks the user, or was stopped.
 
     Raises:
         OrchestratorError: One failed: the first in order.
@@ -59,8 +60,9 @@ def side_by_side(carrier: Carrier, step: Together) -> Generator[Effect, Any, lis
         if "control" in record:
             control: Result = record["control"]
             return control
-        if record["result"] != "answer":  # the turn was stopped: what is known is told so
-            raise carrier.failed(step.place, "the loop was stopped", "循环已停止")
+        if record["result"] != "answer":
+            # The turn was stopped, or an iteration beside the one that this loop is in has failed.
+            return Failure(carrier.failed(step.place, "the loop was stopped", "循环已停止"), STOPPED)
     before = turn.prompt_attributes
     return [_value(carrier, json.loads(record["text"]), before) for record in outcomes]
 

@@ -50,7 +50,7 @@ FORGERIES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "a call that never was": lambda it: it["journal"].append(copy.deepcopy(_records(it, "action"))),
     "a shorter journal": lambda it: it["journal"].pop(2),
     "another program": lambda it: it.update(program_sha256="0" * 64),
-    "another version": lambda it: it.update(version=2),
+    "another version": lambda it: it.update(version=1),
     "another session": lambda it: it.update(session="another"),
     "waiting for the user": lambda it: it.update(waits_for="user"),
     "another member": lambda it: it.update(tools=["os.system"]),
