@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from orchestrator.flows import Flow, FlowEvent
 from orchestrator.limits import Limits
 from orchestrator.models import RecordingModel, ReplayModel
 from orchestrator.reply import TextDelta
+from orchestrator.sessions import MemoryStore
 
 MAP = program(
     "FOR $x in $xs:",
@@ -335,24 +337,66 @@ def test_the_trace_tells_items_in_the_order_of_the_list() -> None:
 # Failures, budgets, stopping
 
 
+class Failures(MemoryStore):
+    """Keeps journals, and tells when the failure of an item has been written down."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known = threading.Event()
+
+    def append(
+        self, key: str, expected: int, records: Sequence[Any], *, label: str = "", at: int = 0
+    ) -> None:
+        super().append(key, expected, records, label=label, at=at)
+        if any(it["kind"] == "branch" and it["result"] == "failure" for it in records):
+            self.known.set()
+
+
 def test_the_first_in_order_that_fails_is_told_and_the_others_stop() -> None:
-    failed = threading.Event()
+    store = Failures()
 
     def answer(text: str) -> str | Exception:
         if text == "Say 2":
-            failed.set()
             return ThrottlingError("slow down", resource="m")
-        assert failed.wait(30)
+        assert store.known.wait(30)
         return text
 
     model = Echo(answer)
     flow = program("FOR $x in $xs:", "    Say $x -> a", "    Then $a -> b", "END", "End -> c")
     with pytest.raises(FlowError, match="slow down") as raised:
-        flow.run({"xs": list(range(1, 9))}, model=model, parallel=2)
+        flow.run({"xs": list(range(1, 9))}, model=model, parallel=2, sessions=store, run_id="run-1")
     assert (raised.value.line, raised.value.statement) == (2, "Say $x -> a")
     assert isinstance(raised.value.__cause__, ThrottlingError)
     assert "第 2 行" in raised.value.message_zh
     assert not any(it.startswith(("Then", "End", "Say 4")) for it in model.asked)
+
+
+def test_a_failure_beside_an_item_that_is_in_a_loop_of_its_own_is_told() -> None:
+    store, inside = Failures(), threading.Event()
+
+    def answer(text: str) -> str | Exception:
+        if text == "Is 2":
+            assert inside.wait(30)
+            return ThrottlingError("slow down", resource="m")
+        if text.startswith("In"):
+            inside.set()
+            assert store.known.wait(30)
+        return text
+
+    flow = program(
+        "FOR $x in [1, 2]:",
+        "    Is $x -> a",
+        "    FOR $y in [3, 4]:",
+        "        In $a $y -> b",
+        "        Then $b -> c",
+        "    END",
+        "END",
+    )
+    model = Echo(answer)
+    with pytest.raises(FlowError, match="slow down") as raised:
+        flow.run(model=model, parallel=2, sessions=store, run_id="run-1")
+    assert raised.value.line == 2
+    assert not any(it.startswith("Then") for it in model.asked)
 
 
 def test_of_several_failures_the_first_in_order_is_told() -> None:
