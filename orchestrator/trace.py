@@ -399,6 +399,8 @@ class TraceParts(PartWriter):
         }
         if stage.parser_name:
             told["overrideLambda"] = stage.parser_name
+        if stage.stage == ORCHESTRATION:
+            return self._step(at, "modelInvocationInput", told)
         return self._stage_part(stage.stage, at, "modelInvocationInput", told)
 
     def _prompt_text(self, effect: CallModel) -> str:

@@ -70,7 +70,7 @@ class PartWriter:
         self._started = started
         self._number = 0
         self._step_id = f"{request_id}-0"
-        self._told_at, self._told_time = -1, ""
+        self._times = _Times()
         self._session_id = session_id
         self._chain = (*chain, plan.alias_arn)
         self._blank: dict[str, Any] = {
@@ -105,7 +105,7 @@ class PartWriter:
         # Most parts are of this kind: made here, without `_part`.
         told["traceId"] = self._step_id if number is None else f"{self._request}-{number}"
         part = self._blank.copy()
-        part["eventTime"] = self._told_time if at == self._told_at else self._time(at)
+        part["eventTime"] = self._times[at]
         part["trace"] = {STEPS_TRACE: {member: told}}
         return part
 
@@ -119,15 +119,9 @@ class PartWriter:
 
     def _part(self, at: int, kind: str, trace: dict[str, Any]) -> dict[str, Any]:
         part = self._blank.copy()
-        part["eventTime"] = self._time(at)
+        part["eventTime"] = self._times[at]
         part["trace"] = {kind: trace}
         return part
-
-    def _time(self, at: int) -> str:
-        # Parts that follow each other mostly tell the same time.
-        if at != self._told_at:
-            self._told_at, self._told_time = at, _time_text(at)
-        return self._told_time
 
     def _metadata(self, record: Record, call: str) -> dict[str, Any]:
         began, ended = record["began"], record["ended"]
@@ -136,15 +130,15 @@ class PartWriter:
             # The service has a random id for every request of its own; ours is made from the
             # turn's random one, so that it is the same whenever the trace is read.
             "clientRequestId": f"{before}{zlib.crc32(call.encode()):08x}{after}",
-            "startTime": self._time(began),
-            "endTime": self._time(ended),
+            "startTime": self._times[began],
+            "endTime": self._times[ended],
             "totalTimeMs": (ended - began) // 1_000_000,
         }
 
     def _operation_metadata(self, ended: int) -> dict[str, Any]:
         return {
-            "startTime": _time_text(self._started),
-            "endTime": self._time(ended),
+            "startTime": self._times[self._started],
+            "endTime": self._times[ended],
             "operationTotalTimeMs": (ended - self._started) // 1_000_000,
         }
 
@@ -208,6 +202,10 @@ def _second(seconds: str) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(int(seconds)))
 
 
-def _time_text(at: int) -> str:
-    digits = str(at) if at >= 1_000_000_000 else f"{at:010}"
-    return f"{_second(digits[:-9])}.{digits[-9:]}Z"
+class _Times(dict[int, str]):
+    """Times as the service writes them, by nanoseconds since 1970; parts mostly tell the same."""
+
+    def __missing__(self, at: int) -> str:
+        digits = str(at) if at >= 1_000_000_000 else f"{at:010}"
+        text = self[at] = f"{_second(digits[:-9])}.{digits[-9:]}Z"
+        return text

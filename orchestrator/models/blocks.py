@@ -58,10 +58,13 @@ def _mended(content: Any) -> list[Block]:
 def _usual_call(use: Any) -> bool:
     if type(use) is not dict or len(use) != 3:
         return False
-    id, name, values = use.get("toolUseId"), use.get("name"), use.get("input")
-    if type(id) is not str or not id or type(name) is not str or not name.isascii():
+    try:
+        id, name, values = use["toolUseId"], use["name"], use["input"]
+    except KeyError:
         return False
-    if type(values) is not dict:
+    if not id or type(id) is not str or type(name) is not str or type(values) is not dict:
+        return False
+    if not name.isascii():
         return False
     for key, value in values.items():
         if type(key) is not str or not key.isascii():
