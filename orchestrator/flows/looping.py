@@ -62,7 +62,8 @@ def side_by_side(carrier: Carrier, step: Together) -> Generator[Effect, Any, lis
             return control
         if record["result"] != "answer":
             # The turn was stopped, or an iteration beside the one that this loop is in has failed.
-            return Failure(carrier.failed(step.place, "the loop was stopped", "循环已停止"), STOPPED)
+            error = carrier.failed(step.place, "the loop was stopped", "循环已停止")
+            return Failure(error, STOPPED)
     before = turn.prompt_attributes
     return [_value(carrier, json.loads(record["text"]), before) for record in outcomes]
 

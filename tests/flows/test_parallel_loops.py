@@ -248,6 +248,27 @@ def test_an_agent_that_talks_is_not_called_side_by_side() -> None:
     program(*lines, *looped(["@agent(task='On $x', tools=[]) -> a"], " PARALLEL"))
 
 
+@pytest.mark.parametrize("tools", ["", ", tools=['guide']", ", tools=$tools"])
+def test_an_agent_whose_tools_talk_is_not_called_side_by_side(tools: str) -> None:
+    lines = [
+        "@agent(type='prompt-based', task='Talk.', tools=[]) -> guide",
+        f"@agent(task='Lead.'{tools}) -> boss",
+        "@agent(task='Lead them.', tools=['boss']) -> chief",
+    ]
+    for name in ("boss", "chief"):
+        with pytest.raises(FlowError, match="line 5 may wait for the user"):
+            program(*lines, *looped([f"@{name}('On $x') -> a"], " PARALLEL"))
+
+
+def test_an_agent_that_is_made_later_talks_to_nobody_before() -> None:
+    loop = looped(["Say $x -> a"], " PARALLEL")
+    talker = "@agent(type='prompt-based', task='Talk.', tools=[]) -> guide"
+    program(*loop, talker)
+    around = ["FOR $y in $ys:", *(f"    {line}" for line in [*loop, talker]), "END"]
+    with pytest.raises(FlowError, match="line 3 may wait for the user"):
+        program(*around)
+
+
 @pytest.mark.parametrize("line", ["FOR $x in $xs PARALLEL 0:", "FOR $x in PARALLEL:"])
 def test_a_header_that_is_wrong(line: str) -> None:
     with pytest.raises(FlowError) as raised:

@@ -10,7 +10,7 @@ What waits (a breakpoint, an agent that talks with the user) or ends the program
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from orchestrator.flows.pl.nodes import (
@@ -49,14 +49,30 @@ class Dependence:
 
 def dependences(program: Block) -> dict[Place, Dependence]:
     """The loops of a program whose iterations depend on each other, by their places, and why."""
-    talks = {
-        it.target.name
-        for it in statements_in(program)
-        if isinstance(it, AgentCall) and _may_talk(it)
-    }
     loops = [it for it in statements_in(program) if isinstance(it, Loop)]
-    found = {loop.place: _Iteration(loop, talks).dependence() for loop in loops}
+    agents = [it for it in statements_in(program) if isinstance(it, AgentCall)]
+    found = {
+        loop.place: _Iteration(loop, _talkers(agents, _reach(loop, loops))).dependence()
+        for loop in loops
+    }
     return {place: one for place, one in found.items() if one is not None}
+
+
+def _reach(loop: Loop, loops: Sequence[Loop]) -> int:
+    """The last line whose statements may have run when one of a loop runs."""
+    around = next((it for it in loops if loop in statements_in(it.body)), loop)
+    return max([it.place.line for it in statements_in(around.body)], default=loop.place.line)
+
+
+def _talkers(agents: Sequence[AgentCall], upto: int) -> set[str]:
+    """The agents made up to a line that may talk with the user, themselves or by their tools."""
+    made = [it for it in agents if it.place.line <= upto]
+    talks = {it.target.name for it in made if _may_talk(it)}
+    known = 0
+    while len(talks) > known:
+        known = len(talks)
+        talks |= {it.target.name for it in made if _tools(it, talks) & talks}
+    return talks
 
 
 def _may_talk(statement: AgentCall) -> bool:
