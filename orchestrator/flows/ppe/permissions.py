@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from orchestrator.flows.expressions import Wrong
 
@@ -55,15 +57,79 @@ class Permissions:
 
 
 def _fits(wanted: Sequence[str], value: Any) -> bool:
-    """Whether an argument is allowed: no `!pattern` fits, and one of the others does."""
-    text = str(value)
-    paths = any("/" in one for one in wanted)
-    if paths:  # `/safe/../secret` is not below `/safe`
-        text = posixpath.normpath(text)
-    if any(fnmatchcase(text, one[1:]) for one in wanted if one.startswith("!")):
-        return False
+    """Whether an argument is allowed: no `!pattern` fits, and one of the others does.
+
+    What holds for a text holds for every text in a list or a map, keys too.
+    """
+    denied = [one[1:] for one in wanted if one.startswith("!")]
     allowed = [one for one in wanted if not one.startswith("!")]
-    return not allowed or any(fnmatchcase(text, one) for one in allowed)
+    for text in _texts(value):
+        if any(_like(form, text, one) for one in denied for form in _FORMS):
+            return False
+        if allowed and not all(any(_like(it, text, one) for one in allowed) for it in _SAME):
+            return False
+    return True
+
+
+def _texts(value: Any) -> Iterator[str]:
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict) and one:
+            waiting += [*one, *one.values()]
+        elif isinstance(one, list | tuple) and one:
+            waiting += one
+        else:
+            yield str(one)
+
+
+def _like(form: Callable[[str], str], text: str, pattern: str) -> bool:
+    """Whether a pattern fits, as it is written or in the same form."""
+    formed = form(text)
+    return fnmatchcase(formed, pattern) or fnmatchcase(formed, form(pattern))
+
+
+def _plain(text: str) -> str:
+    """A path, or an address, without detours: `/safe/../secret` is not below `/safe`."""
+    trimmed = _LINE_ENDS.sub("", text).strip()
+    if not _ADDRESS.match(trimmed):
+        return posixpath.normpath(_SLASHES.sub("/", text)) if text else text
+    try:
+        parts = urlsplit(trimmed)
+    except ValueError:
+        return trimmed
+    host = parts.netloc.lower().removesuffix(f":{_PORTS.get(parts.scheme, '')}")
+    path = _plain(parts.path) + ("/" if parts.path[1:].endswith("/") else "")
+    return urlunsplit(parts._replace(netloc=host.rstrip("."), path=path))
+
+
+def _forward(text: str) -> str:
+    return _plain(text.replace("\\", "/"))
+
+
+def _decoded(text: str) -> str:
+    return _forward(unquote(text))
+
+
+def _bare(text: str) -> str:
+    """As `_decoded`, without a user's name before a host; a file's address as its path."""
+    parts = _ADDRESS.match(form := _decoded(text))
+    if parts is None:
+        return form.strip()
+    if parts[0] == "file://":
+        return "/" + form[len(parts[0]) :].partition("/")[2]
+    host, slash, path = form[len(parts[0]) :].partition("/")
+    return parts[0] + host.rpartition("@")[2] + slash + path
+
+
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_LINE_ENDS = re.compile(r"[\t\r\n]")
+_SLASHES = re.compile(r"//+")
+_PORTS = {"http": "80", "https": "443"}
+_SAME: Sequence[Callable[[str], str]] = (_plain, _forward, _decoded)
+"""What a text may be taken for: it is allowed when it is in each of these forms."""
+_FORMS: Sequence[Callable[[str], str]] = (str, *_SAME, _bare)
+"""Those in which it is looked for among prohibitions."""
 
 
 def permissions_of(given: Any) -> Permissions:
