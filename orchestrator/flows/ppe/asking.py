@@ -54,9 +54,7 @@ def substituted(
     if choice is not None and choice.random:
         return _picked(choice, choice.draw((yield Chance())))
     before = yield from run.cast.messages(message)
-    if message.done.strip():
-        speaks = message.role in (*run.cast.roles, run.script.settings.name)
-        before.append(("assistant" if speaks else message.role, message.done))
+    before += run.cast.unfinished(message)
     wanted = Wanted(
         substitution.place,
         before,

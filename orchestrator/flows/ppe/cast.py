@@ -7,6 +7,7 @@ the name of who says it. A line that goes on is indented: no value can speak for
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Generator, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,9 @@ RESPONSE = "RESPONSE"
 """The variable with the last reply that has no variable of its own."""
 
 _MAIN = "assistant"
+
+_LINE_END = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+"""What ends a line for anybody: all that `str.splitlines` knows."""
 
 Told = list[tuple[str, str]]
 
@@ -118,9 +122,16 @@ class Cast:
             return [("system", message.done)]
         if message.role in who:
             return [("assistant", message.done)]
-        to = "".join(f"@{name}, " for name in message.to)
-        text = f"{to}{message.done}".replace("\n", "\n  ")
-        return [("user", f"{message.role}: {text}")]
+        return [("user", _told_by(message))]
+
+    def unfinished(self, message: Said) -> Told:
+        """As much of a message as is rendered, for the model that goes on with it."""
+        if not message.done.strip():
+            return []
+        if message.role in (*self.roles, self._run.script.settings.name):
+            return [("assistant", message.done)]
+        foreign = self.roles and message.role not in (_MAIN, "system")
+        return [("user", _told_by(message))] if foreign else [(message.role, message.done)]
 
     def _opening(self, role: str) -> Generator[Step, Any, Told]:
         """What a role knows before the chat: the messages of its script, and who it is."""
@@ -148,6 +159,13 @@ class Cast:
             return reply
         head, colon, rest = reply.partition(":")
         return rest.lstrip() if colon and head.strip().casefold() == role.casefold() else reply
+
+
+def _told_by(message: Said) -> str:
+    """A message of somebody else: who says it, and to whom, before a text that cannot say so."""
+    to = "".join(f"@{name}, " for name in message.to)
+    text = _LINE_END.sub(r"\g<0>  ", f"{to}{message.done}")
+    return f"{message.role}: {text}"
 
 
 def _rules(role: str, names: Iterable[str]) -> str:
