@@ -65,7 +65,10 @@ async def arun(run: Run) -> None:
         try:
             while isinstance(step, LIVE):
                 try:
-                    outcome = await _done(run, step)
+                    if isinstance(step, CallModel):
+                        outcome: Any = await _acall_model(run, step)
+                    else:
+                        outcome = await _done(run, step)
                 except Exception as error:
                     step = run.fail(failure(step, error), step)
                     continue
