@@ -35,6 +35,8 @@ class FlowResult:
         question: What the user is asked, while it waits for the user.
         line: The line where it waits; else 0.
         statement: The statement there: in `step` mode, the next one.
+        warnings: What was told to be doubtful in this part of the run: the `text` and `line` of
+            each.
         reply: The turn behind it: `trace`, `usage`.
     """
 
@@ -44,6 +46,10 @@ class FlowResult:
         self.waits_for = self.question = self.statement = ""
         self.line = 0
         self.messages: Sequence[Mapping[str, Any]] = ()
+        self.warnings = [
+            {"text": str(one.members.get("text", "")), "line": one.place.line}
+            for one in listener.warnings
+        ]
         outcome, pause = listener.outcome, listener.pause
         if outcome is not None:
             self.output, self.variables = outcome.output, dict(outcome.variables)
@@ -70,6 +76,8 @@ class FlowResult:
     def as_dict(self) -> dict[str, Any]:
         """The result as JSON data."""
         told = {"output": self.output, "variables": self.variables, "usage": self.usage._asdict()}
+        if self.warnings:
+            told["warnings"] = self.warnings
         if self.messages:
             told["messages"] = list(self.messages)
         if self.paused is not None:

@@ -28,6 +28,7 @@ class Listener:
         outcome: How it ended, when it has.
         seen: How many events were told, by the iteration that they are of; empty for the run.
         told: How many that are together.
+        warnings: The warnings among those that were told here.
     """
 
     tell: Callable[[int, Event], None] | None = None
@@ -35,6 +36,7 @@ class Listener:
     outcome: Outcome | None = None
     seen: dict[str, int] = field(default_factory=dict)
     told: int = 0
+    warnings: list[Event] = field(default_factory=list)
     _counts: dict[str, int] = field(default_factory=dict, repr=False)
     _pieces: dict[str, Pieces] = field(default_factory=dict, repr=False)
     _lock: RLock = field(default_factory=RLock, repr=False)
@@ -51,6 +53,8 @@ class Listener:
             if count > self.seen.get(path, 0):
                 self.seen[path] = count
                 self.told += 1
+                if event.type == "warning":
+                    self.warnings.append(event)
                 if self.tell is not None:
                     self.tell(self.told, event)
 

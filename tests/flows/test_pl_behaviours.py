@@ -170,6 +170,61 @@ def test_code_is_told_before_it_runs_and_streams_while_a_model_writes_it() -> No
     assert [it.members["text"] for it in told if it.type == "token"] == ["result = 3"]
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "@save($nope) -> r",
+        "@save(id=$nope) -> r",
+        "@save([1, {'id': $nope}]) -> r",
+        "@save('$nope') -> r",
+        "@condition_judge($nope, ['x', 'y']) -> r",
+        "@agent(task=$nope, tools=[]) -> r",
+    ],
+)
+def test_an_argument_that_is_not_defined_is_refused_before_anything_is_called(call: str) -> None:
+    called: list[Any] = []
+    model = scripted("x")
+    with pytest.raises(FlowError, match=r"\$nope is not defined; did you mean 'nose'") as raised:
+        program(call).run({"nose": 1}, model=model, tools={"save": called.append})
+    assert (raised.value.line, called, model.requests) == (1, [], [])
+    assert "变量 $nope 未定义" in raised.value.message_zh
+
+
+@pytest.mark.parametrize("path", ["${paper.titel}", "${paper.authors[3]}"])
+def test_a_path_that_leads_nowhere_is_no_argument(path: str) -> None:
+    flow = program(f"@save({path}) -> r")
+    with pytest.raises(FlowError, match="is not defined"):
+        flow.run({"paper": {"authors": []}}, model=scripted(), tools={"save": str})
+
+
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        ("Say $nope -> r", "token"),
+        ("@save('of $nope') -> r", "tool_call"),
+        ("@condition_judge('of $nope', ['x']) -> r", "token"),
+    ],
+)
+def test_an_undefined_variable_within_a_text_is_told_before_it_is_sent(
+    line: str, after: str
+) -> None:
+    told: list[Any] = []
+    result = program(line).run(model=scripted("x"), tools={"save": str}, on_event=told.append)
+    kinds = [it.type for it in told]
+    assert kinds.index("warning") < kinds.index(after)
+    assert kinds.count("warning") == 1
+    expected = [{"text": "$nope is not defined", "line": 1}]
+    assert (result.warnings, result.as_dict()["warnings"]) == (expected, expected)
+    assert program(line).run({"nope": 1}, model=scripted("x"), tools={"save": str}).warnings == []
+
+
+def test_a_text_is_no_list_to_go_through() -> None:
+    model = scripted("x", "y", "z")
+    with pytest.raises(FlowError, match=r"needs a list, and this is the text 'a,b'; .* JSON"):
+        program("FOR $x in $list:", "    Say $x -> y", "END").run({"list": "a,b"}, model=model)
+    assert not model.requests
+
+
 def test_a_function_that_is_not_there_is_told_before_anything_is_asked() -> None:
     model = scripted("x")
     flow = program("Say -> a", "IF $a == 'y':", "    @nope() -> r", "END")

@@ -39,7 +39,7 @@ def test_events_tell_statements_tokens_and_variables_in_order() -> None:
         "run_start",
         *("statement_start", "tool_call", "tool_result", "variable_set"),
         *("statement_start", "token", "variable_set"),
-        *("statement_start", "token", "variable_set", "warning"),
+        *("statement_start", "warning", "token", "variable_set"),
         "run_end",
     ]
     assert [it.seq for it in events if it.type != "token"] == list(range(1, 12))

@@ -132,7 +132,7 @@ class Interpreter:
                 if error.message_zh:
                     raise
                 self.fail(statement.place, error.reason, f"执行失败: {error.reason}")
-            yield from self._warn(statement.place)
+            yield from self.warn(statement.place)
 
     def _pause(self, statement: Statement) -> Steps:
         """Waits at a breakpoint, and in `step` mode before each statement; headers only lead on."""
@@ -173,7 +173,8 @@ class Interpreter:
             case _:
                 assert_never(statement)
 
-    def _warn(self, place: Place) -> Steps:
+    def warn(self, place: Place) -> Steps:
+        """Tells of undefined variables, before a statement spends anything on them."""
         for written in self.pool.unknown:
             yield Event("warning", place, {"text": f"{written} is not defined"})
         self.pool.unknown.clear()

@@ -42,7 +42,14 @@ def run_loop(run: Interpreter, loop: Loop, last: bool) -> Steps:
 
 def _items(run: Interpreter, loop: Loop) -> Sequence[Any]:
     items = evaluate(loop.items, run.pool)
-    if isinstance(items, str | dict):
+    if isinstance(items, str):  # its letters are hardly what is meant, and each is paid for
+        run.fail(
+            loop.place,
+            f"FOR needs a list, and this is the text {items!r:.60}; an argument is a list when it "
+            'is written as JSON: ["a", "b"]',
+            f"FOR 需要列表，实际为文本 {items!r:.60}",
+        )
+    if isinstance(items, dict):
         items = list(items)
     if not isinstance(items, list):
         what = "undefined" if items is UNDEFINED else as_text(items)

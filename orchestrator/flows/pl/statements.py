@@ -10,7 +10,7 @@ from orchestrator.flows.evaluation import UNDEFINED, evaluate
 from orchestrator.flows.pl import agents
 from orchestrator.flows.pl.code import bound, fenced, refuse_unsafe
 from orchestrator.flows.pl.nodes import AgentCall, CodeBlock, FunctionCall, Judge, Prompt
-from orchestrator.flows.pl.values import Kept, as_text
+from orchestrator.flows.pl.values import Given, Kept, as_text
 from orchestrator.flows.steps import Ask, Code, Event, Place, Step
 from orchestrator.flows.tree import Node, Wrong
 
@@ -41,6 +41,7 @@ Reply with the program alone, in a ```python fence."""
 def prompt(run: Interpreter, statement: Prompt, last: bool) -> Steps:
     """Sends a text to the model; a call that it makes is carried out, and is the value."""
     place, text = statement.place, run.pool.fill(statement.text)
+    yield from run.warn(place)
     tools = list(run.tools().values())
     reply = yield Ask(place, [_said(text)], inference=_NEUTRAL, tools=tools, last=last)
     value: Any = reply.text
@@ -54,18 +55,20 @@ def prompt(run: Interpreter, statement: Prompt, last: bool) -> Steps:
 
 def function(run: Interpreter, statement: FunctionCall) -> Steps:
     """Calls a function, or an agent of the program."""
-    scope = Kept(run.pool)
+    scope = Given(run.pool)
     given = [(one.name, value_of(one.node, scope)) for one in statement.arguments]
     args = [value for name, value in given if not name]
     kwargs = {name: value for name, value in given if name}
+    yield from run.warn(statement.place)
     value = yield from run.call(statement.place, statement.name, args, kwargs)
     yield from run.assign(statement.place, statement.target, value)
 
 
 def agent(run: Interpreter, statement: AgentCall) -> Steps:
     """Has a model work on a task, and makes a tool of it."""
-    scope = Kept(run.pool)
+    scope = Given(run.pool)
     given = {one.name: value_of(one.node, scope) for one in statement.arguments}
+    yield from run.warn(statement.place)
     made = agents.made(statement.target.name, given, run.tools(), run.known.names)
     text = yield from made.run(run, statement.place)
     run.agents[statement.target.name] = made
@@ -74,12 +77,13 @@ def agent(run: Interpreter, statement: AgentCall) -> Steps:
 
 def judge(run: Interpreter, statement: Judge) -> Steps:
     """Has the model sort a text into a class."""
-    place, scope = statement.place, Kept(run.pool)
+    place, scope = statement.place, Given(run.pool)
     content = as_text(value_of(statement.content, scope))
     classes = value_of(statement.classes, scope)
     if not isinstance(classes, list) or not classes:
         run.fail(place, "the classes are a list of texts", "分类必须是非空列表")
     names = [as_text(one) for one in classes]
+    yield from run.warn(place)
     reply = yield Ask(
         place,
         [_said(content)],
@@ -124,6 +128,7 @@ def _words(run: Interpreter, statement: CodeBlock) -> Steps:
     """Python that a model writes; it is told of a failure, and may try again."""
     place = statement.place
     messages = [_said(run.pool.fill(statement.text))]
+    yield from run.warn(place)
     for left in reversed(range(_TRIES)):
         reply = yield Ask(place, messages, system=_CODER, inference=_NEUTRAL)
         written = fenced(reply.text)

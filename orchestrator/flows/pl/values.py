@@ -7,10 +7,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from orchestrator.actions.names import did_you_mean
 from orchestrator.flows.evaluation import MOST, UNDEFINED, path_value
 from orchestrator.flows.tree import Wrong, path_of
 
-__all__ = ["USE", "Changed", "Kept", "Pool", "as_text", "names_used", "value_of"]
+__all__ = ["USE", "Changed", "Given", "Kept", "Pool", "as_text", "names_used", "value_of"]
 
 USE = re.compile(r"\$\{(?P<path>[^{}]*)\}|\$(?P<name>[A-Za-z_][A-Za-z0-9_]*)")
 """How a text uses a variable. A name is in ASCII, so that Chinese text may follow it directly."""
@@ -101,7 +102,7 @@ class Pool:
 
 
 class Kept(Pool):
-    """The same variables for arguments, in which an undefined variable keeps its text."""
+    """The same variables for a message, in which an undefined variable keeps its text."""
 
     def __init__(self, pool: Pool) -> None:
         self.values = pool.values
@@ -114,6 +115,39 @@ class Kept(Pool):
             self.unknown.append(written)
             return written
         return value
+
+
+class Given(Kept):
+    """The same variables for arguments: what is called is given no name in the place of a value.
+
+    Within a quoted text, an undefined variable keeps its text.
+    """
+
+    def text(self, text: str) -> str:
+        """A quoted text, filled.
+
+        Raises:
+            Wrong: It is nothing but a variable, which is not defined.
+        """
+        only = USE.fullmatch(text)
+        if only is not None and value_of(only, self.values) is UNDEFINED:
+            raise self._undefined(text, only["name"] or "")
+        return super().text(text)
+
+    def variable(self, steps: Sequence[str | int], written: str) -> Any:
+        """The value at a path.
+
+        Raises:
+            Wrong: It is not defined.
+        """
+        value = path_value(self.values, steps)
+        if value is UNDEFINED:
+            raise self._undefined(written, str(steps[0]) if len(steps) == 1 else "")
+        return value
+
+    def _undefined(self, written: str, name: str) -> Wrong:
+        meant = did_you_mean(name, self.values) if name else ""
+        return Wrong(f"{written} is not defined{meant}", f"变量 {written} 未定义")
 
 
 class Changed(Pool):
