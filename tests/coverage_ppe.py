@@ -103,7 +103,7 @@ _TRIED = (
         "in",
     ),
     _Tried(
-        "`$match`: `allMatches`, `parallel`",
+        "`$match`: `allMatches`; `parallel` (branches that may run at the same time run in order)",
         "---\nv: 5\n---\n$match(v, allMatches=true, parallel=true):\n"
         "  ':> 1': {$set: {a: 1}}\n  ':5': {$set: {b: 2}}\n$echo: '?=a + b'",
         3,

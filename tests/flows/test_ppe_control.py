@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from textwrap import indent
 from typing import Any
 
 import pytest
@@ -10,7 +10,8 @@ from flow_support import script, scripted, texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator import FlowError, Limits
+from orchestrator import FlowError
+from orchestrator.flows import Flow
 from orchestrator.flows.expressions import Wrong
 from orchestrator.flows.ppe.matching import read_pattern
 from orchestrator.flows.ppe.regexes import Searches
@@ -241,80 +242,86 @@ def test_the_output_as_json_where_the_parameters_say_so() -> None:
     assert texts(model.requests[0]) == ['{"type":"number"}']
 
 
-# Branches side by side
-
-BESIDE = [
-    "$match(v, allMatches=true, parallel=true):",
-    "  ':> 1':",
-    "    - $meet: a",
-    "    - user: 'say a'",
-    "    - assistant: '[[A]]'",
-    "    - $set: {one: '?=A'}",
-    "  ':> 2':",
-    "    - $meet: b",
-    "    - user: 'say b'",
-    "    - assistant: '[[B]]'",
-    "  ':> 100': {$set: {three: 3}}",
-]
+# Branches that may run at the same time
 
 
-def test_branches_run_at_the_same_time_and_are_put_together_in_order() -> None:
-    barrier = threading.Barrier(2, timeout=20)
-
-    def meet(name: str) -> str:
-        barrier.wait()  # neither goes on before both are there
-        return name
-
-    head = ["---", "v: 5", "---", "system: S", "---", "user: first"]
-    flow = script(*head, *BESIDE, "$echo: '?=A + B'")
-    model = scripted("same", "same")
-    result = flow.run(model=model, tools={"meet": meet})
-    assert result.output == "samesame"
-    assert result.variables["one"] == "same" and "three" not in result.variables
-    told = [it["text"] for one in result.messages for it in one["content"]]
-    assert told == ["S", "first\n\nsay a", "same", "say b", "same"]
-    assert sorted(texts(it)[0] for it in model.requests) == ["first\n\nsay a", "first\n\nsay b"]
+def branches(options: str, first: str, second: str, end: str = "$echo: done") -> Flow:
+    blocks = [f"  {key}:\n{indent(body, '    ')}" for key, body in ((1, first), (2, second))]
+    blocks = [it.replace("  1:", "  ':> 1':").replace("  2:", "  ':> 2':") for it in blocks]
+    lines = ["user: first", "$set: {a: {}, z: 0}", f"$match(v, allMatches=true{options}):"]
+    return script("---", "v: 5", "---", *lines, *blocks, end)
 
 
-def test_one_at_a_time_comes_to_the_same_variables() -> None:
-    flow = script("---", "v: 5", "---", *BESIDE, "$echo: '?=A + B + one'")
-    tools = {"meet": lambda name: name}
-    for limits in (Limits(parallel=1), None):
-        model = scripted("x", "x")
-        assert flow.run(model=model, tools=tools, limits=limits).output == "xxx"
+def came_to(flow: Flow, **options: Any) -> tuple[Any, ...]:
+    model = scripted(*(["same"] * 6))
+    told: list[Any] = []
+
+    def hear(event: Any) -> None:
+        told.append((event.type, event.line, dict(event.members)))
+
+    result = flow.run(model=model, tools={"f": lambda x: [x]}, on_event=hear, **options)
+    asked = [(it.messages, it.system, it.inference) for it in model.requests]
+    return result.output, result.variables, result.messages, asked, told
 
 
-def test_branches_that_need_each_other_run_in_order() -> None:
-    told: list[str] = []
-    flow = script(
-        "$match(v, allMatches=true, parallel=true):",
-        "  ':> 1': {$set: {s: 1}}",
-        "  ':> 2': {$set: {t: '?=s + 1'}}",
-    )
-    result = flow.run(
-        {"v": 5},
-        model=scripted(),
-        on_event=lambda it: told.append(it.members["text"]) if it.type == "warning" else None,
-    )
-    assert result.variables["t"] == 2
-    assert "one sets 's', and one behind it reads it" in told[0]
+@pytest.mark.parametrize(
+    ("first", "second", "end"),
+    [
+        ("- user: say a\n- assistant: '[[A]]'", "- user: say b\n- assistant: '[[B]]'", "$echo: x"),
+        ("$set: {s: 1}", "$set: {t: '?=s + 1'}", "$echo: '?=t'"),
+        ("$set: {z: 1}", "- $f(z)\n- $set: {w: '?=LatestResult'}", "$echo: '?=w'"),
+        ("$set: {z: 1}", "- $get: z\n- $set: {w: '?=LatestResult'}", "$echo: '?=w'"),
+        ("$set: {z: 1}", "user: 'x [[@$f(z)]]'", "assistant: done"),
+        ("$set: {a.x: 1}", "$set: {a.y: 2}", "$echo: '?=a'"),
+        ("$prompt: {k: 1}", "$set: {b: 2}", "$echo: '?=k'"),
+        ("$parameters: {temperature: 0.9}", "$set: {b: 2}", "user: Hi"),
+        ("$on: {event: llm, callback: \"?=arg1 + '!'\"}", "$set: {b: 2}", "user: Hi"),
+        ("$ret: out", "$f: {x: 1}", "$echo: never"),
+        ("- ---\n- user: new", "$set: {b: 2}", "$AI"),
+        ("- '#:changed'", "$set: {b: 2}", "$AI"),
+        ("- $AI: {memoized: true}", "- $AI: {memoized: true}", "$echo: x"),
+        (
+            "- assistant: '[[A:|a|b|c|d|e|f|g|h:random]]'",
+            "- assistant: '[[B:|a|b|c|d|e|f|g|h:random]]'",
+            "$echo: '?=A + B'",
+        ),
+    ],
+)
+def test_branches_that_may_run_at_the_same_time_come_to_what_they_do_in_order(
+    first: str, second: str, end: str
+) -> None:
+    alone = came_to(branches("", first, second, end), seed=3)
+    beside = came_to(branches(", parallel=true", first, second, end), seed=3)
+    assert beside == alone
 
 
-def test_a_branch_leaves_the_script_when_its_turn_comes() -> None:
-    lines = ["$match(v, allMatches=true, parallel=true):", "  ':> 1': {$set: {a: 1}}"]
-    flow = script(*lines, "  ':> 2': {$ret: out}", "  ':> 3': {$set: {c: 1}}", "$echo: never")
-    result = flow.run({"v": 5}, model=scripted())
-    assert result.output == "out"
-    assert "a" in result.variables and "c" not in result.variables
+def test_a_branch_that_leaves_a_loop_is_the_last_that_runs() -> None:
+    calls: list[int] = []
+
+    def pay(x: int) -> int:
+        calls.append(x)
+        return x
+
+    for option in ("", ", parallel=true"):
+        flow = script(
+            "$for: 3",
+            "do:",
+            f"  $match(v, allMatches=true{option}):",
+            "    ':> 1': {$break: null}",
+            "    ':> 2': {$pay: {x: 1}}",
+            "$echo: done",
+        )
+        assert flow.run({"v": 5}, model=scripted(), tools={"pay": pay}).output == "done"
+    assert not calls
 
 
-@pytest.mark.parametrize("inner", ["- '---'\n    - user: x", "- '#:new'", "- ---"])
-def test_a_branch_beside_others_changes_nothing_that_was_there(inner: str) -> None:
-    lines = ["user: first", "$match(v, allMatches=true, parallel=true):", "  ':> 1':"]
-    flow = script(*lines, f"    {inner}", "  ':> 2': {$set: {c: 1}}")
-    if inner.startswith("- '---'"):  # in quotes it is a text
-        assert flow.run({"v": 5}, model=scripted("A")).output == "A"
-        return
-    with pytest.raises(FlowError, match="leave parallel=true out") as caught:
-        flow.run({"v": 5}, model=scripted("A"))
-    assert "并行" in caught.value.message_zh
+def test_each_statement_of_a_branch_is_waited_before_in_step_mode() -> None:
+    seen: dict[str, list[int]] = {}
+    for option in ("", ", parallel=true"):
+        flow = branches(option, "$set: {a: 1}", "$set: {b: 2}")
+        result = flow.run(model=scripted("A"), step=True)
+        while result.paused:
+            seen.setdefault(option, []).append(result.line)
+            result = flow.resume(result.paused, model=scripted("A"), mode="step")
+        assert result.output == "A"
+    assert seen[""] == seen[", parallel=true"] and len(seen[""]) == 6

@@ -6,10 +6,9 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.flows.expressions import Node
-from orchestrator.flows.ppe.branches import Branch, dependent, side_by_side
 from orchestrator.flows.ppe.nodes import Block, Chain, For, If, Instruction, Match, While
 from orchestrator.flows.ppe.texts import value_text
-from orchestrator.flows.steps import Event, Step
+from orchestrator.flows.steps import Step
 
 if TYPE_CHECKING:
     from orchestrator.flows.ppe.interpreter import Interpreter
@@ -130,32 +129,23 @@ def _whole(value: Any) -> bool:
 
 
 def matching(run: Interpreter, statement: Match) -> Steps:
-    """`$match`: the first branch that fits, or all of them, one after another or side by side."""
+    """`$match`: the first branch that fits, or all of them, one after another."""
     if statement.value is None:
         value = yield from run.previous()
     else:
         value = yield from run.values.evaluated(statement.value)
     outer = run.data.scope
-    fitting = []
     for pattern, body in statement.branches:
         named = pattern.fits(value, run.shared.searches)
-        if named is not None:
-            fitting.append(Branch(body, {**outer, MATCHED: value, **named}))
-            if not statement.all:
-                break
-    if statement.parallel and len(fitting) > 1 and run.known.parallel is not False:
-        name = dependent(fitting)
-        if not name:
-            yield from side_by_side(run, statement, fitting)
-            return
-        told = f"the branches run one after another: one sets {name!r}, and one behind it reads it"
-        yield Event("warning", statement.place, {"text": told})
-    for branch in fitting:
-        run.data.scope = branch.scope
+        if named is None:
+            continue
+        run.data.scope = {**outer, MATCHED: value, **named}
         try:
-            yield from run.block(branch.body)
+            yield from run.block(body)
         finally:
             run.data.scope = outer
+        if not statement.all:
+            return
 
 
 def chain(run: Interpreter, statement: Chain) -> Steps:

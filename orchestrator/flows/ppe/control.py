@@ -112,10 +112,8 @@ class Control:
             )
         named = {one.name: one.node for one in arguments if one.name}
         placed = [one.node for one in arguments if not one.name]
-        every, beside = (
-            _is_true(named.get(name, placed[at] if len(placed) > at else None))
-            for at, name in ((1, "allMatches"), (2, "parallel"))
-        )
+        # `parallel` allows branches to run at the same time, and asks for nothing.
+        every = _is_true(named.get("allMatches", placed[1] if len(placed) > 1 else None))
         branches = []
         for key, body in value.value:
             try:
@@ -124,7 +122,7 @@ class Control:
                 source.fail(source.at(key), wrong.message, wrong.message_zh)
             branches.append((pattern, self._block(body, source, depth + 1)))
         matched = named.get("condition", placed[0] if placed else None)
-        return Match(place, matched, every, branches, every and beside)
+        return Match(place, matched, every, branches)
 
     def _condition(self, node: yaml.Node, source: Source) -> Node | Instruction:
         if isinstance(node, yaml.ScalarNode):

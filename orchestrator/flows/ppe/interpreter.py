@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from typing import Any, ClassVar, NoReturn, assert_never
+from typing import Any, NoReturn, assert_never
 
 from orchestrator.errors import FlowError
 from orchestrator.flows.expressions import Wrong
@@ -34,6 +34,8 @@ from orchestrator.flows.ppe.output import bound, inputs_of, words
 from orchestrator.flows.ppe.regexes import Searches
 from orchestrator.flows.ppe.rendering import Rendering, further
 from orchestrator.flows.ppe.scope import Data
+from orchestrator.flows.ppe.speakers import strangers
+from orchestrator.flows.ppe.uses import statements_in
 from orchestrator.flows.ppe.values import Values
 from orchestrator.flows.steps import Event, Known, Place, Step
 from orchestrator.prompts.jinja import Mistake
@@ -69,16 +71,8 @@ class Interpreter:
         lenient: Whether what is wrong in a text leaves the text as it is written.
         called: Whether a model was asked.
         result: The result of the last statement.
-        said_last: Whether the last statement was a message.
-        ways_out: What leaves blocks before their end, by the instructions that do.
         finishing: Whether all statements of the whole script have run.
     """
-
-    ways_out: ClassVar[Mapping[str, type[Exception]]] = {
-        "break": blocks.Break,
-        "continue": blocks.Continue,
-        "ret": Returned,
-    }
 
     def __init__(
         self,
@@ -99,16 +93,12 @@ class Interpreter:
         self.called = False
         self.result: Any = None
         self.finishing = False
-        self.said_last = False
+        self._said_last = False
         front = script.front
         parameters = front.get("parameters")
         self.parameters = dict(parameters) if isinstance(parameters, dict) else {}
         self.lenient = front.get("lenient") is True
         self.data = self._data(args, named)
-        self.furnish()
-
-    def furnish(self) -> None:
-        """Makes what works with its messages and data."""
         self.values = Values(self)
         self.calls = Calls(self)
         self.cast = Cast(self)
@@ -185,6 +175,9 @@ class Interpreter:
         check(self)
         for place, text in self.script.warnings:
             yield Event("warning", place, {"text": text})
+        for one in strangers(self.script, statements_in(self.script.body)):
+            text = f"no model knows the role {one.role!r}, and most refuse it"
+            yield Event("warning", one.place, {"text": text})
         start = Place(1)
         try:
             yield from steps
@@ -211,13 +204,13 @@ class Interpreter:
         yield from self.rendering.complete(None)
         last = self.dialogue.last
         if last is None or self.script.front.get("autoRunLLMIfPromptAvailable") is False:
-            if last is not None and self.said_last:
+            if last is not None and self._said_last:
                 yield from self.rendering.settle(last)
                 self.result = last.done
             return
         if last.role == "user" or not (self.called or last.drawn):
             self.result = yield from asking.ask_all(self, last.place, {})
-        elif self.said_last:
+        elif self._said_last:
             self.result = last.done
 
     def block(self, block: Block) -> Steps:
@@ -240,7 +233,7 @@ class Interpreter:
     def _statement(self, statement: Statement) -> Steps:
         match statement:
             case Say():
-                self.said_last, self.result = True, None
+                self._said_last, self.result = True, None
                 yield from speaking.say(self, statement)
             case Separate():
                 yield from speaking.separate(self, statement)
@@ -278,4 +271,4 @@ class Interpreter:
     def keep(self, value: Any) -> None:
         """Takes the result of a statement."""
         self.result = self.data.last = value
-        self.said_last = False
+        self._said_last = False

@@ -49,10 +49,6 @@ class Listeners:
         self._all: dict[str, list[_Listener]] = {}
         self._busy = False
 
-    def take(self, others: Listeners) -> None:
-        """Has the listeners of another run told, too."""
-        self._all = {event: list(those) for event, those in others._all.items()}
-
     def has(self, *events: str) -> bool:
         """Whether anybody listens to one of these."""
         return any(self._all.get(one) for one in events)

@@ -120,7 +120,6 @@ class Match:
         place: Where it is.
         value: What is matched; `None` for the result of the statement before.
         all: Whether all branches that fit run, and not the first alone.
-        parallel: Whether they then run side by side.
         branches: The patterns, and their blocks.
     """
 
@@ -128,7 +127,6 @@ class Match:
     value: Node | None
     all: bool
     branches: Sequence[tuple[Pattern, Block]]
-    parallel: bool = False
 
 
 @dataclass(frozen=True, slots=True)
