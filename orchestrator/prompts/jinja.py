@@ -12,8 +12,9 @@ role's mark: nothing is looked for in a text to tell who wrote it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import Any, cast
 
 from jinja2 import Undefined, nodes
@@ -176,7 +177,35 @@ class Jinja(ImmutableSandboxedEnvironment):
             Mistake: It is wrong.
         """
         with _mistakes():
-            return self.parse(source)
+            tree = self.parse(source)
+            self._check_names(tree)
+        return tree
+
+    def undeclared(self, tree: nodes.Template) -> set[str]:
+        """The names that a template reads and does not set, without the globals.
+
+        Raises:
+            Mistake: The template is wrong.
+        """
+        with _mistakes():
+            return find_undeclared_variables(tree) - self.globals.keys()
+
+    def _check_names(self, tree: nodes.Template) -> None:
+        """Refuses filters and tests that are none, of which Jinja2 tells some late or never."""
+        if any(one.name in ("filter", "test") for one in tree.find_all(nodes.Test)):
+            return  # the template asks for them itself
+        self._check_known("filter", self.filters, tree.find_all(nodes.Filter))
+        self._check_known("test", self.tests, tree.find_all(nodes.Test))
+
+    @staticmethod
+    def _check_known(
+        kind: str, known: Mapping[str, Any], used: Iterable[nodes.Filter | nodes.Test]
+    ) -> None:
+        for one in sorted(used, key=lambda it: it.lineno):
+            if one.name not in known:
+                close = get_close_matches(one.name, [it for it in known if it.isidentifier()], n=1)
+                meant = f"; did you mean {close[0]!r}?" if close else ""
+                raise TemplateSyntaxError(f"No {kind} named {one.name!r}{meant}", one.lineno)
 
     def compiled(self, source: str | nodes.Template, *, calls: Collection[str] = ()) -> Compiled:
         """Compiles a template.
@@ -190,7 +219,7 @@ class Jinja(ImmutableSandboxedEnvironment):
         """
         tree = self.parsed(source) if isinstance(source, str) else source
         with _mistakes():
-            names = frozenset(find_undeclared_variables(tree) - self.globals.keys())
+            names = frozenset(self.undeclared(tree))
             code = self.compile(tree)
             template = self.template_class.from_code(self, code, self.make_globals(None), None)
         return Compiled(template, names, is_straight(tree, calls))

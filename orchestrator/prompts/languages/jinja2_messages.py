@@ -17,7 +17,6 @@ from xml.sax.saxutils import quoteattr
 from jinja2 import Undefined, nodes
 from jinja2.ext import Extension
 from jinja2.lexer import Token, TokenStream
-from jinja2.meta import find_undeclared_variables
 
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError, ValidationError
@@ -265,7 +264,7 @@ def _calls(
     environment: _Environment, tree: nodes.Template, source: Source
 ) -> Iterator[tuple[str, int]]:
     """The names that a template calls and does not define, and where each is called first."""
-    names = find_undeclared_variables(tree) - environment.globals.keys()
+    names = environment.undeclared(tree)
     for one in reversed(list(tree.find_all(nodes.Call))):
         called = one.node
         if isinstance(called, nodes.Name) and called.name in names:
