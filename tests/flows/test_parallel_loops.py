@@ -589,6 +589,8 @@ def test_a_breakpoint_after_the_loop_has_what_it_came_to() -> None:
 def test_step_by_step_a_loop_runs_one_by_one() -> None:
     flow = program(*looped(["Say $x >> said"], " PARALLEL"))
     result = flow.run({"xs": [1, 2]}, model=Echo(), step=True)
+    assert (result.line, result.variables) == (1, {"xs": [1, 2]})
+    result = flow.resume(result.paused, model=Echo(), mode="step")
     assert (result.line, result.variables["x"]) == (2, 1)
     while result.paused is not None:
         result = flow.resume(result.paused, model=Echo(), mode="step")

@@ -225,6 +225,18 @@ def test_a_text_is_no_list_to_go_through() -> None:
     assert not model.requests
 
 
+def test_step_by_step_it_waits_before_headers_too() -> None:
+    flow = program(
+        "FOR $x in [1]:", "    IF $x == 1:", "        Say $x -> y", "    END", "END", "Say -> z"
+    )
+    result = flow.run(model=scripted("a"), step=True)
+    lines = []
+    while result.paused is not None:
+        lines.append(result.line)
+        result = flow.resume(result.paused, model=scripted("a"), mode="step")
+    assert lines == [1, 2, 3, 6]
+
+
 def test_a_function_that_is_not_there_is_told_before_anything_is_asked() -> None:
     model = scripted("x")
     flow = program("Say -> a", "IF $a == 'y':", "    @nope() -> r", "END")

@@ -135,11 +135,11 @@ class Interpreter:
             yield from self.warn(statement.place)
 
     def _pause(self, statement: Statement) -> Steps:
-        """Waits at a breakpoint, and in `step` mode before each statement; headers only lead on."""
+        """Waits at a breakpoint, and in `step` mode before each statement."""
         if isinstance(statement, Breakpoint):
             yield from self._wait(statement.place)
             self._next_runs = self.stepping
-        elif self.stepping and not isinstance(statement, Loop | If):
+        elif self.stepping:
             if not self._next_runs:
                 yield from self._wait(statement.place)
             self._next_runs = False
