@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -30,6 +30,8 @@ from orchestrator.prompts.languages.prompty.content import (
 )
 from orchestrator.prompts.languages.prompty.front import References, hoisted
 from orchestrator.prompts.languages.prompty.markers import Marks, Section
+from orchestrator.prompts.languages.prompty.slips import misspelt_marks
+from orchestrator.prompts.languages.prompty.threads import doubtful_roles
 from orchestrator.prompts.languages.tokens import TOKEN, Tokens, token
 from orchestrator.prompts.languages.trimming import stripped
 from orchestrator.prompts.languages.uses import first_uses
@@ -145,6 +147,9 @@ class PromptyDocument:
     def _doubts(self) -> list[Diagnostic]:
         setup = self._setup
         found = list(setup.references.diagnostics)
+        dialect = setup.dialect
+        others = set((_V2 if dialect.legacy else _LEGACY).roles) - set(dialect.marks.roles)
+        found += misspelt_marks(setup.body, setup.line, dialect.marks, sorted(others), setup.source)
         if setup.old_schema:
             found.append(
                 Diagnostic(
@@ -171,7 +176,7 @@ class PromptyDocument:
             tokens = Tokens[Put](values.put(pieces))
         except Mistake as mistake:
             raise self._setup.error(mistake.message, mistake.line) from mistake
-        doubts = self._forged(tokens, pieces, values)
+        doubts = [*self._thread_doubts(inputs), *self._forged(tokens, pieces, values)]
         rendering = _Rendering(self._setup, tokens, values, self._media)
         for section in self._setup.dialect.marks.sections(tokens, self._lines):
             rendering.add(section)
@@ -202,6 +207,11 @@ class PromptyDocument:
         for name, value in known.items():
             values.add(name, value, self._kinds.get(name, ""))
         return values
+
+    def _thread_doubts(self, inputs: Mapping[str, Any]) -> Iterator[Diagnostic]:
+        for name in (one for one in inputs if self._kinds.get(one) == "thread"):
+            strict = self._setup.strict or self._setup.declared[name].get("strict") is True
+            yield from doubtful_roles(name, inputs[name], strict=strict, source=self._setup.source)
 
     def _forged(
         self, tokens: Tokens[Put], pieces: Sequence[Piece], values: Values

@@ -37,9 +37,13 @@ class Section:
 
 
 class Marks:
-    """The marks of one dialect."""
+    """The marks of one dialect.
 
-    __slots__ = ("_anywhere", "_begun", "_line", "_quoted")
+    Attributes:
+        roles: The roles that have marks.
+    """
+
+    __slots__ = ("_anywhere", "_begun", "_line", "_quoted", "roles")
 
     def __init__(self, roles: Sequence[str], *, quoted: bool) -> None:
         """Compiles them.
@@ -48,6 +52,7 @@ class Marks:
             roles: The roles that have marks.
             quoted: Whether what is in quotes is a text whatever it looks like.
         """
+        self.roles = tuple(roles)
         names = "|".join(roles)
         space = r"[^\S\n]*+"
         mark = rf"{space}(?:#{space})?({names})(?:\[([^\n]*)\])?{space}:{space}"
@@ -108,6 +113,11 @@ class Marks:
     def begins(self, value: str) -> bool:
         """Whether a line of a value begins as a mark does, whatever comes after it."""
         return ":" in value and self._begun.search(value) is not None
+
+    def opened_by(self, line: str) -> tuple[str, bool] | None:
+        """The role that a line of the author's begins, and whether what follows is YAML."""
+        found = self._found(line, Tokens([]))
+        return (found[0], self._quoted and _is_data(*found)) if found is not None else None
 
     def _found(self, line: str, tokens: Tokens[Any]) -> tuple[str, dict[str, Any]] | None:
         if ":" not in line:
