@@ -20,6 +20,7 @@ RUNS = [case for case in CASES if "error" not in case["expect"]]
 DOUBTFUL = {
     # What a case is about is doubtful.
     "instruction: $ret of an expression": "unreachable",
+    "messages: an unknown role is passed through": "unknown-role",
 }
 
 
@@ -112,6 +113,11 @@ def test_scripts_that_run_have_no_doubts(case: Case, tmp_path: Path) -> None:
         ),
         (["---", "output: {type: 5}", "---", "user: q"], ("warning", "wrong-schema", 2, 1), ""),
         (["system: 'Be [[MOOD]]'"], ("warning", "doubtful", 1, 9), ""),
+        (["user: q", "uesr: Hello"], ("error", "unknown-role", 2, 1), "'user'"),
+        (["user: q", "- Asistent: '[[A]]'"], ("error", "unknown-role", 2, 3), "'assistant'"),
+        (["user: q", "narrator: Hello"], ("warning", "unknown-role", 2, 1), "system, user"),
+        (["$if: 1 > 0", "then:", "  usr: |", "    hi"], ("error", "unknown-role", 3, 3), "'user'"),
+        (["user: q", '- "#[0:sytem]x"'], ("error", "unknown-role", 2, 8), "'system'"),
     ],
 )
 def test_what_is_found(lines: list[str], what: tuple[str, str, int, int], way: str) -> None:

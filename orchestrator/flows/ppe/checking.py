@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NoReturn
 from orchestrator.actions.names import did_you_mean
 from orchestrator.flows.ppe.built_in import BUILT_IN
 from orchestrator.flows.ppe.nodes import Link
+from orchestrator.flows.ppe.speakers import Stranger, strangers
+from orchestrator.flows.ppe.uses import statements_in
 from orchestrator.flows.steps import Place
 
 if TYPE_CHECKING:
@@ -26,6 +28,9 @@ def check(run: Interpreter) -> None:
         if needed and not _is_there(run, link):
             _unknown(run, link)
     run.cast.check()
+    for one in strangers(run.script, statements_in(run.script.body)):
+        if one.meant:
+            _refuse_role(run, one)
     if run.lenient:
         return
     for place, written in run.script.biases:
@@ -59,6 +64,14 @@ def _unknown(run: Interpreter, link: Link) -> NoReturn:
         f"there is no script {name!r} beside this one{did_you_mean(name, ids)}, and no function; "
         f"there is {there}",
         f"同一文件夹中没有脚本 {name!r}，也没有同名函数；现有: {there}",
+    )
+
+
+def _refuse_role(run: Interpreter, one: Stranger) -> NoReturn:
+    run.fail(
+        one.place,
+        f"there is no role {one.role!r}; {one.meant}",
+        f"没有角色 {one.role!r}；{one.meant}",
     )
 
 

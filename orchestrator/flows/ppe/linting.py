@@ -27,6 +27,7 @@ from orchestrator.flows.ppe.parameters import OF_CALL, PARAMETERS
 from orchestrator.flows.ppe.scope import ALL
 from orchestrator.flows.ppe.settings import KEYS
 from orchestrator.flows.ppe.slips import meant
+from orchestrator.flows.ppe.speakers import ROLES, strangers
 from orchestrator.flows.ppe.uses import Uses, blocks_in, conditions_in, statements_in
 from orchestrator.flows.steps import Place
 from orchestrator.prompts.languages.uses import first_uses
@@ -54,6 +55,7 @@ def findings(text: str, script: Script, library: Library) -> Findings:
         yield "warning", "doubtful", place, told, ""
     yield from _calls(script, library)
     yield from _roles(script, library)
+    yield from _speakers(text, script)
     yield from _names(text, script, uses)
     yield from _keys(text, script, uses)
     yield from _parameters(text, script, uses)
@@ -108,6 +110,17 @@ def _roles(script: Script, library: Library) -> Findings:
             told = f"the role {role!r} is the script {id!r}, which is not beside this one"
             way = meant(id, library.ids) or "put it there"
             yield "error", "unknown-role", Place(1), told, way
+
+
+def _speakers(text: str, script: Script) -> Findings:
+    lines = text.split("\n")
+    for place, role, close in strangers(script, statements_in(script.body)):
+        near = (place.line, place.line - 1)  # a block's text begins below its role
+        at = next((it for it in near if role in "".join(lines[it - 1 : it])), 0)
+        where = Place(at, lines[at - 1].index(role) + 1, place.statement) if at else place
+        told = f"there is no role {role!r}: no model knows it"
+        severity: Literal["error", "warning"] = "error" if close else "warning"
+        yield severity, "unknown-role", where, told, close or f"there is {', '.join(ROLES)}"
 
 
 # Names

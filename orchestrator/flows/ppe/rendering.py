@@ -179,13 +179,17 @@ class Rendering:
         return found
 
     def messages(self, upto: Said | None = None) -> Generator[Step, Any, list[tuple[str, str]]]:
-        """The messages that a model is sent, rendered: those before one, or all."""
+        """The messages that a model is sent, rendered: those before one, or all.
+
+        What the script says in its own name is the assistant's.
+        """
+        own = self._run.script.settings.name
         found = []
         for message in self._run.dialogue.all:
             if message is upto:
                 break
             yield from self.settle(message)
-            found.append((message.role, message.done))
+            found.append((message.role if message.role != own else "assistant", message.done))
         return found
 
 
