@@ -225,6 +225,40 @@ def test_a_text_is_no_list_to_go_through() -> None:
     assert not model.requests
 
 
+def doubts(*lines: str) -> list[tuple[str, str, int | None, int | None]]:
+    return [
+        (it.severity, it.code, it.line, it.column) for it in lint_program(program(*lines).program)
+    ]
+
+
+def test_an_arrow_that_names_no_variable_is_told_before_its_text_is_sent() -> None:
+    lines = ("IF True:", "    Say hi", "    there -> 诗", "    Say -> y", "END")
+    assert doubts(*lines) == [("warning", "arrow", 3, 14)]
+    told: list[Any] = []
+    model = scripted("x")
+    result = program(*lines).run(model=model, on_event=told.append)
+    assert [it.type for it in told][:2] == ["run_start", "warning"]
+    assert "'诗' is no variable name" in result.warnings[0]["text"]
+    assert doubts("解释 a -> b 的含义 -> p", "Say ->", "```", "x -> 1", "``` -> q") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("Say ${oops -> b", ("warning", "variable", 1, 1)),
+        ("Say $诗 -> b", ("warning", "variable", 1, 1)),
+        ("@condition_jugde(1) -> b", ("warning", "function", 1, 1)),
+        ("@save(1) -> b", ("info", "function", 1, 1)),
+        ("# Say -> nothing? No: a heading\nSay -> b", ("info", "comment", 1, 1)),
+        ("Say -> thing\nSay it of $thng -> b", ("warning", "argument", 2, 11)),
+        ("Say it of ${who.name} -> b", ("info", "argument", 1, 11)),
+        ("", ("warning", "empty", 1, 1)),
+    ],
+)
+def test_lint_tells_what_may_be_misspelt(line: str, found: tuple[Any, ...]) -> None:
+    assert found in doubts(line)
+
+
 def test_step_by_step_it_waits_before_headers_too() -> None:
     flow = program(
         "FOR $x in [1]:", "    IF $x == 1:", "        Say $x -> y", "    END", "END", "Say -> z"

@@ -9,6 +9,7 @@ from typing import Any
 
 from orchestrator.errors import FlowError
 from orchestrator.flows.pl.independence import Dependence, dependences
+from orchestrator.flows.pl.linting import Found, doubtful_arrows, findings
 from orchestrator.flows.pl.nodes import Block, CodeBlock, Loop
 from orchestrator.flows.pl.uses import calls_in, statements_in
 from orchestrator.flows.steps import Known, Place, Program, Running
@@ -27,7 +28,11 @@ class _Program:
 
         self.file = str(file) if file is not None else None
         self.digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        self.text = text
         self.body = read_program(text, self.file)
+        self.doubts = [
+            (place, f"{told}; {way}") for *_, place, told, way in doubtful_arrows(self.body, text)
+        ]
         self.calls = calls_in(self.body)
         self.dependent = dependences(self.body)
         _refuse_dependent(self.body, self.dependent, self.file)
@@ -42,7 +47,11 @@ class _Program:
         if isinstance(arguments, str):
             raise FlowError("the arguments of a program are values by name, and not one text")
         run = Interpreter(self.body, self.file, arguments or {}, known, self.dependent)
-        return run.run(self.calls)
+        return run.run(self.calls, self.doubts)
+
+    def findings(self) -> Found:
+        """What may not do what was meant; see `orchestrator.flows.lint`."""
+        return findings(self.body, self.text)
 
 
 def _refuse_dependent(body: Block, dependent: Mapping[Place, Dependence], file: str | None) -> None:

@@ -82,11 +82,12 @@ class Interpreter:
         made.agents, made.loops = dict(self.agents), dict(self.loops)
         return made
 
-    def run(self, calls: Mapping[str, Place]) -> Running:
+    def run(self, calls: Mapping[str, Place], doubts: Sequence[tuple[Place, str]] = ()) -> Running:
         """Runs it.
 
         Args:
             calls: The functions that it calls, which must be known before anything is done.
+            doubts: What is warned of before anything is done, and where.
 
         Raises:
             FlowError: A statement failed, with its place.
@@ -96,6 +97,8 @@ class Interpreter:
         for name, place in calls.items():
             if not self.stepping and not self.known.name_of(name):
                 self._unknown(place, name)
+        for place, text in doubts:
+            yield Event("warning", place, {"text": text})
         try:
             yield from self.block(self._program, last=True)
         except _Ended:

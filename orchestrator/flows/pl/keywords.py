@@ -10,6 +10,7 @@ __all__ = [
     "ARROW",
     "BREAKPOINT",
     "ELSE",
+    "WRONG_ARROW",
     "begins",
     "ends_block",
     "goes_on",
@@ -21,6 +22,9 @@ __all__ = [
 ]
 
 ARROW = re.compile(r"(?P<arrow>->|>>)[ \t]*\$?(?P<name>[A-Za-z_]\w*)[ \t]*$", re.ASCII)
+WRONG_ARROW = re.compile(r"(?:->|>>)[ \t]*(?P<name>\$?[^\s$]+)[ \t]*$")
+"""An arrow at a line's end that is none, when `ARROW` finds none: what it names is no variable."""
+
 BREAKPOINT = re.compile(r"@?\((?:bp)\)\s*$")
 ELSE = re.compile(r"else[ \t]*[:：]")
 _OPEN_END = re.compile(r"(?:(?<![\w$.])(?:IF|elif|and|or|not|in)|[=<>&|+*/%!-])$")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 from orchestrator.flows.pl.calls import target_of
-from orchestrator.flows.pl.keywords import ARROW, begins, keyword_meant
+from orchestrator.flows.pl.keywords import ARROW, WRONG_ARROW, begins, keyword_meant
 from orchestrator.flows.pl.lines import Lines
 from orchestrator.flows.pl.nodes import Prompt, Target
 from orchestrator.flows.scanning import FENCE
 
-__all__ = ["read_prompt", "refuse_case"]
+__all__ = ["read_prompt", "refuse_case", "wrong_arrows"]
 
 _OTHER_ARROWS = ("→", "⇒", "－>", "－＞", "-＞", "》》", "＞＞", "=>")
 
@@ -46,6 +46,15 @@ def read_prompt(lines: Lines, first: int) -> tuple[Prompt, int]:
 
 def _refuse(lines: Lines, first: int, found: Sequence[str]) -> NoReturn:
     refuse_case(lines, first, first + len(found))
+    for at, line in enumerate(found, first):
+        named = WRONG_ARROW.search(line)
+        if named and not ARROW.search(line):
+            name = named["name"]
+            lines.fail(
+                lines.start(at) + named.start("name"),
+                f"{name!r} is no variable name: letters a-z, digits and _, and no digit first",
+                f"{name!r} 不是变量名：只能用字母、数字和 _，且不能以数字开头",
+            )
     wrong = next((sign for sign in _OTHER_ARROWS for line in found if sign in line), "")
     lines.fail(
         lines.begins(first),
@@ -73,6 +82,24 @@ def refuse_case(lines: Lines, first: int, end: int) -> None:
                 f"write {word}: keywords are FOR, IF, elif, else and END, in these letters",
                 f"请写 {word}：关键字区分大小写（FOR、IF、elif、else、END）",
             )
+
+
+def wrong_arrows(text: str) -> Iterator[int]:
+    """Lines of a text for the model that end in an arrow whose variable's name is none.
+
+    They belong to the text, which goes on with what was to be the next statement.
+
+    Args:
+        text: The text, without its own arrow.
+
+    Yields:
+        The line's number in the text, from 0.
+    """
+    fenced = False
+    for at, line in enumerate(text.split("\n")):
+        fenced ^= line.count(FENCE) % 2 == 1
+        if not fenced and WRONG_ARROW.search(line):
+            yield at
 
 
 def _unindented(lines: Sequence[str], indent: int) -> str:
