@@ -53,7 +53,7 @@ def turn() -> list[Row]:
             "thread": lambda: run_engine(bounded=True),
         },
         count=200,
-        rounds=15,
+        rounds=45,
         before=reset,
     )
     base = times["floor"]
@@ -92,7 +92,7 @@ def turn_async() -> list[Row]:
         def run_engine(agent: Agent) -> Any:
             return agent.ainvoke(QUESTION, f"s-{next(ids)}")
 
-        pairs = [(await measure(run_floor), await measure(run_engine)) for _ in range(16)]
+        pairs = [(await measure(run_floor), await measure(run_engine)) for _ in range(46)]
         floors, engines = zip(*pairs[1:], strict=True)
         return statistics.median(floors), statistics.median(engines)
 

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.actions.base import ActionResult
+from orchestrator.actions.base import ActionResult, Call
 from orchestrator.actions.results import bounded
 from orchestrator.calls import (
     Slot,
@@ -69,9 +69,9 @@ def act(turn: Turn, decided: Act, number: int) -> Generator[Effect, Any, Result 
         return Answer(question, "ask_user")
     turn.spend_actions(slots)
     turn.begun = slots
-    ours = [slot for slot in slots if slot.call is not None and not slot.waits]
+    ours, calls = _carried_out(slots)
     if ours:
-        _take_outcomes(turn, ours, (yield _dispatch(ours, number)))
+        _take_outcomes(turn, ours, (yield Dispatch(calls, number)))
     if len(ours) < len(slots):
         handed_over = yield from _others(turn, slots, number)
         if handed_over is not None:
@@ -81,7 +81,7 @@ def act(turn: Turn, decided: Act, number: int) -> Generator[Effect, Any, Result 
     if turn.plan.collaborators:
         _take_payloads(turn, slots)
     if slots:
-        turn.add_step([slot.as_result() for slot in slots])
+        turn.add_step([*map(Slot.as_result, slots)])
     turn.begun = ()
     if turn.plan.guardrail is not None and turn.prompt_attributes is not turn.guarded:
         refusal = yield from guard_attributes(turn, number)
@@ -136,8 +136,15 @@ def _missing(turn: Turn, slots: list[Slot]) -> str:
     return ""
 
 
-def _dispatch(slots: list[Slot], number: int) -> Dispatch:
-    return Dispatch([slot.call for slot in slots if slot.call is not None], number)
+def _carried_out(slots: list[Slot]) -> tuple[list[Slot], list[Call]]:
+    """What the engine carries out of these, and its calls."""
+    ours: list[Slot] = []
+    calls: list[Call] = []
+    for slot in slots:
+        if slot.call is not None and not slot.waits:
+            ours.append(slot)
+            calls.append(slot.call)
+    return ours, calls
 
 
 def _take_outcomes(turn: Turn, slots: list[Slot], outcomes: list[Record]) -> None:
@@ -185,15 +192,15 @@ def _hand_over(
     id = str(uuid.uuid5(uuid.UUID(turn.start.request_id), f"control-{number}"))
     outcome = yield AwaitResults(id, waiting, number)
     if outcome is None:
-        catalog = turn.plan.catalog
-        return ReturnControl(id, [invocation_input(catalog, one, agent_id) for one in waiting])
+        return ReturnControl(id, [invocation_input(one, agent_id) for one in waiting])
     turn.prompt_attributes = outcome.get("prompt_attributes", turn.prompt_attributes)
     results = match_results(waiting, outcome["results"])
     for slot, result in zip(slots, results, strict=True):
         _take_result(turn, slot, result)
     confirmed = [slot for slot in slots if slot.text is None]
     if confirmed:
-        _take_outcomes(turn, confirmed, (yield _dispatch(confirmed, number)))
+        calls = [slot.call for slot in confirmed if slot.call is not None]
+        _take_outcomes(turn, confirmed, (yield Dispatch(calls, number)))
     return None
 
 

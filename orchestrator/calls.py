@@ -8,6 +8,7 @@ from typing import Any
 
 from orchestrator.actions import Catalog
 from orchestrator.actions.base import Call, Operation, Parameter
+from orchestrator.actions.wire import call_parameters
 from orchestrator.effects import Branch, WaitingCall
 from orchestrator.errors import ValidationError
 from orchestrator.prompts import Dialect
@@ -116,9 +117,10 @@ def prepare(catalog: Catalog, item: Mapping[str, Any], dialect: Dialect, id: str
         slot.unknown = _unknown(operation, values, dialect.unknown_value)
         if slot.unknown is not None:
             return slot
-    arguments, problems = catalog.validate(
-        operation, {name: value.get("value") for name, value in values.items()}, dialect.protocol
-    )
+    given = {}
+    for parameter, value in values.items():
+        given[parameter] = value.get("value")
+    arguments, problems = catalog.validate(operation, given, dialect.protocol)
     if problems:
         slot.reject(" ".join(problems))
         return slot
@@ -168,10 +170,10 @@ def identity(call: Call) -> tuple[str, str]:
     return call.operation.xml_name, json.dumps(call.arguments, sort_keys=True, default=str)
 
 
-def invocation_input(catalog: Catalog, waiting: WaitingCall, agent_id: str) -> dict[str, Any]:
+def invocation_input(waiting: WaitingCall, agent_id: str) -> dict[str, Any]:
     """A waiting call in the shape of Bedrock's `returnControl.invocationInputs`."""
     operation = waiting.call.operation
-    parameters, body = catalog.parameters(waiting.call)
+    parameters, body = call_parameters(waiting.call)
     shared: dict[str, Any] = {
         "actionGroup": operation.group,
         "parameters": parameters,

@@ -7,7 +7,8 @@ somebody reads them, in the order in which the service sends them, with ids of i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from orchestrator.actions.base import Call
@@ -27,7 +28,7 @@ from orchestrator.effects import (
     ReturnControl,
 )
 from orchestrator.guarding import ANSWER_GUARD, MEMORY_GUARD
-from orchestrator.message import text_of
+from orchestrator.message import Message, text_of
 from orchestrator.reading import NO_ANSWER
 from orchestrator.replay import Replay
 from orchestrator.sessions import Record
@@ -50,6 +51,8 @@ from orchestrator.trace_parts import (
 __all__ = ["TraceParts", "handed_over"]
 
 CODE_INTERPRETER_GROUP = "codeinterpreteraction"
+_BEGAN = itemgetter("began")
+_ENCODED: Callable[[Message], str] = attrgetter("encoded")
 
 
 class TraceParts(PartWriter):
@@ -198,11 +201,14 @@ class TraceParts(PartWriter):
         if self._replay.turn.reprompts:
             parts += self._reprompts(effect.number - isinstance(effect, CallModel), at)
         self._at_step(effect.number)
-        match effect:
-            case CallModel() if effect.stage.stage != MEMORY_SUMMARIZATION:
+        if isinstance(effect, CallModel):
+            if effect.stage.stage != MEMORY_SUMMARIZATION:  # the service does not tell it
                 parts.append(self._model_input(effect, at, outcome or {}))
+            return parts
+        match effect:
             case Dispatch():
-                parts += [self._call_part(call, at, "LAMBDA") for call in effect.calls]
+                for call in effect.calls:
+                    parts.append(self._call_part(call, at, "LAMBDA"))
             case AwaitResults():
                 parts += [
                     self._call_part(item.call, at, "RETURN_CONTROL", effect.invocation_id)
@@ -288,12 +294,12 @@ class TraceParts(PartWriter):
 
     def after(self, effect: Effect, outcome: Any) -> list[dict[str, Any]]:
         """The parts that tell an effect's outcome."""
+        if isinstance(effect, CallModel):
+            told = effect.stage.stage != MEMORY_SUMMARIZATION
+            return self._model_output(effect, outcome) if told else []
         match effect:
-            case CallModel():
-                told = effect.stage.stage != MEMORY_SUMMARIZATION  # the service does not tell it
-                return self._model_output(effect, outcome) if told else []
             case Dispatch():
-                return [self._result_part(record) for record in outcome]
+                return [*map(self._result_part, outcome)]
             case Guard():
                 return self._guard_parts(effect, outcome)
             case Orchestrate():
@@ -408,7 +414,7 @@ class TraceParts(PartWriter):
         if bound.raw_text:
             return text_of(messages[0]["content"])
         system = bound.system.encoded
-        listed = ",".join([message.encoded for message in messages])
+        listed = ",".join(map(_ENCODED, messages))
         return f'{{"system":{system},"messages":[{listed}]}}'
 
     def _model_output(self, effect: CallModel, record: Record) -> list[dict[str, Any]]:
@@ -474,7 +480,7 @@ class TraceParts(PartWriter):
     ) -> dict[str, Any]:
         if call.operation.group == CODE_INTERPRETER_GROUP:
             return self._code_part(call, now)
-        told = action_input(self._plan, call, execution)
+        told = action_input(call, execution)
         if invocation_id:
             told["invocationId"] = invocation_id
         asked = {"invocationType": "ACTION_GROUP", "actionGroupInvocationInput": told}
@@ -500,7 +506,7 @@ def handed_over(records: Sequence[Record | None]) -> Record | None:
 def _began(outcome: Any, end: Record | None, started: int) -> int:
     # When the effect with this outcome began; one without an outcome was the turn's last.
     if isinstance(outcome, list):
-        return int(min([record["began"] for record in outcome], default=started))
+        return int(min(map(_BEGAN, outcome), default=started))
     return int((outcome or end or {"at": started})["at"])
 
 

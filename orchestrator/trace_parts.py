@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from orchestrator.actions.base import Call
+from orchestrator.actions.wire import call_parameters
 from orchestrator.effects import CallModel, Converse
 from orchestrator.message import content_to_json, text_of, text_to_json
 from orchestrator.sessions import Record
@@ -73,12 +74,15 @@ class PartWriter:
         self._times = _Times()
         self._session_id = session_id
         self._chain = (*chain, plan.alias_arn)
+        callers = [{"agentAliasArn": plan.alias_arn}]
+        if chain:
+            callers = [{"agentAliasArn": arn} for arn in self._chain]
         self._blank: dict[str, Any] = {
             "agentId": plan.agent_id,
             "agentAliasId": plan.alias_id,
             "agentVersion": plan.version,
             "sessionId": session_id,
-            "callerChain": [{"agentAliasArn": arn} for arn in self._chain],
+            "callerChain": callers,
             "eventTime": "",
             "trace": {},
         }
@@ -143,16 +147,15 @@ class PartWriter:
         }
 
 
-def action_input(plan: Plan, call: Call, execution: str) -> dict[str, Any]:
+def action_input(call: Call, execution: str) -> dict[str, Any]:
     """An action's call, as `actionGroupInvocationInput`.
 
     Args:
-        plan: The agent.
         call: The call.
         execution: `LAMBDA`, or `RETURN_CONTROL`.
     """
     operation = call.operation
-    parameters, body = plan.catalog.parameters(call)
+    parameters, body = call_parameters(call)
     told: dict[str, Any] = {"actionGroupName": operation.group, "executionType": execution}
     if operation.verb:
         told["apiPath"], told["verb"] = operation.path, operation.verb.lower()

@@ -7,11 +7,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from orchestrator.actions.base import Call, Executor, Operation, Parameter
+from orchestrator.actions.base import Executor, Operation, Parameter
 from orchestrator.actions.check import Check, compile_check
 from orchestrator.actions.group import CODE_INTERPRETER, USER_INPUT, ActionGroup, ReturnControl
 from orchestrator.actions.results import Guarded, guarded
-from orchestrator.actions.wire import call_parameters
 from orchestrator.errors import DefinitionError
 
 __all__ = ["Catalog"]
@@ -216,10 +215,6 @@ class Catalog:
         """
         check = self._checks.get(id(operation)) or self._checks[id(self._own(operation))]
         return check(arguments, protocol)
-
-    def parameters(self, call: Call) -> tuple[list[dict[str, str]], dict[str, Any] | None]:
-        """The `parameters` and `requestBody` of a call, in Bedrock's form."""
-        return call_parameters(call)
 
 
 def _waiting_kind(operation: Operation, handed_over: bool) -> str:

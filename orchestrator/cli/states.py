@@ -107,5 +107,5 @@ def _line(agent: Agent, call: Call) -> str:
     from orchestrator.cli.steps import signature
     from orchestrator.effects import WaitingCall
 
-    told = invocation_input(agent.plan.catalog, WaitingCall(call, ""), agent.plan.agent_id)
+    told = invocation_input(WaitingCall(call, ""), agent.plan.agent_id)
     return signature(next(iter(told.values())))

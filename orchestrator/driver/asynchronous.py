@@ -303,7 +303,7 @@ async def _adispatch(run: Run, effect: Dispatch) -> list[Record]:
                     group.create_task(gated(call))
         except BaseExceptionGroup as failed:  # only the journal's store can fail here
             raise failed.exceptions[0] from None
-    return [known[call.id] for call in effect.calls]
+    return [*known.values()] if len(known) == 1 else [known[call.id] for call in effect.calls]
 
 
 async def _aperform(run: Run, call: Call, context: CallContext) -> Record:

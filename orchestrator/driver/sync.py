@@ -165,7 +165,7 @@ def _dispatch(run: Run, effect: Dispatch) -> list[Record]:
         for start in range(0, len(calls), limits.parallel):
             for record in _together(run, calls[start : start + limits.parallel], context):
                 note(run, known, record)
-    return [known[call.id] for call in effect.calls]
+    return [*known.values()] if len(known) == 1 else [known[call.id] for call in effect.calls]
 
 
 def _together(run: Run, calls: list[Call], context: CallContext) -> Iterator[Record]:

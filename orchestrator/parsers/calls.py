@@ -260,7 +260,9 @@ def _action(
         made["functionName"] = function
     if id:
         made["id"] = str(id)
-    made["actionGroupInput"] = {key: {"value": value} for key, value in values.items()}
+    given = made["actionGroupInput"] = {}
+    for key, value in values.items():
+        given[key] = {"value": value}
     return made
 
 

@@ -107,7 +107,10 @@ class Leaf:
     def parts(self, values: Mapping[str, str]) -> list[str]:
         """The pieces in order, values at odd places; a value that is absent is empty."""
         parts = self._texts.copy()
-        parts[1::2] = [values.get(name, "") for name in self.names]
+        at = 1
+        for name in self.names:
+            parts[at] = values.get(name, "")
+            at += 2
         return parts
 
     def pieces(self, parts: Sequence[str]) -> list[tuple[str, str]]:

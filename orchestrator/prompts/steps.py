@@ -7,6 +7,7 @@ and the closing tags that stop sequences cut off are put back.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from orchestrator.message import Block, Message
@@ -21,6 +22,8 @@ __all__ = [
     "text_blocks",
     "tidy",
 ]
+
+_ID = itemgetter("id")
 
 EMPTY = "(empty)"
 """Stands for a blank text, which models refuse."""
@@ -79,7 +82,7 @@ def native_results(
     Converse wants a result for every tool use and a tool use for every result: a tool use without
     a result is left out, and a result without a tool use is told as text.
     """
-    answered = [result["id"] for result in results]
+    answered = [*map(_ID, results)]
     asked = []
     said: list[Block] = []
     for block in content:
@@ -96,7 +99,10 @@ def native_results(
         said.append(block)
     if said == content:  # as it was written: one list less to keep
         said = content
-    return said, [_result(result, asked) for result in results]
+    told = []
+    for result in results:
+        told.append(_result(result, asked))
+    return said, told
 
 
 def _result(result: Mapping[str, Any], asked: list[str]) -> Block:

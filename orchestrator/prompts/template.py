@@ -248,7 +248,9 @@ class Template:
         leaf = self._system
         if leaf is None:
             return Text()
-        filled = [values.get(name, "") for name in leaf.names]
+        filled = []
+        for name in leaf.names:
+            filled.append(values.get(name, ""))
         kept = self._kept
         if kept is None or kept[0] != filled:  # most turns fill it as the last one did
             parts = leaf.parts(values)

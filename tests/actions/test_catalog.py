@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.actions import USER_INPUT, ActionGroup, Call, Catalog, ReturnControl
+from orchestrator.actions.wire import call_parameters
 from orchestrator.errors import DefinitionError
 
 CLAIMS = {
@@ -196,14 +197,14 @@ def test_parameters_have_bedrocks_form() -> None:
     send = made.find("claims", "send")
     days = made.find("hr", "getDays")
     assert get and send and days
-    assert made.parameters(Call("1", get, {"view": "full", "claimId": "c-1"})) == (
+    assert call_parameters(Call("1", get, {"view": "full", "claimId": "c-1"})) == (
         [
             {"name": "claimId", "type": "string", "value": "c-1"},
             {"name": "view", "type": "string", "value": "full"},
         ],
         None,
     )
-    assert made.parameters(Call("2", send, {"to": ["é"], "options": {"urgent": True}})) == (
+    assert call_parameters(Call("2", send, {"to": ["é"], "options": {"urgent": True}})) == (
         [],
         {
             "content": {
@@ -216,7 +217,7 @@ def test_parameters_have_bedrocks_form() -> None:
             }
         },
     )
-    assert made.parameters(Call("3", days, {"year": 2027})) == (
+    assert call_parameters(Call("3", days, {"year": 2027})) == (
         [{"name": "year", "type": "integer", "value": "2027"}],
         None,
     )
@@ -250,7 +251,7 @@ def test_parameters_of_the_recorded_calls() -> None:
     assert operation is not None
     values, problems = made.validate(operation, {"n1": 10, "n2": 20})
     assert problems == []
-    assert made.parameters(Call("1", operation, values))[0] == recorded["parameters"]
+    assert call_parameters(Call("1", operation, values))[0] == recorded["parameters"]
 
 
 def test_an_equal_operation_of_another_catalog_is_understood() -> None:
