@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Generator, Mapping
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -133,7 +135,13 @@ class Session:
     """
 
     def __init__(
-        self, terminal: Terminal, flow: Flow, options: Mapping[str, Any], kept: Path
+        self,
+        terminal: Terminal,
+        flow: Flow,
+        options: Mapping[str, Any],
+        kept: Path,
+        *,
+        named: bool = False,
     ) -> None:
         """Makes the models ready.
 
@@ -142,6 +150,7 @@ class Session:
             flow: The script.
             options: The run's options: `model`, `tools`.
             kept: The file for the state of a run that waits.
+            named: Whether the user named it: else it is another one where it has another run's.
         """
         from orchestrator.cli.agents import load_model
         from orchestrator.models import LocalModel, resolve_model
@@ -153,6 +162,7 @@ class Session:
         self._flow = flow
         self._options = {**options, "model": model}
         self._kept = kept
+        self._named = named
         self._view = FlowView(terminal)
 
     def begin(self, arguments: Mapping[str, Any] | str, **options: Any) -> FlowResult:
@@ -230,7 +240,9 @@ class Session:
     def _keep(self, result: FlowResult) -> None:
         if self._terminal.json:
             return
-        self._kept.write_text(json.dumps(result.paused), encoding="utf-8")
+        if not self._named:
+            self._kept = _free(self._kept, result.paused or {})
+        _write(self._kept, json.dumps(result.paused))
         if result.waits_for == "user":
             self._terminal.note(f"waits for the user: {short(result.question, 400)}")
             way = f"--resume {self._kept} --text TEXT"
@@ -238,3 +250,29 @@ class Session:
             self._terminal.note(f"waits at line {result.line}: {short(result.statement, 200)}")
             way = f"--resume {self._kept}"
         self._terminal.note(f"go on with {way}")
+
+
+def _free(file: Path, state: Mapping[str, Any]) -> Path:
+    """The file for a run's state: the first one of its name that has no other run's."""
+    name, numbers, made = file.name.removesuffix(".state.json"), count(2), file
+    while made.exists() and not _is_of(made, state):
+        made = file.with_name(f"{name}.{next(numbers)}.state.json")
+    return made
+
+
+def _is_of(file: Path, state: Mapping[str, Any]) -> bool:
+    """Whether a file has the state of the same run."""
+    try:
+        found = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and found.get("session") == state.get("session")
+
+
+def _write(file: Path, text: str) -> None:
+    """Writes what only this user may read: a state has all that models and functions said."""
+    opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(opened, "w", encoding="utf-8") as made:
+        if hasattr(os, "fchmod"):
+            os.fchmod(opened, 0o600)
+        made.write(text)

@@ -80,7 +80,8 @@ _State = Annotated[
     typer.Option(
         "--state",
         metavar="FILE",
-        help="Write the state of a run that waits to this file. Default: NAME.state.json.",
+        help="Write the state of a run that waits to this file. Default: NAME.state.json, "
+        "or NAME.2.state.json where that has another run's.",
         show_default=False,
     ),
 ]
@@ -128,9 +129,12 @@ def run(
     flow = load_flow(file)
     if resume is not None and words:
         raise ValidationError("a run that is gone on with has its arguments; leave them out")
+    if text and resume is None:
+        raise ValidationError("--text answers a run that waits for the user; give its --resume")
     options: dict[str, Any] = {"model": model, "tools": named_tools(tool), "parallel": parallel}
     kept = state or resume or Path(f"{_name(flow, file)}.state.json")
-    session = Session(terminal, flow, options, kept)
+    _check_writable(kept)
+    session = Session(terminal, flow, options, kept, named=bool(state or resume))
     try:
         if resume is not None:
             mode = "step" if step else "continue"
@@ -171,6 +175,12 @@ def _tell(terminal: Terminal, error: FlowError) -> None:
         terminal.note(clean(error.message_zh))
 
 
+def _check_writable(file: Path) -> None:
+    """Refuses a file for the state that could not be written, before anything is spent."""
+    if file.is_dir() or not os.access(file if file.exists() else file.parent, os.W_OK):
+        raise ValidationError(f"the state cannot be written to {str(file)!r}; give --state FILE")
+
+
 def _name(flow: Flow, file: Path) -> str:
     name = Path(flow.program.file or file).name
     for ending in (".ai.yaml", ".ppe.yaml", ".pl"):
@@ -181,7 +191,7 @@ def _name(flow: Flow, file: Path) -> str:
 def _state(file: Path) -> Any:
     try:
         return json_module.loads(read_input(str(file)))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValidationError(f"--resume {str(file)!r} is not JSON: {error}") from error
 
 
@@ -189,8 +199,10 @@ def given_arguments(words: Sequence[str], flow: Flow) -> dict[str, Any] | str:
     """The arguments that words of a command line mean.
 
     Raises:
-        ValidationError: They mean none.
+        ValidationError: They mean none, or one that the script does not have.
     """
+    from orchestrator.flows.arguments import check_arguments
+
     found: dict[str, Any] = {}
     texts = []
     for word in words:
@@ -201,6 +213,7 @@ def given_arguments(words: Sequence[str], flow: Flow) -> dict[str, Any] | str:
             texts.append(word)
     if len(texts) > 1 or (texts and flow.program.language == "pl"):
         raise ValidationError(f"the argument {texts[-1]!r} is not NAME=VALUE")
+    check_arguments(flow.program, found)
     if texts and found:
         return {**found, flow.program.text_input: texts[0]}
     return texts[0] if texts else found

@@ -125,6 +125,7 @@ class Flow:
         Raises:
             FlowError: The script, its data, a function or a reply is wrong.
             LimitExceeded: A budget is used up.
+            ValidationError: The arguments are no JSON data by name, or a tool is no function.
         """
         around = self._begun(arguments, options)
         return around.run() if on_event is None else _drained(around.stream(), on_event)
@@ -193,7 +194,7 @@ class Flow:
 
         Raises:
             FlowError: As for `run`; or the state was changed, or is another script's.
-            ValidationError: There is no such mode.
+            ValidationError: There is no such mode, or it waits for another thing than is given.
         """
         around = self._resumed(state, mode, text, results, options)
         return around.run() if on_event is None else _drained(around.stream(), on_event)
@@ -237,7 +238,11 @@ class Flow:
         return self._resumed(state, mode, text, results, options).astream()
 
     def _begun(self, arguments: Mapping[str, Any] | str | None, options: RunOptions) -> Around:
-        given = {} if arguments is None else arguments
+        given: Any = {} if arguments is None else arguments
+        if not isinstance(given, Mapping | str):
+            raise ValidationError(
+                f"the arguments are values by name, and no {type(given).__name__}: give a mapping"
+            )
         return Around.begun(self.program, given, **_checked(options, RunOptions))
 
     def _resumed(
@@ -251,6 +256,8 @@ class Flow:
         if mode not in ("continue", "step"):
             raise ValidationError(f"the mode is {mode!r}; it is 'continue' or 'step'")
         known = read_state(state, self.program.digest)
+        if text and known["waits_for"] != "user":
+            raise ValidationError("the run does not wait for the user; leave the text out")
         answer: Results = text if known["waits_for"] == "user" else mode
         if known["waits_for"] == "call":
             if results is None:

@@ -45,7 +45,13 @@ def request_text(
     step: bool = False,
     parallel: int | None = None,
 ) -> str:
-    """What a script that runs alone is asked: all that its run depends on, for its journal."""
+    """What a script that runs alone is asked: all that its run depends on, for its journal.
+
+    Raises:
+        TypeError: The arguments are no JSON data.
+        ValueError: They have a number that is none, or hold themselves.
+    """
+    json.dumps(arguments, allow_nan=False)  # which would be no JSON for who goes on with it
     asked = {"arguments": arguments, "seed": seed, "step": step}
     if parallel is not None:  # not how many: another process may have another number
         asked["parallel"] = parallel > 1
@@ -99,12 +105,13 @@ class FlowOrchestration:
                 one after the other. When it is left out, loops that say `PARALLEL` do.
 
         Raises:
-            ValidationError: `parallel` is no number from 1.
+            ValidationError: `parallel` is no number from 1, or a function is none.
         """
         check_parallel(program, parallel)
         self.program = program
         self.name = Path(program.file).name if program.file else program.language
         self.digest = program.digest
+        _check_functions(functions)
         self.functions = dict(functions or {})
         self.groups = _groups(self.functions, program)
         self.listener = listener
@@ -127,6 +134,15 @@ class FlowOrchestration:
             if self.listener is None and isinstance(error.__cause__, DependencyFailed):
                 raise _at_fault(error, error.__cause__) from error
             raise
+
+
+def _check_functions(functions: object) -> None:
+    if functions is not None and not isinstance(functions, Mapping):
+        kind = type(functions).__name__
+        raise ValidationError(f"tools are functions by name, and no {kind}: give a mapping")
+    for name, one in (functions or {}).items():
+        if not callable(one):
+            raise ValidationError(f"the tool {name!r} is no function: it is {one!r:.40}")
 
 
 def _at_fault(error: FlowError, cause: DependencyFailed) -> OrchestratorError:

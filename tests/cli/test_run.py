@@ -82,6 +82,38 @@ def test_steps_wait_before_each_statement(run, script, flow):
     assert "waits at line 2" in done.stderr
 
 
+def test_a_state_is_its_users_alone_and_overwrites_no_other_runs(run, script, flow):
+    for expected in ("flow.state.json", "flow.2.state.json"):
+        done = run("run", flow, "place=Bern", script("heron"))
+        assert f"--resume {expected}" in done.stderr
+        assert Path(expected).stat().st_mode & 0o777 == 0o600
+    first, second = (json.loads(Path(f"flow{n}.state.json").read_text()) for n in ("", ".2"))
+    assert first["session"] != second["session"]
+    run("run", flow, "--resume=flow.state.json", "--step", script())
+    assert not Path("flow.3.state.json").exists()
+    Path("kept.json").write_text("[]")
+    Path("kept.json").chmod(0o644)
+    run("run", flow, "place=Bern", "--state=kept.json", script("heron"))
+    assert Path("kept.json").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("kept", ["nix/x.json", "."])
+def test_a_state_that_cannot_be_written_is_refused_before_the_model_is_asked(
+    run, script, flow, kept
+):
+    done = run("run", flow, "place=Bern", f"--state={kept}", script("heron"))
+    assert done.exit_code == 2
+    assert "cannot be written" in done.stderr and "heron" not in done.stderr
+
+
+def test_text_is_for_a_run_that_waits_for_the_user(run, script, flow):
+    done = run("run", flow, "place=Bern", "--text=hi", script("heron"))
+    assert (done.exit_code, "give its --resume" in done.stderr) == (2, True)
+    run("run", flow, "place=Bern", script("heron"))
+    done = run("run", flow, "--resume=flow.state.json", "--text=hi", script("heron"))
+    assert (done.exit_code, "does not wait for the user" in done.stderr) == (2, True)
+
+
 def test_json_tells_result_and_state(run, script, flow):
     waits = json.loads(run("run", flow, "place=Bern", "--json", script("heron")).stdout)
     assert (waits["waits_for"], waits["line"], waits["variables"]["bird"]) == (
@@ -133,11 +165,13 @@ def test_chinese_users_read_chinese(run, script, monkeypatch):
         (["flow.pl", "--tool=f=tools.py:none"], "no function 'none'"),
         (["flow.pl", "--tool=f=none.py:f"], "not a Python file that exists"),
         (["flow.pl", "--resume=tools.py"], "is not JSON"),
+        (["flow.pl", "--resume=deep.json"], "is not JSON"),
         (["flow.pl", "a=@none"], "there is no file 'none'"),
     ],
 )
 def test_what_is_wrong_with_the_command_exits_with_two(run, script, flow, words, told):
     Path("bad.pl").write_text("IF $a\n")
+    Path("deep.json").write_text("[" * 100_000)
     done = run("run", *words, script())
     assert done.exit_code == 2
     assert told in done.stderr

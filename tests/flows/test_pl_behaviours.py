@@ -10,7 +10,7 @@ from flow_support import CLAUDE, program, scripted
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator import FlowError
+from orchestrator import FlowError, ValidationError
 from orchestrator.flows.evaluation import MOST
 from orchestrator.flows.lint import lint_program
 from orchestrator.testing import ScriptedModel
@@ -257,6 +257,18 @@ def test_an_arrow_that_names_no_variable_is_told_before_its_text_is_sent() -> No
 )
 def test_lint_tells_what_may_be_misspelt(line: str, found: tuple[Any, ...]) -> None:
     assert found in doubts(line)
+
+
+@pytest.mark.parametrize("arguments", [[1], 5, {"a": float("nan")}, {"a": {1}}])
+def test_arguments_that_are_no_data_by_name_are_refused(arguments: Any) -> None:
+    with pytest.raises(ValidationError, match="the arguments are"):
+        program("Say -> a").run(arguments, model=scripted("x"))
+
+
+@pytest.mark.parametrize("tools", [[1], {"f": 5}, "f"])
+def test_tools_are_functions_by_name(tools: Any) -> None:
+    with pytest.raises(ValidationError, match="function"):
+        program("Say -> a").run(model=scripted("x"), tools=tools)
 
 
 def test_step_by_step_it_waits_before_headers_too() -> None:
