@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,6 +21,10 @@ from orchestrator.cli.options import (
 from orchestrator.cli.terminal import Terminal
 from orchestrator.cli.verb import verb
 from orchestrator.errors import ValidationError
+
+if TYPE_CHECKING:
+    from orchestrator.agent import Prompt
+    from orchestrator.diagnostics import Diagnostic
 
 __all__ = ["render", "stage_name"]
 
@@ -67,19 +73,16 @@ def render(
     """
     from orchestrator.cli.agents import load_agent
     from orchestrator.cli.findings import shown_path
-    from orchestrator.cli.prompt_view import prompt_document, show_prompt
     from orchestrator.cli.scripts import first_prompt, is_script
     from orchestrator.cli.templates import is_template, template_prompt
 
     if is_script(folder) or is_template(folder):
         if is_script(folder):
             told, place = first_prompt(folder, words or (), model, tool)
+            _show(terminal, told, place)
         else:
-            told, place = template_prompt(folder, words or ()), shown_path(str(folder))
-        if terminal.json:
-            terminal.document(prompt_document(told))
-        else:
-            show_prompt(terminal, told, place)
+            told, found = template_prompt(folder, words or ())
+            _show(terminal, told, shown_path(str(folder)), found)
         return
     if not words:
         raise ValidationError("there is no question; give the user's input")
@@ -96,11 +99,42 @@ def render(
         prompt_session_attributes=pairs(prompt_attribute, "--prompt-attribute"),
         values=pairs(value, "--value"),
     )
+    source = agent.plan.stages[prompt.stage].template.source
+    place = shown_path(source) if source else "of the definition"
+    _show(terminal, prompt, place, _never_sent(folder, prompt.stage))
+
+
+def _show(terminal: Terminal, prompt: Prompt, place: str, found: Sequence[Diagnostic] = ()) -> None:
+    from orchestrator.cli.findings import show_finding
+    from orchestrator.cli.prompt_view import prompt_document, show_prompt
+
     if terminal.json:
-        terminal.document(prompt_document(prompt))
-    else:
-        source = agent.plan.stages[prompt.stage].template.source
-        show_prompt(terminal, prompt, shown_path(source) if source else "of the definition")
+        diagnostics = [finding.as_dict() for finding in found]
+        terminal.document({**prompt_document(prompt), "diagnostics": diagnostics})
+        return
+    show_prompt(terminal, prompt, place)
+    for finding in found:
+        show_finding(terminal, finding, stderr=True)
+
+
+def _never_sent(folder: Path, stage: str) -> list[Diagnostic]:
+    """A note that an agent's script asks the model itself, in the place of a stage."""
+    from orchestrator.definition import load_definition
+    from orchestrator.prompts.placeholders import ORCHESTRATION
+
+    definition = load_definition(folder)
+    script = definition.orchestration
+    if script is None or stage != ORCHESTRATION:
+        return []
+    return [
+        definition.source.diagnostic(
+            "warning",
+            "replaced-stage",
+            f"this prompt is never sent: {script!r} orchestrates the agent, and asks the model "
+            "with its own texts",
+            "orchestration",
+        )
+    ]
 
 
 def stage_name(given: str) -> str:

@@ -22,39 +22,50 @@ def is_template(path: Path) -> bool:
     """Whether a path is that of a template in another language than Bedrock's."""
     from orchestrator.prompts.languages import language_of
 
-    return language_of(path) is not None and path.is_file()
+    return language_of(path) is not None and not path.is_dir()
 
 
 def lint_template_file(path: Path) -> list[Diagnostic]:
-    """What is wrong or doubtful in a template."""
+    """What is wrong or doubtful in a template.
+
+    Raises:
+        ResourceNotFound: There is no such file.
+    """
     from orchestrator.prompts import load_template
+    from orchestrator.prompts.languages.inputs import undeclared_inputs
 
     try:
-        return list(load_template(path).diagnostics)
+        document = load_template(path)
     except DefinitionError as error:
         return list(as_findings(error))
+    return [*document.diagnostics, *undeclared_inputs(document)]
 
 
-def template_prompt(path: Path, words: Sequence[str]) -> Prompt:
-    """The messages of a template.
+def template_prompt(path: Path, words: Sequence[str]) -> tuple[Prompt, list[Diagnostic]]:
+    """The messages of a template, and what is doubtful about them.
 
     Args:
         path: Its file.
         words: Its inputs, each `name=value`; a value that is a list or a map of JSON is that.
 
     Raises:
+        ResourceNotFound: There is no such file.
         TemplateError: It is wrong, or cannot be rendered.
-        ValidationError: A required input is missing, or a word is no input.
+        ValidationError: A required input is missing, or a word is no `name=value`.
     """
     from orchestrator.agent import Prompt
     from orchestrator.prompts import load_template
+    from orchestrator.prompts.languages.inputs import given_inputs
 
     document = load_template(path)
     inputs = {name: _value(text) for name, text in pairs(list(words), "an input").items()}
-    system, messages, tools = document.render(inputs).converse()
+    rendered = document.render(inputs)
+    system, messages, tools = rendered.converse()
     model_id = str(document.settings.get("model", "any model"))
     inference = document.settings.get("inference", {})
-    return Prompt("TEMPLATE", model_id, system, messages, tools, inference)
+    prompt = Prompt("TEMPLATE", model_id, system, messages, tools, inference)
+    found = [*document.diagnostics, *rendered.diagnostics, *given_inputs(document, inputs)]
+    return prompt, list(dict.fromkeys(found))
 
 
 def _value(text: str) -> Any:

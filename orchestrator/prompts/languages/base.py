@@ -188,6 +188,7 @@ class Input:
         kind: What it is, where the template says so, such as `string` or `thread`.
         required: Whether it must be given.
         default: Its value when it is not given.
+        declared: Whether the template says that it has it.
     """
 
     name: str
@@ -197,6 +198,7 @@ class Input:
     kind: str = ""
     required: bool = False
     default: Any = None
+    declared: bool = False
 
 
 class Document(Protocol):

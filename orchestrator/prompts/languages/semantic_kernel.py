@@ -267,7 +267,14 @@ class _File:
         kind = schema.get("type", "") if isinstance(schema, Mapping) else ""
         default = one.get("default")
         required = one.get("is_required") is True and default is None
-        return Input(one["name"], used=False, kind=str(kind), required=required, default=default)
+        return Input(
+            one["name"],
+            used=False,
+            kind=str(kind),
+            required=required,
+            default=default,
+            declared=True,
+        )
 
     def _settings(self) -> dict[str, Any]:
         made = {k: self._data[k] for k in ("name", "description") if self._data.get(k)}

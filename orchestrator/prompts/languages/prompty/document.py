@@ -140,6 +140,7 @@ class PromptyDocument:
                     kind=str(told.get("kind", told.get("type", "")) or ""),
                     required=told.get("required") is True,
                     default=told.get("default"),
+                    declared=name in setup.declared,
                 )
             )
         return made
