@@ -38,6 +38,12 @@ class _Program:
 
         return findings(self._text, self._script, self._library)
 
+    def arguments(self) -> tuple[list[str], frozenset[str] | None]:
+        """Which it wants, and which it takes; see `orchestrator.flows.arguments`."""
+        from orchestrator.flows.ppe.arguments import arguments_of
+
+        return arguments_of(self._script)
+
     def run(self, arguments: Mapping[str, Any] | str | None, known: Known) -> Running:
         """Runs it; see `Program.run`."""
         from orchestrator.flows.ppe.data import plain

@@ -1,0 +1,51 @@
+"""Checks arguments before a run: one that no script reads is a slip, and would be paid for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from orchestrator.actions.names import did_you_mean
+from orchestrator.errors import ValidationError
+from orchestrator.flows.steps import Program
+
+__all__ = ["check_arguments"]
+
+
+def check_arguments(program: Program, given: Iterable[str]) -> None:
+    """Checks that a program reads, sets or declares all that it is given.
+
+    Args:
+        program: The program, of either language.
+        given: The names of the arguments.
+
+    Raises:
+        ValidationError: One means nothing to it.
+    """
+    wanted, known = _taken(program)
+    if known is None:
+        return
+    for name in given:
+        if name not in known:
+            there = ", ".join(wanted) or "none"
+            raise ValidationError(
+                f"there is no argument {name!r}{did_you_mean(name, wanted)}; there is {there}"
+            )
+
+
+def _taken(program: Any) -> tuple[Collection[str], Collection[str] | None]:
+    """The arguments that it wants, and all names that mean something to it; `None` for any."""
+    if program.language == "ppe":
+        taken: tuple[list[str], frozenset[str] | None] = program.arguments()
+        return taken
+    from orchestrator.flows.pl.nodes import If
+    from orchestrator.flows.pl.uses import assigned, names_in_node, read_by, statements_in
+
+    read: dict[str, None] = {}
+    made: set[str] = set()
+    for one in statements_in(program.body):
+        read |= dict.fromkeys(read_by(one))
+        made.update(assigned(one))
+        for branch in one.branches if isinstance(one, If) else ():
+            read |= dict.fromkeys(names_in_node(branch.condition))
+    return [name for name in read if name not in made], {*read, *made}
