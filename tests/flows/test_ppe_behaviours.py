@@ -31,6 +31,32 @@ def test_equal_calls_are_made_again_unless_the_script_says_so() -> None:
 
 
 @pytest.mark.parametrize(
+    ("front", "replies", "output"),
+    [
+        ("x: 1", ("one",), "one"),
+        ("completion_delimiter: ';'", ("one", "two;x"), "two"),
+        ("tools: [days]", ("one", "two"), "two"),
+        ("parameters: {memoized: true, maxRetry: 1}", ("one", "two"), "two"),
+        ("parameters: {memoized: true, stop: [x]}", ("one", "two"), "two"),
+        ("parameters: {memoized: true, temperature: 0.5}", ("one", "two"), "two"),
+    ],
+)
+def test_a_call_with_other_settings_is_no_equal_call(
+    tmp_path: Path, front: str, replies: tuple[str, ...], output: str
+) -> None:
+    usual = "" if front.startswith("parameters") else "parameters: {memoized: true}\n"
+    (tmp_path / "sub.ai.yaml").write_text(f"---\n{usual}{front}\n---\nuser: Hi\n")
+    top = tmp_path / "top.ai.yaml"
+    head = "---\nparameters: {memoized: true}\n---\n"
+    body = "user: Hi\n$AI: {pushMessage: false}\n$exec: {id: sub}\n$ret: '?=LatestResult'\n"
+    top.write_text(head + body)
+    model = scripted(*replies)
+    result = load_flow(top).run(model=model, tools={"days": lambda: 3})
+    assert result.output == output
+    assert len(model.requests) == len(replies)
+
+
+@pytest.mark.parametrize(
     ("option", "front", "roles"),
     [
         ("$AI", "x: 1", ["user", "assistant", "assistant"]),

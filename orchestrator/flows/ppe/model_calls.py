@@ -156,12 +156,28 @@ def _remembered(run: Interpreter, wanted: Wanted) -> Generator[Step, Any, str]:
     run.called = True
     if run.parameters.get("memoized") is not True:
         return (yield from _whole(run, wanted))
-    choice = wanted.choice.known if wanted.choice else []
-    asked = [list(wanted.messages), dict(wanted.options), choice, list(wanted.bias)]
-    key = json.dumps(asked, sort_keys=True)
+    key = _key(run, wanted)
     if key not in run.shared.replies:
         run.shared.replies[key] = yield from _whole(run, wanted)
     return run.shared.replies[key]
+
+
+def _key(run: Interpreter, wanted: Wanted) -> str:
+    """All that a reply depends on."""
+    choice = wanted.choice
+    offered = tools.specs(run) if choice is None else {}
+    whole = wanted.whole or not _goes_on(run, wanted)
+    asked = [
+        list(wanted.messages),
+        dict(wanted.options),
+        _inference(run, wanted),
+        [choice.known, list(choice.picks), choice.separator] if choice else [],
+        list(wanted.bias),
+        # A script's tools have its own defaults and permissions.
+        [run.script.id, offered] if offered else [],
+        0 if whole else _retries(run),
+    ]
+    return json.dumps(asked, sort_keys=True, default=str)
 
 
 def _whole(run: Interpreter, wanted: Wanted) -> Generator[Step, Any, str]:
@@ -214,10 +230,6 @@ def _asked(
 
 def _step(run: Interpreter, wanted: Wanted, system: str, messages: Sequence[Any]) -> Ask:
     settings, choice = run.script.settings, wanted.choice
-    inference = inference_of(wanted.options)
-    if settings.delimiter:
-        stops = [*inference.get("stopSequences", ()), settings.delimiter]
-        inference["stopSequences"] = list(dict.fromkeys(stops))
     thinks, given = settings.thinking, wanted.given
     shown = given.get("stream", run.parameters.get("stream", settings.live)) is not False
     changed = bool(thinks or settings.tools or settings.delimiter)
@@ -225,7 +237,7 @@ def _step(run: Interpreter, wanted: Wanted, system: str, messages: Sequence[Any]
         wanted.place,
         messages,
         system,
-        inference,
+        _inference(run, wanted),
         choices=choice.known if choice else (),
         picks=choice.picks if choice else (1, 1),
         separator=choice.separator if choice else ",",
@@ -233,3 +245,11 @@ def _step(run: Interpreter, wanted: Wanted, system: str, messages: Sequence[Any]
         live=shown and (thinks is None or thinks.visible),
         last=wanted.last and not changed and not run.listeners.has("llm"),
     )
+
+
+def _inference(run: Interpreter, wanted: Wanted) -> dict[str, Any]:
+    inference = inference_of(wanted.options)
+    if delimiter := run.script.settings.delimiter:
+        stops = [*inference.get("stopSequences", ()), delimiter]
+        inference["stopSequences"] = list(dict.fromkeys(stops))
+    return inference
