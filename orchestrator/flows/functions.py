@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -12,7 +12,7 @@ from orchestrator.actions import ActionGroup, ActionResult, Call, CallContext, O
 from orchestrator.actions.results import as_text
 from orchestrator.actions.signatures import compile_function
 from orchestrator.errors import DefinitionError, DependencyFailed
-from orchestrator.raised import raised
+from orchestrator.raised import place_in_function, raised
 
 __all__ = ["FUNCTIONS", "function_specs", "functions_group"]
 
@@ -47,12 +47,14 @@ class Functions:
         """Calls the function; its result as JSON text.
 
         Raises:
-            DependencyFailed: It raised, or returned what has no JSON form.
+            DependencyFailed: It takes other arguments, raised, or returned what has no JSON form.
         """
         name = call.operation.name
-        given = call.arguments
+        function = self._functions[name]
+        args, kwargs = call.arguments.get("args", ()), call.arguments.get("kwargs", {})
+        _check(name, function, args, kwargs)
         try:
-            value = self._functions[name](*given.get("args", ()), **given.get("kwargs", {}))
+            value = function(*args, **kwargs)
             if inspect.iscoroutine(value):
                 import asyncio
 
@@ -61,9 +63,34 @@ class Functions:
                 json.dumps(value) if isinstance(value, str) else as_text(value) or "null"
             )
         except Exception as error:
+            where = place_in_function(error, function)
             raise DependencyFailed(
-                f"the function {name!r} {raised(error)}", resource=name
+                f"the function {name!r} {raised(error, where)}", resource=name
             ) from error
+
+
+def _check(
+    name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> None:
+    """Refuses arguments that a function does not take.
+
+    Raises:
+        DependencyFailed: It does not; the message has no values.
+    """
+    try:
+        taken = inspect.signature(function)
+    except (TypeError, ValueError):  # of some that are written in C
+        return
+    try:
+        taken.bind(*args, **kwargs)
+    except TypeError as error:
+        given = [f"{len(args)} by place"] if args or not kwargs else []
+        given += [f"{one!r} by name" for one in kwargs]
+        raise DependencyFailed(
+            f"the function {name!r} takes ({', '.join(taken.parameters)}), and is given "
+            f"{', '.join(given)}: {error}",
+            resource=name,
+        ) from None
 
 
 def functions_group(functions: Mapping[str, Callable[..., Any]]) -> ActionGroup:

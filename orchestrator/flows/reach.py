@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.actions.names import did_you_mean
@@ -21,7 +21,7 @@ from orchestrator.toolbox import message_name, search_name
 if TYPE_CHECKING:
     from orchestrator.turn import Turn
 
-__all__ = ["NoSuchCall", "Reach"]
+__all__ = ["NoSuchCall", "Reach", "no_function"]
 
 _PROTOCOL = "tool_use"
 _SEND = message_name(_PROTOCOL)
@@ -104,12 +104,23 @@ class Reach:
         return {**dict(zip(names, step.args, strict=False)), **step.kwargs}
 
     def _unknown(self, name: str) -> tuple[str, str]:
-        known = self.known.specs
-        return (
-            f"there is no function {name!r}{did_you_mean(name, known)}: register it with "
-            f"tools={{{name!r}: <a function>}}; there is {', '.join(known) or 'none'}",
-            f"未找到函数: {name}",
-        )
+        known = {*self.known.specs, *filter(self.known.name_of, self.known.names)}
+        return no_function(name, known), f"未找到函数: {name}"
+
+
+def no_function(name: str, known: Collection[str]) -> str:
+    """What is told of a function that is not there, and how one is given.
+
+    Args:
+        name: Its name in the script.
+        known: Those that are there.
+    """
+    there = f"there is {', '.join(sorted(known))}" if known else "no function is registered yet"
+    return (
+        f"there is no function {name!r}{did_you_mean(name, known)}; give it with "
+        f"--tool {name}=FILE:FUNCTION, in Python with tools={{{name!r}: ...}}, in an agent with an "
+        f"action; {there}"
+    )
 
 
 def _short(turn: Turn) -> Iterator[tuple[str, str]]:

@@ -271,6 +271,25 @@ def test_tools_are_functions_by_name(tools: Any) -> None:
         program("Say -> a").run(model=scripted("x"), tools=tools)
 
 
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        ("@one(1, 2) -> r", r"'one' takes \(a\), and is given 2 by place: too many positional"),
+        ("@one() -> r", r"'one' takes \(a\), and is given 0 by place: missing a required"),
+        ("@one(emploee='canary') -> r", r"takes \(a\), and is given 'emploee' by name"),
+        ("@fails() -> r", r"'fails' raised ValueError at test_pl_behaviours.py:\d+;"),
+        ("@onee(1) -> r", r"did you mean 'one'\?*; give it with --tool onee=FILE:FUNCTION"),
+    ],
+)
+def test_a_call_that_fails_says_what_the_function_takes_or_where(call: str, told: str) -> None:
+    def one(a: int) -> int:
+        return a
+
+    with pytest.raises(FlowError, match=told) as caught:
+        program(call).run(model=scripted(), tools={"one": one, "fails": fails})
+    assert "canary" not in caught.value.reason
+
+
 def test_step_by_step_it_waits_before_headers_too() -> None:
     flow = program(
         "FOR $x in [1]:", "    IF $x == 1:", "        Say $x -> y", "    END", "END", "Say -> z"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, NoReturn, assert_never
 
-from orchestrator.actions.names import did_you_mean
 from orchestrator.errors import FlowError
 from orchestrator.flows.evaluation import evaluate
 from orchestrator.flows.pl import agents, statements
@@ -26,6 +25,7 @@ from orchestrator.flows.pl.nodes import (
     Target,
 )
 from orchestrator.flows.pl.values import Kept, Pool, as_text
+from orchestrator.flows.reach import no_function
 from orchestrator.flows.steps import Call, Event, Known, Outcome, Pause, Place, Running, Step
 from orchestrator.flows.tree import Node, Wrong
 
@@ -241,10 +241,9 @@ class Interpreter:
         return value
 
     def _unknown(self, place: Place, name: str) -> NoReturn:
-        known = self.tools()
+        known = {*self.tools(), *filter(self.known.name_of, self.known.names)}
         self.fail(
             place,
-            f"there is no function {name!r}{did_you_mean(name, known)}; register it with "
-            f"tools={{{name!r}: ...}}; there is {', '.join(known) or 'none'}",
+            no_function(name, known),
             f"未找到函数: {name}",
         )
