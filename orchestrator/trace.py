@@ -157,7 +157,8 @@ class TraceParts(PartWriter):
                 parts += self._teamwork(effect, outcome, began)
             elif outcome is not None:
                 parts += self.after(effect, outcome)
-        return parts + self.ending(end)
+        parts += self.ending(end)
+        return parts
 
     def _teamwork(self, effect: Collaborate, outcome: Any, began: int) -> list[dict[str, Any]]:
         parts: list[dict[str, Any]] = []
@@ -427,9 +428,10 @@ class TraceParts(PartWriter):
             "rawResponse": {"content": raw_response(effect, record)},
             "metadata": metadata,
         }
-        reasoning = reasoning_of(record["content"])
-        if reasoning:
-            told["reasoningContent"] = reasoning
+        for block in record["content"]:
+            if "reasoningContent" in block and (reasoning := reasoning_of(block)):
+                told["reasoningContent"] = reasoning
+                break
         if stage != ORCHESTRATION:
             self._add_parsed(told, stage, record["response"])
             return [self._stage_part(stage, ended, "modelInvocationOutput", told)]

@@ -190,14 +190,10 @@ def raw_response(effect: CallModel, record: Record) -> str:
     return f'{message}, "stop_reason": {stop}, "usage": {usage}}}'
 
 
-def reasoning_of(content: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    """What a reasoning model thought, as `reasoningContent`, if it did."""
-    for block in content:
-        if "reasoningContent" in block:
-            text = block["reasoningContent"].get("reasoningText")
-            if text:
-                return {"reasoningText": text}
-    return None
+def reasoning_of(block: dict[str, Any]) -> dict[str, Any] | None:
+    """What a reasoning model thought, as `reasoningContent`, if a block tells it."""
+    text = block["reasoningContent"].get("reasoningText")
+    return {"reasoningText": text} if text else None
 
 
 @lru_cache(maxsize=64)
