@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NoReturn
 
+from orchestrator.actions.names import did_you_mean
 from orchestrator.flows.pl.calls import CALL, read_call, read_expression
 from orchestrator.flows.pl.keywords import (
     ARROW,
@@ -37,6 +38,8 @@ __all__ = ["read_program"]
 _FOR = re.compile(r"FOR[ \t]+(?P<name>\S+)(?P<in>[ \t]+in[ \t]+)?(?P<items>.*)$", re.DOTALL)
 _PARALLEL = re.compile(r"(?<=[\s\])}\"'])PARALLEL(?:[ \t]+(?P<most>\d{1,9}))?[ \t]*$")
 _LOOP_NAME = re.compile(r"\$[A-Za-z_][A-Za-z0-9_]*$")
+_FOREIGN = re.compile(r"(?i:(?P<elif>else[ \t]*if\b)|end[ \t]*(?:if|for|while)$|(?:fi|done)$)")
+_SINGLE = re.compile(r"(?<![=!<>])=(?!=)")
 _DEEPEST = 50
 
 
@@ -61,8 +64,24 @@ class _Reader:
         body = self._block(0, 0)
         if self._at < len(self._lines.lines):
             word = re.split(r"[\s:：]", self._line())[0]
-            self._fail(f"{word!r} belongs to no FOR and no IF", f"{word!r} 没有对应的 FOR 或 IF")
+            meant = self._meant_header()
+            more = (
+                f": {meant!r} is text for the model: headers begin with FOR and IF" if meant else ""
+            )
+            more_zh = f"：{meant!r} 不是语句头" if meant else ""
+            self._fail(
+                f"{word!r} belongs to no FOR and no IF{more}",
+                f"{word!r} 没有对应的 FOR 或 IF{more_zh}",
+            )
         return body
+
+    def _meant_header(self) -> str:
+        """The line that was meant to begin the block that ends here, if one looks so."""
+        for at in range(self._at - 1, -1, -1):
+            line = self._lines.lines[at].strip()
+            if line.endswith((":", "：")) and self._lines.indent(at) == self._indent():
+                return "" if is_for(line) or is_if(line) or ends_block(line) else line
+        return ""
 
     # Lines
 
@@ -122,6 +141,7 @@ class _Reader:
             if ends_block(self._line()):
                 break
             if self._indent() < indent:
+                self._refuse_foreign()
                 refuse_case(self._lines, self._at, self._at + 1)
                 self._fail(
                     f"the line is not indented as its block is; indent it by {indent} spaces, or "
@@ -130,6 +150,13 @@ class _Reader:
                 )
             found.append(self._statement(depth))
         return tuple(found)
+
+    def _refuse_foreign(self) -> None:
+        """Refuses a keyword of other languages where a block should go on or end."""
+        found = _FOREIGN.match(self._line())
+        if found is not None:
+            word = "elif" if found["elif"] else "END"
+            self._fail(f"write {word}, and not {found[0]!r}", f"请写 {word}，而不是 {found[0]!r}")
 
     def _statement(self, depth: int) -> Statement:
         line = self._line()
@@ -198,6 +225,13 @@ class _Reader:
                     begins + side.start(), "PARALLEL needs a number from 1", "PARALLEL 应为正整数"
                 )
             written = written[: side.start()]
+        last = written.rsplit(None, 1)[-1:]
+        if side is None and len(written.split()) > 1 and did_you_mean("".join(last), ["PARALLEL"]):
+            self._lines.fail(
+                begins + written.rindex(last[0]),
+                f"{last[0]!r} is no keyword; did you mean PARALLEL?",
+                f"{last[0]!r} 不是关键字，是否应为 PARALLEL",
+            )
         items = self._expression(written, begins)
         body = self._body(indent, depth)
         self._end(place, indent, "FOR")
@@ -243,6 +277,9 @@ class _Reader:
         offset = self._offset()
         place = self._lines.place(offset)
         header = self._header(word)
+        for at, letter in outside_quotes(header, 0):
+            if letter == "=" and _SINGLE.match(header, at):
+                self._lines.fail(offset + at, "a comparison is written ==", "比较请写 ==")
         condition = self._expression(header[len(word) :], offset + len(word))
         return Branch(place, condition, self._body(indent, depth))
 
