@@ -30,6 +30,7 @@ from orchestrator.prompts.languages.prompty.front import (
     settings_of,
     split_front,
 )
+from orchestrator.prompts.languages.prompty.members import misspelt_members
 from orchestrator.prompts.languages.values import value_text
 
 __all__ = ["DIALECTS", "PromptyDocument", "read"]
@@ -77,6 +78,7 @@ def read(
     given = (params or {}) if dialect == "legacy" else None
     references = References(source, folder, roots, environ, given)
     data = _resolved(data, references)
+    references.diagnostics += misspelt_members(front.text, source)
     body = hoisted_in(front.body, front.line, references) if dialect == "legacy" else {}
     setup = Setup(
         text=text,

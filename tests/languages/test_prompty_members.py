@@ -1,0 +1,62 @@
+"""What lint says of members of a front matter that are nearly those of Prompty."""
+
+from __future__ import annotations
+
+import pytest
+
+from orchestrator.prompts.languages import read_template
+
+FRONT = """\
+---
+naem: x
+model:
+  id: m
+  optons: {}
+  options: {temprature: 0.2, top_k: 3, mirostat: 1}
+inputs:
+  - {name: a, requird: true, kind: strng}
+---
+user:
+{{a}}
+"""
+
+
+def told(text, **options):
+    return [
+        (it.severity, it.code, it.message, it.suggestion, it.line, it.column)
+        for it in read_template(text, "prompty", **options).diagnostics
+    ]
+
+
+@pytest.mark.parametrize("dialect", ["v2", "legacy"])
+def test_misspelt_members_are_told_with_their_place(dialect):
+    assert [
+        (message, instead, line) for *_, message, instead, line, _ in told(FRONT, dialect=dialect)
+    ] == [
+        ("Prompty has no 'naem' here", "did you mean 'name'?", 2),
+        ("Prompty has no 'optons' here", "did you mean 'options'?", 5),
+        ("Prompty has no 'temprature' here", "did you mean 'temperature'?", 6),
+        ("Prompty has no 'requird' here", "did you mean 'required'?", 8),
+        ("Prompty has no 'strng' here", "did you mean 'string'?", 8),
+    ]
+    assert told(FRONT)[0][:2] == ("warning", "misspelt-member") and told(FRONT)[3][5] == 15
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        "a: {requird: true}",
+        "properties: {a: {requird: true}}",
+        "properties: [{name: a, requird: true}]",
+    ],
+)
+def test_inputs_in_any_form_are_looked_at(inputs):
+    (found,) = told(f"---\ninputs: {{{inputs}}}\n---\nuser:\n{{{{a}}}}")
+    assert found[3] == "did you mean 'required'?"
+
+
+@pytest.mark.parametrize(
+    "front", ["", "inputs: {kind: x}", "inputs: [a]", "owner: me", "model: m", "inputs: {a: strng}"]
+)
+def test_members_of_ones_own_are_let_alone(front):
+    assert not told(f"---\n{front}\n---\nuser:\n{{{{a}}}}")
