@@ -37,6 +37,22 @@ def matched(pattern: str, text: str, flags: str = "") -> bool:
         (r"[\d\w]", "", "7", "-"),
         (r"[^\w]", "", "文", "a"),
         (r"[\S]", "", "a", " "),
+        (r"^[\W]$", "", "é", "a"),
+        (r"^[\W]$", "i", "é", "K"),
+        (r"^[\W]$", "i", "-", "i"),
+        (r"^[^\W]$", "", "a", "é"),
+        (r"^[\D]$", "", "٣", "3"),
+        (r"^[^\D]$", "", "3", "٣"),
+        (r"^[\S]$", "", "\x1c", "\ufeff"),
+        (r"^[^\S]$", "", "\ufeff", "\x85"),
+        (r"^[\W\d]$", "", "7", "x"),
+        (r"^[\D-x]$", "", "-", "1"),
+        (r"^[x-\d]$", "", "-", "y"),
+        (r"^[x-\D]$", "", "y", "1"),
+        (r"^[\w-]$", "", "-", "+"),
+        (r"a+?b*?c??d{2}?", "", "add", "ad"),
+        (r"[+*]+", "", "++", "a"),
+        (r"\++", "", "++", "a"),
         (r"[^]", "", "\n", ""),
         (r"a[]b|c", "", "c", "ab"),
         (r"[[]", "", "[", "]"),
@@ -73,6 +89,12 @@ def test_javascript_in_pythons_words(pattern: str, flags: str, yes: str, no: str
     assert not matched(pattern, no, flags)
 
 
+_NOTHING_TO_REPEAT = (
+    r"a++ a*+ a?+ a{2}+ a** a+* a{2}{3} a+?? (a)++ [a]++ \d++ "
+    r"+a {2} a|* (*a) (?:+a) (?<n>?a) ^* $+ \b+"
+).split()
+
+
 @pytest.mark.parametrize(
     ("pattern", "flags", "what"),
     [
@@ -80,6 +102,7 @@ def test_javascript_in_pythons_words(pattern: str, flags: str, yes: str, no: str
         ("a)", "", "is wrong"),
         ("*", "", "is wrong"),
         ("[a", "", "is wrong"),
+        *((it, "", "nothing to repeat") for it in _NOTHING_TO_REPEAT),
         ("\\", "", "ends in a backslash"),
         ("(?P<n>a)", "", r"has '\(\?P<'"),
         ("(?i)a", "", r"has '\(\?i\)'"),

@@ -40,6 +40,20 @@ _ESCAPES = {
 _IN_CLASS = {"d": "0-9", "w": _WORD, "s": _SPACE, "b": r"\x08", "/": "/", "0": r"\x00"}
 _SAME = frozenset("fnrtv")
 
+_LAST = r"\U0010ffff"
+_NO_NUMBER = rf"\x00-/:-{_LAST}"
+_NO_LETTER = r"\x00-/:-@\[-\^`\{-\x7f"
+_NO_LIKENESS = rf"\x80-\u012f\u0132-\u017e\u0180-\u2129\u212b-{_LAST}"
+"""Without case four letters more are an i, a k or an s."""
+
+_NO_SPACE = (
+    r"\x00-\x08\x0e-\x1f!-\x9f\xa1-\u167f\u1681-\u1fff\u200b-\u2027\u202a-\u202e\u2030-\u205e"
+    rf"\u2060-\u2fff\u3001-\ufefe\uff00-{_LAST}"
+)
+_NOT_IN_CLASS = {"D": _NO_NUMBER, "S": _NO_SPACE, "B": "B"}
+_REPEATED = re.compile(r"[*+?]|\{[0-9]+(?:,[0-9]*)?\}")
+_BESIDE_SETS = re.compile(r"\\[dDsSwW]-|-\\[dDsSwW]")
+
 _TOKEN = re.compile(
     r"\\(?:k<(?P<back>\w+)>|u\{(?P<code>[0-9a-fA-F]{1,6})\}|u(?P<u>[0-9a-fA-F]{4})"
     r"|x(?P<x>[0-9a-fA-F]{2})|c(?P<control>[A-Za-z])|(?P<property>[pP]\{[\w=]+\})"
@@ -58,7 +72,7 @@ def translated(pattern: str, flags: str) -> str:
         Wrong: It has what JavaScript does not.
     """
     made: list[str] = []
-    in_class = False
+    in_class, state = False, "nothing"
     at = 0
     while at < len(pattern):
         found = _TOKEN.match(pattern, at)
@@ -74,8 +88,36 @@ def translated(pattern: str, flags: str) -> str:
             at = found.start() + 1
             continue
         in_class = (in_class or found["class"] is not None) and found[0] != "]"
-        made.append(_token(found, in_class, flags, pattern))
+        if not in_class:
+            state = _repeats(found, state, pattern)
+        set_beside = in_class and found[0] == "-" and _beside_set(pattern, found.start())
+        made.append(r"\-" if set_beside else _token(found, in_class, flags, pattern))
     return "".join(made)
+
+
+def _beside_set(pattern: str, at: int) -> bool:
+    r"""Whether a `-` in a class stands beside a set, as in `\d-x`: then it is itself."""
+    return any(_BESIDE_SETS.match(pattern, start) for start in (at - 2, at) if start >= 0)
+
+
+def _repeats(found: re.Match[str], state: str, pattern: str) -> str:
+    """What may be repeated after a sign: nothing, what is `whole`, `repeated` already, or `lazy`.
+
+    Raises:
+        Wrong: There is nothing to repeat, as for the second sign of `a++`.
+    """
+    sign = found[0]
+    if not _REPEATED.fullmatch(sign):
+        empty = sign in ("|", "^", "$", "(", r"\b", r"\B") or found["group"] or found["name"]
+        return "nothing" if empty else "whole"
+    if state == "whole":
+        return "repeated"
+    if state == "repeated" and sign == "?":
+        return "lazy"
+    raise Wrong(
+        f"the regular expression /{pattern}/ is wrong: there is nothing to repeat before {sign!r}",
+        f"正则表达式 /{pattern}/ 有误: {sign!r} 之前没有可重复的内容",
+    )
 
 
 def _token(found: re.Match[str], in_class: bool, flags: str, pattern: str) -> str:
@@ -83,7 +125,7 @@ def _token(found: re.Match[str], in_class: bool, flags: str, pattern: str) -> st
     if kind == "other":
         return _sign(found[0], in_class, flags)
     if kind == "escaped":
-        return _escape(found["escaped"], in_class)
+        return _escape(found["escaped"], in_class, flags)
     if kind in ("code", "u", "x"):
         return re.escape(_letter(int(found[kind], 16), pattern))
     if kind == "control":
@@ -121,12 +163,14 @@ def _sign(sign: str, in_class: bool, flags: str) -> str:
     return f"\\{sign}" if sign in "{}#&~ " else sign
 
 
-def _escape(letter: str, in_class: bool) -> str:
+def _escape(letter: str, in_class: bool, flags: str) -> str:
     known = _IN_CLASS if in_class else _ESCAPES
     if letter in known:
         return known[letter]
-    if in_class and letter in _ESCAPES:  # \D, \W, \S inside a class
-        return {"D": r"\D", "W": r"\W", "S": r"\S", "B": "B"}[letter]
+    if in_class and letter == "W":
+        return _NO_LETTER + (_NO_LIKENESS if "i" in flags else rf"\x80-{_LAST}")
+    if in_class and letter in _NOT_IN_CLASS:
+        return _NOT_IN_CLASS[letter]
     return f"\\{letter}" if letter in _SAME else re.escape(letter)
 
 
