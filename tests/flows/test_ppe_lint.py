@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from flow_support import script
+from flow_support import script, scripted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -51,8 +51,8 @@ def test_scripts_that_run_have_no_doubts(case: Case, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "what", "way"),
     [
-        (["user: hi", "$ech: 1"], ("warning", "unknown-instruction", 2, 1), "'echo'"),
-        (["user: 'a [[@$formt(1)]]'"], ("warning", "unknown-instruction", 1, 7), "'format'"),
+        (["user: hi", "$ech: 1"], ("warning", "unknown-instruction", 2, 1), "'$echo'"),
+        (["user: 'a [[@$formt(1)]]'"], ("warning", "unknown-instruction", 1, 7), "'$format'"),
         (
             ["---", "topic: rain", "---", "user: 'Of {{ topik }}'"],
             ("warning", "undefined", 4, 14),
@@ -113,6 +113,13 @@ def test_scripts_that_run_have_no_doubts(case: Case, tmp_path: Path) -> None:
         ),
         (["---", "output: {type: 5}", "---", "user: q"], ("warning", "wrong-schema", 2, 1), ""),
         (["system: 'Be [[MOOD]]'"], ("warning", "doubtful", 1, 9), ""),
+        (["$iff: 1 > 2", "user: q"], ("warning", "unknown-instruction", 1, 1), "'$if'"),
+        (["$Mtach(x): 1", "user: q"], ("warning", "unknown-instruction", 1, 1), "'$match'"),
+        (
+            ["user: '[[A:|{{ q }}|b]]'", "$echo: '?=A'"],
+            ("warning", "constant-choice", 1, 7),
+            "its text",
+        ),
         (["user: q", "uesr: Hello"], ("error", "unknown-role", 2, 1), "'user'"),
         (["user: q", "- Asistent: '[[A]]'"], ("error", "unknown-role", 2, 3), "'assistant'"),
         (["user: q", "narrator: Hello"], ("warning", "unknown-role", 2, 1), "system, user"),
@@ -166,6 +173,44 @@ def test_arguments_functions_and_what_nothing_reads_are_told() -> None:
     lines = ["---", "extra: 1", "---", "user: 'Of {{ topic }}'", "$rate: 1", "$if: mood", "then: x"]
     infos = [(it.code, it.line, it.column) for it in found(*lines)]
     assert infos == [("unused", 2, 1), ("argument", 4, 14), ("function", 5, 1), ("argument", 6, 1)]
+
+
+def test_declared_arguments_and_functions_are_told_with_what_they_are() -> None:
+    lines = [
+        "---",
+        "input:",
+        "  - language: {required: true, type: string}",
+        "  - {tone: {default: kind, index: 0}}",
+        "  - text",
+        "text: hello",
+        "---",
+        "user: '{{ text }} {{ language }} {{ tone }}'",
+        "$track: 1",
+    ]
+    infos = [(it.code, it.line, it.column, it.message, it.suggestion) for it in found(*lines)]
+    assert infos == [
+        ("argument", 3, 5, "'language' is an argument: required, of type string", ""),
+        (
+            "argument",
+            4,
+            6,
+            "'tone' is an argument: by itself 'kind', what a text without a name is",
+            "",
+        ),
+        ("argument", 5, 5, "'text' is an argument: by itself 'hello'", ""),
+        (
+            "function",
+            9,
+            1,
+            "$track is a function, which is to be registered",
+            "--tool NAME=FILE:FUNCTION gives it",
+        ),
+    ]
+
+
+def test_the_run_names_the_instruction_that_was_meant_too() -> None:
+    with pytest.raises(FlowError, match=r"no instruction \$iff; did you mean '\$if'\?"):
+        script("$iff: 1 > 2", "user: q").run(model=scripted())
 
 
 def test_scripts_beside_it_are_known(tmp_path: Path) -> None:

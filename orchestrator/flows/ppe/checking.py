@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 from orchestrator.actions.names import did_you_mean
 from orchestrator.flows.ppe.built_in import BUILT_IN
 from orchestrator.flows.ppe.nodes import Link
+from orchestrator.flows.ppe.slips import instruction_meant
 from orchestrator.flows.ppe.speakers import Stranger, strangers
 from orchestrator.flows.ppe.uses import statements_in
 from orchestrator.flows.steps import Place
@@ -51,9 +52,10 @@ def _is_there(run: Interpreter, link: Link) -> bool:
 def _unknown(run: Interpreter, link: Link) -> NoReturn:
     name = link.name
     if link.instruction:
+        close = instruction_meant(name, BUILT_IN)
         run.fail(
             link.place,
-            f"there is no instruction ${name}{did_you_mean(name, BUILT_IN)}; register a Python "
+            f"there is no instruction ${name}{f'; {close}' if close else ''}; register a Python "
             f"function of that name with tools={{{name!r}: function}}",
             f"没有指令 ${name}；请用 tools={{{name!r}: 函数}} 注册同名的 Python 函数",
         )

@@ -40,6 +40,9 @@ INSTRUCTION = re.compile(
 )
 """How an instruction is written."""
 
+DECIDING = ("if", "while", "for", "match")
+"""The instructions that decide or repeat."""
+
 PARTS = ("then", "else", "do", "as")
 """What stands below instructions."""
 

@@ -26,7 +26,7 @@ from orchestrator.flows.ppe.output import inputs_of, schema_complaint
 from orchestrator.flows.ppe.parameters import OF_CALL, PARAMETERS
 from orchestrator.flows.ppe.scope import ALL
 from orchestrator.flows.ppe.settings import KEYS
-from orchestrator.flows.ppe.slips import meant
+from orchestrator.flows.ppe.slips import instruction_meant, meant
 from orchestrator.flows.ppe.speakers import ROLES, strangers
 from orchestrator.flows.ppe.uses import Uses, blocks_in, conditions_in, statements_in
 from orchestrator.flows.steps import Place
@@ -38,6 +38,7 @@ Finding = tuple[Literal["error", "warning", "info"], str, Place, str, str]
 Findings = Iterator[Finding]
 
 _ENDS = ("ret", "abort", "break", "continue")
+_GIVEN = "--tool NAME=FILE:FUNCTION gives it"
 _MODEL_SETTINGS = frozenset(
     "continueOnLengthLimit formatStringStrategy maxRetry memoized naturalOutput response_format "
     "stream".split()
@@ -84,11 +85,17 @@ def _instruction(link: Link) -> Finding | None:
     name = link.name
     if name in BUILT_IN:
         return None
-    close = meant(name, BUILT_IN)
+    close = instruction_meant(name, BUILT_IN)
     if close:
         told = f"there is no instruction ${name}, unless a function of that name is registered"
         return "warning", "unknown-instruction", link.place, told, close
-    return "info", "function", link.place, f"${name} is a function, which is to be registered", ""
+    return (
+        "info",
+        "function",
+        link.place,
+        f"${name} is a function, which is to be registered",
+        _GIVEN,
+    )
 
 
 def _script(link: Link, library: Library) -> Finding | None:
@@ -101,7 +108,7 @@ def _script(link: Link, library: Library) -> Finding | None:
     )
     if close:
         return "warning", "unknown-script", link.place, told, close
-    return "info", "function", link.place, told, ""
+    return "info", "function", link.place, told, _GIVEN
 
 
 def _roles(script: Script, library: Library) -> Findings:
@@ -128,6 +135,7 @@ def _speakers(text: str, script: Script) -> Findings:
 
 def _names(text: str, script: Script, uses: Uses) -> Findings:
     declared = [one.name for one in inputs_of(script.front.get("input"))]
+    yield from _inputs(text, script)
     unknown = {one.name: one.place for one in reversed(uses.read) if one.name not in uses.given}
     places = first_uses(text, unknown)
     for name, place in unknown.items():
@@ -141,6 +149,41 @@ def _names(text: str, script: Script, uses: Uses) -> Findings:
         else:
             told = f"{name!r} is an argument: the script itself gives it no value"
             yield "info", "argument", where, told, "name it in 'input'" if declared else ""
+
+
+def _inputs(text: str, script: Script) -> Findings:
+    for one in inputs_of(script.front.get("input")):
+        if one.hidden:
+            continue
+        kind = (one.schema or {}).get("type")
+        has = one.default if one.default is not None else script.front.get(one.name)
+        about = [
+            "required" if one.required else "",
+            f"of type {kind}" if isinstance(kind, str) else "",
+            f"by itself {str(has)[:60]!r}" if has is not None else "",
+            "what a text without a name is" if one.index == 0 else "",
+        ]
+        told = ", ".join(filter(None, about))
+        yield (
+            "info",
+            "argument",
+            _place_of_input(text, one.name),
+            f"{one.name!r} is an argument" + (f": {told}" if told else ""),
+            "",
+        )
+
+
+def _place_of_input(text: str, name: str) -> Place:
+    """Where `input` of the front matter declares a name."""
+    found = re.search(
+        rf"^input:[^\n]*(?:\n[ \t-][^\n]*)*?\b(?P<at>{re.escape(name)})\b", text, re.M
+    )
+    if found is None:
+        return _place_of(text, "input")
+    at = found.start("at")
+    begins = text.rfind("\n", 0, at) + 1
+    line = text[begins:].partition("\n")[0]
+    return Place(text.count("\n", 0, at) + 1, at - begins + 1, line.strip())
 
 
 def _keys(text: str, script: Script, uses: Uses) -> Findings:
@@ -251,6 +294,11 @@ def _choices(script: Script, uses: Uses) -> Findings:
     last = body[-1] if body else None
     ends = list(last.text.substitutions) if isinstance(last, Say) else []
     for hole in uses.holes:
+        for item in hole.choice.known if hole.choice is not None else ():
+            if "{{" in item or "{%" in item:
+                told = f"{item!r} is a choice as it is written: choices are constants"
+                way = "write its text, or have $match or $if choose among messages"
+                yield "warning", "constant-choice", hole.place, told, way
         read = uses.names & {*hole.names, *ALL, RESULT}
         if hole.choice is not None and not read and hole not in ends:
             told = f"{hole.name!r} is chosen, and nothing reads it"

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
 
-__all__ = ["meant"]
+from orchestrator.flows.ppe.control import DECIDING
+
+__all__ = ["instruction_meant", "meant"]
+
+_CLOSE = 0.79
 
 
 def meant(name: str, known: Iterable[str]) -> str:
     """What was meant, if a name is one slip of the hand away from one that is known."""
-    found = next((one for one in known if _is_slip(name, one)), None)
-    return "" if found is None else f"did you mean {found!r}?"
+    found = [one for one in known if _is_slip(name, one)]
+    if not found:
+        return ""
+    return f"did you mean {max(found, key=lambda one: _likeness(name, one))!r}?"
+
+
+def instruction_meant(name: str, known: Iterable[str]) -> str:
+    """What was meant by an instruction that is not known, with its `$`; a short one may be near."""
+    names = sorted({*known, *DECIDING})
+    found = difflib.get_close_matches(name.casefold(), names, n=1, cutoff=_CLOSE)
+    found = found or [one for one in names if _is_slip(name, one)]
+    return f"did you mean '${found[0]}'?" if found else ""
+
+
+def _likeness(name: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, name, other).ratio()
 
 
 def _is_slip(name: str, other: str) -> bool:
