@@ -116,8 +116,9 @@ def no_function(name: str, known: Collection[str]) -> str:
         known: Those that are there.
     """
     there = f"there is {', '.join(sorted(known))}" if known else "no function is registered yet"
+    meant = did_you_mean(name, known)
     return (
-        f"there is no function {name!r}{did_you_mean(name, known)}; give it with "
+        f"there is no function {name!r}{f'{meant} Give' if meant else '; give'} it with "
         f"--tool {name}=FILE:FUNCTION, in Python with tools={{{name!r}: ...}}, in an agent with an "
         f"action; {there}"
     )

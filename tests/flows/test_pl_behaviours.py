@@ -259,6 +259,10 @@ def test_lint_tells_what_may_be_misspelt(line: str, found: tuple[Any, ...]) -> N
     assert found in doubts(line)
 
 
+def test_a_function_that_resembles_a_statement_little_is_no_mistake() -> None:
+    assert doubts("@score(1) -> b") == [("info", "function", 1, 1)]
+
+
 @pytest.mark.parametrize("arguments", [[1], 5, {"a": float("nan")}, {"a": {1}}])
 def test_arguments_that_are_no_data_by_name_are_refused(arguments: Any) -> None:
     with pytest.raises(ValidationError, match="the arguments are"):
@@ -278,7 +282,7 @@ def test_tools_are_functions_by_name(tools: Any) -> None:
         ("@one() -> r", r"'one' takes \(a\), and is given 0 by place: missing a required"),
         ("@one(emploee='canary') -> r", r"takes \(a\), and is given 'emploee' by name"),
         ("@fails() -> r", r"'fails' raised ValueError at test_pl_behaviours.py:\d+;"),
-        ("@onee(1) -> r", r"did you mean 'one'\?*; give it with --tool onee=FILE:FUNCTION"),
+        ("@onee(1) -> r", r"did you mean 'one'\? Give it with --tool onee=FILE:FUNCTION"),
     ],
 )
 def test_a_call_that_fails_says_what_the_function_takes_or_where(call: str, told: str) -> None:

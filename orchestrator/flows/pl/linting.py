@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
 from typing import Literal
 
-from orchestrator.actions.names import did_you_mean
 from orchestrator.flows.pl.keywords import ARROW, WRONG_ARROW, keyword_meant
 from orchestrator.flows.pl.nodes import Block, Exit, FunctionCall, If, Loop, Prompt, Statement
 from orchestrator.flows.pl.texts import wrong_arrows
@@ -115,10 +115,10 @@ class _Walk:
             text = f"${name} is used before the program gives it a value"
             yield "warning", "used-before", at, text, "move it down, or give it as an argument"
             return
-        meant = did_you_mean(name, self._set)
+        meant = _meant(name, self._set, "$")
         text = f"${name} is an argument: the program itself gives it no value"
         if meant:
-            yield "warning", "argument", at, f"{text}{_signed(meant, '$')}", ""
+            yield "warning", "argument", at, f"{text}{meant}", ""
         else:
             yield "info", "argument", at, text, ""
 
@@ -131,8 +131,9 @@ class _Walk:
         return place
 
 
-def _signed(meant: str, sign: str) -> str:
-    return meant.replace("'", f"'{sign}", 1)
+def _meant(name: str, known: Iterable[str], sign: str) -> str:
+    close = get_close_matches(name, list(known), n=1, cutoff=0.85)
+    return f"; did you mean '{sign}{close[0]}'?" if close else ""
 
 
 def _calls(body: Block) -> Found:
@@ -144,8 +145,8 @@ def _calls(body: Block) -> Found:
             continue
         told.add(one.name)
         text = f"@{one.name} is a function that the program needs"
-        if meant := did_you_mean(one.name, _BUILT_IN):
-            yield "warning", "function", one.place, f"{text}{_signed(meant, '@')}", ""
+        if meant := _meant(one.name, _BUILT_IN, "@"):
+            yield "warning", "function", one.place, f"{text}{meant}", ""
         else:
             yield "info", "function", one.place, text, "--tool NAME=FILE:FUNCTION gives it"
 
