@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -99,11 +101,46 @@ def _script(definition: AgentDefinition) -> list[Diagnostic]:
         return []
     given = ("question", "content")  # by every turn
     found = lint_script(locate(definition, definition.orchestration, ("orchestration",)))
-    return [one for one in found if one.code != "argument" or _named(one) not in given]
+    found = [one for one in found if one.code != "argument" or _named(one) not in given]
+    return _checked_calls(definition, found)
+
+
+def _checked_calls(definition: AgentDefinition, found: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """What is said of the functions that a program calls: those of the agent are there."""
+    from orchestrator.actions.names import did_you_mean
+
+    try:
+        known = _callable(definition)
+    except DefinitionError:  # which is told by itself
+        return list(found)
+    kept = []
+    for one in found:
+        name = _named(one)
+        if one.code == "function" and name not in known:
+            text = f"the agent has no action @{name}(...){did_you_mean(name, known)}"
+            kept.append(replace(one, severity="warning", message=text, suggestion=""))
+        elif one.code != "function":
+            kept.append(one)
+    return kept
+
+
+def _callable(definition: AgentDefinition) -> set[str]:
+    """The names by which the agent's script calls its actions, searches and collaborators."""
+    from orchestrator.actions import Catalog
+    from orchestrator.definition import build_action_groups, collaborators_of
+    from orchestrator.definition.knowledge_base import build_knowledge_bases
+
+    names: set[str] = set()
+    for one in Catalog(build_action_groups(definition)).operations:
+        names |= {one.name, f"{one.group}__{one.name}", one.tool_use_name}
+    bases = build_knowledge_bases(definition, definition.source.folder)
+    names |= {"search", *(one.id for one in bases)} if bases else set()
+    names |= {one.collaborator_name for one in collaborators_of(definition)}
+    return {re.sub(r"\W", "_", name) for name in names}
 
 
 def _named(finding: Diagnostic) -> str:
-    return finding.message.split()[0].removeprefix("$")
+    return finding.message.split()[0].lstrip("$@")
 
 
 def _parsers(definition: AgentDefinition) -> None:

@@ -215,6 +215,23 @@ def test_lint_of_an_agent_checks_its_script(run, buyer):
     assert "buyer/flow.pl:1:1: error: the text has no arrow" in done.stdout
 
 
+def test_lint_of_an_agent_knows_what_its_script_may_call(run, place):
+    Path("leave").mkdir()
+    Path("leave/agent.yaml").write_text(
+        "agentName: leave\ninstruction: You help employees with their vacations.\n"
+        "foundationModel: anthropic.claude-3-5-sonnet-20240620-v1:0\norchestration: flow.pl\n"
+        "actionGroups:\n  - actionGroupName: vacations\n"
+        "    actionGroupExecutor: {customControl: RETURN_CONTROL}\n"
+        "    functionSchema:\n      functions:\n        - name: get_days\n"
+        "          description: Days left.\n"
+    )
+    Path("leave/flow.pl").write_text("@get_days() -> a\n@vacations__get_days() -> b\n")
+    assert "get_days" not in run("lint", "leave").stdout
+    Path("leave/flow.pl").write_text("@get_dys(employee=1) -> a\n")
+    told = run("lint", "leave").stdout
+    assert "flow.pl:1:1: warning: the agent has no action @get_dys(...); did you mean" in told
+
+
 def test_render_shows_the_first_prompt_and_asks_no_model(run, flow):
     done = run("render", flow, "place=Bern", "--model=anthropic.claude-3-haiku-20240307-v1:0")
     assert done.exit_code == 0
