@@ -246,9 +246,10 @@ def test_whole_files_of_any_parts(
 
 
 def together(told: list[tuple[str, list[Any]]]) -> list[tuple[str, list[Any]]]:
-    """Messages without the empty ones, with neighbours of one role as one."""
+    """Messages without what is empty in them, with neighbours of one role as one."""
     made: list[tuple[str, list[Any]]] = []
-    for role, parts in told:
+    for role, said in told:
+        parts = [part for part in said if part]
         if any(parts) and made and made[-1][0] == role:
             made[-1] = (role, made[-1][1] + parts)
         elif any(parts):
