@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from orchestrator.actions import ActionGroup, ActionResult, Call, CallContext, Operation, Parameter
+from orchestrator.actions.names import did_you_mean
 from orchestrator.actions.results import as_text
 from orchestrator.actions.signatures import compile_function
 from orchestrator.errors import DefinitionError, DependencyFailed
 from orchestrator.raised import place_in_function, raised
 
-__all__ = ["FUNCTIONS", "function_specs", "functions_group"]
+__all__ = ["FUNCTIONS", "function_specs", "functions_group", "no_function"]
 
 FUNCTIONS = "flowfunctions"
 """The action group of a script's functions."""
@@ -101,6 +102,22 @@ def functions_group(functions: Mapping[str, Callable[..., Any]]) -> ActionGroup:
 def function_specs(functions: Mapping[str, Callable[..., Any]]) -> dict[str, dict[str, Any]]:
     """What a model is told of functions that it may call, by their names."""
     return {name: _spec(name, function) for name, function in functions.items()}
+
+
+def no_function(name: str, known: Collection[str]) -> str:
+    """What is told of a function that is not there, and how one is given.
+
+    Args:
+        name: Its name in the script.
+        known: Those that are there.
+    """
+    there = f"there is {', '.join(sorted(known))}" if known else "no function is registered yet"
+    meant = did_you_mean(name, known)
+    return (
+        f"there is no function {name!r}{f'{meant} Give' if meant else '; give'} it with "
+        f"--tool {name}=FILE:FUNCTION, in Python with tools={{{name!r}: ...}}, in an agent with an "
+        f"action; {there}"
+    )
 
 
 def _spec(name: str, function: Callable[..., Any]) -> dict[str, Any]:

@@ -10,18 +10,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.actions.names import did_you_mean
-from orchestrator.flows.functions import FUNCTIONS, function_specs
+from orchestrator.flows.functions import FUNCTIONS, function_specs, no_function
 from orchestrator.flows.steps import Call, Known
 from orchestrator.toolbox import message_name, search_name
 
 if TYPE_CHECKING:
     from orchestrator.turn import Turn
 
-__all__ = ["NoSuchCall", "Reach", "no_function"]
+__all__ = ["NoSuchCall", "Reach"]
 
 _PROTOCOL = "tool_use"
 _SEND = message_name(_PROTOCOL)
@@ -106,22 +105,6 @@ class Reach:
     def _unknown(self, name: str) -> tuple[str, str]:
         known = {*self.known.specs, *filter(self.known.name_of, self.known.names)}
         return no_function(name, known), f"未找到函数: {name}"
-
-
-def no_function(name: str, known: Collection[str]) -> str:
-    """What is told of a function that is not there, and how one is given.
-
-    Args:
-        name: Its name in the script.
-        known: Those that are there.
-    """
-    there = f"there is {', '.join(sorted(known))}" if known else "no function is registered yet"
-    meant = did_you_mean(name, known)
-    return (
-        f"there is no function {name!r}{f'{meant} Give' if meant else '; give'} it with "
-        f"--tool {name}=FILE:FUNCTION, in Python with tools={{{name!r}: ...}}, in an agent with an "
-        f"action; {there}"
-    )
 
 
 def _short(turn: Turn) -> Iterator[tuple[str, str]]:

@@ -7,6 +7,7 @@ from typing import Any, NoReturn, assert_never
 
 from orchestrator.errors import FlowError
 from orchestrator.flows.evaluation import evaluate
+from orchestrator.flows.functions import no_function
 from orchestrator.flows.pl import agents, statements
 from orchestrator.flows.pl.independence import Dependence
 from orchestrator.flows.pl.loops import run_loop
@@ -25,7 +26,6 @@ from orchestrator.flows.pl.nodes import (
     Target,
 )
 from orchestrator.flows.pl.values import Kept, Pool, as_text
-from orchestrator.flows.reach import no_function
 from orchestrator.flows.steps import Call, Event, Known, Outcome, Pause, Place, Running, Step
 from orchestrator.flows.tree import Node, Wrong
 
