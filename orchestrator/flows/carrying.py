@@ -90,7 +90,7 @@ class Carrier:
         self._seed = seed
         self._stepping, self._variables = stepped is not None, dict(stepped or {})
         self._value: Any = None
-        self._uses = self._draws = 0
+        self._uses = self._draws = self._times = 0
         self._over = False
 
     def within(self, turn: Turn, number: int) -> Carrier:
@@ -199,10 +199,24 @@ class Carrier:
         if self.iteration:
             where = f"item {'.'.join(map(str, self.iteration))}, {where}"
         if event.type == "statement_start":
-            yield from self.note("STATEMENT", f"{where}: {place.statement}")
+            yield from self._note_work("STATEMENT", f"{where}: {place.statement}")
         elif event.type == "warning":
             yield from self.note("WARNING", f"{where}: {event.members.get('text', '')}")
         return None
+
+    def _note_work(self, state: str, text: str = "") -> Generator[Effect, Any, None]:
+        """Notes a statement, or a wait, and how long the run has worked: so it goes on with that."""
+        worked = self._reach.known.worked
+
+        def noted(_: object) -> dict[str, Any]:
+            worked.counts = True
+            seconds = f"{worked.seconds:.6f}" if worked.seconds else ""
+            return {"event": "TRACE", "text": seconds, "trace": clean(text)}
+
+        worked.counts, self._times = False, worked.times
+        record = yield Orchestrate(state, self.turn.number, noted)
+        if not worked.counts and record["text"]:
+            worked.seconds = float(record["text"])
 
     def _step(self, event: Event) -> Generator[Effect, Any, Any]:
         """Waits before a statement, with the variables that were told of so far."""
@@ -305,6 +319,8 @@ class Carrier:
         return value
 
     def _wait(self, step: Pause | AskUser) -> Generator[Effect, Any, Any]:
+        if self._times != self._reach.known.worked.times:
+            yield from self._note_work("WAITING")
         self.listener.pause = step
         if isinstance(step, Pause):
             name, given = BREAKPOINT, {"line": step.place.line, "statement": step.place.statement}

@@ -27,6 +27,7 @@ __all__ = [
     "Running",
     "Step",
     "Together",
+    "Worked",
 ]
 
 
@@ -238,6 +239,23 @@ class Outcome:
 Running = Generator[Step, Any, Outcome]
 
 
+@dataclass(slots=True)
+class Worked:
+    """How long a run has worked at what has a limit for all of it, such as regular expressions.
+
+    The journal has it at each statement, so a run that goes on has worked no longer than before.
+
+    Attributes:
+        seconds: The time so far.
+        times: How often, also while it goes over what it has done.
+        counts: Whether time is added: not while the run goes over statements that it has run.
+    """
+
+    seconds: float = 0.0
+    times: int = 0
+    counts: bool = True
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """What a script may call, besides what it defines itself.
@@ -253,6 +271,7 @@ class Known:
         most: How much runs at the same time.
         seconds: Time for what must have a limit of its own, such as one regular expression.
         biases: Whether the model takes a bias of tokens.
+        worked: How long the run has worked at what has a limit.
     """
 
     specs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -262,6 +281,7 @@ class Known:
     most: int = 8
     seconds: float = 1.0
     biases: bool = False
+    worked: Worked = field(default_factory=Worked)
 
     def name_of(self, name: str) -> str:
         """The name in `specs` that a script's name means; empty when it means none."""

@@ -159,6 +159,49 @@ def test_the_searches_of_a_run_have_one_budget() -> None:
         searches.search("a", "", "a")
 
 
+def test_a_run_that_goes_on_has_searched_no_longer_than_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, each = 0.0, 0.1
+
+    def clock() -> float:
+        nonlocal now
+        now += each  # each search takes that long
+        return now
+
+    monkeypatch.setattr("orchestrator.flows.ppe.regexes.perf_counter", clock)
+    search = "$match(t): {':/a/': {$set: {x: 1}}}"
+    flow = script(*[search] * 8, "$ret: '?=x'")
+    result = flow.run({"t": "a"}, model=scripted(), step=True)
+    while result.paused and "$ret" not in result.statement:
+        result = flow.resume(result.paused, model=scripted(), mode="step")
+    each = 3.0  # where it goes on, all eight take longer than the run may
+    assert result.paused
+    result = flow.resume(result.paused, model=scripted())
+    assert result.output == 1
+
+
+def test_a_run_that_goes_on_has_no_new_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+
+    def clock() -> float:
+        nonlocal now
+        now += 1.2
+        return now
+
+    monkeypatch.setattr("orchestrator.flows.ppe.regexes.perf_counter", clock)
+    flow = script(*["$match(t): {':/a/': {$set: {x: 1}}}"] * 10, "$ret: '?=x'")
+    told = []
+    for step in (False, True):
+        with pytest.raises(FlowError, match="seconds together") as caught:
+            result = flow.run({"t": "a"}, model=scripted(), step=step)
+            while result.paused:
+                result = flow.resume(result.paused, model=scripted(), mode="step")
+        told.append((caught.value.line, caught.value.message))
+    assert told[0] == told[1]
+    assert told[0][0] == 10
+
+
 def test_the_time_limit_ends_a_run() -> None:
     flow = script("user: 'v [[/(a|aa)+$/:t]]'")
     with pytest.raises(FlowError, match="took longer") as caught:

@@ -54,10 +54,10 @@ class Shared:
         searches: The time for regular expressions.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, known: Known) -> None:
         self.calls = 0
         self.replies: dict[str, str] = {}
-        self.searches = Searches(seconds)
+        self.searches = Searches(known.seconds, known.worked)
 
 
 class Interpreter:
@@ -88,7 +88,7 @@ class Interpreter:
         self.library = library
         self.known = known
         self.level = level
-        self.shared = shared or Shared(known.seconds)
+        self.shared = shared or Shared(known)
         self.dialogue = Dialogue()
         self.called = False
         self.result: Any = None

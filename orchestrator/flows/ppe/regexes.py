@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.flows.expressions import Wrong
 from orchestrator.flows.needed import needed
+from orchestrator.flows.steps import Worked
 
 if TYPE_CHECKING:
     from orchestrator.flows.ppe.found import Inline
@@ -232,12 +233,12 @@ class Searches:
 
     Attributes:
         seconds: The time for one.
-        left: What is left for all.
+        worked: What all have taken.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, worked: Worked | None = None) -> None:
         self.seconds = seconds
-        self.left = seconds * _SEARCHES
+        self.worked = worked or Worked()
 
     def search(self, pattern: str, flags: str, text: str) -> Any:
         """What an expression finds in a text; `None` for nothing.
@@ -246,7 +247,10 @@ class Searches:
             Wrong: It is wrong, or takes too long.
         """
         compiled = _compiled(pattern, flags)
-        seconds = min(self.seconds, self.left)
+        self.worked.times += 1
+        most = self.seconds * _SEARCHES
+        left = most - self.worked.seconds
+        seconds = min(self.seconds, left) if self.worked.counts or left <= 0 else self.seconds
         begun = perf_counter()
         try:
             if seconds > 0:
@@ -258,8 +262,8 @@ class Searches:
                     f"正则表达式 /{pattern}/ 用时超过 {seconds} 秒",
                 ) from None
         finally:
-            self.left -= perf_counter() - begun
-        most = self.seconds * _SEARCHES
+            if self.worked.counts:
+                self.worked.seconds += perf_counter() - begun
         raise Wrong(
             f"the run's regular expressions took longer than {most} seconds together, the last "
             f"one /{pattern}/",
