@@ -205,7 +205,7 @@ class Carrier:
         return None
 
     def _note_work(self, state: str, text: str = "") -> Generator[Effect, Any, None]:
-        """Notes a statement, or a wait, and how long the run has worked: so it goes on with that."""
+        """Notes a statement, or a wait, and how long the run has worked, for when it goes on."""
         worked = self._reach.known.worked
 
         def noted(_: object) -> dict[str, Any]:
