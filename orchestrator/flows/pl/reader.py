@@ -225,12 +225,12 @@ class _Reader:
                     begins + side.start(), "PARALLEL needs a number from 1", "PARALLEL 应为正整数"
                 )
             written = written[: side.start()]
-        last = written.rsplit(None, 1)[-1:]
-        if side is None and len(written.split()) > 1 and did_you_mean("".join(last), ["PARALLEL"]):
+        before, _, last = written.rstrip().rpartition(" ")
+        if side is None and before and last.isalpha() and did_you_mean(last, ["PARALLEL"]):
             self._lines.fail(
-                begins + written.rindex(last[0]),
-                f"{last[0]!r} is no keyword; did you mean PARALLEL?",
-                f"{last[0]!r} 不是关键字，是否应为 PARALLEL",
+                begins + len(before) + 1,
+                f"{last!r} is no keyword; did you mean PARALLEL?",
+                f"{last!r} 不是关键字，是否应为 PARALLEL",
             )
         items = self._expression(written, begins)
         body = self._body(indent, depth)
