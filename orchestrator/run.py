@@ -201,7 +201,7 @@ class Run:
     @property
     def told(self) -> int:
         """How many records the caller knew of: those up to the last results that it brought."""
-        return told_of(self.log, self._before)
+        return told_of(self.log, self._before) if self._before > 1 else 0
 
     def request(self, effect: CallModel) -> ModelRequest:
         """Renders a model call."""

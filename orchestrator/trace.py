@@ -378,7 +378,7 @@ class TraceParts(PartWriter):
         if self._replay.turn.reprompts:
             parts += self._reprompts(self._number, end["at"])
         own = self._plan.features.orchestration is not None and end["stop_reason"] != "ask_user"
-        if (self._plan.shortcut or own) and end["result"] == "answer":
+        if (own or self._plan.shortcut) and end["result"] == "answer":
             final = {"text": end["text"], "metadata": self._operation_metadata(end["at"])}
             number = None if own else 1
             parts.append(self._observation(end["at"], "FINISH", {"finalResponse": final}, number))

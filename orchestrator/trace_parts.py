@@ -179,15 +179,15 @@ def raw_response(effect: CallModel, record: Record) -> str:
     protocol = "tool_use" if isinstance(effect, Converse) else effect.stage.dialect.protocol
     if protocol != "tool_use":
         return text_of(record["content"])
-    content, told = record["content"], effect.scratchpad[effect.upto : effect.upto + 1]
-    if told and told[0]["content"] is content:  # the next prompt has the same message
-        message = told[0].encoded[:-1]
+    content, steps, tokens = record["content"], effect.scratchpad, record["usage"]
+    if len(steps) > effect.upto and steps[effect.upto]["content"] is content:
+        message = steps[effect.upto].encoded[:-1]  # the next prompt has the same message
     else:
         message = f'{{"role": "assistant", "content": {content_to_json(content)}'
-    stop = text_to_json(record["stop"])
-    tokens = record["usage"]
-    usage = f'{{"input_tokens": {tokens[0]}, "output_tokens": {tokens[1]}}}'
-    return f'{message}, "stop_reason": {stop}, "usage": {usage}}}'
+    return (
+        f'{message}, "stop_reason": {text_to_json(record["stop"])}, "usage": '
+        f'{{"input_tokens": {tokens[0]}, "output_tokens": {tokens[1]}}}}}'
+    )
 
 
 def reasoning_of(block: dict[str, Any]) -> dict[str, Any] | None:
