@@ -201,7 +201,8 @@ class TraceParts(PartWriter):
         parts: list[dict[str, Any]] = []
         if self._replay.turn.reprompts:
             parts += self._reprompts(effect.number - isinstance(effect, CallModel), at)
-        self._at_step(effect.number)
+        if effect.number != self._number:
+            self._at_step(effect.number)
         if isinstance(effect, CallModel):
             if effect.stage.stage != MEMORY_SUMMARIZATION:  # the service does not tell it
                 parts.append(self._model_input(effect, at, outcome or {}))
@@ -334,10 +335,11 @@ class TraceParts(PartWriter):
             told = {**record["details"], "metadata": metadata}
             if names:
                 told["files"] = names
-            seen = {"codeInterpreterInvocationOutput": told}
+            seen: dict[str, Any] = {"codeInterpreterInvocationOutput": told}
         else:
             seen = {"actionGroupInvocationOutput": {"text": record["text"], "metadata": metadata}}
-        return self._observation(record["ended"], "ACTION_GROUP", seen)
+        seen["type"] = "ACTION_GROUP"
+        return self._step(record["ended"], "observation", seen)
 
     def _custom_parts(self, effect: Orchestrate, record: Record) -> list[dict[str, Any]]:
         if not record.get("trace"):
@@ -459,7 +461,8 @@ class TraceParts(PartWriter):
         final = (parsed.get("responseDetails") or {}).get("agentFinalResponse")
         if final is not None and record["stop"] not in NO_ANSWER:
             told = {"text": final["responseText"], "metadata": self._operation_metadata(ended)}
-            finish = self._observation(ended, "FINISH", {"finalResponse": told})
+            seen = {"finalResponse": told, "type": "FINISH"}
+            finish = self._step(ended, "observation", seen)
             if self._plan.guardrail is not None and self._plan.post_processing is None:
                 self._held.append(finish)  # until the guardrail has seen it, as recorded
             else:

@@ -67,7 +67,7 @@ class PartWriter:
         """
         self._plan = plan
         self._request = request_id
-        self._around_call = request_id[:24], request_id[32:]
+        self._head, self._tail = request_id[:24], request_id[32:]
         self._started = started
         self._number = 0
         self._step_id = f"{request_id}-0"
@@ -100,8 +100,7 @@ class PartWriter:
 
     def _at_step(self, number: int) -> None:
         """What is told next belongs to this step of the loop."""
-        if number != self._number:
-            self._number, self._step_id = number, f"{self._request}-{number}"
+        self._number, self._step_id = number, f"{self._request}-{number}"
 
     def _step(
         self, at: int, member: str, told: dict[str, Any], number: int | None = None
@@ -129,11 +128,10 @@ class PartWriter:
 
     def _metadata(self, record: Record, call: str) -> dict[str, Any]:
         began, ended = record["began"], record["ended"]
-        before, after = self._around_call
         return {
             # The service has a random id for every request of its own; ours is made from the
             # turn's random one, so that it is the same whenever the trace is read.
-            "clientRequestId": f"{before}{zlib.crc32(call.encode()):08x}{after}",
+            "clientRequestId": f"{self._head}{zlib.crc32(call.encode()):08x}{self._tail}",
             "startTime": self._times[began],
             "endTime": self._times[ended],
             "totalTimeMs": (ended - began) // 1_000_000,
