@@ -137,20 +137,9 @@ class Replay:
             plan = branch.collaborator.agent
             if plan is None:
                 raise AssertionError("an agent elsewhere has its own journal")
-            above = self.turn.start
-            id = uuid.uuid5(uuid.UUID(above.request_id), branch.id)
-            start = Start(
-                str(id),
-                branch.message,
-                branch.attributes,
-                path=branch.id,
-                team=branch.team,
-                limits=branch.limits,
-                retrieval=above.retrieval,
-                files=above.files,
-                # A routed collaborator reads the user's own message; others, their supervisor's.
-                attachments=self.turn.attachments if branch.routed else (),
-            )
+            start = self._start_of(branch)
+            if branch.routed:  # it reads the user's own message; others, their supervisor's
+                start.attachments = self.turn.attachments
             before = next((one["before"] for one in self.log.records if _ended(one, branch)), None)
             branch.replay = Replay(plan, self.log, self._past_of(branch), start, before)
         return branch.replay
@@ -158,27 +147,31 @@ class Replay:
     def iteration(self, effect: Iterate, branch: Branch) -> Replay:
         """An iteration of a loop that runs here, within this turn."""
         if branch.replay is None:
-            plan, work, above = branch.collaborator.agent, branch.work, self.turn.start
+            plan, work = branch.collaborator.agent, branch.work
             if plan is None or work is None:
                 raise AssertionError("an iteration is the agent's own")
-            id = uuid.uuid5(uuid.UUID(above.request_id), branch.id)
-            start = Start(
-                str(id),
-                branch.message,
-                branch.attributes,
-                path=branch.id,
-                team=branch.team,
-                limits=branch.limits,
-                retrieval=above.retrieval,
-                files=above.files,
-            )
             if effect.begun is None:
                 effect.begun = _by_branch(self.log.records)
             records = effect.begun.get(branch.id, [])
+            start = self._start_of(branch)
             made = Replay(plan, self.log, self.past, start, self.before, records)
             made.iterates, made._generator = True, work(made.turn)
             branch.replay = made
         return branch.replay
+
+    def _start_of(self, branch: Branch) -> Start:
+        """What the turn of a branch begins with."""
+        above = self.turn.start
+        return Start(
+            str(uuid.uuid5(uuid.UUID(above.request_id), branch.id)),
+            branch.message,
+            branch.attributes,
+            path=branch.id,
+            team=branch.team,
+            limits=branch.limits,
+            retrieval=above.retrieval,
+            files=above.files,
+        )
 
     def _past_of(self, branch: Branch) -> Past:
         past = self.past
