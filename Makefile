@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 MODEL ?= 1.5b
 
-.PHONY: help demo test test-clients lint typecheck format bench bench-server eval eval-retrieval clean
+.PHONY: help demo test test-all test-local test-clients lint typecheck format bench bench-server eval eval-retrieval clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-15s %s\n", $$1, $$2}'
@@ -43,8 +43,19 @@ demo: $(VENV)/.installed  ## Answer a real question with the embedded model (fet
 	@echo && echo "Go on with:   $(BIN)/orchestrator chat examples/insurance" \
 	  && echo "or, first:    source $(BIN)/activate"
 
-test: $(VENV)/.installed-dev  ## Run all tests (those of the embedded model when one is in the cache)
-	@$(BIN)/python -m pytest -n auto --dist loadfile
+PYTEST := $(BIN)/python -m pytest -q -n auto --dist loadfile --inline-snapshot=disable
+
+test: $(VENV)/.installed-dev  ## Run the tests, but for exhaustive ones; at most five minutes
+	@$(PYTEST)
+
+test-all: $(VENV)/.installed-dev  ## Run all tests, each property with many examples
+	@$(PYTEST) --exhaustive
+
+# What tests marked `local` need.
+WEIGHTS := 0.5b minilm minilm-fp32
+test-local: $(VENV)/.installed-dev  ## Run the tests of embedded models (fetches 0.6 GB once)
+	@for name in $(WEIGHTS); do $(BIN)/orchestrator models pull $$name || exit 1; done
+	@$(BIN)/python -m pytest -m local
 
 # Clients that others wrote pin versions of their own, so they have an environment of their own.
 CLIENTS := .venv-clients

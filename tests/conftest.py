@@ -1,20 +1,45 @@
 """Guards of all tests: no network but loopback, and secrets that must not turn up anywhere.
 
 And what several rooms' tests need: AWS's environment, loopback servers, retries without waiting.
+`left_out.py` says which tests run.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import pytest
+from left_out import pytest_addoption as pytest_addoption
+from left_out import pytest_collection_modifyitems as pytest_collection_modifyitems
+from left_out import pytest_runtest_setup as pytest_runtest_setup
+from left_out import pytest_terminal_summary as pytest_terminal_summary
 
 _LOCAL_NAMES = frozenset({None, "", "localhost", b"localhost", socket.gethostname()})
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    with suppress(ImportError):  # it is not there where clients of others are tested
+        _set_profile("exhaustive" if config.getoption("exhaustive") else "quick")
+    # A shell lets what it starts in the background ignore Ctrl-C, and so would the programs that
+    # tests start and interrupt.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _set_profile(name: str) -> None:
+    from hypothesis import HealthCheck, settings
+
+    # No property depends on the speed of the machine.
+    anyhow: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+    settings.register_profile("quick", max_examples=25, **anyhow)
+    settings.register_profile("exhaustive", max_examples=200, **anyhow)
+    settings.load_profile(name)
 
 
 class _Guard:

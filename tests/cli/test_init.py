@@ -1,6 +1,7 @@
 """`orchestrator init`: a new agent that runs at once."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -36,8 +37,11 @@ def test_editors_find_the_schema(run, shop):
 
 
 def test_its_tests_pass(shop):
+    # What the run of this test was given for its own output is not meant for that one.
+    environment = {name: it for name, it in os.environ.items() if name != "PYTEST_ADDOPTS"}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(shop)],
+        env=environment,
         capture_output=True,
         text=True,
         check=False,

@@ -18,7 +18,7 @@ from orchestrator.models import llama
 from orchestrator.models.base import CallFormat, ModelReply, ModelRequest, OperationFormat
 from orchestrator.models.local import LocalModel
 
-pytestmark = pytest.mark.local
+pytestmark = pytest.mark.local("0.5b")
 
 SCHEMA = {
     "type": "object",

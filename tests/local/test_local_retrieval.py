@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator.knowledge import LocalKnowledgeBase
 
-pytestmark = pytest.mark.local
+pytestmark = pytest.mark.local("minilm")
 
 DOCUMENTS = Path(__file__).resolve().parents[2] / "examples" / "handbook" / "documents"
 

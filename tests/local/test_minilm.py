@@ -12,7 +12,8 @@ from orchestrator.embeddings import MiniLM
 from orchestrator.embeddings.minilm import MAX_PIECES
 from orchestrator.models import weights
 
-pytestmark = pytest.mark.local
+needs_onnx = pytest.mark.local("minilm")
+needs_numpy = pytest.mark.local("minilm-fp32")
 
 TEXTS = [
     "",
@@ -47,15 +48,9 @@ PARAPHRASES = [
 ]
 
 
-def ready(name: str, runtime: str) -> MiniLM:
-    """The embedder, loaded; its tests are skipped, with the way out, without its weights."""
+def ready(runtime: str) -> MiniLM:
+    """The embedder, loaded."""
     pytest.importorskip("tokenizers", reason="the extra 'knowledge' is not installed")
-    found = weights.find(name)
-    if not all(weights.place(file).is_file() for file in found.files):
-        pytest.skip(
-            f"THE EMBEDDING MODEL IS NOT TESTED: run `orchestrator models pull {name}` "
-            f"({found.megabytes})"
-        )
     embedder = MiniLM(runtime=runtime)
     embedder.load()
     return embedder
@@ -64,15 +59,20 @@ def ready(name: str, runtime: str) -> MiniLM:
 @pytest.fixture(scope="module")
 def onnx() -> MiniLM:
     pytest.importorskip("onnxruntime", reason="the extra 'knowledge' is not installed")
-    return ready("minilm", "onnx")
+    return ready("onnx")
 
 
 @pytest.fixture(scope="module")
 def in_numpy() -> MiniLM:
-    return ready("minilm-fp32", "numpy")
+    return ready("numpy")
 
 
-@pytest.fixture(params=["onnx", "in_numpy"])
+@pytest.fixture(
+    params=[
+        pytest.param("onnx", marks=needs_onnx),
+        pytest.param("in_numpy", marks=needs_numpy),
+    ]
+)
 def either(request: pytest.FixtureRequest) -> MiniLM:
     embedder = request.getfixturevalue(request.param)
     assert isinstance(embedder, MiniLM)
@@ -86,6 +86,8 @@ def test_vectors_are_rows_of_length_one(either: MiniLM) -> None:
     assert either.embed([]).shape == (0, 384)
 
 
+@needs_onnx
+@needs_numpy
 def test_both_runtimes_give_the_same_vectors(onnx: MiniLM, in_numpy: MiniLM) -> None:
     texts = TEXTS[2:] + PASSAGES + PARAPHRASES
     cosines = (onnx.embed(texts) * in_numpy.embed(texts)).sum(axis=1)

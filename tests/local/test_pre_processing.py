@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from test_minilm import ready
 
-pytestmark = pytest.mark.local
+pytestmark = pytest.mark.local("minilm")
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_inputs_of_the_evaluation_are_sorted_as_the_documentation_says(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="the extra 'knowledge' is not installed")
-    ready("minilm", "onnx")
+    ready("onnx")
     path = ROOT / "evals/pre_processing.py"
     spec = importlib.util.spec_from_file_location("evals_pre_processing_local", path)
     assert spec is not None and spec.loader is not None

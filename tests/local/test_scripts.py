@@ -7,7 +7,7 @@ import pytest
 from orchestrator.flows import Flow
 from orchestrator.models.local import LocalModel
 
-pytestmark = pytest.mark.local
+pytestmark = pytest.mark.local("0.5b")
 
 
 def said(model: LocalModel, *lines: str) -> str:

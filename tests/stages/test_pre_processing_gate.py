@@ -10,7 +10,7 @@ from stage_support import ON, agent, asked, sound, stages
 from whole_agents import BOTH, LOCAL, XML, Calls, Family, answer, live_parts, members, streamed
 
 from orchestrator.errors import ModelOutputError
-from orchestrator.models import LocalModel, weights
+from orchestrator.models import LocalModel
 from orchestrator.models.base import ModelReply
 from orchestrator.stages import Override
 from orchestrator.testing import ScriptedModel
@@ -122,12 +122,9 @@ def test_the_embedded_model_sorts_by_examples() -> None:
     assert agent(XML.model([]), prompts=PRE).plan.stages["PRE_PROCESSING"].enabled
 
 
-@pytest.mark.local
+@pytest.mark.local("minilm")
 def test_inputs_are_sorted_by_the_real_embedding_model() -> None:
     pytest.importorskip("tokenizers", reason="the extra 'knowledge' is not installed")
-    found = weights.find("minilm")
-    if not all(weights.place(file).is_file() for file in found.files):
-        pytest.skip("THE EMBEDDING MODEL IS NOT TESTED: run `orchestrator models pull minilm`")
     loop = LOCAL.model([answer("12 days."), LOCAL.asks("For which employee?"), answer("Booked.")])
     subject = agent(
         LocalModel(),

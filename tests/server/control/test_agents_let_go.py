@@ -70,7 +70,9 @@ def test_an_agent_in_a_folder_ends_when_its_files_have_changed(tmp_path: Path, s
         "agentName": "changed",
         "foundationModel": CLAUDE,
         "instruction": INSTRUCTION,
-        "knowledgeBases": [{"knowledgeBaseId": "HANDBOOK01", "folder": "documents"}],
+        "knowledgeBases": [
+            {"knowledgeBaseId": "HANDBOOK01", "folder": "documents", "embedder": None}
+        ],
     }
     for name in ("CHANGED001", "STAYING001"):
         folder = write_agent(tmp_path / name, {**data, "agentId": name, "agentName": name})

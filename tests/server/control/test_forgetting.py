@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from threading import Event
-from time import monotonic
 
 import pytest
-from control_support import CLAUDE, Served, says, served
+from control_support import CLAUDE, Served, says, served, until
 from server_requests import ID, OTHER_ID, OTHER_SECRET, SECRET, write_keys
 
 from orchestrator.memory import SessionSummary
@@ -33,13 +31,6 @@ class Waiting(Model):
         self.asked.set()
         assert self.go.wait(30)
         return ScriptedModel([says("Still here.")], CLAUDE).complete(request)
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    end, tick = monotonic() + 30, Event()
-    while not is_so():
-        assert monotonic() < end
-        tick.wait(0.005)
 
 
 def sessions(server: Served) -> set[str]:

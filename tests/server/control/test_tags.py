@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from control_support import BASE, Served, refused
+from control_support import BASE, Served, refused, until
 
 
 def test_agents_aliases_and_knowledge_bases_are_tagged(server: Served) -> None:
@@ -38,7 +38,7 @@ def test_tags_go_with_what_they_are_of(server: Served) -> None:
     alias = server.alias(id, tags={"a": "b"})["agentAliasId"]
     server.control.delete_agent_alias(agentId=id, agentAliasId=alias)
     server.control.delete_agent(agentId=id)
-    assert server.world.documents._file.rows("SELECT * FROM document") == []
+    until(lambda: not server.world.documents._file.rows("SELECT * FROM document"))
 
 
 def test_a_thing_has_fifty_tags_at_most(server: Served) -> None:
