@@ -43,6 +43,7 @@ import re
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Protocol
 
 __all__ = [
@@ -63,7 +64,8 @@ Said = tuple[str, str]
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
-_TIMES = {"began": int, "ended": int}
+_YEAR_10000 = 253_402_300_800 * 1_000_000_000  # a trace's times have four digits for the year
+_TIMES = {"began": datetime, "ended": datetime}
 _TEXTS = {str: str}
 _BLOCK = {
     "text?": str,
@@ -73,11 +75,11 @@ _BLOCK = {
 _MESSAGE = {"role": str, "content": [_BLOCK]}
 _FILE = {"name": str, "type": str, "bytes": str}
 _NOTED = {"notes?": [str]}
-_END = {"result": str, "text": str, "stop_reason": str, "at": int, "citations?": [dict]}
+_END = {"result": str, "text": str, "stop_reason": str, "at": datetime, "citations?": [dict]}
 _SHAPES: dict[str, dict[Any, Any]] = {
     "turn": {
         "id": uuid.UUID,
-        "at": int,
+        "at": datetime,
         "question": str,
         "attributes": _TEXTS,
         "prompt_attributes": _TEXTS,
@@ -143,18 +145,18 @@ _SHAPES: dict[str, dict[Any, Any]] = {
         "files?": [{"bytes": str}],
         **_END,
     },
-    "suspend": {"invocation_id": str, "inputs": [dict], "at": int},
+    "suspend": {"invocation_id": str, "inputs": [dict], "at": datetime},
     "returned": {
         "invocation_id": str,
         "results": [dict],
         "digest": str,
-        "at": int,
+        "at": datetime,
         "attributes?": _TEXTS,
         "prompt_attributes?": _TEXTS,
     },
     "claim": {"attributes?": _TEXTS},
     "end": _END,
-    "closed": {"reason": str, "at": int},
+    "closed": {"reason": str, "at": datetime},
 }
 _SHARED = {"owner?": str, "until?": int, "branch?": str}
 
@@ -179,11 +181,14 @@ def _fits(value: Any, shape: Any) -> bool:
 
     Args:
         value: The value.
-        shape: A type; `[shape]` for a list; `(shape, shape)` for a list of that length; a mapping
-            from members to shapes, where `"name?"` may be missing and `str` means every member.
+        shape: A type, where `datetime` means nanoseconds since 1970; `[shape]` for a list;
+            `(shape, shape)` for a list of that length; a mapping from members to shapes, where
+            `"name?"` may be missing and `str` means every member.
     """
     if shape is uuid.UUID:
         return isinstance(value, str) and _UUID.fullmatch(value) is not None
+    if shape is datetime:
+        return isinstance(value, int) and 0 <= value < _YEAR_10000
     if isinstance(shape, type):
         return isinstance(value, shape)
     if isinstance(shape, dict):

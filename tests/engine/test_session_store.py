@@ -382,6 +382,7 @@ def a_journal() -> list[dict[str, Any]]:
 said = {"role": "user", "content": [{"text": "Hello."}]}
 JOURNAL = a_journal()
 ASKED = roc_agent(Ends(), *Calls().groups())
+TIMES = ("at", "began", "ended")
 JUNK = st.sampled_from([None, "", "junk", 7, -1, 1.5, True, [], {}, ["junk"], [{}], {"junk": 1}])
 
 
@@ -394,9 +395,8 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
             yield from places(inner, (*path, key))
 
 
-@settings(max_examples=200, deadline=None)
-@given(path=st.sampled_from(list(places(JOURNAL))), junk=JUNK, question=st.sampled_from(QUESTIONS))
-def test_junk_anywhere_in_a_journal_is_a_typed_error(path: Any, junk: Any, question: str) -> None:
+def asked_with(path: Any, junk: Any) -> Agent:
+    """The agent whose session has something else at a place of its journal."""
     journal = json.loads(json.dumps(JOURNAL))
     inner = journal
     for key in path[:-1]:
@@ -406,8 +406,22 @@ def test_junk_anywhere_in_a_journal_is_a_typed_error(path: Any, junk: Any, quest
     ASKED.sessions = Sessions(store)
     label = f"{ASKED.plan.agent_id}/TSTALIASID/s-1"
     store.append(hashlib.sha256(label.encode()).hexdigest(), 0, journal, label=label)
+    return ASKED
+
+
+@settings(max_examples=200, deadline=None)
+@given(path=st.sampled_from(list(places(JOURNAL))), junk=JUNK, question=st.sampled_from(QUESTIONS))
+def test_junk_anywhere_in_a_journal_is_a_typed_error(path: Any, junk: Any, question: str) -> None:
     with suppress(OrchestratorError):
-        assert str(ASKED.invoke(question, "s-1").trace)
+        assert str(asked_with(path, junk).invoke(question, "s-1").trace)
+
+
+@pytest.mark.parametrize("time", [-1, 10**21])
+@pytest.mark.parametrize("path", [it for it in places(JOURNAL) if it[-1] in TIMES])
+def test_a_time_that_no_clock_tells_is_told_with_its_record(path: Any, time: int) -> None:
+    place, name = path
+    with pytest.raises(DependencyFailed, match=rf"record {place} is a .* proper '{name}'"):
+        str(asked_with(path, time).invoke("", "s-1").trace)
 
 
 # Looking without taking.
