@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.actions import ActionGroup, Catalog, ReturnControl
@@ -214,7 +214,6 @@ values = st.recursive(
 texts = values.map(lambda value: json.dumps(value)) | values
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     st.dictionaries(st.sampled_from(list(SCHEMAS)) | st.text(max_size=5), texts, max_size=6) | texts
 )
@@ -232,7 +231,6 @@ def test_any_arguments_are_taken_or_explained(arguments: Any) -> None:
     assert again == (out, []) or out != out or "nan" in repr(out).lower()
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.integers(), st.text(), st.booleans(), st.lists(st.integers()))
 def test_texts_of_values_come_back_as_the_values(
     whole: int, text: str, flag: bool, numbers: list[int]

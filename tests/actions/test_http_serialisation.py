@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pytest
 from http_support import document, parameter
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.actions import ActionGroup, Call, HttpExecutor
@@ -102,7 +102,6 @@ def test_a_style_of_another_place_is_an_error() -> None:
 any_text = st.text(max_size=40)
 
 
-@settings(max_examples=150)
 @given(any_text, st.lists(any_text, max_size=3), any_text)
 def test_no_value_becomes_more_than_a_value(one: str, many: list[str], header: str) -> None:
     made = call(

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.actions import ActionGroup, ReturnControl
@@ -270,7 +270,6 @@ anything = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(anything, st.sampled_from([FUNCTION, API]))
 def test_any_return_value_becomes_a_result(returned: Any, operation: Any) -> None:
     for value in (returned, function(returned), api(returned)):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.flows import Flow, load_flow
@@ -64,7 +64,6 @@ def test_a_message_that_a_model_goes_on_with_has_its_speaker(end: str, tmp_path:
         assert [it for it in heard if it.startswith("elf: ")] == []
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.sampled_from(["a", " ", "guide: ", *LINE_ENDS]), max_size=12))
 def test_no_text_says_who_speaks(words: list[str]) -> None:
     said = "".join(words)

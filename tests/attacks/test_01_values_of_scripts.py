@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator import Agent, FlowError
@@ -55,7 +55,6 @@ def told(model: ScriptedModel) -> list[list[tuple[str, str]]]:
 
 
 @given(any_text, any_text, any_text)
-@settings(max_examples=100, deadline=None)
 def test_values_of_a_program_are_values(question: str, reply: str, result: str) -> None:
     model = ScriptedModel([reply, "ok"], CLAUDE)
     tools = {"keep": lambda said: result, "steal": stolen}
@@ -76,7 +75,6 @@ def _clean(text: str) -> str:
 
 
 @given(any_text, any_text)
-@settings(max_examples=100, deadline=None)
 def test_values_of_a_script_are_values(question: str, reply: str) -> None:
     model = ScriptedModel([reply, "ok"], CLAUDE)
     SCRIPT.run({"content": question}, model=model, tools={"steal": stolen})

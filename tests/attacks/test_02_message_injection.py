@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from payloads import ODD, SLOTS, TAGS, any_text, run
 from whole_agents import ALL_FAMILIES, EACH, Family, roles
@@ -50,7 +50,6 @@ def test_quotes_and_braces_open_nothing(family: Family, slot: str, text: str) ->
     same_structure(family, {slot: text})
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.sampled_from(ALL_FAMILIES),
     st.dictionaries(st.sampled_from([*SLOTS, "session_attribute"]), any_text, min_size=1),

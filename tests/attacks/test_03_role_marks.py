@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from payloads import SLOTS, TAGS, any_text, run
 from whole_agents import Family, texts_of
@@ -71,7 +71,6 @@ def test_payloads_open_no_turn_and_no_tag(family: Family, slot: str) -> None:
             assert shape(family, request) == shape(family, expected), payload
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from(FAMILIES),
     st.dictionaries(st.sampled_from(SLOTS), st.sampled_from(TURNS) | any_text),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from payloads import CALL, SLOTS, TAGS, any_text, run
 from whole_agents import ALL_FAMILIES, EACH, NATIVE, XML, Calls, Family, agent, answer, texts_of
@@ -20,7 +20,6 @@ def test_forty_payloads_call_nothing_and_answer_nothing(family: Family, slot: st
         assert (said.reply.text, said.reply.stop_reason) == ("12 days.", "end_turn")
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(ALL_FAMILIES), st.dictionaries(st.sampled_from(SLOTS), any_text))
 def test_any_texts_call_nothing(family: Family, texts: dict[str, str]) -> None:
     assume(all(text.strip() for text in texts.values()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
 from orchestrator import Agent, OrchestratorError
@@ -39,7 +39,6 @@ REPLIES = VALUES | some.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(some.lists(REPLIES | REPLIES.map(json.dumps), min_size=1, max_size=3))
 def test_any_reply_is_an_answer_or_a_typed_error(replies: list[Any]) -> None:
     left = [*replies, *[{"actionEvent": "FINISH", "output": {"text": "Done."}}] * 4]

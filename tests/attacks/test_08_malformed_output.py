@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from whole_agents import ALL_FAMILIES, XML, Calls, Family, agent, answer, members
 
@@ -34,7 +34,6 @@ def mutated(draw: Any) -> str:
     return text
 
 
-@settings(max_examples=120, deadline=None)
 @given(st.lists(mutated(), min_size=1, max_size=4), st.sampled_from(ALL_FAMILIES[:2]), st.data())
 def test_mutations_of_good_replies(replies: list[str], family: Family, data: Any) -> None:
     script = [ModelReply([{"text": text}], data.draw(st.sampled_from(STOPS))) for text in replies]

@@ -8,7 +8,7 @@ from ipaddress import ip_address
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from loopback import Sent, Site
 from whole_agents import NATIVE, agent, answer
@@ -249,7 +249,6 @@ def test_the_model_does_not_choose_where_a_request_goes(
     assert {address for address, _ in connected} == {"93.184.215.14"}
 
 
-@settings(max_examples=200)
 @given(st.ip_addresses(v=4))
 def test_what_ipv6_holds_is_no_more_public_than_itself(inside: Any) -> None:
     low = int(inside)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.actions import CallContext
@@ -32,7 +32,6 @@ def test_every_session_has_a_folder_of_its_own_inside() -> None:
     assert not base.exists()
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.text(), st.text())
 def test_keys_are_plain_and_apart(one: str, other: str) -> None:
     keys = {session_key(_context(one)), session_key(_context(other))}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.memory import SqliteMemory, summary_of
@@ -35,7 +35,6 @@ def test_ids_stay_in_the_file_and_apart(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.rglob("*")] == ["deep", "state", "memory.sqlite"]
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.from_regex(r"[0-9a-zA-Z._:-]{2,100}", fullmatch=True))
 def test_any_valid_id(name: str) -> None:
     store = SqliteMemory(":memory:")

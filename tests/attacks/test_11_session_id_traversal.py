@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from botocore_shapes import service
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from whole_agents import XML, agent, answer
 
@@ -47,7 +47,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> SQLiteStore:
     return SQLiteStore(tmp_path_factory.mktemp("state") / "sessions.db")
 
 
-@settings(max_examples=50, deadline=None)
 @given(session_id=st.from_regex(r"[0-9a-zA-Z._:-]{2,100}", fullmatch=True))
 def test_any_valid_id(shared: SQLiteStore, session_id: str) -> None:
     model = XML.model([answer("Hi.")] * 2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.memory import InMemoryMemory, SqliteMemory, summary_of
@@ -12,7 +12,6 @@ TEXT = st.text(st.sampled_from("ab/%_*'\"\\ .:"), min_size=1, max_size=4)
 
 
 @pytest.mark.parametrize("make", [InMemoryMemory, lambda: SqliteMemory(":memory:")])
-@settings(max_examples=100, deadline=None)
 @given(
     mine=st.tuples(TEXT, TEXT),
     others=st.lists(st.tuples(TEXT, TEXT), max_size=5),

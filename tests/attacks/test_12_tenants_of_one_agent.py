@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from whole_agents import INSTRUCTION, NATIVE, answer, texts_of
 
@@ -213,7 +213,6 @@ NAMES = st.text(st.sampled_from("ab/\0:%. é\ud800"), max_size=5)
 AGENT = Agent("hr", INSTRUCTION, NATIVE.model([]), agent_id="AB12345678")
 
 
-@settings(max_examples=100, deadline=None)
 @given(mine=NAMES, other=NAMES, session=st.sampled_from(["..", "s-1", "a:b"]))
 def test_no_name_of_a_tenant_makes_anothers_keys(mine: str, other: str, session: str) -> None:
     keys = [f"{AGENT.for_tenant(name).plan.owner}/{session}" for name in (mine, other)]

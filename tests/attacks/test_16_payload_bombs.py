@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from whole_agents import NATIVE, answer
 
@@ -74,7 +74,6 @@ TAGS = [SHARE, '<br:share_payload id="q"/>', "<br:payload id='x'>", "</br:payloa
 texts = st.lists(st.sampled_from(TAGS) | st.text(max_size=4), max_size=12).map("".join)
 
 
-@settings(max_examples=150)
 @given(texts, st.integers(0, 30), st.integers(1, 9), st.booleans())
 def test_a_stream_has_the_same_bound(text: str, most: int, step: int, tags: bool) -> None:
     payloads = Payloads(most)

@@ -7,7 +7,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.errors import DependencyFailed
@@ -35,7 +35,6 @@ BODIES = [
 
 
 @given(st.lists(st.tuples(NAMES, NAMES, NAMES, NAMES), min_size=2, max_size=2, unique=True))
-@settings(max_examples=100, deadline=None)
 def test_names_are_only_ever_names(ways: list[tuple[str, str, str, str]]) -> None:
     documents = Documents()
     for number, (tenant, kind, parent, id) in enumerate(ways):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from carry_support import CLAUDE, FUNCTION, PARSER, SCHEMA, TEMPLATE, Place, place, texts
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.actions.names import check_text
@@ -153,9 +153,7 @@ def both() -> Iterator[tuple[Place, Place]]:
         yield one, other
 
 
-@settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=settings().max_examples // 5)  # each goes there and back through a server
 @given(agents)
 def test_it_comes_back_as_it_went(both: tuple[Place, Place], data: dict[str, Any]) -> None:
     here, elsewhere = both

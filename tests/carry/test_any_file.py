@@ -12,7 +12,7 @@ from typing import Any
 import test_import_answers as answers
 import test_import_plans as plans
 from carry_support import CLAUDE, whole
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.carry import Remote, files_of, read_agent, read_source
@@ -87,7 +87,6 @@ def changed(data: Any, where: list[tuple[int, Any]]) -> Any:
     return data
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.sampled_from(FILES), changes)
 def test_a_file(data: Any, where: list[tuple[int, Any]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -154,7 +153,6 @@ scalars = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(scalars)
 def test_an_endpoint(where: list[tuple[int, Any]]) -> None:
     told = deepcopy(ANSWERS)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from carry_support import CLAUDE, INSTRUCTION, SCHEMA, TEMPLATE
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator import Agent
@@ -351,7 +351,6 @@ nodes = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(nodes, nodes)
 def test_no_template_breaks_it(node: Any, condition: Any) -> None:
     template = {

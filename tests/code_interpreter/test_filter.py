@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given as for_all
-from hypothesis import settings, strategies
+from hypothesis import strategies
 
 from orchestrator.actions.code_interpreter.jail import syscalls
 from orchestrator.actions.code_interpreter.jail.seccomp import MACHINES, program
@@ -118,7 +118,6 @@ def test_another_architecture_ends_the_process(machine):
 
 
 @MACHINE
-@settings(max_examples=200, deadline=None)
 @for_all(number=strategies.integers(-(2**31), 2**31 - 1))
 def test_what_is_in_no_table_does_not_exist(machine, number):
     tables = ("ALLOWED", "CHECKED", "SILENT", "UNSUPPORTED", "DENIED")

@@ -7,7 +7,7 @@ import unicodedata
 
 import pytest
 from hypothesis import given as for_all
-from hypothesis import settings, strategies
+from hypothesis import strategies
 from interpreter_support import given, needs_sandbox, run
 
 from orchestrator.actions.code_interpreter import file_name
@@ -161,7 +161,6 @@ def test_a_users_files_are_checked(make, files):
         run(make(scratch_bytes=2000), "print(1)", files=files)
 
 
-@settings(max_examples=200, deadline=None)
 @for_all(strategies.text(max_size=40))
 def test_a_name_is_one_step_down_or_refused(text):
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given as for_all
-from hypothesis import settings, strategies
+from hypothesis import strategies
 from interpreter_support import needs_sandbox, run
 
 from orchestrator.actions.code_interpreter.output import Output
@@ -177,7 +177,6 @@ def test_the_output_fits_into_a_small_result(interpreter):
     assert len(small.text) < 4000
 
 
-@settings(max_examples=100, deadline=None)
 @for_all(strategies.lists(strategies.binary(max_size=30)), strategies.integers(0, 60))
 def test_output_is_whole_or_says_what_is_left_out(pieces, most):
     output = Output(most)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.actions.names import check_text
@@ -115,7 +115,6 @@ definitions = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(definitions)
 def test_what_is_written_reads_back_equal(members: dict[str, Any]) -> None:
     definition = AgentDefinition.model_validate(members)

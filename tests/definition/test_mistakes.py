@@ -1,7 +1,7 @@
 """Every mistake is told with its place and the way out, and all of them at once."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.definition import definition_of, parse_definition
@@ -382,7 +382,6 @@ def test_deep_json_is_refused() -> None:
     assert "nested deeper than 50 levels" in told("[" * 100_000, "agent.json")
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     st.text(st.sampled_from("ab: -\n\t{}[],\"'&*!|>#?%@<~01.\\u\x85\x00é")),
     st.sampled_from(["agent.yaml", "agent.json"]),

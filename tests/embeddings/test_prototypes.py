@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator import Agent
@@ -132,7 +132,6 @@ def test_the_examples_are_embedded_once() -> None:
     assert "get vacation days: " in fake.texts
 
 
-@settings(max_examples=100, deadline=None)
 @given(question=st.text(max_size=2000), said=st.text(max_size=50))
 def test_any_input_has_a_category(question: str, said: str) -> None:
     text = model().complete(asked(question, "Hi", said)).text

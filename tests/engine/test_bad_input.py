@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from trace_turns import breaks, stopped
 from whole_agents import (
@@ -388,7 +388,6 @@ def survives(family: Family, garbage: Any) -> None:
     goes_on(more)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=300), st.sampled_from([XML, NATIVE]))
 def test_random_bytes_decoded(data: bytes, family: Family) -> None:
     survives(family, data.decode("utf-8", "surrogateescape"))

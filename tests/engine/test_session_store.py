@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from engine_turns import roc_agent
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from whole_agents import NATIVE, Calls, agent, answer, texts_of
 
@@ -409,7 +409,6 @@ def asked_with(path: Any, junk: Any) -> Agent:
     return ASKED
 
 
-@settings(max_examples=200, deadline=None)
 @given(path=st.sampled_from(list(places(JOURNAL))), junk=JUNK, question=st.sampled_from(QUESTIONS))
 def test_junk_anywhere_in_a_journal_is_a_typed_error(path: Any, junk: Any, question: str) -> None:
     with suppress(OrchestratorError):

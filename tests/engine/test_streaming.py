@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from engine_turns import roc_agent
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from whole_agents import (
     BOTH,
@@ -87,7 +87,6 @@ def test_the_pieces_are_the_answer_for_every_chunk_size(name: str, family: Famil
         assert "" not in deltas(events)
 
 
-@settings(max_examples=100, deadline=None)
 @given(text=st.text(alphabet="ab <>/&\n\t日answerthinking", max_size=60), chunk=st.integers(1, 70))
 def test_whatever_a_model_answers_the_pieces_are_the_reply(text: str, chunk: int) -> None:
     model: Any = AGENT.plan.orchestration.model

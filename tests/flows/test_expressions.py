@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.flows.evaluation import MOST, UNDEFINED, evaluate, path_value
@@ -259,7 +259,6 @@ EXPRESSIONS = st.recursive(
 VALUES = {"n": 3, "s": "ab", "l": [1, "a", 2.5]}
 
 
-@settings(max_examples=200)
 @given(EXPRESSIONS)
 def test_a_value_is_pythons(text: str) -> None:
     try:
@@ -276,7 +275,6 @@ def test_a_value_is_pythons(text: str) -> None:
     assert ours is UNDEFINED or isinstance(ours, bool) == isinstance(theirs, bool)
 
 
-@settings(max_examples=200)
 @given(st.one_of(st.text(max_size=60), st.text("ab1.,()[]{}'\"\\+-*/%=<>!&|$: \n", max_size=40)))
 def test_any_text_is_an_expression_or_wrong(text: str) -> None:
     for read in (parse_expression, parse_arguments):
@@ -287,7 +285,6 @@ def test_any_text_is_an_expression_or_wrong(text: str) -> None:
             assert 0 <= wrong.offset <= len(text)
 
 
-@settings(max_examples=100)
 @given(st.text(max_size=30))
 def test_what_a_value_says_is_no_expression(text: str) -> None:
     assert value("[a, a + 'x', {k: a}]", a=text) == [text, text + "x", {"k": text}]

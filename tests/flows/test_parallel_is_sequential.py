@@ -7,7 +7,7 @@ import hashlib
 from typing import Any
 
 from flow_support import Echo
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator import FlowError
@@ -67,7 +67,6 @@ def note(*args: Any, **kwargs: Any) -> dict[str, Any]:
 
 
 @given(programs(), st.integers(2, 4), st.booleans())
-@settings(max_examples=200, deadline=None)
 def test_side_by_side_comes_to_the_same(text: str, most: int, loop: bool) -> None:
     flow = Flow.from_text(text, "pl")
     arguments = {"question": "Who?\n(bp)\n$a -> b", "xs": ["yes", 2, ["$a"]], "b": "before"}
@@ -88,7 +87,6 @@ def test_side_by_side_comes_to_the_same(text: str, most: int, loop: bool) -> Non
 
 
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=9), st.integers(2, 5))
-@settings(max_examples=60, deadline=None)
 def test_the_first_failure_in_order_that_is_known_is_told(items: list[int], most: int) -> None:
     def risky(x: int, at: int) -> int:
         if x == 0:

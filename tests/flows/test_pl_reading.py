@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from flow_support import program
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator import FlowError
@@ -210,7 +210,6 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=200)
 @given(st.one_of(st.text(max_size=80), st.lists(PIECES, max_size=30).map("".join)))
 def test_any_text_is_a_program_or_a_flow_error(text: str) -> None:
     try:
@@ -420,7 +419,6 @@ def blocks(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 PROGRAMS = st.lists(st.recursive(SIMPLE, blocks, max_leaves=8), max_size=5).map("\n".join)
 
 
-@settings(max_examples=200)
 @given(PROGRAMS)
 def test_a_program_that_is_printed_and_read_again_is_the_same(text: str) -> None:
     tree = read_program(text)

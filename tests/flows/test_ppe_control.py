@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from flow_support import script, scripted, texts
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator import FlowError
@@ -79,7 +79,6 @@ def test_patterns(pattern: str, value: Any, found: Any) -> None:
     assert fits(pattern, value) == found
 
 
-@settings(max_examples=200)
 @given(st.text(":_[]{}.,=|<>/'\"ab1 ", max_size=25))
 def test_any_pattern_is_read_or_wrong(written: str) -> None:
     try:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from flow_support import PLAIN, script, scripted, texts
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator import FlowError
@@ -176,7 +176,6 @@ def test_without_roles_a_sign_is_text() -> None:
     assert texts(model.requests[0]) == ["@dobby, hello\n\n@other hello"]
 
 
-@settings(max_examples=60)
 @given(st.text("gudie: @obyPM()\n[]私", max_size=40))
 def test_no_value_speaks_for_another(said: str) -> None:
     import tempfile

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from flow_support import script, scripted
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator import FlowError
@@ -239,7 +239,6 @@ LINES = [
 ]
 
 
-@settings(max_examples=200)
 @given(st.lists(st.sampled_from(LINES), max_size=8))
 def test_whatever_can_be_read_can_be_looked_at(lines: list[str]) -> None:
     try:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from flow_support import script, scripted
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator import FlowError
@@ -255,7 +255,6 @@ def test_choices(written: str, choice: Choice | None, parameters: list[str]) -> 
     assert [one.name for one in given_parameters] == parameters
 
 
-@settings(max_examples=100)
 @given(
     st.lists(st.sampled_from("abcd"), min_size=1, max_size=6), st.integers(1, 6), st.integers(0, 99)
 )
@@ -274,7 +273,6 @@ def test_an_item_that_is_there_twice_is_drawn_twice_as_often() -> None:
     assert 1800 < drawn.count("a") < 2200
 
 
-@settings(max_examples=100)
 @given(st.text(max_size=30))
 def test_a_choice_is_one_of_them_or_asked_again(reply: str) -> None:
     for choice in (Choice(("apple", "banana split", "日本")), Choice(("a", "b", "c"), 2, 1)):
@@ -359,7 +357,6 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=200)
 @given(st.one_of(st.text(max_size=60), st.lists(PIECES, max_size=25).map("".join)))
 def test_any_text_is_a_script_or_a_flow_error(text: str) -> None:
     for head in ("", "---\ntemplateFormat: golang\n---\n", "---\ntemplateFormat: fstring\n---\n"):

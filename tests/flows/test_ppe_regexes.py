@@ -6,7 +6,7 @@ import re
 
 import pytest
 from flow_support import script, scripted
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator import FlowError
@@ -209,7 +209,6 @@ def test_the_time_limit_ends_a_run() -> None:
     assert caught.value.line == 1
 
 
-@settings(max_examples=200)
 @given(st.one_of(st.text(max_size=20), st.text("ab1()[]{}?*+|^$.\\<>:=!-kuxPd,", max_size=20)))
 def test_any_pattern_is_translated_or_wrong(pattern: str) -> None:
     try:
@@ -218,7 +217,6 @@ def test_any_pattern_is_translated_or_wrong(pattern: str) -> None:
         assert wrong.message
 
 
-@settings(max_examples=100)
 @given(st.text(max_size=20))
 def test_an_escaped_text_matches_itself(text: str) -> None:
     escaped = re.sub(r"[\\^$.*+?()\[\]{}|/]", lambda it: f"\\{it[0]}", text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flow_support import as_stored, scripted
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator import FlowError
@@ -60,7 +60,6 @@ def asked(model: Any) -> list[Any]:
     programs(),
     st.lists(st.sampled_from(["yes", "no", "a -> b", "(bp)", "$a"]), min_size=40, max_size=40),
 )
-@settings(max_examples=60, deadline=None)
 def test_steps_come_to_the_same_as_the_whole(text: str, replies: list[str]) -> None:
     arguments = {"question": "Who?\n(bp)\n$a -> b"}
     flow = Flow.from_text(text, "pl")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from flow_support import program, script, scripted
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 HOSTILE = st.one_of(
@@ -99,7 +99,6 @@ PL = program(
 )
 
 
-@settings(max_examples=100)
 @given(value=HOSTILE, reply=HOSTILE)
 def test_values_of_the_workflow_language(value: str, reply: str) -> None:
     CALLED.clear()
@@ -141,7 +140,6 @@ PPE = script(
 )
 
 
-@settings(max_examples=100)
 @given(value=HOSTILE, reply=HOSTILE)
 def test_values_of_scripts(value: str, reply: str) -> None:
     CALLED.clear()
@@ -166,7 +164,6 @@ def test_values_of_scripts(value: str, reply: str) -> None:
     assert users[-1] == f"S[{answer}]E"
 
 
-@settings(max_examples=60)
 @given(value=HOSTILE)
 def test_what_a_tool_gives_is_no_role_and_no_call_of_a_played_team(value: str) -> None:
     CALLED.clear()

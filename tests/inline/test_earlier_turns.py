@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from inline_support import RAW, TOOL_USE, XML, called, last, plain, scripted, texts
 
@@ -129,7 +129,6 @@ def test_a_session_that_ends_forgets_it() -> None:
     ]
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.sampled_from(["<thinking>", "</thinking>", "<answer>", "x", " "]), max_size=12))
 def test_any_text_is_freed_of_what_is_between_the_tags(pieces: list[str]) -> None:
     text = "".join(pieces)

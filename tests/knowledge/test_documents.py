@@ -5,7 +5,7 @@ import json
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from knowledge_support import write
 
@@ -184,7 +184,6 @@ TEXTS = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=150)
 @given(TEXTS)
 def test_no_markdown_breaks_it_and_no_passage_is_too_long(text):
     for passage in passages_of(markdown_blocks(text), Chunking(40, 20)):
@@ -213,7 +212,6 @@ HTML = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=150)
 @given(HTML)
 def test_no_html_breaks_it(text):
     assert all(it.text.strip() for it in html_blocks(text))

@@ -2,7 +2,7 @@
 
 import botocore.session
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.errors import ValidationError
@@ -131,7 +131,6 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=150)
 @given(VALUES, st.dictionaries(st.text(max_size=3), VALUES, max_size=3))
 def test_any_value_is_a_filter_or_a_validation_error(value, metadata):
     try:

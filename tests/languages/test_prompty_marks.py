@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator import OrchestratorError, ValidationError
@@ -162,7 +162,6 @@ def test_a_message_knows_its_line() -> None:
 @given(
     st.text(max_size=40), st.sampled_from(["v2", "legacy"]), st.sampled_from(["jinja2", "mustache"])
 )
-@settings(max_examples=200, deadline=None)
 def test_no_value_makes_a_message(value: str, dialect: Any, kind: str) -> None:
     q = "{{{q}}}" if kind == "mustache" else "{{q}}"
     text = (
@@ -218,7 +217,6 @@ PART = st.sampled_from(
 
 
 @given(st.lists(PART, max_size=14), st.sampled_from(["v2", "legacy"]), st.text(max_size=5))
-@settings(max_examples=200, deadline=None)
 def test_any_text_is_read_or_refused(parts: list[str], dialect: Any, value: str) -> None:
     thread = [{"role": "user", "content": value}]
     for inputs in ({"x": value}, {"x": thread}):

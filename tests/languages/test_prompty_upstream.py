@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from jinja2 import nodes
 
@@ -151,7 +151,6 @@ LINE = st.one_of(
 
 
 @given(st.lists(LINE, min_size=1, max_size=12))
-@settings(max_examples=200, deadline=None)
 def test_marks_and_messages(lines: list[str]) -> None:
     parser = importlib.import_module("prompty.parsers.prompty").PromptyChatParser()
     model = importlib.import_module("prompty.model")
@@ -228,7 +227,6 @@ PARTS = st.sampled_from(
 
 
 @given(st.lists(PARTS, min_size=1, max_size=9))
-@settings(max_examples=150, deadline=None)
 def test_whole_files_of_any_parts(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str]
 ) -> None:

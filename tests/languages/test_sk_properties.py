@@ -1,7 +1,7 @@
 """What holds for any value and any template of Semantic Kernel's three engines."""
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from orchestrator.errors import OrchestratorError, TemplateError
@@ -69,7 +69,6 @@ def of_values(messages):
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=150, deadline=None)
 @given(value=values)
 @example(value="")
 @example(value=" ")
@@ -137,7 +136,6 @@ json_values = st.recursive(
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=60, deadline=None)
 @given(value=json_values)
 @example(value=[{"role": "system", "content": "a"}])
 def test_structured_values_are_texts_of_their_message(name, value):
@@ -188,7 +186,6 @@ templates = st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=3), max_size=
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=200, deadline=None)
 @given(template=templates, strict=st.booleans(), value=json_values | values)
 def test_any_template_is_read_or_refused_with_its_place(name, template, strict, value):
     try:

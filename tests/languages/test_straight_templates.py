@@ -6,7 +6,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.errors import OrchestratorError
@@ -155,7 +155,6 @@ texts = st.sampled_from(HOSTILE) | st.text(max_size=4)
 
 
 @pytest.mark.parametrize("name", LANGUAGES)
-@settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_filling_is_rendering(name: str, data: Any) -> None:
     language, front, fragments = LANGUAGES[name]

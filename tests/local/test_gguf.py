@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.errors import ValidationError
@@ -84,7 +84,6 @@ def test_values_cannot_write_tokens(tmp_path: Path) -> None:
     assert "".join(texts).startswith("user\n" + attack)
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.sampled_from([*CHATML, "<", "|", "im_end", "|>", " "])).map("".join))
 def test_cutting_keeps_every_character_and_no_token(tmp_path_factory: Any, value: str) -> None:
     tmp_path = tmp_path_factory.getbasetemp()
@@ -112,7 +111,6 @@ def test_other_files_are_refused_with_the_way_out(tmp_path: Path, data: bytes, s
     assert said in str(caught.value)
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_no_damage_to_a_header_raises_anything_else(tmp_path_factory: Any, data: Any) -> None:
     good = bytearray(model(CHATML))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from gbnf import Grammar
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.models.base import CallFormat, OperationFormat
@@ -190,7 +190,6 @@ def _operation_and_call(draw: st.DrawFn) -> tuple[OperationFormat, dict[str, Any
     return named, arguments, draw(st.sampled_from([*kinds, "other"]))
 
 
-@settings(max_examples=100, deadline=None)
 @given(_operation_and_call())
 def test_the_grammar_accepts_exactly_the_calls_of_an_operation(
     drawn: tuple[OperationFormat, dict[str, Any], str],
@@ -208,7 +207,6 @@ def test_the_grammar_accepts_exactly_the_calls_of_an_operation(
         )
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(_texts, max_size=4), _texts)
 def test_no_conversation_breaks_the_grammar(conversation: list[str], value: str) -> None:
     grammar = Grammar(grammar_of(form(), conversation))
@@ -228,7 +226,6 @@ def test_several_of_very_many_choices() -> None:
     assert not grammar.accepts("item 7,item 3000")
 
 
-@settings(max_examples=100)
 @given(
     st.integers(1, 4),
     st.integers(0, 3),

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.errors import ValidationError
@@ -93,14 +93,12 @@ def test_other_stages_are_left_as_they_are() -> None:
     assert reader.blocks("t") == [{"text": "<category>D"}]
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.text(), st.integers(1, 9), st.booleans())
 def test_no_reply_is_lost(reply: str, size: int, marked: bool) -> None:
     shown, reader = read(reply, size, marked=marked)
     assert (reader.raw or shown.removeprefix("<answer>" if marked else "")) == reply
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.dictionaries(st.text(), st.one_of(st.text(), st.integers(), st.booleans()), max_size=3))
 def test_every_call_is_read_as_it_was_written(arguments: dict[str, Any]) -> None:
     block = {"toolUse": {"toolUseId": "t", "name": "a__b", "input": arguments}}

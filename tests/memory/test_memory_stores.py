@@ -6,7 +6,7 @@ import sqlite3
 import threading
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.errors import DependencyFailed
@@ -100,7 +100,6 @@ def test_the_memories_of_a_store(store):
     ]
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.text(), st.text(min_size=1), st.text())
 def test_any_text_can_be_remembered(topic, said, text):
     made = summary_of(

@@ -8,7 +8,7 @@ from itertools import pairwise
 import botocore.session
 import pytest
 from botocore.validate import ParamValidator
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from model_requests import CLAUDE, NOVA, TOOLS, ask, assistant, step, user
 from model_servers import json_answer
@@ -233,7 +233,6 @@ roles = st.sampled_from(["user", "assistant"])
 texts = st.lists(st.text(max_size=20), max_size=3)
 
 
-@settings(max_examples=100)
 @given(st.lists(st.tuples(roles, texts), max_size=8))
 def test_any_conversation_is_valid_json_with_alternating_roles_and_no_blank_text(conversation):
     messages = [Message(role, [{"text": t} for t in said]) for role, said in conversation]

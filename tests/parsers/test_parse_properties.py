@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from parser_helpers import cut, member, streamed
 
@@ -115,7 +115,6 @@ def valid(response: Any, stage: str) -> None:
     assert response["promptType"] == stage
 
 
-@settings(max_examples=200, deadline=None)
 @given(blocks=BLOCKS, stage=STAGES, name=NAMES)
 def test_no_reply_makes_a_parser_raise(blocks: Any, stage: str, name: str) -> None:
     parsed = parsers.parse(blocks, stage, name)
@@ -126,7 +125,6 @@ def test_no_reply_makes_a_parser_raise(blocks: Any, stage: str, name: str) -> No
         assert bool(parsed.code) != ("responseDetails" in member(parsed))
 
 
-@settings(max_examples=200, deadline=None)
 @given(text=TEXTS, stage=STAGES, name=NAMES, seed=st.integers(0, 9))
 @example("<answer>a <function_calls>  <invoke>", "ORCHESTRATION", "xml", 1)
 @example("<answer>x<sources><source>a</source></sources> y", "ORCHESTRATION", "xml", 2)
@@ -145,7 +143,6 @@ def test_however_the_text_is_cut_the_result_is_the_same(
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
-@settings(max_examples=60, deadline=None)
 @given(text=TEXTS, stage=STAGES, name=NAMES)
 def test_pieces_of_one_size_give_the_same_result(
     size: int, text: str, stage: str, name: str
@@ -154,7 +151,6 @@ def test_pieces_of_one_size_give_the_same_result(
     assert streamed(pieces, stage, name)[1] == parsers.parse(text, stage, name)
 
 
-@settings(max_examples=200, deadline=None)
 @given(before=TEXTS, text=TEXTS, name=NAMES, seed=st.integers(0, 9))
 def test_what_was_told_of_the_answer_is_the_final_response(
     before: str, text: str, name: str, seed: int
@@ -172,7 +168,6 @@ def test_what_was_told_of_the_answer_is_the_final_response(
             assert " ".join(texts) == final["responseText"]
 
 
-@settings(max_examples=100, deadline=None)
 @given(text=st.text(alphabet=st.characters(exclude_characters="<"), max_size=60))
 def test_an_answer_tag_streams_everything_after_it(text: str) -> None:
     told, parsed = streamed(cut(f"<thinking>t</thinking><answer>{text}", 3), "ORCHESTRATION", "xml")
@@ -183,7 +178,6 @@ def test_an_answer_tag_streams_everything_after_it(text: str) -> None:
         assert details["agentFinalResponse"] == {"responseText": answer}
 
 
-@settings(max_examples=200, deadline=None)
 @given(text=TEXTS, name=NAMES)
 def test_text_without_call_markup_yields_no_call(text: str, name: str) -> None:
     lowered = text.lower()
@@ -196,7 +190,6 @@ def test_text_without_call_markup_yields_no_call(text: str, name: str) -> None:
         assert parsed.code in ("EMPTY", "NO_ANSWER")
 
 
-@settings(max_examples=100, deadline=None)
 @given(value=st.text(max_size=40))
 def test_an_encoded_value_reaches_the_action_as_it_was(value: str) -> None:
     encoded = value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
@@ -212,7 +205,6 @@ def test_an_encoded_value_reaches_the_action_as_it_was(value: str) -> None:
     ).replace("\r", "\n")
 
 
-@settings(max_examples=100, deadline=None)
 @given(text=TEXTS, stage=STAGES, name=NAMES)
 def test_the_explanation_covers_every_character(text: str, stage: str, name: str) -> None:
     told = parsers.explain(text, stage, name)
@@ -221,7 +213,6 @@ def test_the_explanation_covers_every_character(text: str, stage: str, name: str
     assert told["response"] == parsers.parse(text, stage, name).response
 
 
-@settings(max_examples=200, deadline=None)
 @given(value=st.text(max_size=40), quote=st.sampled_from("\"'"), seed=st.integers(0, 9))
 def test_an_escaped_value_of_a_function_call_is_one_value(
     value: str, quote: str, seed: int

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator import parsers
@@ -284,7 +284,6 @@ MEMBERS = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(stage=st.sampled_from(parsers.STAGES), members=st.lists(MEMBERS, min_size=6, max_size=6))
 def test_any_object_is_understood_or_named(stage: str, members: list[Any]) -> None:
     names = [

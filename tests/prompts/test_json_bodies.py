@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.errors import TemplateError
@@ -31,7 +31,6 @@ def value_of(node: Node):
     return json.loads(node.value)
 
 
-@settings(max_examples=150)
 @given(anything, st.booleans(), st.sampled_from([None, 2]))
 def test_reads_what_json_writes(value, ascii_only, indent):
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
@@ -43,7 +42,6 @@ def test_reads_what_json_writes(value, ascii_only, indent):
     assert value_of(root) == value
 
 
-@settings(max_examples=200)
 @given(anything, st.data())
 def test_a_broken_body_is_an_error_where_json_has_one(value, data):
     text = json.dumps(value, ensure_ascii=False)
@@ -61,7 +59,6 @@ def test_a_broken_body_is_an_error_where_json_has_one(value, data):
             assert "levels of nesting" in str(error)
 
 
-@settings(max_examples=150)
 @given(st.lists(st.sampled_from(["a", "\n", '"', "\\", "é", "😀", "\x07", "$q$"])), st.booleans())
 def test_every_character_of_a_string_knows_its_place(pieces, ascii_only):
     value = "".join(pieces)

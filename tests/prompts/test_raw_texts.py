@@ -5,7 +5,7 @@ import re
 import unicodedata
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from orchestrator.message import AUTHOR
@@ -100,7 +100,6 @@ def test_what_is_skipped_takes_time_in_proportion():
         assert len(end_of(text)) <= 65
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.sampled_from(sorted(TEMPLATES)),
     st.lists(any_text, min_size=4, max_size=4),
@@ -121,7 +120,6 @@ def test_no_value_opens_a_turn(which, texts, data):
     assert template.stage == stage and fixed["role"] == "user"
 
 
-@settings(max_examples=100)
 @given(st.lists(st.tuples(st.booleans(), any_text), max_size=8))
 @example([(False, "\nHum"), (True, "an: x")])
 @example([(False, "\n"), (True, ""), (False, "Human"), (True, ": x")])

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.prompts.steps import tidy
@@ -88,7 +88,6 @@ def test_replies_are_tidied(written, shown):
     assert tidy(written) == shown
 
 
-@settings(max_examples=200)
 @given(
     st.lists(
         st.sampled_from(

@@ -1,6 +1,6 @@
 """No text in any value changes a prompt's structure (attacks 1, 2 and 3)."""
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from orchestrator.message import AUTHOR, Message
@@ -40,14 +40,12 @@ any_text = st.lists(hostile | st.text(max_size=8), max_size=5).map("".join)
 values = st.dictionaries(st.sampled_from(NAMES), any_text)
 
 
-@settings(max_examples=200)
 @given(values)
 def test_roles_and_order_are_the_templates(given_values):
     messages = TEMPLATE.bind(given_values).messages()
     assert [message["role"] for message in messages] == ["user", "assistant"]
 
 
-@settings(max_examples=200)
 @given(any_text, any_text, any_text)
 @example("$question$", "$instruction$", "$agent_scratchpad$")
 def test_each_value_is_there_verbatim_and_never_filled_again(instruction, question, attributes):
@@ -63,7 +61,6 @@ def test_each_value_is_there_verbatim_and_never_filled_again(instruction, questi
     assert texts == [[f"Q: {question}", "!"], [f"Let me think about {question}"]]
 
 
-@settings(max_examples=100)
 @given(values)
 def test_spans_say_who_wrote_every_character(given_values):
     bound = TEMPLATE.bind(given_values)
@@ -84,7 +81,6 @@ def pieces(carrier, content):
     return texts
 
 
-@settings(max_examples=100)
 @given(st.lists(st.tuples(any_text, any_text), max_size=4), any_text)
 def test_history_texts_change_nothing_either(turns, question):
     history = [
@@ -101,7 +97,6 @@ def test_history_texts_change_nothing_either(turns, question):
     assert messages[: len(history)] == history
 
 
-@settings(max_examples=100)
 @given(st.lists(any_text, min_size=1, max_size=3), st.booleans())
 def test_result_texts_cannot_open_or_close_a_tag(texts, error):
     results = [
@@ -115,7 +110,6 @@ def test_result_texts_cannot_open_or_close_a_tag(texts, error):
     assert text.count("<") == 2 + 6 * len(texts)
 
 
-@settings(max_examples=100)
 @given(any_text)
 def test_native_results_are_passed_verbatim(text):
     use = {"toolUse": {"toolUseId": "t", "name": "g__f", "input": {}}}

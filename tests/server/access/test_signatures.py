@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from botocore.exceptions import ClientError
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from server_requests import (
     API_KEY,
@@ -39,7 +39,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Keys:
     return Keys(write_keys(tmp_path_factory.mktemp("keys")))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def callers(keys: Keys) -> Callers:
     return Callers(keys)
 
@@ -100,9 +100,6 @@ def test_paths_are_signed_as_aws_signs_them(callers: Callers, path: str) -> None
     assert caller_of(callers, request).tenant == "team-a"
 
 
-@settings(
-    max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
-)
 @given(
     query=st.dictionaries(
         st.text(st.characters(codec="utf-8"), min_size=1, max_size=8),
@@ -241,9 +238,6 @@ def test_signatures_in_the_query_are_not_taken(callers: Callers) -> None:
     assert refused(callers, request)[0] == "IncompleteSignatureException"
 
 
-@settings(
-    max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
-)
 @given(st.text(st.characters(max_codepoint=255), max_size=120), st.binary(max_size=40))
 def test_no_header_is_more_than_refused(callers: Callers, text: str, date: bytes) -> None:
     for start in ("", "AWS4-HMAC-SHA256 ", "Bearer ", "AWS4-HMAC-SHA256 Credential="):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.server.documents import Documents, decoded, digest, encoded
@@ -51,7 +51,6 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-@settings(max_examples=200, deadline=None)
 def test_what_is_kept_comes_back_exactly(value: Any) -> None:
     assert decoded(encoded({"it": value})) == {"it": value}
     assert digest(value) == digest(decoded(encoded(value)))
@@ -257,7 +256,6 @@ KEYS = st.lists(st.tuples(st.integers(0, 3), st.text(max_size=4)), unique=True, 
 
 
 @given(KEYS, st.integers(1, 5))
-@settings(max_examples=100, deadline=None)
 def test_pages_together_are_the_list(keys: list[tuple[int, str]], size: int) -> None:
     items = [(key, key) for key in keys]
     found, token = paged(items, size)
@@ -269,7 +267,6 @@ def test_pages_together_are_the_list(keys: list[tuple[int, str]], size: int) -> 
 
 
 @given(st.text())
-@settings(max_examples=200, deadline=None)
 def test_any_text_is_a_token_or_refused(token: str) -> None:
     documents = Documents()
     for n in range(3):

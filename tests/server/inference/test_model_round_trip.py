@@ -7,7 +7,7 @@ from threading import Event
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from inference_support import CLAUDE, REDACTED, THINKS, THOUGHT, TOOL, TOOL_USE
 
@@ -164,7 +164,6 @@ def test_any_reply_arrives_streamed(start):
     server = start(model)
     backend = BedrockModel(CLAUDE, endpoint_url=server.url)
 
-    @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
     @given(_contents())
     def arrives(content: list[dict[str, Any]]) -> None:
         model._replies.append(content)

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sessions_api_support import client_of, refused, served, words
 
@@ -275,7 +275,6 @@ def test_deleting_a_session_leaves_nothing_of_it() -> None:
     assert desk.documents._file.rows("SELECT * FROM document") == []
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.lists(
         st.tuples(

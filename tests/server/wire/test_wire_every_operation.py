@@ -14,7 +14,8 @@ from orchestrator.server.wire.api import Api
 from orchestrator.server.wire.models import operation_model
 from orchestrator.server.wire.requests import incoming
 
-SOME = settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+# For each of many operations.
+SOME = settings(max_examples=settings().max_examples // 10, suppress_health_check=list(HealthCheck))
 API = Api({})
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from botocore.model import ServiceModel
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from shape_values import parsed, sent
 
@@ -115,7 +115,6 @@ ASKED = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(params=ASKED)
 def test_parameters_are_read_from_where_botocore_puts_them(params: dict[str, Any]) -> None:
     _, path, query, headers, body = sent(ASK, params)

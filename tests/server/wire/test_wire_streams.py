@@ -27,7 +27,8 @@ from orchestrator.server.wire.models import operation_model
 from orchestrator.server.wire.shapes import Walks
 from orchestrator.server.wire.streams import EventWriter, frames_of
 
-SOME = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+# For each of many operations.
+SOME = settings(max_examples=settings().max_examples // 5, suppress_health_check=list(HealthCheck))
 WRITTEN = [it for it in STREAMED if it[1] != "InvokeModelWithBidirectionalStream"]
 INVOKE = ("bedrock-agent-runtime", "InvokeAgent")
 
@@ -78,7 +79,6 @@ HEADER = st.one_of(
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40)
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     messages=st.lists(
         st.tuples(st.dictionaries(NAMES, HEADER, max_size=4), st.binary(max_size=200)), max_size=4
