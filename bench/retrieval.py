@@ -27,9 +27,9 @@ _WEIGHTS = list(accumulate(1 / (rank + 20) for rank in range(_WORDS)))
 
 def retrieval() -> list[Row]:
     """A query over 10,000 passages; vectors of passages are random, the query's is real."""
-    from orchestrator.embeddings import resolve_embedder
     from orchestrator.errors import ModelNotReady
     from orchestrator.knowledge import LocalKnowledgeBase
+    from orchestrator.models.embeddings import resolve_embedder
 
     model: Any = resolve_embedder("local")
     try:

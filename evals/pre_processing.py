@@ -20,8 +20,8 @@ from rich.console import Console
 from rich.table import Table
 
 from orchestrator import Agent
-from orchestrator.embeddings import resolve_embedder
 from orchestrator.models import Model, ModelRequest, resolve_model
+from orchestrator.models.embeddings import resolve_embedder
 from orchestrator.models.prototypes import PROTOTYPES_FILE, PrototypeModel, Prototypes
 from orchestrator.parsers import maker
 from orchestrator.prompts import Dialect

@@ -29,13 +29,13 @@ from orchestrator.limits import Limits
 
 if TYPE_CHECKING:
     from orchestrator.actions import ActionGroup, LambdaHandler, Reprompt, ReturnControl, action
-    from orchestrator.agent import Agent, Collaborator
-    from orchestrator.kept import KeptTurn
+    from orchestrator.agent import Agent, Collaborator, Flow, FlowEvent, FlowResult, load_flow
+    from orchestrator.engine.plan import Memory
+    from orchestrator.engine.trace.past_turns import KeptTurn
+    from orchestrator.engine.trace.reply import Event, Files, Reply, TextDelta, TracePart, TurnEnd
     from orchestrator.knowledge import KnowledgeBase
     from orchestrator.prompts import load_template
-    from orchestrator.reply import Event, Files, Reply, TextDelta, TracePart, TurnEnd
     from orchestrator.sessions import Sessions, SQLiteStore
-    from orchestrator.stages import Memory
 
 __all__ = [
     "ActionGroup",
@@ -45,7 +45,10 @@ __all__ = [
     "DependencyFailed",
     "Event",
     "Files",
+    "Flow",
     "FlowError",
+    "FlowEvent",
+    "FlowResult",
     "KeptTurn",
     "KnowledgeBase",
     "LambdaHandler",
@@ -67,6 +70,7 @@ __all__ = [
     "TurnLeft",
     "ValidationError",
     "action",
+    "load_flow",
     "load_template",
 ]
 
@@ -79,16 +83,20 @@ _LAZY = {
     "action": "orchestrator.actions",
     "Agent": "orchestrator.agent",
     "Collaborator": "orchestrator.agent",
-    "Memory": "orchestrator.stages",
-    "KeptTurn": "orchestrator.kept",
+    "Flow": "orchestrator.agent",
+    "FlowEvent": "orchestrator.agent",
+    "FlowResult": "orchestrator.agent",
+    "load_flow": "orchestrator.agent",
+    "Memory": "orchestrator.engine.plan",
+    "KeptTurn": "orchestrator.engine.trace.past_turns",
     "KnowledgeBase": "orchestrator.knowledge",
     "load_template": "orchestrator.prompts",
-    "Event": "orchestrator.reply",
-    "Files": "orchestrator.reply",
-    "Reply": "orchestrator.reply",
-    "TextDelta": "orchestrator.reply",
-    "TracePart": "orchestrator.reply",
-    "TurnEnd": "orchestrator.reply",
+    "Event": "orchestrator.engine.trace.reply",
+    "Files": "orchestrator.engine.trace.reply",
+    "Reply": "orchestrator.engine.trace.reply",
+    "TextDelta": "orchestrator.engine.trace.reply",
+    "TracePart": "orchestrator.engine.trace.reply",
+    "TurnEnd": "orchestrator.engine.trace.reply",
     "SQLiteStore": "orchestrator.sessions",
     "Sessions": "orchestrator.sessions",
 }

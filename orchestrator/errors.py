@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from orchestrator.diagnostics import Diagnostic
-    from orchestrator.reply import Reply
 
 __all__ = [
     "AccessDenied",
@@ -62,7 +61,8 @@ class OrchestratorError(Exception):
     """
 
     bedrock_name: ClassVar[str] = "InternalServerException"
-    reply: Reply | None = None
+    # A `Reply`: its type is not named here, because the room that has it needs the errors.
+    reply: Any = None
 
     def __init__(self, message: str) -> None:
         super().__init__(message)

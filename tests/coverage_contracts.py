@@ -11,7 +11,7 @@ from coverage_wire import Row, code, state
 from whole_agents import NATIVE, Calls
 
 from orchestrator import Agent
-from orchestrator.custom import LambdaOrchestration
+from orchestrator.flows.custom import LambdaOrchestration
 from orchestrator.guardrails import Verdict
 from orchestrator.parsers import STAGES
 from orchestrator.parsers.contract import read_response

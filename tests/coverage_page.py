@@ -28,11 +28,11 @@ from orchestrator import OrchestratorError, errors
 from orchestrator.actions.base import ActionResult, Call, CallContext, Operation, Parameter
 from orchestrator.actions.response import read_response
 from orchestrator.actions.wire import lambda_event
-from orchestrator.content import root
 from orchestrator.models.base import ModelReply
 from orchestrator.prompts import PLACEHOLDERS, load_dialect
 from orchestrator.prompts.placeholders import STAGES, status
 from orchestrator.server.wire.models import SERVICES
+from orchestrator.support.shipped import root
 from orchestrator.testing import ScriptedModel
 
 PAGE = Path(__file__).resolve().parents[1] / "COVERAGE.md"

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from orchestrator import FlowError
-from orchestrator.flows import Flow, FlowResult
+from orchestrator import Flow, FlowError, FlowResult
 from orchestrator.testing import ScriptedModel
 
 __all__ = ["language"]

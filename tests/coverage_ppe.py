@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from orchestrator import FlowError
-from orchestrator.flows import load_flow
+from orchestrator import FlowError, load_flow
 from orchestrator.testing import ScriptedModel
 
 __all__ = ["language"]

@@ -21,7 +21,7 @@ from orchestrator import (
     action,
 )
 from orchestrator.actions import ActionResult
-from orchestrator.custom import LambdaOrchestration
+from orchestrator.flows.custom import LambdaOrchestration
 from orchestrator.guardrails import BedrockGuardrail
 from orchestrator.testing import FakeKnowledgeBase, ScriptedModel
 

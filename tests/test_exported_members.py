@@ -16,7 +16,7 @@ import orchestrator
 MODULES = [
     "orchestrator",
     "orchestrator.actions",
-    "orchestrator.embeddings",
+    "orchestrator.models.embeddings",
     "orchestrator.guardrails",
     "orchestrator.knowledge",
     "orchestrator.memory",

@@ -5,7 +5,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.untrusted import json_or, too_deep
+from orchestrator.support.safe_json import json_or, too_deep
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from orchestrator.actions.catalog import Catalog
 from orchestrator.actions.group import CODE_INTERPRETER, USER_INPUT, ActionGroup, ReturnControl
 from orchestrator.actions.lambda_handler import LambdaHandler
 from orchestrator.actions.python import Action, action
-from orchestrator.lazily import lazily
+from orchestrator.support.lazy_imports import lazily
 
 if TYPE_CHECKING:
     from orchestrator.actions.http_executor import HttpExecutor

@@ -12,7 +12,7 @@ from typing import Any
 
 from orchestrator.actions.schemas import Where
 from orchestrator.errors import DefinitionError
-from orchestrator.untrusted import too_deep
+from orchestrator.support.safe_json import too_deep
 
 __all__ = ["Document"]
 

@@ -11,9 +11,9 @@ from typing import Any
 from orchestrator.actions.base import ActionResult, Call, CallContext
 from orchestrator.actions.response import read_response
 from orchestrator.actions.wire import lambda_event
-from orchestrator.aws import Settings, Target, body_of, failure, never_sent, shared_client
 from orchestrator.errors import ActionOutcomeUnknown, DefinitionError, DependencyFailed
-from orchestrator.untrusted import json_or
+from orchestrator.support.aws import Settings, Target, body_of, failure, never_sent, shared_client
+from orchestrator.support.safe_json import json_or
 
 __all__ = ["LambdaArn"]
 

@@ -14,7 +14,7 @@ from orchestrator.actions.response import read_response
 from orchestrator.actions.results import failed
 from orchestrator.actions.wire import lambda_event
 from orchestrator.errors import DependencyFailed
-from orchestrator.raised import place_in_function
+from orchestrator.support.user_code import place_in_function
 
 __all__ = ["LambdaFunction"]
 

@@ -18,7 +18,7 @@ from orchestrator.actions.response import read_response
 from orchestrator.actions.results import failed
 from orchestrator.actions.wire import lambda_event
 from orchestrator.errors import DefinitionError, DependencyFailed
-from orchestrator.raised import place_in_folder
+from orchestrator.support.user_code import place_in_folder
 
 __all__ = ["LambdaContext", "LambdaHandler"]
 

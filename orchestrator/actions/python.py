@@ -12,8 +12,8 @@ from orchestrator.actions.base import ActionResult, Call, CallContext, Operation
 from orchestrator.actions.results import as_text, failed
 from orchestrator.actions.signatures import Compiled, compile_function
 from orchestrator.errors import DependencyFailed
-from orchestrator.raised import place_in_function
-from orchestrator.threads import in_thread
+from orchestrator.support.threads import in_thread
+from orchestrator.support.user_code import place_in_function
 
 __all__ = ["Action", "PythonExecutor", "action", "python_group", "wait_for"]
 

@@ -15,7 +15,7 @@ from typing import Any
 from orchestrator.actions.base import ActionResult, Call, CallContext, Executor, Operation
 from orchestrator.errors import DependencyFailed, OrchestratorError
 from orchestrator.message import clean
-from orchestrator.raised import raised
+from orchestrator.support.user_code import raised
 
 __all__ = ["Guarded", "as_text", "bounded", "failed", "guarded"]
 

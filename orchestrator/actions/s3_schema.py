@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from orchestrator.aws import read_object
 from orchestrator.errors import DefinitionError
+from orchestrator.support.aws import read_object
 
 __all__ = ["read_s3_schema"]
 

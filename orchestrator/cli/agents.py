@@ -14,10 +14,10 @@ from orchestrator.cli.terminal import Terminal
 from orchestrator.errors import DependencyFailed, ModelNotReady, ValidationError
 
 if TYPE_CHECKING:
-    from orchestrator import Agent
+    from orchestrator.agent.agent import Agent
+    from orchestrator.engine.plan import Plan
     from orchestrator.models import Model
     from orchestrator.sessions import Session
-    from orchestrator.stages import Plan
 
 __all__ = [
     "IN_MEMORY",
@@ -93,7 +93,7 @@ def load_agent(
     Raises:
         OrchestratorError: The agent is wrong, or there is no folder for the sessions' file.
     """
-    from orchestrator import Agent
+    from orchestrator.agent.agent import Agent
 
     file = state_file(folder, session, state)
     if file is not None and not writes and not file.is_file():
@@ -109,9 +109,9 @@ def _in_own_dialect(spec: str | None, folder: Path) -> str | Model | None:
     """A script that names no model speaks the dialect of the agent's own one."""
     if spec is None or not spec.startswith("scripted:"):
         return spec
+    from orchestrator.agent.overrides import named_model
     from orchestrator.definition import load_definition
     from orchestrator.models import resolve_model
-    from orchestrator.overrides import named_model
 
     script = resolve_model(spec)
     definition = load_definition(folder)
@@ -123,9 +123,9 @@ def _in_own_dialect(spec: str | None, folder: Path) -> str | Model | None:
 
 def note_templates(agent: Agent, folder: Path, terminal: Terminal) -> None:
     """One line when `lint` has something to say against the agent's own templates."""
-    from orchestrator import content
+    from orchestrator.support.shipped import content_root
 
-    shipped = str(content.root() / "templates")
+    shipped = str(content_root() / "templates")
     found = {
         finding
         for stage in agent.plan.stages.values()

@@ -13,8 +13,8 @@ from orchestrator.cli.findings import show_finding, shown_path
 from orchestrator.cli.terminal import Terminal, clean
 
 if TYPE_CHECKING:
-    from orchestrator.carry import Change
     from orchestrator.diagnostics import Diagnostic
+    from orchestrator.transfer import Change
 
 __all__ = [
     "Alias",
@@ -123,7 +123,7 @@ def write_agent(
         ValidationError: Files that are there have other texts or would go, and `force` was not
             given.
     """
-    from orchestrator.carry import changes, write_files
+    from orchestrator.transfer import changes, write_files
 
     changed = [it for it in changes(files, folder) if it.before is not None]
     if changed and not force and not terminal.json:

@@ -29,8 +29,7 @@ from orchestrator.cli.verb import AGENT_FAILED, verb
 from orchestrator.errors import OrchestratorError
 
 if TYPE_CHECKING:
-    from orchestrator import Agent
-    from orchestrator.agent import Options
+    from orchestrator.agent.agent import Agent, Options
     from orchestrator.cli.keyboard import Keyboard
     from orchestrator.cli.live import LiveTurn
 

@@ -51,7 +51,7 @@ def diff(
       $ orchestrator diff my-agent ABCDEFGHIJ --version 3
       $ orchestrator diff my-agent --endpoint-url http://127.0.0.1:8080 --json
     """
-    from orchestrator.carry import connect, difference, read_folder
+    from orchestrator.transfer import connect, difference, read_folder
 
     if alias is not None and version is not None:
         raise ValidationError("give --alias or --version, not both")

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from orchestrator.cli.terminal import Terminal, WordWrap, clean, short
 
 if TYPE_CHECKING:
-    from orchestrator.flows import Flow, FlowEvent, FlowResult
+    from orchestrator.agent.flow import Flow
+    from orchestrator.agent.flow_events import FlowEvent, FlowResult
 
 __all__ = ["FlowView", "Session"]
 

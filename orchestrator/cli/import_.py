@@ -14,8 +14,8 @@ from orchestrator.cli.verb import verb
 from orchestrator.errors import ValidationError
 
 if TYPE_CHECKING:
-    from orchestrator.carry import Document
-    from orchestrator.carry.sources import Found
+    from orchestrator.transfer import Document
+    from orchestrator.transfer.sources import Found
 
 __all__ = ["import_"]
 
@@ -64,7 +64,7 @@ def import_(
       $ orchestrator import template.yaml --name ClaimsAgent --into agents/claims
       $ orchestrator import plan.json --all --into agents
     """
-    from orchestrator.carry import files_of, read_source
+    from orchestrator.transfer import files_of, read_source
 
     found = read_source(files[0], files[1:], pairs(parameter, "--parameter"))
     agents = _chosen(found, name, every)

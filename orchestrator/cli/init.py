@@ -13,11 +13,11 @@ from typing import Annotated
 
 import typer
 
-from orchestrator import content
 from orchestrator.cli.schema import SCHEMA_FILE, write_schema
 from orchestrator.cli.terminal import Terminal
 from orchestrator.cli.verb import verb
 from orchestrator.errors import ValidationError
+from orchestrator.support.shipped import content_root
 
 __all__ = ["init"]
 
@@ -71,7 +71,7 @@ def _next(folder: str) -> Iterator[tuple[str, str]]:
 def _make(folder: Path, model: str) -> list[str]:
     """Copies the starter and gives it its name, model and schema."""
     shutil.copytree(
-        content.root() / "examples" / "starter", folder, ignore=_LEFT_OUT, dirs_exist_ok=True
+        content_root() / "examples" / "starter", folder, ignore=_LEFT_OUT, dirs_exist_ok=True
     )
     write_schema(folder / SCHEMA_FILE)
     file = folder / "agent.yaml"

@@ -27,8 +27,8 @@ from orchestrator.cli.verb import verb
 from orchestrator.errors import ValidationError
 
 if TYPE_CHECKING:
-    from orchestrator import Agent, Reply
-    from orchestrator.agent import Options
+    from orchestrator.agent.agent import Agent, Options
+    from orchestrator.engine.trace.reply import Reply
     from orchestrator.sessions import Session as SessionState
 
 __all__ = ["invoke"]
@@ -143,7 +143,7 @@ def _results(agent: Agent, session: str | None, given: Any) -> dict[str, Any]:
     if session is None or not isinstance(given, dict):
         raise ValidationError("--results needs --session, and a JSON object")
     from orchestrator.cli.agents import read_session
-    from orchestrator.effects import ReturnControl
+    from orchestrator.engine.effects import ReturnControl
 
     waits = _hand_over(read_session(agent, session))
     if waits is None:

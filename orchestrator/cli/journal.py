@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.errors import ResourceNotFound, SessionConflict, ValidationError
 
 if TYPE_CHECKING:
-    from orchestrator import Agent
+    from orchestrator.agent.agent import Agent
     from orchestrator.sessions import SessionInfo, Sessions
 
 __all__ = ["KeptTurn", "find_session", "kept_turns", "open_sessions"]
@@ -100,7 +100,7 @@ def kept_turns(sessions: Sessions, info: SessionInfo, agent: Agent | None) -> It
         info: The session.
         agent: The agent that it is of, for traces; they are read from the journal again.
     """
-    from orchestrator import kept
+    from orchestrator.engine.trace import past_turns as kept
 
     for turn in kept.kept_turns(sessions, info.label, agent.plan if agent else None):
         told = KeptTurn(turn.question, turn.text, turn.stop_reason, turn.at, turn.new)

@@ -181,7 +181,7 @@ def _of_agent(folder: Path, id: str | None, *, keywords: bool) -> list[LocalKnow
 
 
 def _json(text: str) -> Any:
-    from orchestrator.untrusted import json_or
+    from orchestrator.support.safe_json import json_or
 
     found = json_or(text, None)
     if found is None:

@@ -9,11 +9,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator import content
 from orchestrator.cli.agents import root_of
 from orchestrator.cli.findings import as_findings
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError, OrchestratorError
+from orchestrator.support.shipped import content_root
 
 if TYPE_CHECKING:
     from orchestrator.definition import AgentDefinition
@@ -144,7 +144,7 @@ def _named(finding: Diagnostic) -> str:
 
 
 def _parsers(definition: AgentDefinition) -> None:
-    from orchestrator.overrides import overrides_of
+    from orchestrator.agent.overrides import overrides_of
 
     overrides_of(definition, definition.source.folder or Path(), replaced=True)
 
@@ -155,7 +155,7 @@ def _team(
     """The agents in folders that an agent leads."""
     from orchestrator.definition import collaborators_of
     from orchestrator.definition.files import locate_folder
-    from orchestrator.stages import MOST_LEVELS
+    from orchestrator.engine.plan import MOST_LEVELS
 
     try:
         members = collaborators_of(definition)
@@ -213,8 +213,8 @@ class _Templates:
 
     def model_id(self, stage: str) -> str:
         """The id of the model that answers a stage; empty when none is named."""
+        from orchestrator.agent.overrides import named_model
         from orchestrator.models import resolve_model
-        from orchestrator.overrides import named_model
 
         prompt = self.definition.prompt(stage) if self.definition else None
         if self.model is not None:
@@ -251,7 +251,7 @@ class _Templates:
         if default is None:
             return
         source = Path(default.source)
-        shipped = any(source.is_relative_to(content.root() / folder) for folder in _SHIPPED)
+        shipped = any(source.is_relative_to(content_root() / folder) for folder in _SHIPPED)
         for finding in lint_template(
             default.template,
             stage=stage,
@@ -306,8 +306,8 @@ def _known_files(own: Path) -> set[str]:
     from orchestrator.prompts.languages import ENDINGS
 
     known = {"README.md", "dialect.yaml"}
-    known |= {file.name for file in (content.root() / "templates").glob("*/*")}
-    known |= {file.name for file in (content.root() / "memory").glob("memory_*")}
+    known |= {file.name for file in (content_root() / "templates").glob("*/*")}
+    known |= {file.name for file in (content_root() / "memory").glob("memory_*")}
     for file in own.glob("*/dialect.yaml"):
         try:
             stages = read_yaml(file.read_text(encoding="utf-8"), file).get("stages") or {}

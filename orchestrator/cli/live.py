@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.status import Status
     from rich.text import Text
 
-    from orchestrator.reply import Event, Reply
+    from orchestrator.engine.trace.reply import Event, Reply
 
 __all__ = ["LiveTurn"]
 
@@ -67,7 +67,7 @@ class LiveTurn:
         Raises:
             OrchestratorError: The turn failed.
         """
-        from orchestrator.reply import TextDelta, TracePart, TurnEnd
+        from orchestrator.engine.trace.reply import TextDelta, TracePart, TurnEnd
 
         try:
             self._busy("thinking")

@@ -46,7 +46,7 @@ def pull(
       $ orchestrator pull ABCDEFGHIJ --alias KLMNOPQRST --into agents/claims
       $ orchestrator pull ABCDEFGHIJ --endpoint-url http://127.0.0.1:8080
     """
-    from orchestrator.carry import connect, files_of, read_agent
+    from orchestrator.transfer import connect, files_of, read_agent
 
     if alias is not None and version is not None:
         raise ValidationError("give --alias or --version, not both")

@@ -77,8 +77,8 @@ def push(
       $ orchestrator push my-agent --alias live --lambda orders=arn:aws:lambda:...
       $ orchestrator push my-agent --endpoint-url http://127.0.0.1:8080
     """
-    from orchestrator.carry import Options, Step, connect, read_folder
-    from orchestrator.carry import push as carry_push
+    from orchestrator.transfer import Options, Step, connect, read_folder
+    from orchestrator.transfer import push as carry_push
 
     if create and agent_id is not None:
         raise ValidationError("give --create or --agent-id, not both")

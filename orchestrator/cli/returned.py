@@ -10,7 +10,7 @@ from orchestrator.cli.steps import signature
 from orchestrator.cli.terminal import Terminal, clean
 
 if TYPE_CHECKING:
-    from orchestrator.effects import ReturnControl
+    from orchestrator.engine.effects import ReturnControl
 
 __all__ = ["WaitingCall", "agreed", "ask_results", "waiting_calls"]
 

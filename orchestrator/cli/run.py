@@ -17,7 +17,8 @@ from orchestrator.errors import FlowError, ValidationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from orchestrator.flows import Flow, FlowResult
+    from orchestrator.agent.flow import Flow
+    from orchestrator.agent.flow_events import FlowResult
 
 __all__ = ["given_arguments", "named_tools", "run"]
 
@@ -123,8 +124,8 @@ def run(
       $ orchestrator run flow.pl --step
       $ orchestrator run flow.pl --resume flow.state.json
     """
+    from orchestrator.agent.flow import load_flow
     from orchestrator.cli.flow_view import Session
-    from orchestrator.flows import load_flow
 
     flow = load_flow(file)
     if resume is not None and words:

@@ -11,7 +11,7 @@ from orchestrator.errors import DefinitionError, OrchestratorError, ValidationEr
 from orchestrator.models.base import Model, ModelReply, ModelRequest
 
 if TYPE_CHECKING:
-    from orchestrator.agent import Prompt
+    from orchestrator.agent.agent import Prompt
     from orchestrator.diagnostics import Diagnostic
 
 __all__ = ["first_prompt", "is_script", "lint_script"]
@@ -77,8 +77,8 @@ def first_prompt(
         OrchestratorError: The script is wrong, or fails before it asks a model.
         ValidationError: It asks none.
     """
+    from orchestrator.agent.flow import load_flow
     from orchestrator.cli.run import given_arguments, named_tools
-    from orchestrator.flows import load_flow
     from orchestrator.models import resolve_model
 
     flow = load_flow(path)
@@ -98,7 +98,7 @@ def first_prompt(
 
 
 def _prompt(request: ModelRequest, model_id: str) -> Prompt:
-    from orchestrator.agent import Prompt
+    from orchestrator.agent.agent import Prompt
     from orchestrator.message import Text
 
     system = request.system if isinstance(request.system, Text) else Text(request.system)

@@ -91,7 +91,7 @@ def show(
       $ orchestrator sessions show s-1 my-agent
       $ orchestrator sessions show s-1 my-agent --trace
     """
-    from orchestrator import Agent
+    from orchestrator.agent.agent import Agent
     from orchestrator.cli.journal import find_session, kept_turns
     from orchestrator.cli.session_view import ShownTurn, show_turn
     from orchestrator.cli.states import begun_calls, turn_logs, turn_state

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.errors import OrchestratorError, SessionConflict
 
 if TYPE_CHECKING:
-    from orchestrator import Agent
     from orchestrator.actions.base import Call
+    from orchestrator.agent.agent import Agent
     from orchestrator.sessions import Session, SessionInfo, Sessions, TurnLog
 
 __all__ = ["BegunCall", "agent_name", "begun_calls", "session_state", "turn_logs", "turn_state"]
@@ -55,7 +55,7 @@ def turn_state(sessions: Sessions, log: TurnLog) -> str:
 
 def agent_name(folder: Path, info: SessionInfo) -> str | None:
     """The name of the agent that a session is of, if it is the one in `folder`."""
-    from orchestrator.compiling import made_id
+    from orchestrator.agent.compile import made_id
     from orchestrator.definition import load_definition
 
     try:
@@ -89,8 +89,8 @@ def begun_calls(log: TurnLog, agent: Agent | None) -> list[BegunCall]:
 
 def _texts(log: TurnLog, agent: Agent) -> Iterator[tuple[str, str]]:
     """The calls that the turn stopped at, by their ids, as lines with their parameters."""
-    from orchestrator.effects import Dispatch
-    from orchestrator.replay import Replay
+    from orchestrator.engine.effects import Dispatch
+    from orchestrator.engine.run.replay import Replay
     from orchestrator.sessions import Past
 
     try:
@@ -103,9 +103,9 @@ def _texts(log: TurnLog, agent: Agent) -> Iterator[tuple[str, str]]:
 
 
 def _line(agent: Agent, call: Call) -> str:
-    from orchestrator.calls import invocation_input
     from orchestrator.cli.steps import signature
-    from orchestrator.effects import WaitingCall
+    from orchestrator.engine.calls import invocation_input
+    from orchestrator.engine.effects import WaitingCall
 
     told = invocation_input(WaitingCall(call, ""), agent.plan.agent_id)
     return signature(next(iter(told.values())))

@@ -17,13 +17,13 @@ from orchestrator.definition.guardrail import GuardrailDefinition
 from orchestrator.definition.places import Keys, Source, complaint
 from orchestrator.definition.problems import finding
 from orchestrator.diagnostics import Diagnostic
-from orchestrator.embeddings.base import Embedder
 from orchestrator.errors import DefinitionError, ResourceNotFound
 from orchestrator.guardrails import BedrockGuardrail, Guardrail
 from orchestrator.guardrails.local import LocalGuardrail, Pii, Regex, Topic, Word
 from orchestrator.guardrails.phrases import words_of
 from orchestrator.guardrails.pii import PII_TYPES
 from orchestrator.guardrails.regexes import compile_expression
+from orchestrator.models.embeddings.base import Embedder
 
 __all__ = ["build_guardrail", "guardrail_of", "load_guardrail"]
 

@@ -8,13 +8,18 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.actions.code_interpreter.operation import code_operation
-from orchestrator.custom.python_loop import ModelAnswer
-from orchestrator.custom.request import ConverseRequest, NotConverse, plain_content, read_messages
-from orchestrator.custom.work import ToolResult, Work
-from orchestrator.effects import Effect, Orchestrate, Result
+from orchestrator.engine.effects import Effect, Orchestrate, Result
 from orchestrator.errors import FlowError, LimitExceeded, OrchestratorError
 from orchestrator.flows.choosing import additional, chosen, forces, tool_of
 from orchestrator.flows.code import code_value, wrapped
+from orchestrator.flows.custom.python_loop import ModelAnswer
+from orchestrator.flows.custom.request import (
+    ConverseRequest,
+    NotConverse,
+    plain_content,
+    read_messages,
+)
+from orchestrator.flows.custom.work import ToolResult, Work
 from orchestrator.flows.listening import Listener, told_in
 from orchestrator.flows.pausing import BREAKPOINT, PAUSING, USER
 from orchestrator.flows.reach import NoSuchCall, Reach
@@ -33,7 +38,7 @@ from orchestrator.flows.steps import (
 from orchestrator.message import clean
 
 if TYPE_CHECKING:
-    from orchestrator.turn import Turn
+    from orchestrator.engine.turn import Turn
 
 __all__ = ["Carrier"]
 

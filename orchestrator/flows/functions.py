@@ -13,7 +13,7 @@ from orchestrator.actions.names import did_you_mean
 from orchestrator.actions.results import as_text
 from orchestrator.actions.signatures import compile_function
 from orchestrator.errors import DefinitionError, DependencyFailed
-from orchestrator.raised import place_in_function, raised
+from orchestrator.support.user_code import place_in_function, raised
 
 __all__ = ["FUNCTIONS", "function_specs", "functions_group", "no_function"]
 

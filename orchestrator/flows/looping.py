@@ -10,19 +10,19 @@ import json
 from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.budget import Budget
-from orchestrator.calls import merged
-from orchestrator.effects import Answer, Branch, Effect, Failure, Iterate, Refusal, Result
+from orchestrator.engine.budget import Budget
+from orchestrator.engine.calls import merged
+from orchestrator.engine.effects import Answer, Branch, Effect, Failure, Iterate, Refusal, Result
+from orchestrator.engine.iterations import error_of
+from orchestrator.engine.plan import Member
+from orchestrator.engine.run.replay import STOPPED
 from orchestrator.errors import OrchestratorError
 from orchestrator.flows.steps import Step, Together
-from orchestrator.iterations import error_of
-from orchestrator.replay import STOPPED
 from orchestrator.sessions.journal import Record
-from orchestrator.stages import Member
 
 if TYPE_CHECKING:
+    from orchestrator.engine.turn import Turn
     from orchestrator.flows.carrying import Carrier
-    from orchestrator.turn import Turn
 
 __all__ = ["side_by_side"]
 

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.actions import CODE_INTERPRETER, ActionGroup
-from orchestrator.custom.work import Work
-from orchestrator.effects import Answer, Effect, Result
+from orchestrator.engine.effects import Answer, Effect, Result
 from orchestrator.errors import (
     DependencyFailed,
     FlowError,
@@ -25,6 +24,7 @@ from orchestrator.errors import (
 )
 from orchestrator.flows.carrying import Carrier
 from orchestrator.flows.choosing import biases
+from orchestrator.flows.custom.work import Work
 from orchestrator.flows.functions import functions_group
 from orchestrator.flows.listening import Listener
 from orchestrator.flows.pausing import pausing_group
@@ -33,7 +33,7 @@ from orchestrator.flows.steps import Outcome, Program
 from orchestrator.message import clean, text_of, to_json
 
 if TYPE_CHECKING:
-    from orchestrator.turn import Turn
+    from orchestrator.engine.turn import Turn
 
 __all__ = ["FlowOrchestration", "check_parallel", "request_text"]
 

@@ -13,12 +13,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.engine.toolbox import message_name, search_name
 from orchestrator.flows.functions import FUNCTIONS, function_specs, no_function
 from orchestrator.flows.steps import Call, Known
-from orchestrator.toolbox import message_name, search_name
 
 if TYPE_CHECKING:
-    from orchestrator.turn import Turn
+    from orchestrator.engine.turn import Turn
 
 __all__ = ["NoSuchCall", "Reach"]
 

@@ -60,7 +60,7 @@ class Pieces(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Ask the model. Its answer is a `ModelAnswer` (`orchestrator.custom`).
+    """Ask the model. Its answer is a `ModelAnswer` (`orchestrator.flows.custom`).
 
     Attributes:
         place: The statement that asks.

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from orchestrator.guardrails.base import Guardrail, Source, Verdict
-from orchestrator.lazily import lazily
+from orchestrator.support.lazy_imports import lazily
 
 if TYPE_CHECKING:
     from orchestrator.guardrails.bedrock import BedrockGuardrail

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from orchestrator.aws import Settings, Target, region_of, shared_client, translated
 from orchestrator.guardrails.base import Source, Verdict
 from orchestrator.message import clean
+from orchestrator.support.aws import Settings, Target, region_of, shared_client, translated
 
 __all__ = ["PIECE_CHARS", "BedrockGuardrail"]
 

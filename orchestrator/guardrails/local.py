@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
-from orchestrator.embeddings.base import Embedder
 from orchestrator.errors import DefinitionError
 from orchestrator.guardrails.base import Source, Verdict
 from orchestrator.guardrails.fold import Reading, plain, visible
@@ -15,6 +14,7 @@ from orchestrator.guardrails.meaning import Meanings
 from orchestrator.guardrails.phrases import Phrases, Words
 from orchestrator.guardrails.pii import PII_REACH, PII_TYPES, find_pii
 from orchestrator.guardrails.regexes import REGEX_REACH, Expression, compile_expression
+from orchestrator.models.embeddings.base import Embedder
 
 __all__ = ["Action", "LocalGuardrail", "Pii", "Regex", "Topic", "Word"]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from threading import Lock
 from typing import Any
 
-from orchestrator.embeddings.base import Embedder
+from orchestrator.models.embeddings.base import Embedder
 
 __all__ = ["Meanings"]
 

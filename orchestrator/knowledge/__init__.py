@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from orchestrator.knowledge.base import KnowledgeBase
-from orchestrator.lazily import lazily
+from orchestrator.support.lazy_imports import lazily
 
 if TYPE_CHECKING:
     from orchestrator.knowledge.bedrock import BedrockKnowledgeBase, References

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from orchestrator.aws import Settings, Target, shared_client, translated
 from orchestrator.errors import ValidationError
 from orchestrator.knowledge.settings import DEFAULT_RESULTS, check, checked_query, merged
+from orchestrator.support.aws import Settings, Target, shared_client, translated
 
 __all__ = ["BedrockKnowledgeBase", "References"]
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from orchestrator.embeddings import Embedder
 from orchestrator.knowledge.chunks import Chunking, passages_of
 from orchestrator.knowledge.metadata import SOURCE
 from orchestrator.knowledge.pdf import Unreadable
 from orchestrator.knowledge.reading import Raw, find_documents, read_blocks, read_raw
 from orchestrator.knowledge.store import Store
+from orchestrator.models.embeddings import Embedder
 
 __all__ = ["READING", "IndexReport", "Progress", "bring_up_to_date", "embed_missing"]
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from threading import Lock, RLock
 from typing import Any
 
-from orchestrator.embeddings import Embedder
 from orchestrator.errors import DependencyFailed, ValidationError
 from orchestrator.knowledge.chunks import Chunking
 from orchestrator.knowledge.filters import Filter
@@ -17,6 +16,7 @@ from orchestrator.knowledge.ranking import Allowed, Catalog, Ranked, Vectors, by
 from orchestrator.knowledge.rerank import BedrockReranker, Reranker
 from orchestrator.knowledge.settings import Search, check, checked_query, merged, search_of
 from orchestrator.knowledge.store import Found, Store
+from orchestrator.models.embeddings import Embedder
 
 __all__ = ["LocalKnowledgeBase"]
 
@@ -220,7 +220,7 @@ class LocalKnowledgeBase:
 def _resolved(embedder: Embedder | str | None) -> Embedder | None:
     if not isinstance(embedder, str):
         return embedder
-    from orchestrator.embeddings import resolve_embedder
+    from orchestrator.models.embeddings import resolve_embedder
 
     return resolve_embedder(embedder)
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from orchestrator.knowledge.pdf import Unreadable
 from orchestrator.message import clean
-from orchestrator.untrusted import json_or
+from orchestrator.support.safe_json import json_or
 
 __all__ = ["CHUNK_ID", "PAGE", "RESERVED", "SOURCE", "SUFFIX", "Attributes", "read_attributes"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from orchestrator.aws import Settings, Target, region_of, shared_client, translated
 from orchestrator.errors import DependencyFailed, ValidationError
+from orchestrator.support.aws import Settings, Target, region_of, shared_client, translated
 
 __all__ = ["BedrockReranker", "Reranker"]
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from orchestrator.errors import DependencyFailed
 from orchestrator.knowledge.chunks import Passage
-from orchestrator.sqlite_file import Layout, SqliteFile
+from orchestrator.support.sqlite import Layout, SqliteFile
 
 __all__ = ["Found", "Hit", "Store"]
 

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from orchestrator.lazily import lazily
 from orchestrator.memory.base import MemoryStore, SessionSummary
+from orchestrator.support.lazy_imports import lazily
 
 if TYPE_CHECKING:
     from orchestrator.memory.stores import InMemoryMemory, MemoryInfo, SqliteMemory

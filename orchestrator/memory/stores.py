@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from orchestrator.memory.base import SessionSummary
 from orchestrator.message import clean
-from orchestrator.sqlite_file import Layout, SqliteFile
-from orchestrator.untrusted import json_or
+from orchestrator.support.safe_json import json_or
+from orchestrator.support.sqlite import Layout, SqliteFile
 
 __all__ = ["InMemoryMemory", "MemoryInfo", "SqliteMemory"]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from orchestrator.lazily import lazily
 from orchestrator.models.base import (
     CallFormat,
     Model,
@@ -16,6 +15,7 @@ from orchestrator.models.base import (
     ModelRequest,
     OperationFormat,
 )
+from orchestrator.support.lazy_imports import lazily
 
 if TYPE_CHECKING:
     from orchestrator.models.bedrock import BedrockModel

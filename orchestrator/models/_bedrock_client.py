@@ -13,9 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import Any, NamedTuple
 
-from orchestrator.aws import Settings, Target, shared_client
 from orchestrator.message import Message
 from orchestrator.models._bedrock_frames import Frames
+from orchestrator.support.aws import Settings, Target, shared_client
 
 __all__ = ["Connection", "Encoded", "connect", "prepare", "target_of"]
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from orchestrator.usage import Usage
+from orchestrator.models.usage import Usage
 
 __all__ = ["Piece", "TextShape", "decoded", "metrics_of", "shape_of"]
 

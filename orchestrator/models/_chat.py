@@ -14,7 +14,7 @@ from orchestrator.errors import ValidationError
 from orchestrator.message import Block, Message, text_of
 from orchestrator.models._wire import encode, encoded, tool_input, tool_name
 from orchestrator.models.base import ModelReply, ModelRequest
-from orchestrator.usage import Usage
+from orchestrator.models.usage import Usage
 
 __all__ = ["EventReader", "Pieces", "encode_body", "encode_tools", "read_reply"]
 

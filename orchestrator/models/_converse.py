@@ -14,7 +14,7 @@ from orchestrator.errors import ValidationError
 from orchestrator.message import Block, Message
 from orchestrator.models._wire import blob, encode, encoded, tool_input, tool_name
 from orchestrator.models.base import ModelReply
-from orchestrator.usage import Usage
+from orchestrator.models.usage import Usage
 
 __all__ = ["EMPTY_RESULT", "Pieces", "encode_messages", "encode_tools", "reply_content", "usage_of"]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from orchestrator.message import Message
-from orchestrator.untrusted import json_or
+from orchestrator.support.safe_json import json_or
 
 __all__ = ["blob", "encode", "encoded", "tool_input", "tool_name"]
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from orchestrator.message import Block, Message, text_of
 from orchestrator.models.blocks import received
-from orchestrator.usage import Usage
+from orchestrator.models.usage import Usage
 
 __all__ = [
     "CallFormat",

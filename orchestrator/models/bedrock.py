@@ -13,7 +13,6 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import Any
 
-from orchestrator.aws import Settings, region_of, said, translated
 from orchestrator.errors import DependencyFailed, ValidationError
 from orchestrator.message import text_of
 from orchestrator.models import _bedrock_text as text_models
@@ -27,7 +26,8 @@ from orchestrator.models._bedrock_client import (
 )
 from orchestrator.models._wire import encode
 from orchestrator.models.base import Model, ModelReply, ModelRequest
-from orchestrator.usage import Usage
+from orchestrator.models.usage import Usage
+from orchestrator.support.aws import Settings, region_of, said, translated
 
 __all__ = ["BedrockModel"]
 

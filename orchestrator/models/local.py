@@ -20,8 +20,8 @@ from orchestrator.models.base import Model, ModelReply, ModelRequest
 from orchestrator.models.grammar import grammar_of, look_ups
 from orchestrator.models.llama import Runtime, Settings, runtime
 from orchestrator.models.toolcalls import CALL_OPEN, ReplyReader, asked_by_name, grounds, turns
+from orchestrator.models.usage import Usage
 from orchestrator.models.weights import Progress
-from orchestrator.usage import Usage
 
 __all__ = ["LocalModel"]
 

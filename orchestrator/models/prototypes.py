@@ -22,7 +22,7 @@ from orchestrator.models.base import Model, ModelReply, ModelRequest
 from orchestrator.prompts.folder import read_yaml
 
 if TYPE_CHECKING:
-    from orchestrator.embeddings.base import Embedder
+    from orchestrator.models.embeddings.base import Embedder
 
 __all__ = ["PROTOTYPES_FILE", "PrototypeModel", "Prototypes"]
 

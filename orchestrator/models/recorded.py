@@ -19,7 +19,7 @@ from typing import Any
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.models._wire import encode
 from orchestrator.models.base import Model, ModelReply, ModelRequest
-from orchestrator.usage import Usage
+from orchestrator.models.usage import Usage
 
 __all__ = ["RecordingModel", "ReplayModel", "request_key"]
 

@@ -12,7 +12,7 @@ from orchestrator.errors import ModelOutputError, ResourceNotFound, ValidationEr
 from orchestrator.message import Block, text_of
 from orchestrator.models.base import Model, ModelReply, ModelRequest
 from orchestrator.models.blocks import received
-from orchestrator.usage import Usage
+from orchestrator.models.usage import Usage
 
 __all__ = ["Scripted", "ScriptedModel"]
 

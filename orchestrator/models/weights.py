@@ -48,7 +48,7 @@ LIGHT = "qwen2.5-coder-0.5b-instruct"
 """What `"local"` falls back to when only this one is in the folder."""
 
 EMBEDDING = "all-minilm-l6-v2"
-"""The default embedding model; the fallback of `orchestrator.embeddings` is its `-fp32`."""
+"""The default embedding model; the fallback of `orchestrator.models.embeddings` is its `-fp32`."""
 
 Progress = Callable[[int, int, str], None]
 """Called with the bytes done, the bytes in all, and what is being done."""

@@ -41,7 +41,8 @@ class Parsed:
 class Parser(Protocol):
     """Reads one reply as it streams. Never raises on any input, and takes linear time.
 
-    A parser of one's own (`orchestrator.parser_lambda`) may raise `DependencyFailed` in `finish`.
+    A custom parser (`orchestrator.definition.parser_lambda`) may raise `DependencyFailed` in
+    `finish`.
 
     Attributes:
         blocking: Whether `finish` may wait for something else than the processor, so that it must

@@ -9,7 +9,7 @@ from orchestrator.message import to_json
 from orchestrator.parsers import codes
 from orchestrator.parsers.functions import Written, read_fncall, read_function
 from orchestrator.parsers.values import read_invoke
-from orchestrator.untrusted import json_or
+from orchestrator.support.safe_json import json_or
 
 __all__ = ["Calls", "plain_actions", "split_name", "tool_uses"]
 

@@ -12,7 +12,7 @@ import re
 from typing import Any, NamedTuple
 
 from orchestrator.parsers.values import read_invoke
-from orchestrator.untrusted import json_or
+from orchestrator.support.safe_json import json_or
 
 __all__ = ["Written", "read_fncall", "read_function"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from orchestrator.untrusted import json_or
+from orchestrator.support.safe_json import json_or
 
 __all__ = ["read_invoke"]
 

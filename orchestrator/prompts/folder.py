@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from orchestrator import content
 from orchestrator.errors import TemplateError
-from orchestrator.untrusted import too_deep
+from orchestrator.support.safe_json import too_deep
+from orchestrator.support.shipped import content_root
 
 __all__ = [
     "MAX_FILE_BYTES",
@@ -33,7 +33,7 @@ _MAX_DEPTH = 20
 
 def shipped() -> Path:
     """The folder of the shipped dialects."""
-    return content.root() / "templates"
+    return content_root() / "templates"
 
 
 class Place(NamedTuple):

@@ -20,10 +20,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from orchestrator.effects import ReturnControl
+from orchestrator.engine.effects import ReturnControl
+from orchestrator.engine.run.options import Options
+from orchestrator.engine.trace.reply import Event, Reply, TextDelta, TracePart, TurnEnd
 from orchestrator.errors import ValidationError
-from orchestrator.options import Options
-from orchestrator.reply import Event, Reply, TextDelta, TracePart, TurnEnd
 from orchestrator.server.members import members_read
 from orchestrator.server.named import agent_named
 from orchestrator.server.operations import Caller

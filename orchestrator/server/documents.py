@@ -15,7 +15,7 @@ from typing import Any
 from orchestrator.message import clean
 from orchestrator.server.operations import Fault
 from orchestrator.server.paging import Page, foreign, key_of, most_of, token_of
-from orchestrator.sqlite_file import Layout, SqliteFile
+from orchestrator.support.sqlite import Layout, SqliteFile
 
 __all__ = ["Documents", "decoded", "digest", "encoded"]
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.agent import Agent
+from orchestrator.agent.agent import Agent
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.server.operations import Caller
 

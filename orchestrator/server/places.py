@@ -9,10 +9,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from orchestrator import content
 from orchestrator.server.operations import Fault
 from orchestrator.server.settings import Settings
 from orchestrator.server.wire.faults import fault_of
+from orchestrator.support.shipped import content_root
 
 __all__ = ["Places"]
 
@@ -73,7 +73,7 @@ def _folders(settings: Settings) -> Iterator[Path]:
     specs = [settings.model or "", *settings.models.values()]
     files += [Path(path) for spec in specs if "/" in (path := spec.partition(":")[2])]
     yield from (file.parent for file in files if file is not None)
-    yield content.root()
+    yield content_root()
     yield folder()
     with suppress(OSError, RuntimeError):  # there is none
         yield Path.cwd()

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from starlette.requests import Request
 
+from orchestrator.engine.trace.reply import Event, Reply, TurnEnd
 from orchestrator.errors import ValidationError
-from orchestrator.reply import Event, Reply, TurnEnd
 from orchestrator.server.operations import Fault
 
 __all__ = ["Failed", "error_of", "event_of", "json_of", "last_of", "request_id"]

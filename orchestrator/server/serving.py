@@ -23,7 +23,6 @@ import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
-from orchestrator.aws import serving_at
 from orchestrator.errors import DependencyFailed, OrchestratorError, ValidationError
 from orchestrator.server.access.callers import Clock, now
 from orchestrator.server.access.guards import check_binding
@@ -31,6 +30,7 @@ from orchestrator.server.app import application
 from orchestrator.server.protocol import Protocol
 from orchestrator.server.running import Running
 from orchestrator.server.settings import Settings
+from orchestrator.support.aws import serving_at
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

@@ -14,9 +14,9 @@ from orchestrator.server.places import Places
 from orchestrator.server.settings import Settings
 
 if TYPE_CHECKING:
-    from orchestrator.embeddings import Embedder
     from orchestrator.memory import MemoryStore
     from orchestrator.models import Model
+    from orchestrator.models.embeddings import Embedder
     from orchestrator.server.control.agents import Agents
     from orchestrator.server.control.bases import Bases
     from orchestrator.server.control.forgetting import Forgetting
@@ -109,7 +109,7 @@ class World:
         return cls(settings, models, lambdas, embedder)
 
     def _open(self, models: Mapping[str, Model], opened: ExitStack) -> None:
-        from orchestrator.features import memory_store
+        from orchestrator.agent.features import memory_store
         from orchestrator.memory import InMemoryMemory
         from orchestrator.server.control.agents import Agents
         from orchestrator.server.control.bases import Bases

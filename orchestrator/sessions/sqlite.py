@@ -8,7 +8,7 @@ from pathlib import Path
 
 from orchestrator.errors import SessionConflict
 from orchestrator.sessions.journal import Record, SessionInfo
-from orchestrator.sqlite_file import Layout, SqliteFile
+from orchestrator.support.sqlite import Layout, SqliteFile
 
 __all__ = ["SQLiteStore"]
 

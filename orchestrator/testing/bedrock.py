@@ -17,7 +17,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, EventStreamError
 
 from orchestrator.definition import load_definition
-from orchestrator.effects import ReturnControl
+from orchestrator.engine.effects import ReturnControl
 from orchestrator.errors import DefinitionError, ValidationError
 from orchestrator.knowledge import KnowledgeBase
 from orchestrator.models import Model, resolve_model

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.flows import Flow, load_flow
+from orchestrator import Flow, load_flow
 from orchestrator.testing import ScriptedModel
 
 CLAUDE = "anthropic.claude-3-5-sonnet-20240620-v1:0"

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator import Agent, FlowError
-from orchestrator.flows import Flow
+from orchestrator import Agent, Flow, FlowError
 from orchestrator.testing import ScriptedModel
 
 CLAUDE = "anthropic.claude-3-5-sonnet-20240620-v1:0"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from orchestrator import Agent, OrchestratorError
-from orchestrator.custom import LambdaOrchestration
+from orchestrator.flows.custom import LambdaOrchestration
 from orchestrator.testing import ScriptedModel
 
 WORDS = some.sampled_from(

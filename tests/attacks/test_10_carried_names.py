@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from orchestrator.carry import Document, changes, files_of, write_files
 from orchestrator.cli import app
 from orchestrator.errors import DefinitionError, ValidationError
+from orchestrator.transfer import Document, changes, files_of, write_files
 
 ID = "ABCDEFGHIJ"
 AT = "2026-01-01T00:00:00Z"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator import Agent
-from orchestrator.custom import LambdaOrchestration
 from orchestrator.errors import DefinitionError
+from orchestrator.flows.custom import LambdaOrchestration
 
 
 @pytest.mark.parametrize(

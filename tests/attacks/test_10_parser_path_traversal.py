@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.definition.parser_lambda import parser_function
 from orchestrator.errors import DefinitionError
-from orchestrator.parser_lambda import parser_function
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,8 @@ from orchestrator import (
 from orchestrator.actions import ActionResult
 from orchestrator.actions.base import Call, CallContext
 from orchestrator.actions.code_interpreter.scratch import session_key
+from orchestrator.engine.remote import RemoteAgent, RemoteReply
 from orchestrator.memory import InMemoryMemory
-from orchestrator.remote import RemoteAgent, RemoteReply
 from orchestrator.testing import FakeClock
 
 SECRET = "zebra-1234"

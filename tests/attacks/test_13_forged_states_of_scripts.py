@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator import FlowError
-from orchestrator.flows import Flow
+from orchestrator import Flow, FlowError
 from orchestrator.flows.state import SECRET_VARIABLE
 from orchestrator.testing import ScriptedModel
 

@@ -9,7 +9,7 @@ from whole_agents import EACH, XML, Calls, Family, agent, answer, members
 
 from orchestrator import ActionGroup, LimitExceeded, Limits, ValidationError
 from orchestrator.models.base import ModelReply
-from orchestrator.usage import Usage
+from orchestrator.models.usage import Usage
 
 
 def days(number: int) -> tuple[str, dict[str, Any]]:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from orchestrator import ActionGroup, Agent, Limits
-from orchestrator.custom import LambdaOrchestration
 from orchestrator.errors import LimitExceeded
+from orchestrator.flows.custom import LambdaOrchestration
 from orchestrator.guardrails import Verdict
 from orchestrator.testing import ScriptedModel
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from whole_agents import NATIVE, answer
 
 from orchestrator import Agent, Collaborator, Limits
-from orchestrator.payloads import Payloads, ReadableStream, readable, shared
+from orchestrator.engine.payloads import Payloads, ReadableStream, readable, shared
 from orchestrator.testing import ScriptedModel
 
 MOST = Limits().result_bytes

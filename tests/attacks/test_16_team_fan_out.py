@@ -8,8 +8,8 @@ import pytest
 
 from orchestrator import Agent, Collaborator, LimitExceeded, Limits
 from orchestrator.models import ModelReply, ModelRequest
+from orchestrator.models.usage import Usage
 from orchestrator.testing import ScriptedModel
-from orchestrator.usage import Usage
 
 CLAUDE = "anthropic.claude-3-5-sonnet-20240620-v1:0"
 

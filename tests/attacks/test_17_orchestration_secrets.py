@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from orchestrator import Agent
-from orchestrator.custom import LambdaOrchestration
 from orchestrator.errors import DependencyFailed
+from orchestrator.flows.custom import LambdaOrchestration
 from orchestrator.testing import ScriptedModel
 
 ASK = {"messages": [{"role": "user", "content": [{"text": "Hi"}]}]}

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from orchestrator.definition.parser_lambda import lambda_parser
 from orchestrator.errors import DependencyFailed
-from orchestrator.parser_lambda import lambda_parser
 
 CANARY = "canary-7f3a"
 

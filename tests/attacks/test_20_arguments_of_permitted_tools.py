@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.flows import Flow
+from orchestrator import Flow
 from orchestrator.flows.ppe.permissions import permissions_of
 from orchestrator.testing import ScriptedModel
 

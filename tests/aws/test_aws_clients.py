@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator.aws import Settings, Target, shared_client
 from orchestrator.errors import AccessDenied
+from orchestrator.support.aws import Settings, Target, shared_client
 
 pytestmark = pytest.mark.usefixtures("canaries")
 
@@ -21,7 +21,7 @@ TARGET = Target("the thing 'x'", "x", "allow it")
 
 def test_importing_what_asks_aws_imports_no_boto3() -> None:
     code = (
-        "import sys; import orchestrator.aws, orchestrator.bedrock_agent;"
+        "import sys; import orchestrator.support.aws, orchestrator.agent.bedrock_agent;"
         "import orchestrator.guardrails.bedrock, orchestrator.knowledge.bedrock;"
         "import orchestrator.actions.lambda_arn, orchestrator.actions.s3_schema;"
         "sys.exit('boto3' in sys.modules or 'botocore' in sys.modules)"

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 from botocore import exceptions as boto
 
-from orchestrator.aws import Target, failure, never_sent, translated
 from orchestrator.errors import (
     AccessDenied,
     DependencyFailed,
@@ -18,6 +17,7 @@ from orchestrator.errors import (
     ThrottlingError,
     ValidationError,
 )
+from orchestrator.support.aws import Target, failure, never_sent, translated
 
 TARGET = Target("the thing 'x'", "x", "allow it:Use", "look there", "the other thing")
 SENT = "what was sent"

@@ -13,12 +13,12 @@ import boto3
 import yaml
 from botocore.config import Config
 
-from orchestrator.carry import Document, Options, Pushed, Remote, files_of, push, read_agent
-from orchestrator.carry.sending import Waiting
 from orchestrator.server.serving import serving
 from orchestrator.server.settings import Settings
 from orchestrator.server.world import World
 from orchestrator.testing import ScriptedModel
+from orchestrator.transfer import Document, Options, Pushed, Remote, files_of, push, read_agent
+from orchestrator.transfer.sending import Waiting
 
 CLAUDE = "anthropic.claude-3-5-sonnet-20240620-v1:0"
 ROLE = "arn:aws:iam::123456789012:role/AmazonBedrockExecutionRoleForAgents_1"

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.actions.names import check_text
-from orchestrator.carry import Document, files_of, read_folder, write_files
 from orchestrator.errors import DefinitionError
+from orchestrator.transfer import Document, files_of, read_folder, write_files
 
 names = st.from_regex(r"\A([0-9a-zA-Z][_-]?){1,8}\Z")
 

@@ -15,8 +15,8 @@ from carry_support import CLAUDE, whole
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.carry import Remote, files_of, read_agent, read_source
 from orchestrator.errors import OrchestratorError
+from orchestrator.transfer import Remote, files_of, read_agent, read_source
 
 JUNK: list[Any] = [
     *(None, 1, 1.5, True, "x", "", [], {}, [1], {"a": 1}, [[]], [None], "../x"),

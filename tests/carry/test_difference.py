@@ -20,7 +20,8 @@ from carry_support import (
     write,
 )
 
-from orchestrator.carry import (
+from orchestrator.errors import ResourceNotFound, ValidationError
+from orchestrator.transfer import (
     Document,
     changes,
     difference,
@@ -29,7 +30,6 @@ from orchestrator.carry import (
     read_folder,
     write_files,
 )
-from orchestrator.errors import ResourceNotFound, ValidationError
 
 
 def test_what_was_pulled_is_the_same(there: Place, folder: Path, tmp_path: Path) -> None:

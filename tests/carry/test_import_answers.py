@@ -10,10 +10,10 @@ import pytest
 from carry_support import CLAUDE, FUNCTION, FUNCTIONS, INSTRUCTION, ROLE, SCHEMA, TEMPLATE
 
 from orchestrator import Agent
-from orchestrator.carry import files_of, read_source, write_files
-from orchestrator.carry.sources import Found
 from orchestrator.errors import DefinitionError, ResourceNotFound, ValidationError
 from orchestrator.testing import ScriptedModel
+from orchestrator.transfer import files_of, read_source, write_files
+from orchestrator.transfer.sources import Found
 
 AGENT = {
     "agentId": "ABCDEFGHIJ",

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from carry_support import CLAUDE, FUNCTION, INSTRUCTION, ROLE, SCHEMA, TEMPLATE
 
-from orchestrator.carry import Document, files_of, read_source
 from orchestrator.errors import DefinitionError, ValidationError
+from orchestrator.transfer import Document, files_of, read_source
 
 PROVIDER = "registry.terraform.io/hashicorp/aws"
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator import Agent
-from orchestrator.carry import Document, files_of, read_source, write_files
-from orchestrator.carry.intrinsics import Intrinsics
 from orchestrator.errors import DefinitionError, ValidationError
 from orchestrator.testing import ScriptedModel
+from orchestrator.transfer import Document, files_of, read_source, write_files
+from orchestrator.transfer.intrinsics import Intrinsics
 
 STACK = f"""
 AWSTemplateFormatVersion: 2010-09-09

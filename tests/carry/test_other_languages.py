@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from carry_support import TEMPLATE, Place, place, plain, write
 
-from orchestrator.carry import changes, difference, files_of, read_agent, read_folder
 from orchestrator.errors import DefinitionError
+from orchestrator.transfer import changes, difference, files_of, read_agent, read_folder
 
 PROMPTY = "system:\n{{instruction}}\nuser:\n{{question}}"
 HOW = ("loose", "named", "inline")

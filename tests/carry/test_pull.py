@@ -12,7 +12,6 @@ import pytest
 from botocore.stub import Stubber
 from carry_support import CLAUDE, FUNCTION, INSTRUCTION, ROLE, SCHEMA, Place, whole
 
-from orchestrator.carry import Remote, connect, files_of, read_agent
 from orchestrator.errors import (
     AccessDenied,
     DependencyFailed,
@@ -20,6 +19,7 @@ from orchestrator.errors import (
     ResourceNotFound,
     ValidationError,
 )
+from orchestrator.transfer import Remote, connect, files_of, read_agent
 
 ID = "ABCDEFGHIJ"
 AT = datetime(2026, 1, 1, tzinfo=UTC)

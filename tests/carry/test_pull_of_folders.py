@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from carry_support import place, plain, write
 
-from orchestrator.carry import difference, files_of, read_agent, read_folder, write_files
 from orchestrator.server.operations import Caller
+from orchestrator.transfer import difference, files_of, read_agent, read_folder, write_files
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

@@ -24,14 +24,22 @@ from carry_support import (
     write,
 )
 
-from orchestrator.carry import Document, Options, Remote, difference, push, read_agent, read_folder
-from orchestrator.carry.sending import Waiting
 from orchestrator.errors import (
     DefinitionError,
     DependencyFailed,
     OrchestratorError,
     ValidationError,
 )
+from orchestrator.transfer import (
+    Document,
+    Options,
+    Remote,
+    difference,
+    push,
+    read_agent,
+    read_folder,
+)
+from orchestrator.transfer.sending import Waiting
 
 ROC = {"customControl": "RETURN_CONTROL"}
 

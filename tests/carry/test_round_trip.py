@@ -10,9 +10,9 @@ import pytest
 from carry_support import Place, led, place, plain, texts, whole, write
 
 from orchestrator import Agent
-from orchestrator.carry import read_agent, read_folder, write_files
 from orchestrator.errors import ResourceNotFound
 from orchestrator.testing import ScriptedModel
+from orchestrator.transfer import read_agent, read_folder, write_files
 
 
 def pulled(there: Place, agent_id: str, folder: Path) -> Path:

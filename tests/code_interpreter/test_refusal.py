@@ -185,7 +185,7 @@ def test_other_built_in_groups_are_refused():
 
 def test_an_agent_without_the_group_does_not_load_the_interpreter():
     code = (
-        "import sys, orchestrator.agent, orchestrator.definition\n"
+        "import sys, orchestrator.agent.agent, orchestrator.definition\n"
         "print('orchestrator.actions.code_interpreter' in sys.modules)"
     )
     done = subprocess.run(

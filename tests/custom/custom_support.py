@@ -11,7 +11,7 @@ from botocore_shapes import problems
 from whole_agents import CLAUDE_35, Calls, agent
 
 from orchestrator import Agent
-from orchestrator.custom import LambdaOrchestration
+from orchestrator.flows.custom import LambdaOrchestration
 from orchestrator.testing import ScriptedModel
 
 HANDLERS = Path(__file__).with_name("handlers")

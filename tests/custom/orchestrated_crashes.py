@@ -20,8 +20,8 @@ from custom_support import HANDLERS, LOOK, model
 from whole_agents import INSTRUCTION
 
 from orchestrator import ActionGroup, Agent, Limits, SQLiteStore
-from orchestrator.custom import LambdaOrchestration
-from orchestrator.custom.lambda_loop import LambdaOrchestration as _Lambda
+from orchestrator.flows.custom import LambdaOrchestration
+from orchestrator.flows.custom.lambda_loop import LambdaOrchestration as _Lambda
 from orchestrator.testing import ScriptedModel
 
 ANSWER = "You have 12 days."

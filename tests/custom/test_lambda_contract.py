@@ -14,8 +14,8 @@ from whole_agents import INSTRUCTION, Calls, agent, outcome, texts_of
 
 from orchestrator import Agent, DefinitionError, Limits
 from orchestrator.actions import USER_INPUT, ActionGroup
-from orchestrator.custom import LambdaOrchestration
 from orchestrator.errors import DependencyFailed, LimitExceeded
+from orchestrator.flows.custom import LambdaOrchestration
 from orchestrator.guardrails import Verdict
 
 

@@ -13,7 +13,7 @@ from loopback import Sent, Site
 from whole_agents import CLAUDE_3, NATIVE, XML, Calls, agent, live_parts, roles, streamed, texts_of
 
 from orchestrator import ActionGroup, Agent, ReturnControl, SQLiteStore
-from orchestrator.custom import LambdaOrchestration
+from orchestrator.flows.custom import LambdaOrchestration
 from orchestrator.testing import ScriptedModel
 
 STEPS = [

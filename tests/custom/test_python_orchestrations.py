@@ -22,8 +22,8 @@ from orchestrator import (
     ValidationError,
 )
 from orchestrator.actions import USER_INPUT
-from orchestrator.custom import CustomTurn, ModelAnswer, ToolResults
 from orchestrator.errors import DependencyFailed, LimitExceeded
+from orchestrator.flows.custom import CustomTurn, ModelAnswer, ToolResults
 from orchestrator.guardrails import Verdict
 from orchestrator.testing import FakeKnowledgeBase, ScriptedModel
 

@@ -25,7 +25,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import orchestrator.agent
+import orchestrator.agent.agent
 from orchestrator.cli import app
 from orchestrator.definition import parse_definition
 from orchestrator.models import resolve_model
@@ -106,7 +106,7 @@ def run_python(block: Block, namespace: dict[str, object]) -> None:
         if block.answers:
             model = ScriptedModel(json.loads(block.answers), "local")
             patch.setattr(
-                orchestrator.agent,
+                orchestrator.agent.agent,
                 "resolve_model",
                 lambda spec: model if spec == "local" else resolve_model(spec),
             )

@@ -13,8 +13,8 @@ from botocore.response import StreamingBody
 from botocore.stub import Stubber
 from model_servers import aws_error, json_answer
 
-from orchestrator.embeddings import BedrockEmbedder
 from orchestrator.errors import AccessDenied, DependencyFailed, ThrottlingError, ValidationError
+from orchestrator.models.embeddings import BedrockEmbedder
 
 TITAN = "amazon.titan-embed-text-v2:0"
 COHERE = "cohere.embed-english-v3"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.embeddings import MiniLM
 from orchestrator.errors import DependencyFailed, ModelNotReady, ResourceNotFound, ValidationError
 from orchestrator.models import LocalModel, weights
+from orchestrator.models.embeddings import MiniLM
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from model_servers import Answer, json_answer
 
-from orchestrator.embeddings import OpenAIEmbedder
 from orchestrator.errors import (
     AccessDenied,
     DependencyFailed,
@@ -18,6 +17,7 @@ from orchestrator.errors import (
     ValidationError,
 )
 from orchestrator.models import openai as http
+from orchestrator.models.embeddings import OpenAIEmbedder
 
 
 def vectors(*rows: list[float]) -> Answer:

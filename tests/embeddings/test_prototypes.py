@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator import Agent
+from orchestrator.engine.plan import Override
 from orchestrator.errors import TemplateError
 from orchestrator.message import Message
 from orchestrator.models import ModelRequest
 from orchestrator.models.prototypes import PROTOTYPES_FILE, PrototypeModel, Prototypes
 from orchestrator.parsers import maker
 from orchestrator.prompts import load_dialect
-from orchestrator.stages import Override
 from orchestrator.testing import FakeEmbedder, ScriptedModel
 
 EXAMPLES = Prototypes(

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from orchestrator.embeddings import (
+from orchestrator.errors import ResourceNotFound, ValidationError
+from orchestrator.models.embeddings import (
     BedrockEmbedder,
     Embedder,
     MiniLM,
     OpenAIEmbedder,
     resolve_embedder,
 )
-from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.testing import FakeEmbedder
 
 

@@ -10,10 +10,10 @@ import pytest
 from whole_agents import XML, Calls, answer
 
 from orchestrator import ActionGroup, Agent, Collaborator, DefinitionError, Limits, Memory, action
-from orchestrator.bedrock_agent import BedrockAgent
-from orchestrator.custom import PythonOrchestration
+from orchestrator.agent.bedrock_agent import BedrockAgent
+from orchestrator.engine.plan import Features, Member, Override
+from orchestrator.flows.custom import PythonOrchestration
 from orchestrator.memory import InMemoryMemory, SqliteMemory
-from orchestrator.stages import Features, Member, Override
 from orchestrator.testing import FakeGuardrail, FakeKnowledgeBase, ScriptedModel
 
 INSTRUCTION = "You help the customers of an insurer."

@@ -40,9 +40,9 @@ from orchestrator import (
     TemplateError,
     ValidationError,
 )
-from orchestrator.content import root
 from orchestrator.errors import AccessDenied, ResourceNotFound
 from orchestrator.models.base import ModelReply
+from orchestrator.support.shipped import root
 from orchestrator.testing import FakeKnowledgeBase, ScriptedModel
 
 INSTRUCTION = "You help."

@@ -15,8 +15,8 @@ from whole_agents import NATIVE, Calls, agent, answer, texts_of
 
 from orchestrator import Agent, Reply, SessionConflict, Sessions, SQLiteStore
 from orchestrator.models import Model, ModelReply, ModelRequest
+from orchestrator.models.usage import Usage
 from orchestrator.testing import MemoryStore
-from orchestrator.usage import Usage
 
 WAIT = 30  # a bound for tests that hang, never a pause
 

@@ -15,7 +15,7 @@ from test_crash import SCRIPT, effects, journal
 from whole_agents import NATIVE, answer
 
 from orchestrator import ActionGroup, Agent, SessionConflict, Sessions, TracePart, TurnLeft, action
-from orchestrator.effects import ReturnControl
+from orchestrator.engine.effects import ReturnControl
 from orchestrator.errors import ActionOutcomeUnknown
 from orchestrator.models import ModelReply, ModelRequest
 from orchestrator.testing import ScriptedModel

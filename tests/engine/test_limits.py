@@ -22,8 +22,8 @@ from orchestrator import (
 )
 from orchestrator.errors import ActionOutcomeUnknown
 from orchestrator.models import Model, ModelReply, ModelRequest
+from orchestrator.models.usage import Usage
 from orchestrator.testing import FakeClock, FakeKnowledgeBase
-from orchestrator.usage import Usage
 
 DAYS = ("vacations::get_days", {"employee": "E-1"})
 BOOK = ("vacations::book", {"employee": "E-1", "days": 3})

@@ -27,9 +27,9 @@ from orchestrator import (
     ValidationError,
 )
 from orchestrator.models import Model, ModelReply, ModelRequest
+from orchestrator.models.usage import Usage
 from orchestrator.sessions.journal import Record
 from orchestrator.testing import FakeClock, MemoryStore
-from orchestrator.usage import Usage
 
 QUESTIONS = ["", "Days?", "Next?"]
 EVERY_CHARACTER = string.ascii_letters + string.digits + "._:-"

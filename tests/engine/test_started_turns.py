@@ -12,7 +12,7 @@ from engine_turns import roc_agent
 from whole_agents import INSTRUCTION, NATIVE, answer
 
 from orchestrator import Agent, DependencyFailed, SessionConflict, SQLiteStore, ValidationError
-from orchestrator.effects import ReturnControl
+from orchestrator.engine.effects import ReturnControl
 from orchestrator.sessions import Sessions
 from orchestrator.testing import FakeClock
 

@@ -25,10 +25,10 @@ from whole_agents import (
 )
 
 from orchestrator import Agent, DependencyFailed, TextDelta, TracePart, TurnEnd
-from orchestrator.effects import ReturnControl as Handed
+from orchestrator.engine.effects import ReturnControl as Handed
 from orchestrator.models import Model, ModelReply, ModelRequest
+from orchestrator.models.usage import Usage
 from orchestrator.testing import MemoryStore
-from orchestrator.usage import Usage
 
 WAIT = 30  # a bound for tests that hang, never a pause
 DAYS = ("vacations::get_days", {"employee": "E-1"})

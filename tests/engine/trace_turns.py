@@ -12,8 +12,8 @@ from whole_agents import NATIVE, XML, Calls, Family, answer
 from orchestrator import ActionGroup, Limits, ReturnControl, action
 from orchestrator.errors import ThrottlingError
 from orchestrator.models.base import ModelReply
+from orchestrator.models.usage import Usage
 from orchestrator.testing import FakeKnowledgeBase
-from orchestrator.usage import Usage
 
 DAYS = ("vacations::get_days", {"employee": "E-1"})
 BOOK = ("vacations::book", {"employee": "E-1", "days": 3})

@@ -8,11 +8,10 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from orchestrator import ActionGroup, Agent, ReturnControl
-from orchestrator.flows import Flow
+from orchestrator import ActionGroup, Agent, Flow, ReturnControl
 from orchestrator.models.base import Model, ModelReply, ModelRequest
+from orchestrator.models.usage import Usage
 from orchestrator.testing import ScriptedModel
-from orchestrator.usage import Usage
 
 CLAUDE = "anthropic.claude-3-5-sonnet-20240620-v1:0"
 PLAIN = "mistral.mistral-7b-instruct-v0:2"

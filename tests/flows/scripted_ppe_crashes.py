@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from flow_support import scripted
 from scripted_crashes import Store
 
-from orchestrator.flows import load_flow
+from orchestrator import load_flow
 
 REPLIES = ["Emma: hi", "b", "hello", "last"]
 MAIN = """---

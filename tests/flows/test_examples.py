@@ -13,8 +13,8 @@ import pytest
 from flow_support import CLAUDE, Echo, scripted, statements, texts
 from typer.testing import CliRunner
 
+from orchestrator import load_flow
 from orchestrator.cli import app
-from orchestrator.flows import load_flow
 from orchestrator.flows.lint import lint_program
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "flows"

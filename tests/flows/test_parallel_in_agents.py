@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from flow_support import Echo, handed_over, program, statements
 
-from orchestrator import ActionGroup, Agent, Collaborator, action
+from orchestrator import ActionGroup, Agent, Collaborator, Flow, action
 from orchestrator.errors import DependencyFailed, ThrottlingError
-from orchestrator.flows import Flow
 from orchestrator.testing import FakeGuardrail
 
 LOOP = program("FOR $x in [1, 2, 3] PARALLEL:", "    Say $x about $question >> said", "END")

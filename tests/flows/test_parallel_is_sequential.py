@@ -10,8 +10,7 @@ from flow_support import Echo
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator import FlowError
-from orchestrator.flows import Flow
+from orchestrator import Flow, FlowError
 
 NAMES = st.sampled_from(["a", "b", "c"])
 READ = st.sampled_from(["a", "b", "c", "x", "y", "question", "nowhere"])

@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 from flow_support import Echo, agent, as_stored, handed_over, program, statements
 
-from orchestrator import ActionGroup, Agent, Collaborator, FlowError, LimitExceeded
+from orchestrator import ActionGroup, Agent, Collaborator, Flow, FlowError, FlowEvent, LimitExceeded
 from orchestrator.actions import ActionResult, Call, CallContext
+from orchestrator.engine.trace.reply import TextDelta
 from orchestrator.errors import ThrottlingError, ValidationError
-from orchestrator.flows import Flow, FlowEvent
 from orchestrator.limits import Limits
 from orchestrator.models import RecordingModel, ReplayModel
-from orchestrator.reply import TextDelta
 from orchestrator.sessions import MemoryStore
 
 MAP = program(

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator import FlowError
-from orchestrator.flows import Flow
+from orchestrator import Flow, FlowError
 from orchestrator.testing import ScriptedModel
 from tests.flows.cases import (
     Case,

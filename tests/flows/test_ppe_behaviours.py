@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from flow_support import PLAIN, script, scripted
 
-from orchestrator import FlowError
-from orchestrator.flows import load_flow
+from orchestrator import FlowError, load_flow
 
 
 def said(request: Any) -> list[tuple[str, str]]:

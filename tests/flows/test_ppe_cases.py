@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import FlowError
-from orchestrator.flows import load_flow
+from orchestrator import FlowError, load_flow
 from orchestrator.testing import ScriptedModel
 from tests.flows.cases import (
     Case,

@@ -10,8 +10,7 @@ from flow_support import script, scripted, texts
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator import FlowError
-from orchestrator.flows import Flow
+from orchestrator import Flow, FlowError
 from orchestrator.flows.expressions import Wrong
 from orchestrator.flows.ppe.matching import read_pattern
 from orchestrator.flows.ppe.regexes import Searches

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from flow_support import as_stored, handed_over, script, scripted, texts
 
-from orchestrator import FlowError
-from orchestrator.flows import load_flow
+from orchestrator import FlowError, load_flow
 
 
 class Heard:

@@ -10,8 +10,7 @@ from flow_support import PLAIN, script, scripted, texts
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator import FlowError
-from orchestrator.flows import Flow, load_flow
+from orchestrator import Flow, FlowError, load_flow
 from orchestrator.testing import ScriptedModel
 
 TRANSLATOR = "---\ntype: char\nname: translator\ndescription: You translate.\n---\n---\n"

@@ -9,9 +9,8 @@ from flow_support import script, scripted
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator import FlowError
+from orchestrator import FlowError, load_flow
 from orchestrator.diagnostics import Diagnostic
-from orchestrator.flows import load_flow
 from orchestrator.flows.lint import lint_program
 from tests.flows.cases import Case, cases
 

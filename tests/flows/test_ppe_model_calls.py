@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 from flow_support import CLAUDE, as_stored, script, scripted, texts
 
-from orchestrator import FlowError
-from orchestrator.flows import load_flow
+from orchestrator import FlowError, load_flow
 from orchestrator.flows.ppe.permissions import permissions_of
 from orchestrator.models import Model
 from orchestrator.models.base import ModelReply, ModelRequest
-from orchestrator.usage import Usage
+from orchestrator.models.usage import Usage
 
 
 def use(name: str, id: str = "u1", **given: Any) -> dict[str, Any]:

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from flow_support import agent, handed_over, script, texts
 
-from orchestrator import FlowError, TextDelta
-from orchestrator.flows import load_flow
+from orchestrator import FlowError, TextDelta, load_flow
 
 TOOLS = ["---", "tools: [get_days]", "---", "user: '{{ question }}'"]
 

@@ -11,8 +11,7 @@ from flow_support import script, scripted
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator import FlowError
-from orchestrator.flows import load_flow
+from orchestrator import FlowError, load_flow
 from orchestrator.flows.expressions import Wrong
 from orchestrator.flows.ppe.choices import Choice, read_substitution
 from orchestrator.flows.ppe.reader import read_script

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from flow_support import script, scripted
 
-from orchestrator import FlowError
-from orchestrator.flows import load_flow
+from orchestrator import FlowError, load_flow
 from orchestrator.flows.lint import lint_program
 
 

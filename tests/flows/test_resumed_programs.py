@@ -8,8 +8,7 @@ from flow_support import as_stored, scripted
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator import FlowError
-from orchestrator.flows import Flow
+from orchestrator import Flow, FlowError
 
 NAMES = st.sampled_from(["a", "b", "c", "question"])
 TEXTS = st.sampled_from(["Say $a", "${b} 和$c", "On $question", "text", "看${a[0]}", "cost $5"])

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from flow_support import CLAUDE, PLAIN, as_stored, handed_over, program, script, scripted, texts
 
-from orchestrator import FlowError, LimitExceeded
+from orchestrator import Flow, FlowError, FlowEvent, LimitExceeded
 from orchestrator.errors import ThrottlingError, ValidationError
-from orchestrator.flows import Flow, FlowEvent
 from orchestrator.limits import Limits
 from orchestrator.models import RecordingModel, ReplayModel
 
@@ -320,7 +319,7 @@ def test_registered_functions_are_in_the_grammar_of_an_embedded_model() -> None:
 
 CHILD = """
 import json, os, sys
-from orchestrator.flows import load_flow
+from orchestrator import load_flow
 from orchestrator.testing import ScriptedModel
 
 file, store, log, replies, dies = sys.argv[1:]
@@ -414,7 +413,7 @@ def test_a_run_waits_and_goes_on_in_a_store(tmp_path: Path) -> None:
 
 RESUMER = """
 import json, sys
-from orchestrator.flows import load_flow
+from orchestrator import load_flow
 from orchestrator.testing import ScriptedModel
 
 file, state, replies, mode = sys.argv[1:]

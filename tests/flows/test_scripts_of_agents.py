@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from flow_support import agent, get_days, handed_over, program, script, scripted, statements, texts
 
-from orchestrator import ActionGroup, Agent, Collaborator, FlowError, LimitExceeded
+from orchestrator import ActionGroup, Agent, Collaborator, FlowError, LimitExceeded, load_flow
+from orchestrator.engine.trace.reply import TextDelta
 from orchestrator.errors import DefinitionError, DependencyFailed, SessionConflict, ThrottlingError
-from orchestrator.flows import FlowOrchestration, load_flow
+from orchestrator.flows.orchestration import FlowOrchestration
 from orchestrator.limits import Limits
-from orchestrator.reply import TextDelta
 
 
 class Base:

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from flow_support import program, script, scripted
 
-from orchestrator import FlowError
-from orchestrator.flows import load_flow
+from orchestrator import FlowError, load_flow
 
 
 def sent(request: Any) -> list[tuple[str, str]]:

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from orchestrator import Agent, Collaborator
+from orchestrator.engine.plan import Features
 from orchestrator.guardrails import Source, Verdict
 from orchestrator.models.base import Model, ModelReply, ModelRequest
-from orchestrator.stages import Features
 from orchestrator.testing import ScriptedModel
 
 GOLDEN = Path(__file__).resolve().parents[2] / ".." / "shared" / "golden"

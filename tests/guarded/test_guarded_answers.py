@@ -22,12 +22,12 @@ from guarded_support import (
 from whole_agents import BOTH, NATIVE, XML, Calls, Family, answer, live_parts, streamed
 
 from orchestrator import Agent
+from orchestrator.engine.plan import Memory
 from orchestrator.errors import DependencyFailed
 from orchestrator.memory import InMemoryMemory
 from orchestrator.models.base import ModelReply
-from orchestrator.stages import Memory
+from orchestrator.models.usage import Usage
 from orchestrator.testing import FakeKnowledgeBase
-from orchestrator.usage import Usage
 
 DAYS = ("vacations::get_days", {"employee": "E-1"})
 ON = {"promptState": "ENABLED"}
@@ -96,7 +96,7 @@ def test_citations_of_a_masked_answer_stand_in_it(family: Family) -> None:
         for text, _ in parts
     )
     base = FakeKnowledgeBase("HANDBOOK01", ["Rules."])
-    from orchestrator.citations import source_ids
+    from orchestrator.engine.citations import source_ids
 
     (source,) = source_ids(base.retrieve(""), {})
     model = family.model(
@@ -173,7 +173,7 @@ def test_post_processing_is_read_and_its_draft_is_not_told_later(family: Family)
 def test_nothing_is_shown_that_the_last_verdict_forbids(
     chunk: int, interval: int, said: str, text: str
 ) -> None:
-    from orchestrator.stages import Features
+    from orchestrator.engine.plan import Features
 
     model = XML.model([answer(said)], chunk=chunk)
     features = Features(guardrail=Watching(), guard_interval=interval)

@@ -22,9 +22,9 @@ from whole_agents import BOTH, INSTRUCTION, Family, answer, live_parts, streamed
 
 from orchestrator import ActionGroup, Agent, ReturnControl
 from orchestrator.actions import ActionResult
+from orchestrator.engine.plan import Memory
 from orchestrator.errors import DependencyFailed
 from orchestrator.memory import InMemoryMemory
-from orchestrator.stages import Memory
 
 LOOK = [{"name": "look", "description": "Looks.", "parameters": {}}]
 LOOKS = ("eyes::look", {})

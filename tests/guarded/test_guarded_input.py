@@ -21,9 +21,9 @@ from guarded_support import (
 from whole_agents import BOTH, XML, Calls, Family, answer, live_parts, streamed
 
 from orchestrator.actions import ActionResult
+from orchestrator.engine.plan import Memory
 from orchestrator.errors import DependencyFailed
 from orchestrator.memory import InMemoryMemory
-from orchestrator.stages import Memory
 
 DAYS = ("vacations::get_days", {"employee": "E-1"})
 

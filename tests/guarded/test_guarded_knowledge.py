@@ -9,9 +9,9 @@ from guarded_support import BLOCKED, MASK, SECRET, Watching, kinds, prompt_texts
 from whole_agents import BOTH, INSTRUCTION, XML, Family, answer, live_parts, streamed
 
 from orchestrator import Agent
-from orchestrator.citations import source_ids
+from orchestrator.engine.citations import source_ids
+from orchestrator.engine.plan import Features
 from orchestrator.guardrails import LocalGuardrail, Pii
-from orchestrator.stages import Features
 from orchestrator.testing import FakeKnowledgeBase
 
 SEARCH = ("GET::x_amz_knowledgebase_HANDBOOK01::Search", {"searchQuery": "q"})

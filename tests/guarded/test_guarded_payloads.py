@@ -11,7 +11,7 @@ from guarded_support import MASK, SECRET, Watching, prompt_texts, sound
 from whole_agents import BOTH, INSTRUCTION, Family, answer, streamed
 
 from orchestrator import Agent, Collaborator, Reply
-from orchestrator.stages import Features
+from orchestrator.engine.plan import Features
 from orchestrator.testing import ScriptedModel
 
 SHARE = '<br:share_payload id="r"/>'

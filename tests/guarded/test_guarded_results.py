@@ -12,8 +12,8 @@ from whole_agents import BOTH, INSTRUCTION, XML, Calls, Family, answer, live_par
 
 from orchestrator import ActionGroup, Agent, ReturnControl
 from orchestrator.actions import ActionResult
+from orchestrator.engine.plan import Features, Member
 from orchestrator.errors import DependencyFailed
-from orchestrator.stages import Features, Member
 from orchestrator.testing import FakeKnowledgeBase, ScriptedModel
 
 DAYS = ("vacations::get_days", {"employee": "E-1"})

@@ -11,8 +11,8 @@ from guarded_support import BLOCKED, MASK, SECRET, Watching, prompt_texts, snaps
 from whole_agents import BOTH, INSTRUCTION, Calls, Family, answer, streamed
 
 from orchestrator import Agent, Collaborator, DependencyFailed, SQLiteStore, TextDelta
+from orchestrator.engine.plan import Features
 from orchestrator.guardrails import Verdict
-from orchestrator.stages import Features
 from orchestrator.testing import ScriptedModel
 
 DAYS = ("vacations::get_days", {"employee": "E-1"})

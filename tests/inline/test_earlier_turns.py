@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from inline_support import RAW, TOOL_USE, XML, called, last, plain, scripted, texts
 
 from orchestrator import ActionGroup, Agent, ReturnControl
-from orchestrator.earlier import told_of
+from orchestrator.engine.prompt_history import told_of
 from orchestrator.message import Message
 from orchestrator.sessions import Past
 

@@ -19,8 +19,8 @@ from orchestrator import (
     ReturnControl,
     ValidationError,
 )
+from orchestrator.engine.input_files import read_files
 from orchestrator.errors import ResourceNotFound
-from orchestrator.input_files import read_files
 
 PNG = b"\x89PNG\r\n\x1a\n"
 NOTES = {"name": "notes.md", "bytes": b"# Rain\nIt is wet."}

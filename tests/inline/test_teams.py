@@ -79,7 +79,7 @@ def test_the_conversation_is_relayed_when_that_is_asked_for() -> None:
 
 
 def test_agents_in_aws_are_named_by_their_alias() -> None:
-    pytest.importorskip("orchestrator.bedrock_agent")
+    pytest.importorskip("orchestrator.agent.bedrock_agent")
     arn = "arn:aws:bedrock:eu-west-1:123456789012:agent-alias/AGENT12345/ALIAS12345"
     led = [lead("days", agentAliasArn=arn)]
     agent = Agent.inline(**team(scripted(), {"agentName": "x"}, collaboratorConfigurations=led))

@@ -10,14 +10,14 @@ import pytest
 from typer.testing import CliRunner
 
 from orchestrator import Agent, DefinitionError, TemplateError
-from orchestrator.carry.folder import read_folder
-from orchestrator.carry.portable import portable
 from orchestrator.cli import app
 from orchestrator.definition import parse_definition
 from orchestrator.message import Message
 from orchestrator.prompts import compile_template, lint_template, load_dialect
 from orchestrator.prompts.placeholders import STAGES
 from orchestrator.testing import ScriptedModel
+from orchestrator.transfer.folder import read_folder
+from orchestrator.transfer.portable import portable
 
 MODEL = "anthropic.claude-3-5-sonnet-20240620-v1:0"
 PROMPTY = "system:\n{{instruction}}\nuser:\nP {{question}}"

@@ -8,9 +8,9 @@ import threading
 import numpy as np
 import pytest
 
-from orchestrator.embeddings import MiniLM
-from orchestrator.embeddings.minilm import MAX_PIECES
 from orchestrator.models import weights
+from orchestrator.models.embeddings import MiniLM
+from orchestrator.models.embeddings.minilm import MAX_PIECES
 
 needs_onnx = pytest.mark.local("minilm")
 needs_numpy = pytest.mark.local("minilm-fp32")

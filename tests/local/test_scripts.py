@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.flows import Flow
+from orchestrator import Flow
 from orchestrator.models.local import LocalModel
 
 pytestmark = pytest.mark.local("0.5b")

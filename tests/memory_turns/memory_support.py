@@ -10,11 +10,11 @@ import botocore_shapes
 from whole_agents import INSTRUCTION, NATIVE, answer
 
 from orchestrator import Agent, Sessions
+from orchestrator.engine.plan import Memory
 from orchestrator.memory import InMemoryMemory, MemoryStore
 from orchestrator.models.base import Model, ModelReply, ModelRequest
-from orchestrator.stages import Memory
+from orchestrator.models.usage import Usage
 from orchestrator.testing import FakeClock
-from orchestrator.usage import Usage
 
 TTL = 1800
 DAY = 86_400

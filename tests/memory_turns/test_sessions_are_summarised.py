@@ -17,8 +17,8 @@ from orchestrator import ActionGroup, Agent, Limits, ReturnControl, Sessions, SQ
 from orchestrator.errors import ThrottlingError, ValidationError
 from orchestrator.memory import InMemoryMemory, SessionSummary, SqliteMemory
 from orchestrator.models.base import ModelReply
+from orchestrator.models.usage import Usage
 from orchestrator.testing import FakeClock
-from orchestrator.usage import Usage
 
 SUMMARY = "MEMORY_SUMMARIZATION"
 

@@ -9,8 +9,8 @@ import pytest
 from whole_agents import INSTRUCTION, NATIVE, answer
 
 from orchestrator import Agent, Collaborator, Event, TextDelta
+from orchestrator.engine.plan import SINGLE_KNOWLEDGE_BASE, Features, Memory
 from orchestrator.memory import InMemoryMemory
-from orchestrator.stages import SINGLE_KNOWLEDGE_BASE, Features, Memory
 from orchestrator.testing import FakeKnowledgeBase
 
 SUMMARY = "<summary><topic name='T'>It is done.</topic></summary>"

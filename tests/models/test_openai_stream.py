@@ -14,7 +14,7 @@ from model_servers import Answer, json_answer, sse
 from orchestrator.errors import DependencyFailed, ThrottlingError, ValidationError
 from orchestrator.models import ModelReply, OpenAIModel
 from orchestrator.models._chat import EventReader
-from orchestrator.usage import Usage
+from orchestrator.models.usage import Usage
 
 
 def chunk(finish_reason=None, **delta):

@@ -13,7 +13,7 @@ from orchestrator.errors import ModelOutputError, ResourceNotFound, ValidationEr
 from orchestrator.message import Message
 from orchestrator.models import ModelReply, ModelRequest, RecordingModel, ReplayModel, ScriptedModel
 from orchestrator.models.recorded import request_key
-from orchestrator.usage import Usage
+from orchestrator.models.usage import Usage
 
 ANSWER = ModelReply(
     [

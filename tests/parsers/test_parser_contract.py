@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator import parsers
+from orchestrator.definition.parser_lambda import lambda_parser
 from orchestrator.errors import DependencyFailed
-from orchestrator.parser_lambda import lambda_parser
 from orchestrator.parsers.contract import WrongShape, read_response
 
 ORCHESTRATION = "orchestrationParsedResponse"

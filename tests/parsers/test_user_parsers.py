@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from orchestrator import parsers
+from orchestrator.definition.parser_lambda import lambda_parser, parser_function
 from orchestrator.errors import DefinitionError, DependencyFailed, ThrottlingError, ValidationError
-from orchestrator.parser_lambda import lambda_parser, parser_function
 
 LAMBDAS = Path(__file__).parent / "lambdas"
 AGENT = {"name": "claims", "id": "AGENT12345", "alias": "TSTALIASID", "version": "DRAFT"}

@@ -2,9 +2,9 @@
 
 import pytest
 
-from orchestrator.content import root
 from orchestrator.prompts import STAGES
 from orchestrator.prompts.placeholders import FAMILIES
+from orchestrator.support.shipped import root
 
 from .whole_prompts import FOLDER, path_of, whole
 

@@ -15,7 +15,8 @@ from model_servers import Answer, aws_error, event, failure
 from whole_agents import NATIVE, agent, answer, members
 
 from orchestrator import Agent, Collaborator, DefinitionError, SQLiteStore
-from orchestrator.bedrock_agent import BedrockAgent
+from orchestrator.agent.bedrock_agent import BedrockAgent
+from orchestrator.engine.remote import RemoteAgent
 from orchestrator.errors import (
     AccessDenied,
     DependencyFailed,
@@ -26,7 +27,6 @@ from orchestrator.errors import (
     ThrottlingError,
     ValidationError,
 )
-from orchestrator.remote import RemoteAgent
 
 pytestmark = pytest.mark.usefixtures("aws")
 
@@ -305,7 +305,7 @@ def test_its_citations_and_files_reach_the_user(
 
 
 def test_files_without_end(serve: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestrator.bedrock_agent._LARGEST", 100)
+    monkeypatch.setattr("orchestrator.agent.bedrock_agent._LARGEST", 100)
     data = base64.b64encode(b"x" * 60).decode()
     frame = event("files", {"files": [{"name": "a", "type": "text/plain", "bytes": data}]})
     with pytest.raises(DependencyFailed, match="answered with more than 100 bytes"):

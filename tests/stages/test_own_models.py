@@ -8,13 +8,13 @@ import pytest
 from stage_support import KB_STAGE, Handbook, agent, asked, cited, lookup, sound, stages
 from whole_agents import NATIVE, XML, answer, members
 
-import orchestrator.agent
+import orchestrator.agent.agent
 from orchestrator import Agent
+from orchestrator.agent.overrides import overrides_of
 from orchestrator.definition import parse_definition
+from orchestrator.engine.plan import Memory, Override
 from orchestrator.memory import InMemoryMemory
 from orchestrator.models import resolve_model
-from orchestrator.overrides import overrides_of
-from orchestrator.stages import Memory, Override
 from orchestrator.testing import ScriptedModel
 
 NOVA = "amazon.nova-pro-v1:0"
@@ -100,7 +100,9 @@ def test_a_definition_names_models_of_stages(monkeypatch: pytest.MonkeyPatch) ->
     pre = ScriptedModel(["<category>A</category>"], NOVA)
     known = {"amazon.nova-pro-v1:0": pre}
     monkeypatch.setattr(
-        orchestrator.agent, "resolve_model", lambda spec: known.get(spec) or resolve_model(spec)
+        orchestrator.agent.agent,
+        "resolve_model",
+        lambda spec: known.get(spec) or resolve_model(spec),
     )
     model = XML.model([])
     reply = Agent(

@@ -11,9 +11,9 @@ from stage_support import KB_STAGE, Handbook, agent, asked, sound, stages
 
 from orchestrator import ActionGroup
 from orchestrator.actions import USER_INPUT
+from orchestrator.engine.plan import Memory
 from orchestrator.memory import InMemoryMemory
 from orchestrator.prompts.placeholders import FAMILIES
-from orchestrator.stages import Memory
 from orchestrator.testing import ScriptedModel
 
 # A grammar that no parser of ours knows: `+` calls, `?` searches, `!` asks, `#` is a mistake.

@@ -17,10 +17,10 @@ from stage_support import KB_STAGE
 
 from orchestrator import ActionGroup, Agent, Collaborator
 from orchestrator.actions import USER_INPUT
+from orchestrator.engine.plan import Memory
 from orchestrator.memory import InMemoryMemory
 from orchestrator.models import ModelRequest
 from orchestrator.prompts.placeholders import PLACEHOLDERS, STAGES
-from orchestrator.stages import Memory
 from orchestrator.testing import FakeKnowledgeBase, ScriptedModel
 
 PRE, ORCH, KB, POST, MEMORY, ROUTING = STAGES

@@ -12,8 +12,8 @@ from whole_agents import INSTRUCTION, NATIVE, Calls, Family, answer, live_parts,
 
 from orchestrator import ActionGroup, Agent, Collaborator, ReturnControl, action
 from orchestrator.models.base import ModelReply
+from orchestrator.models.usage import Usage
 from orchestrator.testing import ScriptedModel
-from orchestrator.usage import Usage
 
 TEMPLATE = (
     '{"system": "", "messages": [{"role": "user", "content": [{"text": '

@@ -9,12 +9,12 @@ import pytest
 from stage_support import ON, agent, asked, sound, stages
 from whole_agents import BOTH, LOCAL, XML, Calls, Family, answer, live_parts, members, streamed
 
+from orchestrator.engine.plan import Override
 from orchestrator.errors import ModelOutputError
 from orchestrator.models import LocalModel
 from orchestrator.models.base import ModelReply
-from orchestrator.stages import Override
+from orchestrator.models.usage import Usage
 from orchestrator.testing import ScriptedModel
-from orchestrator.usage import Usage
 
 PRE = {"PRE_PROCESSING": ON}
 OWN = '{"messages": [{"role": "user", "content": [{"text": "Sort: $question$"}]}]}'

@@ -21,12 +21,12 @@ from whole_agents import (
 
 from orchestrator import ActionGroup, Agent
 from orchestrator.actions import USER_INPUT
+from orchestrator.engine.plan import Features, Member
 from orchestrator.errors import DefinitionError, ModelOutputError
 from orchestrator.guardrails import LocalGuardrail, Pii
 from orchestrator.models.base import ModelReply
-from orchestrator.stages import Features, Member
+from orchestrator.models.usage import Usage
 from orchestrator.testing import ScriptedModel
-from orchestrator.usage import Usage
 
 SHORT = Features(aws_compat=("single_knowledge_base",))
 ORDER = [

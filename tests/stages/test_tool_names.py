@@ -11,9 +11,9 @@ from stage_support import Handbook, asked
 from whole_agents import BOTH, INSTRUCTION, NATIVE, Calls, Family, answer
 
 from orchestrator import Agent, Collaborator
+from orchestrator.engine.toolbox import Toolbox
 from orchestrator.errors import DefinitionError
 from orchestrator.testing import ScriptedModel
-from orchestrator.toolbox import Toolbox
 
 TEMPLATE = (
     '{"system": "$tools$ $any_function_name$ $agent_collaborators$ $instruction$", '

@@ -23,11 +23,11 @@ from whole_agents import CLAUDE_35
 
 from orchestrator import ActionGroup, Agent, Collaborator, Limits, ReturnControl, SQLiteStore
 from orchestrator.actions import ActionResult, Call
-from orchestrator.effects import ReturnControl as HandOver
+from orchestrator.engine.effects import ReturnControl as HandOver
 from orchestrator.models import ModelReply, ModelRequest
+from orchestrator.models.usage import Usage
 from orchestrator.sessions import Record
 from orchestrator.testing import ScriptedModel
-from orchestrator.usage import Usage
 
 QUESTION = "A pipe burst in my kitchen."
 ANSWER = "Claim C-1 is open, you were credited 40, and a plumber comes on Monday."

@@ -12,11 +12,11 @@ from test_routing import router, team
 from whole_agents import INSTRUCTION, NATIVE, answer
 
 from orchestrator import Agent, Collaborator, SQLiteStore
+from orchestrator.engine.plan import Memory
 from orchestrator.memory import InMemoryMemory
 from orchestrator.message import Message
 from orchestrator.prompts import load_dialect, partials
 from orchestrator.sessions import session as sessions
-from orchestrator.stages import Memory
 
 BEFORE = [
     {"role": "user", "content": [{"text": "I am <Ana>."}]},

@@ -300,7 +300,7 @@ def test_pytest_imports_nothing_for_it(pytester: pytest.Pytester) -> None:
         def test_quiet(orchestrator_clock):
             heavy = {"boto3", "botocore", "starlette", "uvicorn", "asyncio", "jinja2", "numpy"}
             assert not heavy & sys.modules.keys()
-            assert "orchestrator.agent" not in sys.modules
+            assert "orchestrator.agent.agent" not in sys.modules
         """
     )
     arguments = ["-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:hypothesispytest"]

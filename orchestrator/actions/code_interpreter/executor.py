@@ -24,7 +24,7 @@ from orchestrator.errors import (
     DependencyFailed,
     ValidationError,
 )
-from orchestrator.threads import in_thread
+from orchestrator.support.threads import in_thread
 
 __all__ = ["CodeInterpreter"]
 

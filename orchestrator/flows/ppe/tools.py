@@ -6,7 +6,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.custom.python_loop import ModelAnswer
+from orchestrator.flows.custom.python_loop import ModelAnswer
 from orchestrator.flows.ppe.nodes import Link, Script
 from orchestrator.flows.ppe.output import inputs_of
 from orchestrator.flows.ppe.settings import Tool, script_id

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing
 from typing import Any
 
-from orchestrator.reply import Event, Reply, TextDelta, TurnEnd
+from orchestrator.engine.trace.reply import Event, Reply, TextDelta, TurnEnd
 from orchestrator.server.chat.conversation import Asked
 from orchestrator.server.chat.errors import error_body
 from orchestrator.server.chat.handover import tool_calls

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from orchestrator.engine.run.options import Options
 from orchestrator.errors import ValidationError
-from orchestrator.options import Options
 
 __all__ = ["Asked", "Results", "asked_of"]
 

@@ -11,9 +11,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from orchestrator.engine.run.options import Options
+from orchestrator.engine.trace.reply import Event
 from orchestrator.errors import ResourceNotFound
-from orchestrator.options import Options
-from orchestrator.reply import Event
 from orchestrator.server.chat.answers import chunks, completion
 from orchestrator.server.chat.conversation import Asked, asked_of
 from orchestrator.server.chat.errors import error_body

@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from orchestrator.agent import Agent
-from orchestrator.effects import ReturnControl
+from orchestrator.agent.agent import Agent
+from orchestrator.engine.effects import ReturnControl
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.message import to_json
 from orchestrator.models._wire import tool_name
 from orchestrator.server.chat.conversation import Results
-from orchestrator.untrusted import json_or
+from orchestrator.support.safe_json import json_or
 
 __all__ = ["resumed", "session_of", "tool_calls"]
 

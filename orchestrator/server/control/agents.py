@@ -8,7 +8,8 @@ from concurrent.futures import Future
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.agent import Agent
+from orchestrator.agent.agent import Agent
+from orchestrator.engine.plan import MOST_LEVELS
 from orchestrator.errors import DefinitionError, ResourceNotFound, ValidationError
 from orchestrator.server.control.build import OPERATOR, built
 from orchestrator.server.control.folders import FolderAgent, Folders
@@ -16,7 +17,6 @@ from orchestrator.server.control.ids import ALIAS_ARN, DRAFT, TEST_ALIAS, Arns
 from orchestrator.server.control.store import Head, Store, head_of
 from orchestrator.server.documents import digest
 from orchestrator.server.operations import Caller
-from orchestrator.stages import MOST_LEVELS
 
 if TYPE_CHECKING:
     from orchestrator.server.world import World

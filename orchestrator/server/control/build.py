@@ -7,15 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.agent import Agent
+from orchestrator.agent.agent import Agent
+from orchestrator.agent.from_request import inline_agent
+from orchestrator.engine.plan import Features, Member, Override, Plan
 from orchestrator.errors import AccessDenied, OrchestratorError, ValidationError
-from orchestrator.inline import inline_agent
 from orchestrator.limits import Limits
 from orchestrator.models import Model
 from orchestrator.server.control.ids import ALIAS_ARN, Arns
 from orchestrator.server.control.store import ASSOCIATION, COLLABORATOR, GROUP
 from orchestrator.server.operations import Caller
-from orchestrator.stages import Features, Member, Override, Plan
 
 if TYPE_CHECKING:
     from orchestrator.actions import ActionGroup
@@ -165,7 +165,7 @@ def loaded(world: World, folder: Path) -> Agent:
     Raises:
         OrchestratorError: It is wrong, with file, line and column.
     """
-    from orchestrator.loading import folder_agent
+    from orchestrator.agent.from_folder import folder_agent
 
     def arguments(made: dict[str, Any]) -> dict[str, Any]:
         return _Standing(world).arguments(made)
@@ -220,7 +220,7 @@ class _Standing:
             group.executor = LambdaHandler(file, function)
 
     def _parsed(self, stage: str, override: Override) -> Override:
-        from orchestrator.overrides import override_of
+        from orchestrator.agent.overrides import override_of
 
         name = override.parser_name
         code = self.world.lambda_for(name) if name.startswith("arn:") else None
@@ -243,7 +243,7 @@ class _Standing:
         return AssociatedBase(base.id, base.description, lambda: find(OPERATOR, base.id), None)
 
     def _features(self, features: Features) -> Features:
-        from orchestrator.custom import LambdaOrchestration
+        from orchestrator.flows.custom import LambdaOrchestration
 
         team = [self._member(one) for one in features.collaborators]
         orchestration = features.orchestration

@@ -12,15 +12,15 @@ from pathlib import Path
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from orchestrator.agent import Agent
+from orchestrator.agent.agent import Agent
 from orchestrator.definition import AgentDefinition, load_definition
 from orchestrator.definition.files import FILE_NAMES, locate_folder
+from orchestrator.engine.plan import MOST_LEVELS
 from orchestrator.errors import DefinitionError, OrchestratorError, ResourceNotFound
 from orchestrator.server.control.build import loaded
 from orchestrator.server.control.ids import TEST_ALIAS, made_id
 from orchestrator.server.documents import digest
 from orchestrator.server.operations import Fault
-from orchestrator.stages import MOST_LEVELS
 
 if TYPE_CHECKING:
     from orchestrator.server.world import World

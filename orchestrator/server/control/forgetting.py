@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.engine.plan import owner_of, tenant_key_of
 from orchestrator.errors import DependencyFailed, OrchestratorError, SessionConflict
 from orchestrator.server.wire.faults import log_failure
 from orchestrator.sessions.sessions import NEVER
-from orchestrator.stages import owner_of, tenant_key_of
 
 if TYPE_CHECKING:
     from orchestrator.server.operations import Caller

@@ -7,8 +7,8 @@ import secrets
 import string
 from typing import NamedTuple
 
-from orchestrator.bedrock_agent import ALIAS_ARN
 from orchestrator.server.settings import Settings
+from orchestrator.support.aws.arns import ALIAS_ARN
 
 __all__ = ["ALIAS_ARN", "DRAFT", "TEST_ALIAS", "Arns", "made_id", "new_id"]
 

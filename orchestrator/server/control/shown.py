@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.carry.bounds import misfits
-from orchestrator.carry.schemas import function_schema
 from orchestrator.definition import AgentDefinition, prompt_text
 from orchestrator.definition.dump import as_data
 from orchestrator.definition.files import is_arn, locate
@@ -17,6 +15,8 @@ from orchestrator.server.control.folders import FolderAgent, Shown
 from orchestrator.server.control.ids import DRAFT, Arns, made_id
 from orchestrator.server.control.prompts import default_configurations, stages_of
 from orchestrator.server.control.store import ASSOCIATION, COLLABORATOR, GROUP
+from orchestrator.transfer.bounds import misfits
+from orchestrator.transfer.schemas import function_schema
 
 if TYPE_CHECKING:
     from orchestrator.server.world import World

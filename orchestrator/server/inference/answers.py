@@ -11,8 +11,8 @@ from orchestrator.message import Block, text_of, to_json
 from orchestrator.models import Model, ModelReply, ModelRequest
 from orchestrator.models._wire import blob
 from orchestrator.models.blocks import received
+from orchestrator.models.usage import Usage
 from orchestrator.server.inference.requests import thinks
-from orchestrator.usage import Usage
 
 __all__ = ["Told", "answer", "streamed"]
 

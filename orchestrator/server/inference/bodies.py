@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from orchestrator.errors import ValidationError
 from orchestrator.models._wire import encode
 from orchestrator.server.members import members_read
-from orchestrator.untrusted import json_or
+from orchestrator.support.safe_json import json_or
 
 __all__ = ["Body", "body_of", "converse_params"]
 

@@ -9,7 +9,13 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.agent import Agent
+from orchestrator.agent.agent import Agent
+from orchestrator.engine.plan import (
+    KNOWLEDGE_BASE_RESPONSE_GENERATION,
+    SINGLE_KNOWLEDGE_BASE,
+    Features,
+    Override,
+)
 from orchestrator.errors import ValidationError
 from orchestrator.limits import Limits
 from orchestrator.models import Model
@@ -21,12 +27,6 @@ from orchestrator.server.runtime.recent import Recent
 from orchestrator.server.runtime.resources import check_retrieval
 from orchestrator.server.runtime.rewriting import Decomposed, Rewriter
 from orchestrator.server.runtime.sources import sources_base
-from orchestrator.stages import (
-    KNOWLEDGE_BASE_RESPONSE_GENERATION,
-    SINGLE_KNOWLEDGE_BASE,
-    Features,
-    Override,
-)
 
 if TYPE_CHECKING:
     from orchestrator.knowledge import KnowledgeBase

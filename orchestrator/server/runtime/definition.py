@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.actions.lambda_function import LambdaFunction
+from orchestrator.engine.plan import INLINE_AGENT, MOST_LEVELS, Features, Member, Override, Plan
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.models import Model
 from orchestrator.server.access.allowed import check_allowed
@@ -22,7 +23,6 @@ from orchestrator.server.operations import Caller
 from orchestrator.server.runtime.bases import AssociatedBase
 from orchestrator.server.runtime.latency import is_optimized, quick_model
 from orchestrator.server.runtime.resources import check_retrieval
-from orchestrator.stages import INLINE_AGENT, MOST_LEVELS, Features, Member, Override, Plan
 
 if TYPE_CHECKING:
     from orchestrator.server.world import World
@@ -128,7 +128,7 @@ class Resolved:
         self._own: dict[str, dict[str, Plan]] = {}
 
     def objects(self, definition: Data, quick: bool = False) -> dict[str, Any]:
-        """The members that `orchestrator.inline` takes, with objects in the place of names.
+        """The members that `orchestrator.agent.from_request` takes, with objects for names.
 
         Args:
             definition: The definition, as `Found` has read it.
@@ -167,7 +167,7 @@ class Resolved:
         """What `Agent` is made of, with the stages' models and the server's own agents in it.
 
         Args:
-            made: What `orchestrator.inline` has made of the members.
+            made: What `orchestrator.agent.from_request` has made of the members.
         """
         name = made["name"]
         prompts = {stage: self._prompt(name, stage, it) for stage, it in made["prompts"].items()}
@@ -196,7 +196,7 @@ class Resolved:
 
     def _function(self, arn: str) -> str | Callable[..., Any]:
         """The ARN of a Lambda function of AWS, or what stands for it here."""
-        from orchestrator.parser_lambda import parser_function
+        from orchestrator.definition.parser_lambda import parser_function
 
         check_allowed(self._caller, arn)
         code = self._world.lambda_for(arn)

@@ -7,7 +7,14 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.reply import Event, Reply, ReturnControl, TextDelta, TracePart, TurnEnd
+from orchestrator.engine.trace.reply import (
+    Event,
+    Reply,
+    ReturnControl,
+    TextDelta,
+    TracePart,
+    TurnEnd,
+)
 from orchestrator.server.runtime.shapes import told_as
 
 __all__ = ["Asked", "Told", "citations_of", "completion", "started"]

@@ -12,9 +12,9 @@ from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.agent import Agent
+from orchestrator.agent.agent import Agent
+from orchestrator.engine.trace.reply import Event, Reply, TextDelta, TurnEnd
 from orchestrator.errors import ValidationError
-from orchestrator.reply import Event, Reply, TextDelta, TurnEnd
 from orchestrator.server.operations import EventStream, Handler, Request
 from orchestrator.server.runtime.answering import Answering
 from orchestrator.server.runtime.events import Told, citations_of, started

@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.agent import Agent
-from orchestrator.inline import inline_agent
+from orchestrator.agent.agent import Agent
+from orchestrator.agent.from_request import inline_agent
+from orchestrator.engine.plan import Plan
 from orchestrator.limits import Limits
 from orchestrator.server.control.build import placed
 from orchestrator.server.operations import EventStream, Handler, Request
 from orchestrator.server.runtime.definition import Found, Resolved
 from orchestrator.server.runtime.recent import Recent
 from orchestrator.server.runtime.turns import answered, blocking
-from orchestrator.stages import Plan
 
 if TYPE_CHECKING:
     from orchestrator.server.world import World

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.agent import Agent
+from orchestrator.agent.agent import Agent
 from orchestrator.server.operations import EventStream, Handler, Request
 from orchestrator.server.paging import paged
 from orchestrator.server.runtime.latency import Quicker, is_optimized

@@ -7,10 +7,10 @@ from copy import copy
 from dataclasses import replace
 from typing import Any
 
-from orchestrator.agent import Agent
+from orchestrator.agent.agent import Agent
+from orchestrator.engine.plan import Member, Plan, StagePlan
 from orchestrator.models import Model
 from orchestrator.server.runtime.recent import Recent
-from orchestrator.stages import Member, Plan, StagePlan
 
 __all__ = ["Quicker", "is_optimized", "quick_model"]
 

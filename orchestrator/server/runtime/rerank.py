@@ -11,7 +11,7 @@ from orchestrator.errors import ValidationError
 from orchestrator.server.operations import Handler, Request
 
 if TYPE_CHECKING:
-    from orchestrator.embeddings import Embedder
+    from orchestrator.models.embeddings import Embedder
     from orchestrator.server.world import World
 
 __all__ = ["operations_of_reranking"]
@@ -25,7 +25,7 @@ def operations_of_reranking(world: World) -> dict[str, Handler]:
 
     @cache
     def embedder() -> Embedder:
-        from orchestrator.embeddings import resolve_embedder
+        from orchestrator.models.embeddings import resolve_embedder
 
         return resolve_embedder(world.embedder)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.engine.input_files import MOST_BYTES
 from orchestrator.errors import ValidationError
-from orchestrator.input_files import MOST_BYTES
 from orchestrator.server.control.bases.objects import read_uri
 from orchestrator.server.operations import Caller
 from orchestrator.server.runtime.resources import check_retrieval

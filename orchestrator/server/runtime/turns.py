@@ -7,12 +7,12 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from orchestrator.agent import Agent
-from orchestrator.options import Options
+from orchestrator.agent.agent import Agent
+from orchestrator.engine.run.options import Options
 from orchestrator.server.operations import EventStream, Request
 from orchestrator.server.runtime.events import Asked, Told, completion, started
 from orchestrator.server.runtime.state import in_s3, read_state
-from orchestrator.threads import in_thread
+from orchestrator.support.threads import in_thread
 
 if TYPE_CHECKING:
     from orchestrator.server.world import World

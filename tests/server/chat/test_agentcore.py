@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from orchestrator.errors import ThrottlingError
 from orchestrator.models import Model, ModelReply, ModelRequest
+from orchestrator.models.usage import Usage
 from orchestrator.server.operations import Caller
 from orchestrator.testing import ScriptedModel
-from orchestrator.usage import Usage
 
 RETURNS = {"actionGroups": [group(function("get_days"))]}
 DAYS = ("hr__get_days", {"employee": "e7"})

@@ -13,9 +13,9 @@ from chat_support import CLAUDE, assistant, says, user, write_agent
 from orchestrator.errors import DependencyFailed, ThrottlingError
 from orchestrator.message import text_of
 from orchestrator.models import ModelReply, ModelRequest
+from orchestrator.models.usage import Usage
 from orchestrator.server.operations import Caller
 from orchestrator.testing import ScriptedModel
-from orchestrator.usage import Usage
 
 
 def told(request: ModelRequest) -> list[tuple[str, str]]:

@@ -15,8 +15,8 @@ from inference_support import CLAUDE, REDACTED, THINKS, THOUGHT, TOOL, TOOL_USE,
 
 from orchestrator.errors import ValidationError
 from orchestrator.models import ModelReply
+from orchestrator.models.usage import Usage
 from orchestrator.server.inference.bodies import body_of
-from orchestrator.usage import Usage
 
 PNG = base64.b64encode(b"\x89PNG").decode()
 ANTHROPIC: dict[str, Any] = {

@@ -20,12 +20,12 @@ from orchestrator.errors import (
     ValidationError,
 )
 from orchestrator.models import ModelReply, ModelRequest
+from orchestrator.models.usage import Usage
 from orchestrator.server.inference.handlers import Inference
 from orchestrator.server.inference.models import Models
 from orchestrator.server.operations import Caller
 from orchestrator.server.settings import Settings
 from orchestrator.testing import ScriptedModel
-from orchestrator.usage import Usage
 
 
 def converse(server: Any, **params: Any) -> Any:

@@ -13,8 +13,8 @@ from inference_support import CLAUDE, REDACTED, THINKS, THOUGHT, TOOL, TOOL_USE
 
 from orchestrator.message import Message
 from orchestrator.models import BedrockModel, Model, ModelReply, ModelRequest
+from orchestrator.models.usage import Usage
 from orchestrator.testing import ScriptedModel
-from orchestrator.usage import Usage
 
 pytestmark = pytest.mark.usefixtures("aws")
 

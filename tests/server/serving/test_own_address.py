@@ -9,8 +9,8 @@ import pytest
 from botocore.exceptions import ClientError
 from serving_support import Start, client
 
-from orchestrator.aws import Settings, Target, serving_at, shared_client
 from orchestrator.errors import ResourceNotFound
+from orchestrator.support.aws import Settings, Target, serving_at, shared_client
 
 CLAUDE = "anthropic.claude-3-5-sonnet-20240620-v1:0"
 

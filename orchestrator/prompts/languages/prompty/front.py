@@ -16,7 +16,7 @@ from orchestrator.errors import TemplateError
 from orchestrator.message import AUTHOR
 from orchestrator.prompts.folder import MAX_FILE_BYTES
 from orchestrator.prompts.markers import Piece
-from orchestrator.untrusted import too_deep
+from orchestrator.support.safe_json import too_deep
 
 __all__ = [
     "Front",

@@ -8,7 +8,6 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
-from orchestrator.embeddings import Embedder
 from orchestrator.errors import ModelNotReady
 from orchestrator.knowledge import LocalKnowledgeBase
 from orchestrator.knowledge.indexing import embed_missing
@@ -16,6 +15,7 @@ from orchestrator.knowledge.metadata import RESERVED, SOURCE, Attributes
 from orchestrator.knowledge.reading import Raw, read_blocks
 from orchestrator.knowledge.settings import search_of
 from orchestrator.knowledge.store import Store
+from orchestrator.models.embeddings import Embedder
 from orchestrator.server.control.bases.cutting import Cutting
 
 __all__ = ["DATA_SOURCE", "Index", "Place"]

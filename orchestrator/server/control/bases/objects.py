@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple, Protocol
 
-from orchestrator.aws import Settings, Target, read_object, shared_client, translated
 from orchestrator.errors import AccessDenied, DependencyFailed, ResourceNotFound, ValidationError
 from orchestrator.server.access.allowed import check_allowed
 from orchestrator.server.operations import Caller
+from orchestrator.support.aws import Settings, Target, read_object, shared_client, translated
 
 __all__ = ["Bucket", "Object", "bucket_of", "read_uri"]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.embeddings import Embedder
 from orchestrator.errors import ResourceNotFound
 from orchestrator.knowledge import KnowledgeBase
+from orchestrator.models.embeddings import Embedder
 from orchestrator.server.control.bases.background import Background
 from orchestrator.server.control.bases.in_folders import FolderBases
 from orchestrator.server.control.bases.index import Index
@@ -137,7 +137,7 @@ class Bases:
 
     def _resolved(self) -> Embedder | None:
         if self._embedder is None:
-            from orchestrator.embeddings import resolve_embedder
+            from orchestrator.models.embeddings import resolve_embedder
 
             self._embedder = resolve_embedder(self.world.embedder)
         return self._embedder

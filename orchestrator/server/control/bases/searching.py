@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from orchestrator.aws import Settings, Target, shared_client
 from orchestrator.errors import AccessDenied, ResourceNotFound
 from orchestrator.server.operations import Caller
+from orchestrator.support.aws import Settings, Target, shared_client
 
 __all__ = ["Find", "Searchable", "Searched", "of_aws"]
 

@@ -1,0 +1,36 @@
+"""The public `Agent` and `Flow`, and building one from a folder, a request or arguments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from orchestrator.support.lazy_imports import lazily
+
+if TYPE_CHECKING:
+    from orchestrator.agent.agent import Agent
+    from orchestrator.agent.bedrock_agent import BedrockAgent
+    from orchestrator.agent.collaborator import Collaborator
+    from orchestrator.agent.flow import Flow, load_flow
+    from orchestrator.agent.flow_events import FlowEvent, FlowResult
+
+__all__ = [
+    "Agent",
+    "BedrockAgent",
+    "Collaborator",
+    "Flow",
+    "FlowEvent",
+    "FlowResult",
+    "load_flow",
+]
+
+_HOMES = {
+    "Agent": "agent",
+    "BedrockAgent": "bedrock_agent",
+    "Collaborator": "collaborator",
+    "Flow": "flow",
+    "FlowEvent": "flow_events",
+    "FlowResult": "flow_events",
+    "load_flow": "flow",
+}
+
+__getattr__, __dir__ = lazily(__name__, _HOMES)

@@ -1,0 +1,491 @@
+"""`Agent`: a frozen definition, compiled once, that serves many sessions, threads and tasks."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from copy import copy
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast
+
+from orchestrator.actions import ActionGroup
+from orchestrator.agent.close_session import close_before, close_idle, close_session
+from orchestrator.agent.collaborator import Collaborator
+from orchestrator.agent.compile import build_plan
+from orchestrator.agent.invoke import (
+    adriver,
+    aevents,
+    awaitable,
+    begun,
+    ended,
+    events,
+    opened,
+    opened_apart,
+)
+from orchestrator.agent.rendered import Prompt, prompt_of, values_told
+from orchestrator.agent.validate import check_parts, given_features, given_overrides
+from orchestrator.engine.plan import Features, Memory, Override, Plan
+from orchestrator.engine.run.driver import drive
+from orchestrator.engine.run.invocation import Run
+from orchestrator.engine.run.open_turn import Input, check_memory_id, check_session_id
+from orchestrator.engine.run.options import Options, may_block, read_options
+from orchestrator.engine.run.restore import restore_history
+from orchestrator.engine.trace.past_turns import KeptTurn, kept_turns
+from orchestrator.engine.trace.reply import Event, Reply
+from orchestrator.errors import ValidationError
+from orchestrator.guardrails import Guardrail
+from orchestrator.knowledge import KnowledgeBase
+from orchestrator.limits import Limits
+from orchestrator.memory import MemoryStore
+from orchestrator.memory.summaries import memory_contents
+from orchestrator.models import Model, resolve_model
+from orchestrator.sessions import Session, Sessions, SessionStore
+from orchestrator.support.threads import in_thread
+
+if TYPE_CHECKING:
+    from orchestrator.engine.orchestration import Orchestration
+
+__all__ = ["Agent", "Collaborator", "Options", "Prompt"]
+
+_ALL_SESSIONS = 100_000  # more than anybody begins in the days of storage
+
+
+class Agent:
+    """An agent that runs.
+
+    It is frozen configuration: it holds no turn and no session, and serves any number of them at
+    once. Sessions live in `sessions`, which several agents may share.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        instruction: str,
+        model: str | Model,
+        *,
+        action_groups: Sequence[ActionGroup] = (),
+        knowledge_bases: Sequence[KnowledgeBase] = (),
+        templates: str | Path | None = None,
+        prompts: Mapping[str, Mapping[str, Any] | Override] | None = None,
+        sessions: Sessions | SessionStore | str | Path | None = None,
+        limits: Limits | None = None,
+        dialect: str | None = None,
+        idle_session_ttl: int = 1800,
+        agent_id: str = "",
+        alias_id: str = "TSTALIASID",
+        version: str = "DRAFT",
+        guardrail: Guardrail | None = None,
+        collaborators: Sequence[Collaborator] = (),
+        collaboration: Literal["SUPERVISOR", "SUPERVISOR_ROUTER"] = "SUPERVISOR",
+        memory: Memory | MemoryStore | str | Path | None = None,
+        override_lambda: str | Callable[..., Any] | None = None,
+        orchestration: Orchestration | Callable[..., Any] | None = None,
+        features: Features | None = None,
+    ) -> None:
+        """Compiles the agent.
+
+        Args:
+            name: Its name.
+            instruction: What it is for; fills `$instruction$`.
+            model: A model, or a spec: a Bedrock model or inference profile id or ARN,
+                `"openai:<model>@<base url>"`, `"local"`, `"local:<name or path>"`,
+                `"scripted:<file>"`, `"replay:<file>"`.
+            action_groups: What it can do.
+            knowledge_bases: What it can search.
+            templates: A folder of the user's own templates, which must be there; a file in it wins
+                over the shipped one of the same name.
+            prompts: Overrides of stages: a mapping from prompt types to Bedrock's
+                `promptConfiguration` members.
+            sessions: Where sessions live: `None` (memory), a path of a SQLite file, a store, or
+                `Sessions`.
+            limits: Budgets of a turn.
+            dialect: The dialect; chosen by the model's id when `None`.
+            idle_session_ttl: Seconds after which an idle session begins anew (Bedrock:
+                `idleSessionTTLInSeconds`).
+            agent_id: Ten letters and digits; made from the name when empty. Sessions belong to an
+                agent's id and alias: agents of one name share them in a shared store, unless
+                their ids differ.
+            alias_id: The alias that traces name.
+            version: The version that traces name.
+            guardrail: Checks the input and the answers.
+            collaborators: Agents that it leads.
+            collaboration: `SUPERVISOR` decides itself whom to send what; `SUPERVISOR_ROUTER` has
+                a classifier send an input to one of them at once where one is fit for it.
+            memory: What it remembers from one session to the next: a `Memory`, or only what keeps
+                it, a store or a path of a SQLite file.
+            override_lambda: The parser of the stages whose `parserMode` is `OVERRIDDEN`: a
+                function of Bedrock's parser event, a handler file, or the ARN of a Lambda.
+            orchestration: What decides instead of the built-in loop: a generator function of the
+                turn, or an orchestration such as `LambdaOrchestration`; see
+                `orchestrator.flows.custom`.
+            features: All of these from `guardrail` on, except `override_lambda`, and the rarer
+                ones together, instead.
+
+        Raises:
+            DefinitionError: The agent is wrong; `TemplateError` when a template is.
+        """
+        check_parts(action_groups, knowledge_bases, limits, idle_session_ttl)
+        self.name = name
+        self.sessions = Sessions.of(sessions)
+        self.plan: Plan = build_plan(
+            name=name,
+            instruction=instruction,
+            model=resolve_model(model),
+            groups=action_groups,
+            knowledge_bases=knowledge_bases,
+            overrides=given_overrides(prompts, override_lambda),
+            templates=Path(templates) if templates is not None else None,
+            dialect=dialect,
+            limits=limits,
+            idle_ttl_seconds=idle_session_ttl,
+            agent_id=agent_id,
+            alias_id=alias_id,
+            version=version,
+            features=given_features(
+                features,
+                guardrail=guardrail,
+                collaborators=collaborators,
+                collaboration=collaboration,
+                memory=memory,
+                orchestration=orchestration,
+            ),
+            resolve=resolve_model,
+        )
+
+    @classmethod
+    def load(
+        cls,
+        folder: str | Path,
+        *,
+        model: str | Model | None = None,
+        sessions: Sessions | SessionStore | str | Path | None = None,
+        limits: Limits | None = None,
+        memory: MemoryStore | str | Path | None = None,
+    ) -> Agent:
+        """Loads an agent from a folder with an `agent.yaml`.
+
+        Args:
+            folder: The folder, or the file itself.
+            model: Used instead of every model that the definition names, collaborators' too.
+            sessions: As for `Agent`.
+            limits: Used instead of the definition's `limits`.
+            memory: Keeps what is remembered: a store, or a path of a SQLite file. By default a
+                file beside that of the sessions, or this process's memory where they have none.
+
+        Raises:
+            DefinitionError: The definition is wrong, with file, line and column.
+            ResourceNotFound: There is no such folder or file.
+        """
+        from orchestrator.agent.from_folder import folder_agent
+
+        def compiled(**arguments: Any) -> Plan:
+            return cls(**arguments).plan
+
+        made = folder_agent(Path(folder), model, memory, sessions, compiled)
+        return cls(**{**made, "limits": limits or made["limits"], "sessions": sessions})
+
+    @classmethod
+    def inline(
+        cls,
+        *,
+        model: str | Model | None = None,
+        sessions: Sessions | SessionStore | str | Path | None = None,
+        limits: Limits | None = None,
+        folder: str | Path | None = None,
+        trusted: bool = False,
+        **definition: Any,
+    ) -> Agent:
+        """Makes an agent whose whole definition is in this call (Bedrock: InvokeInlineAgent).
+
+        Args:
+            model: Used instead of every model that the definition names, collaborators' too.
+            sessions: As for `Agent`. Inline agents that share a store share their sessions: one
+                goes on under the same id, also when the definition has changed meanwhile.
+            limits: Budgets of a turn.
+            folder: Where the files are that the definition names; without one it may name none.
+            trusted: Whether the definition may start programs (`mcp.command`), send variables of
+                this process and session attributes in headers, name addresses of models and hosts
+                of private networks, and without `folder` files of models. Never pass it for a
+                definition that others send, as a server's callers do.
+            **definition: The members of InvokeInlineAgent, such as `foundationModel`,
+                `instruction` and `actionGroups`, in Bedrock's spelling or Python's. Models,
+                `ActionGroup`s, executors, functions in a Lambda's place, knowledge bases and
+                guardrails may be objects.
+
+        Raises:
+            DefinitionError: The definition is wrong.
+        """
+        from orchestrator.agent.from_request import inline_agent
+
+        def compiled(**arguments: Any) -> Plan:
+            return cls(**arguments).plan
+
+        where = Path(folder).resolve() if folder is not None else None
+        made = inline_agent(definition, model, where, compiled, trusted=trusted)
+        return cls(**{**made, "limits": limits or made["limits"], "sessions": sessions})
+
+    def invoke(
+        self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
+    ) -> Reply:
+        """Runs one turn.
+
+        Args:
+            question: The user's input. Empty with `results=`, or to go on with a turn that a
+                stopped process left.
+            session_id: The session: 2 to 100 letters, digits, `.`, `_`, `:`, `-`. A new session
+                when `None`.
+            **options: See `Options`.
+
+        Raises:
+            OrchestratorError: The turn failed; `error.reply` holds what it had done.
+        """
+        run = self._open(self._given(question, session_id, options))
+        if isinstance(run, Reply):
+            return run
+        for _ in drive(run, listen=False):
+            pass
+        return ended(run)
+
+    async def ainvoke(
+        self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
+    ) -> Reply:
+        """`invoke`, for an event loop."""
+        run = await self._aopen(question, session_id, options)
+        if isinstance(run, Reply):
+            return run
+        await adriver().arun(run)
+        return ended(run)
+
+    def stream(
+        self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
+    ) -> Generator[Event, None, None]:
+        """Runs one turn and yields its events as they happen; closing the iterator stops it.
+
+        Args:
+            question: As for `invoke`.
+            session_id: As for `invoke`.
+            **options: See `Options`.
+
+        Yields:
+            `TextDelta`s of the answer, `TracePart`s, a `ReturnControl`, and at last a `TurnEnd`.
+
+        Raises:
+            OrchestratorError: The turn failed; `error.reply` holds what it had done.
+            TurnLeft: It was thrown in: the turn stays open, for another process to go on with.
+        """
+        opening = partial(self._opened, question, session_id, options)
+        return cast("Generator[Event, None, None]", events(opening))
+
+    def start(
+        self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
+    ) -> Generator[Event, None, None]:
+        """`stream`, begun: what is wrong with the call is raised here, before the first event.
+
+        The session is taken then, until the iterator ends or is closed.
+        """
+        made = events(partial(self._opened, question, session_id, options), waits=True)
+        next(made)
+        return cast("Generator[Event, None, None]", made)
+
+    def astream(
+        self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
+    ) -> AsyncGenerator[Event, None]:
+        """`stream`, for an event loop."""
+        opening = partial(self._aopen, question, session_id, options)
+        return cast("AsyncGenerator[Event, None]", aevents(opening))
+
+    async def astart(
+        self,
+        question: str = "",
+        session_id: str | None = None,
+        *,
+        listen: bool = True,
+        **options: Unpack[Options],
+    ) -> AsyncGenerator[Event, None]:
+        """`start`, for an event loop.
+
+        Args:
+            question: As for `invoke`.
+            session_id: As for `invoke`.
+            listen: Whether what happens is told as it happens. If not, models answer whole, no
+                trace is made, and only the events come that end every turn.
+            **options: See `Options`.
+        """
+        opening = partial(self._aopen, question, session_id, options)
+        made = aevents(opening, waits=True, listen=listen)
+        await anext(made)
+        return cast("AsyncGenerator[Event, None]", made)
+
+    def for_tenant(self, tenant: str) -> Self:
+        """The same agent for one tenant: what it keeps of sessions is the tenant's own.
+
+        Everything compiled is shared. Sessions, memories and the code interpreter's folders are
+        not, also those of collaborators: the same session id is another session for each tenant.
+        What an action's own Lambda function or an MCP server keeps by session ids cannot be told
+        apart for it.
+
+        Args:
+            tenant: Any text that names the tenant; empty for the agent as it was without tenants.
+        """
+        made = copy(self)
+        made.plan = self.plan.for_tenant(tenant)
+        return made
+
+    def close(self) -> None:
+        """Ends what the agent has begun: MCP servers, the code interpreter's folders, open indexes.
+
+        Otherwise they end with the process. They are shared with the agents that `for_tenant` has
+        made of it, or that it was made of. An agent is also a context manager that does this.
+        """
+        self.plan.close()
+
+    def __enter__(self) -> Self:
+        """The agent itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Closes it."""
+        self.close()
+
+    def render(
+        self,
+        stage: str,
+        question: str,
+        session_id: str | None = None,
+        *,
+        prompt_session_attributes: Mapping[str, str] | None = None,
+        values: Mapping[str, str] | None = None,
+    ) -> Prompt:
+        """The exact prompt that a stage would send; calls no model.
+
+        Args:
+            stage: The prompt type, such as `"ORCHESTRATION"`.
+            question: The user's input.
+            session_id: A session whose conversation the prompt goes on with.
+            prompt_session_attributes: Attributes of the turn.
+            values: Values of placeholders that only a running turn knows: `latest_response`,
+                `responses`, `query`, `search_results`.
+
+        Raises:
+            ValidationError: There is no such stage.
+        """
+        found = self.plan.stages.get(stage)
+        if found is None:
+            raise ValidationError(
+                f"there is no stage {stage!r}; there are {', '.join(self.plan.stages)}"
+            )
+        session = Session("", "")
+        if session_id is not None:
+            session = self.sessions.peek(self._label(session_id))
+            restore_history(self.plan, session)
+        filled = {
+            **found.values(question, prompt_session_attributes or {}),
+            **values_told(found, question, session),
+            **(values or {}),
+        }
+        return prompt_of(found, filled, session.history)
+
+    def end_session(self, session_id: str) -> None:
+        """Ends a session: its next turn begins with no attributes and no conversation.
+
+        A session that belongs to a memory is summarised first, by a model.
+
+        Raises:
+            SessionConflict: A turn of the session is running.
+            ValidationError: The id is not valid.
+            OrchestratorError: The session could not be summarised; it has not ended then.
+        """
+        check_session_id(session_id)
+        label = self._label(session_id)
+        if self.plan.memory_stage is not None and self.sessions.peek(label).memory_id:
+            close_session(self.plan, self.sessions, session_id)
+        else:
+            self.sessions.end(label)
+
+    def remember(self, memory_id: str | None = None) -> list[str]:
+        """Summarises the sessions that have been idle for longer than their time-out.
+
+        An invocation with a `memory_id` does so first for the sessions of that memory.
+
+        Args:
+            memory_id: One memory; all of the agent's when `None`.
+
+        Returns:
+            The sessions that were summarised.
+
+        Raises:
+            OrchestratorError: Some could not be summarised, and wait for the next time; the
+                others were.
+        """
+        return close_idle(self.plan, self.sessions, memory_id)
+
+    def memories(self, memory_id: str) -> list[dict[str, Any]]:
+        """What is remembered, newest first, as `memoryContents` of Bedrock's GetAgentMemory.
+
+        These are all sessions until their days of storage are over, also those that are too old
+        for prompts to tell (`max_recent_sessions`).
+        """
+        memory = self.plan.features.memory
+        if memory is None:
+            return []
+        check_memory_id(memory_id)
+        now = self.sessions.clock()
+        return memory_contents(memory.store.recent(self.plan.owner, memory_id, now, _ALL_SESSIONS))
+
+    def forget(self, memory_id: str | None = None, session_id: str | None = None) -> None:
+        """Forgets a memory, or one session of it, or all (Bedrock: DeleteAgentMemory)."""
+        memory = self.plan.features.memory
+        if memory is not None:
+            memory.store.delete(self.plan.owner, memory_id, session_id)
+
+    def turns(self, session_id: str) -> list[KeptTurn]:
+        """The turns of a session, oldest first, with those from before it last began anew.
+
+        Each has `question`, `text`, `stop_reason`, `at` (nanoseconds since 1970), `new` and, made
+        when it is read, `trace`.
+
+        Raises:
+            ValidationError: The id is not valid.
+            DependencyFailed: The session's journal cannot be read.
+        """
+        check_session_id(session_id)
+        return kept_turns(self.sessions, self._label(session_id), self.plan)
+
+    def _label(self, session_id: str) -> str:
+        return f"{self.plan.owner}/{session_id}"
+
+    def _given(self, question: str, session_id: str | None, options: Options) -> Input:
+        """What the caller gave, checked; may wait for files and for a memory's sessions."""
+        if session_id is None:
+            session_id = str(uuid.uuid4())
+        if options:
+            given = read_options(question, session_id, options)
+        else:
+            given = Input(question, session_id)
+        given.check(self.plan.limits)
+        if given.more:
+            given.check_options()
+        if self.plan.features.memory is not None:
+            close_before(self.plan, self.sessions, given)
+        return given
+
+    def _opened(self, question: str, session_id: str | None, options: Options) -> Run | Reply:
+        return self._open(self._given(question, session_id, options))
+
+    async def _aopen(self, question: str, session_id: str | None, options: Options) -> Run | Reply:
+        if self.plan.features.memory is not None:  # its store may block
+            return await opened_apart(partial(self._opened, question, session_id, options))
+        if options and may_block(options):
+            given = await awaitable(in_thread(partial(self._given, question, session_id, options)))
+        else:
+            given = self._given(question, session_id, options)
+        if not self.sessions.durable:
+            return self._open(given)
+        label = self._label(given.session_id)
+        return await opened(self.sessions, label, partial(self._open, given))
+
+    def _open(self, given: Input) -> Run | Reply:
+        label = self._label(given.session_id)
+        session = self.sessions.acquire(label, self.plan.idle_ttl)
+        return begun(self.plan, self.sessions, session, given)

@@ -1,0 +1,193 @@
+"""Agents of Amazon Bedrock as collaborators, asked through `InvokeAgent` (AWS: agents runtime).
+
+The agent answers in a session of its own, which is the same for all messages of one session here.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import Any
+
+from orchestrator.engine.remote import RemoteReply
+from orchestrator.errors import (
+    DefinitionError,
+    DependencyFailed,
+    OrchestratorError,
+    SessionConflict,
+)
+from orchestrator.support.aws import Settings, Target, code_of, failure, never_sent, shared_client
+from orchestrator.support.aws.arns import ALIAS_ARN
+
+__all__ = ["BedrockAgent"]
+
+_LARGEST = 25_000_000  # bytes of an answer, and of its files
+_READ_SECONDS = 300.0  # between two events: an agent may be silent while its actions run
+# With these codes AWS's words say what to do; with others they may hold what was sent.
+_QUOTED = frozenset(
+    ("AccessDeniedException", "DependencyFailedException", "ResourceNotFoundException")
+)
+
+
+class BedrockAgent:
+    """An alias of an agent in Amazon Bedrock. Safe for many threads at once.
+
+    Nothing is sent, and boto3 is not loaded, before the first message. boto3 finds the
+    credentials, and the endpoint: `AWS_ENDPOINT_URL_BEDROCK_AGENT_RUNTIME` leads elsewhere.
+
+    Attributes:
+        alias_arn: The alias's ARN.
+    """
+
+    def __init__(
+        self,
+        alias_arn: str,
+        *,
+        region: str | None = None,
+        client: Any = None,
+        endpoint_url: str | None = None,
+    ) -> None:
+        """Names the agent.
+
+        Args:
+            alias_arn: The ARN of its alias.
+            region: Another region than the ARN's.
+            client: A bedrock-agent-runtime client of boto3 to use.
+            endpoint_url: Another address of the service.
+
+        Raises:
+            DefinitionError: It is no ARN of an agent's alias.
+        """
+        found = ALIAS_ARN.fullmatch(alias_arn) if isinstance(alias_arn, str) else None
+        if found is None:
+            raise DefinitionError(
+                f"{alias_arn!r} is not the ARN of an agent's alias; one looks like "
+                "'arn:aws:bedrock:eu-central-1:123456789012:agent-alias/ABCDEFGHIJ/TSTALIASID'"
+            )
+        self.alias_arn = alias_arn
+        self._agent_id, self._alias_id = found["agent"], found["alias"]
+        self._region = region or found["region"]
+        self._client = client
+        self._settings = Settings(
+            "bedrock-agent-runtime",
+            self._region,
+            endpoint_url=endpoint_url,
+            read_timeout=_READ_SECONDS,
+        )
+        self._target = Target(
+            f"the agent {self._agent_id}/{self._alias_id} in {self._region}",
+            alias_arn,
+            "allow bedrock:InvokeAgent",
+            "check the alias, the account and the region",
+            quoted=_QUOTED,
+        )
+
+    def __repr__(self) -> str:
+        return f"BedrockAgent({self.alias_arn!r})"
+
+    def invoke(
+        self,
+        text: str,
+        session_id: str,
+        session_attributes: Mapping[str, str],
+        prompt_session_attributes: Mapping[str, str],
+    ) -> RemoteReply:
+        """Has the agent answer `text`.
+
+        A request is not sent again when it may have arrived: the agent may have acted.
+
+        Raises:
+            AccessDenied: There are no credentials, or they may not invoke the agent.
+            ThrottlingError: The service refused more requests.
+            ModelNotReady: The agent's model is still being made ready.
+            DependencyFailed: The agent failed, could not be reached, or returned control, which
+                only the one who invoked it could answer.
+        """
+        request = {
+            "agentId": self._agent_id,
+            "agentAliasId": self._alias_id,
+            "sessionId": session_id,
+            "inputText": text,
+            "enableTrace": True,
+            "sessionState": {
+                "sessionAttributes": dict(session_attributes),
+                "promptSessionAttributes": dict(prompt_session_attributes),
+            },
+        }
+        client = self._client or shared_client(self._settings, self._target, _careful)
+        try:
+            with closing(client.invoke_agent(**request)["completion"]) as events:
+                return self._read(events)
+        except OrchestratorError:
+            raise
+        except Exception as error:
+            failed = failure(error, self._target)
+            if failed is None:
+                raise
+            if code_of(error) == "ConflictException":
+                failed = SessionConflict(
+                    f"{self._target.what} is busy with another message of this session "
+                    "(ConflictException)"
+                )
+            raise failed from None
+
+    def _read(self, events: Any) -> RemoteReply:
+        pieces: list[bytes] = []
+        citations: list[dict[str, Any]] = []
+        trace: list[dict[str, Any]] = []
+        files: list[dict[str, Any]] = []
+        for event in events:
+            if "chunk" in event:
+                pieces.append(event["chunk"].get("bytes", b""))
+                self._check_size(pieces)
+                citations += event["chunk"].get("attribution", {}).get("citations", [])
+            elif "trace" in event:
+                trace.append(_plain(event["trace"]))
+            elif "files" in event:
+                files += event["files"].get("files", [])
+                self._check_size([file.get("bytes", b"") for file in files])
+            elif "returnControl" in event:
+                raise self._failed(
+                    "returned control, which an agent in Bedrock cannot do as a collaborator "
+                    "here: give its action groups a Lambda function, or bring them to an agent of "
+                    "this project"
+                )
+        if not pieces:
+            raise self._failed("ended its answer without any text")
+        text = b"".join(pieces).decode("utf-8", "replace")
+        return RemoteReply(text, _plain(citations), trace, files)
+
+    def _check_size(self, parts: list[bytes]) -> None:
+        if sum(map(len, parts)) > _LARGEST:
+            raise self._failed(f"answered with more than {_LARGEST} bytes")
+
+    def _failed(self, what: str) -> DependencyFailed:
+        return DependencyFailed(f"{self._target.what} {what}", resource=self.alias_arn)
+
+
+def _plain(value: Any) -> Any:
+    """What boto3 made of JSON, as JSON values again: times as the service writes them."""
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f000Z")
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return value
+
+
+def _careful(client: Any) -> None:
+    """Has `client` never repeat a message that may have arrived."""
+    client.meta.events.register_first("needs-retry.bedrock-agent-runtime.InvokeAgent", _may_repeat)
+
+
+def _may_repeat(response: Any = None, caught_exception: Any = None, **_: Any) -> bool | None:
+    # False, as the first answer, ends the retries; None leaves them to botocore's own handler.
+    # Only what certainly did not arrive, or was throttled, is sent again.
+    if caught_exception is not None:
+        return None if never_sent(caught_exception) else False
+    return None if response is None or response[0].status_code == 429 else False

@@ -1,0 +1,276 @@
+"""Compiles an agent: everything that a turn needs is made here, once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from orchestrator import parsers
+from orchestrator.actions import CODE_INTERPRETER, ActionGroup, Catalog
+from orchestrator.agent.validate import check_features
+from orchestrator.engine.plan import Features, Override, Plan, StagePlan
+from orchestrator.engine.toolbox import Toolbox
+from orchestrator.errors import DefinitionError
+from orchestrator.knowledge import KnowledgeBase
+from orchestrator.limits import Limits
+from orchestrator.models.base import Model
+from orchestrator.parsers.verbatim import Verbatim
+from orchestrator.prompts import Dialect, Template, compile_template, dialect_for, load_dialect
+from orchestrator.prompts.placeholders import ORCHESTRATION, PRE_PROCESSING, STAGES
+from orchestrator.prompts.values import AgentFacts, fixed_values
+
+__all__ = ["build_plan", "made_id"]
+
+
+@dataclass(slots=True)
+class _Parts:
+    # What all stages of one agent are made from.
+    instruction: str
+    model: Model
+    toolbox: Toolbox
+    features: Features
+    identity: Mapping[str, str]
+    templates: Path | None
+    dialect_name: str | None
+    resolve: Callable[[str | Model], Model]
+    dialects: dict[str, Dialect] = field(default_factory=dict)
+
+    def dialect(self, model: Model) -> Dialect:
+        id = model.model_id
+        if id not in self.dialects:  # stages mostly share their model
+            name = self.dialect_name or dialect_for(id, self.templates)
+            self.dialects[id] = load_dialect(name, self.templates).for_model(id)
+        return self.dialects[id]
+
+
+def build_plan(
+    *,
+    name: str,
+    instruction: str,
+    model: Model,
+    groups: Sequence[ActionGroup] = (),
+    knowledge_bases: Sequence[KnowledgeBase] = (),
+    overrides: Mapping[str, Override] | None = None,
+    templates: Path | None = None,
+    dialect: str | None = None,
+    limits: Limits | None = None,
+    idle_ttl_seconds: int = 1800,
+    agent_id: str = "",
+    alias_id: str = "TSTALIASID",
+    version: str = "DRAFT",
+    features: Features | None = None,
+    resolve: Callable[[str | Model], Model],
+) -> Plan:
+    """Compiles an agent.
+
+    Args:
+        name: The agent's name.
+        instruction: What it is for.
+        model: Answers every stage that names no model of its own.
+        groups: Action groups.
+        knowledge_bases: What it may search.
+        overrides: Changes by prompt type.
+        templates: The user's own templates folder, whose files win over the shipped ones.
+        dialect: The dialect of all stages; chosen by each model's id when `None`.
+        limits: Budgets of a turn.
+        idle_ttl_seconds: Idle time-out of a session.
+        agent_id: Ten letters and digits; made from the name when empty.
+        alias_id: The alias.
+        version: The version.
+        features: What it has besides.
+        resolve: Turns the model spec of a stage into a model.
+
+    Raises:
+        DefinitionError: Something in it is wrong; `TemplateError` when it is a template.
+    """
+    if not instruction.strip():
+        raise DefinitionError(f"agent {name!r} has no instruction: say what it is for")
+    if templates is not None and not (templates.is_dir() or _has_memory_beside(templates)):
+        raise DefinitionError(
+            f"the templates folder {str(templates)!r} of agent {name!r} is not there; make it, or "
+            "leave `templates=` out"
+        )
+    features = features or Features()
+    check_features(name, features)
+    unseen = _unseen(groups, features)
+    catalog = Catalog(groups, unseen)
+    agent_id = agent_id or made_id(name)
+    identity = {"name": name, "id": agent_id, "alias": alias_id, "version": version}
+    toolbox = Toolbox(catalog, knowledge_bases, [one.name for one in features.collaborators])
+    parts = _Parts(instruction, model, toolbox, features, identity, templates, dialect, resolve)
+    stages = _stages(overrides or {}, parts)
+    return Plan(
+        name=name,
+        agent_id=agent_id,
+        alias_id=alias_id,
+        version=version,
+        identity=identity,
+        alias_arn=f"arn:aws:bedrock:us-east-1:000000000000:agent-alias/{agent_id}/{alias_id}",
+        stages=stages,
+        catalog=catalog,
+        knowledge_bases={base.id: base for base in knowledge_bases},
+        limits=limits or Limits(),
+        idle_ttl=idle_ttl_seconds * 1_000_000_000,
+        digest=_plan_digest(stages.values(), features),
+        features=features,
+        instruction=instruction,
+        held=(*(group.executor for group in (*groups, *unseen)), *knowledge_bases),
+    )
+
+
+def _unseen(groups: Sequence[ActionGroup], features: Features) -> list[ActionGroup]:
+    """The action groups of an orchestration of one's own, which no model is told of."""
+    own = getattr(features.orchestration, "groups", ())
+    code = any(group.signature == CODE_INTERPRETER and group.enabled for group in groups)
+    return [group for group in own if not (code and group.signature == CODE_INTERPRETER)]
+
+
+def _plan_digest(stages: Iterable[StagePlan], features: Features) -> str:
+    told: list[Any] = [[stage.enabled, stage.digest, stage.tools] for stage in stages]
+    team = [
+        [it.name, it.alias_arn, it.agent.digest if it.agent else ""]
+        for it in features.collaborators
+    ]
+    if features.orchestration is not None:
+        own = getattr(features.orchestration, "digest", features.orchestration.name)
+        return _digest([told, team, own])
+    return _digest([told, team] if team else told)
+
+
+def _has_memory_beside(templates: Path) -> bool:
+    # Texts about memory are looked for there, also by agents that have no other templates.
+    return templates.name == "templates" and templates.with_name("memory").is_dir()
+
+
+def _stages(overrides: Mapping[str, Override], parts: _Parts) -> dict[str, StagePlan]:
+    made = {}
+    for stage in STAGES:
+        override = overrides.get(stage, Override())
+        model = parts.resolve(override.model) if override.model else parts.model
+        if stage in parts.dialect(model).stages:
+            made[stage] = _stage(stage, override, model, parts)
+    pre = made[PRE_PROCESSING]
+    given = overrides.get(PRE_PROCESSING, Override())
+    if pre.enabled and pre.dialect.name == "local" and not (given.template or given.model):
+        made[PRE_PROCESSING] = _by_examples(pre, parts)
+    return made
+
+
+def _by_examples(stage: StagePlan, parts: _Parts) -> StagePlan:
+    """Pre-processing for the embedded model, which sorts inputs worse than their nearest examples.
+
+    Only for that model itself: one that was scripted or recorded in its place answers.
+    """
+    from orchestrator.models.local import LocalModel
+
+    if type(stage.model) is not LocalModel:
+        return stage
+    from orchestrator.models.embeddings import resolve_embedder
+    from orchestrator.models.prototypes import PROTOTYPES_FILE, PrototypeModel, Prototypes
+
+    text, source = stage.dialect.read(PROTOTYPES_FILE)
+    tools = parts.toolbox.descriptions(stage.dialect.protocol)
+    told = [tool for tool in tools if not re.match("user(__|::)askuser|AgentComm", tool["name"])]
+    told += [
+        {"name": it.name, "description": it.instruction} for it in parts.features.collaborators
+    ]
+    model = PrototypeModel(told, Prototypes.read(text, source), resolve_embedder("local"))
+    return replace(stage, model=model, digest=_digest([stage.digest, model.model_id, text]))
+
+
+def made_id(name: str) -> str:
+    """The id of an agent that has none: ten letters and digits, made from its name."""
+    return hashlib.sha256(name.encode()).hexdigest()[:10].upper()
+
+
+def _stage(stage: str, override: Override, model: Model, parts: _Parts) -> StagePlan:
+    dialect = parts.dialect(model)
+    default = dialect.stages[stage]
+    own = override.template is not None
+    off = stage == ORCHESTRATION and override.enabled is False
+    text, source = (_UNPROMPTED, None) if off else _template_text(stage, override, dialect)
+    template = compile_template(
+        text,
+        stage=stage,
+        dialect=dialect,
+        source=source,
+        language=override.language if own and not off else None,
+    )
+    fixed = _fixed_values(template, dialect, parts)
+    calls = stage == ORCHESTRATION and not off
+    native = dialect.protocol == "tool_use"
+    new_parser = Verbatim if off else parsers.maker(dialect.parser, stage)
+    if override.parser is not None:
+        new_parser = override.parser(parts.identity, stage, native)
+    return StagePlan(
+        stage=stage,
+        # A stage that is off by default is meant to run when its template is overridden.
+        enabled=default.enabled or own if override.enabled is None else override.enabled,
+        dialect=dialect,
+        template=template.fixed(fixed),
+        model=model,
+        inference={
+            **(_unstopped(default.inference) if off else default.inference),
+            **template.inference,
+            **override.inference,
+        },
+        additional=override.additional,
+        tools=parts.toolbox.tool_specs() if calls and native else (),
+        call_format=parts.toolbox.call_format(dialect) if calls else None,
+        creation_mode="OVERRIDDEN" if own else "DEFAULT",
+        new_parser=new_parser,
+        digest=_digest([*_told(template), fixed, model.model_id, dialect.name, override.inference]),
+        parser_name=override.parser_name,
+        verbatim=off,
+    )
+
+
+def _told(template: Template) -> list[str]:
+    language = template.language
+    return [template.text] if language == "bedrock" else [template.text, language]
+
+
+def _unstopped(inference: Mapping[str, Any]) -> dict[str, Any]:
+    # The sequences end a dialect's calls and answers; in any other reply they are text.
+    return {name: value for name, value in inference.items() if name != "stopSequences"}
+
+
+_UNPROMPTED = '{"messages": [{"role": "user", "content": [{"text": "$question$"}]}]}'
+# Without ORCHESTRATION the user's text goes to the model as it is (AWS: "Advanced prompts").
+
+
+def _template_text(stage: str, override: Override, dialect: Dialect) -> tuple[str, str | None]:
+    if override.template is not None:
+        return override.template, override.source
+    default = dialect.stages[stage]
+    return default.template, str(default.source)
+
+
+def _digest(told: Any) -> str:
+    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def _fixed_values(template: Template, dialect: Dialect, parts: _Parts) -> dict[str, str]:
+    toolbox = parts.toolbox
+    facts = AgentFacts(
+        instruction=parts.instruction,
+        tools=toolbox.descriptions(dialect.protocol),
+        ask_user=toolbox.catalog.ask_user and not toolbox.recipients,
+        knowledge_bases=[
+            {"id": base.id, "description": base.description} for base in toolbox.knowledge_bases
+        ],
+        collaborators=[
+            {"name": one.name, "instruction": one.instruction}
+            for one in parts.features.collaborators
+        ],
+        memory=parts.features.memory is not None,
+        code_interpreter=any(
+            one.group == "codeinterpreteraction" for one in toolbox.catalog.operations
+        ),
+    )
+    return fixed_values([use.name for use in template.placeholders], dialect, facts)

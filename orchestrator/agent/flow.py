@@ -1,0 +1,317 @@
+"""`Flow`: a script that was read, to run alone, or as the orchestration of an agent."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from contextlib import aclosing, closing
+from pathlib import Path
+from typing import Any, Literal, TypedDict, Unpack
+
+from orchestrator.actions import ActionGroup
+from orchestrator.agent.flow_events import FlowEvent, FlowResult
+from orchestrator.agent.flow_run import Around, Resumed
+from orchestrator.errors import ValidationError
+from orchestrator.flows.orchestration import FlowOrchestration
+from orchestrator.flows.reading import read_file, read_text
+from orchestrator.flows.state import read_state
+from orchestrator.flows.steps import Program
+from orchestrator.limits import Limits
+from orchestrator.models import Model
+from orchestrator.sessions import Sessions, SessionStore
+
+__all__ = ["Flow", "FlowOptions", "RunOptions", "load_flow"]
+
+Mode = Literal["continue", "step"]
+Results = Mapping[str, Any] | str | bool
+
+
+class FlowOptions(TypedDict, total=False):
+    """Options of a run, also of one that is gone on with.
+
+    Attributes:
+        model: A model, or its spec, as for `Agent`. It must be given.
+        tools: Functions that the script may call, by name.
+        action_groups: Actions that it may call besides.
+        limits: Budgets; `orchestrator.agent.flow_run.LIMITS` when left out.
+        sessions: Where the run's journal is kept, as for `Agent`: with a path of a SQLite file, a
+            run that a stopped process left goes on when it is run again with the same `run_id`
+            and the same arguments. In memory when left out.
+        parallel: How many items of a loop of the workflow language run at the same time, wherever
+            they can; 1 for one after the other. Left out: loops that say `PARALLEL` run so many
+            as `limits.parallel` allows.
+    """
+
+    model: str | Model
+    tools: Mapping[str, Callable[..., Any]] | None
+    action_groups: Sequence[ActionGroup]
+    limits: Limits | None
+    sessions: Sessions | SessionStore | str | Path | None
+    parallel: int | None
+
+
+class RunOptions(FlowOptions, total=False):
+    """Options of a run that begins.
+
+    Attributes:
+        seed: Makes random choices the same in every run.
+        run_id: Names the run in `sessions`: 2 to 100 letters, digits, `.`, `_`, `:`, `-`.
+        step: Whether it waits before its first statement, as at a breakpoint.
+    """
+
+    seed: int | None
+    run_id: str | None
+    step: bool
+
+
+class Flow:
+    """A script that was read whole; it can be run any number of times, at once too.
+
+    `Agent(..., orchestration=flow)` has it orchestrate an agent's turns.
+
+    Attributes:
+        program: What was read.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+
+    def __repr__(self) -> str:
+        return f"Flow({self.program.file or self.program.language!r})"
+
+    @classmethod
+    def from_text(cls, text: str, language: Literal["ppe", "pl"]) -> Flow:
+        """Reads a script.
+
+        Args:
+            text: The script.
+            language: `ppe` (Programmable Prompt Engine) or `pl` (the workflow prompt language).
+
+        Raises:
+            FlowError: It is wrong, with line and column.
+        """
+        return cls(read_text(text, language))
+
+    def as_orchestration(
+        self,
+        tools: Mapping[str, Callable[..., Any]] | None = None,
+        *,
+        parallel: int | None = None,
+    ) -> FlowOrchestration:
+        """The script as the orchestration of an agent.
+
+        Args:
+            tools: Functions that it may call by name, besides what the agent has.
+            parallel: As for `run`; not more than the agent's `limits.parallel`.
+
+        Raises:
+            ValidationError: `parallel` is no number from 1.
+        """
+        return FlowOrchestration(self.program, tools, parallel=parallel)
+
+    def run(
+        self,
+        arguments: Mapping[str, Any] | str | None = None,
+        *,
+        on_event: Callable[[FlowEvent], None] | None = None,
+        **options: Unpack[RunOptions],
+    ) -> FlowResult:
+        """Runs it.
+
+        Args:
+            arguments: Values by name, JSON data; for PPE also one text.
+            on_event: Told of each event as it happens.
+            **options: See `RunOptions`.
+
+        Raises:
+            FlowError: The script, its data, a function or a reply is wrong.
+            LimitExceeded: A budget is used up.
+            ValidationError: The arguments are no JSON data by name, or a tool is no function.
+        """
+        around = self._begun(arguments, options)
+        return around.run() if on_event is None else _drained(around.stream(), on_event)
+
+    async def arun(
+        self,
+        arguments: Mapping[str, Any] | str | None = None,
+        *,
+        on_event: Callable[[FlowEvent], None] | None = None,
+        **options: Unpack[RunOptions],
+    ) -> FlowResult:
+        """`run`, for an event loop."""
+        around = self._begun(arguments, options)
+        return await (around.arun() if on_event is None else _adrained(around.astream(), on_event))
+
+    def stream(
+        self,
+        arguments: Mapping[str, Any] | str | None = None,
+        **options: Unpack[RunOptions],
+    ) -> Generator[FlowEvent, None, None]:
+        """Runs it and yields its events as they happen; closing the iterator stops it.
+
+        Args:
+            arguments: As for `run`.
+            **options: See `RunOptions`.
+
+        Yields:
+            Events; the last one is a `run_end`, or a `breakpoint` where the run waits, and has the
+            `result`.
+
+        Raises:
+            FlowError: As for `run`; an event `error` was yielded before.
+            LimitExceeded: As for `run`.
+        """
+        return self._begun(arguments, options).stream()
+
+    def astream(
+        self,
+        arguments: Mapping[str, Any] | str | None = None,
+        **options: Unpack[RunOptions],
+    ) -> AsyncGenerator[FlowEvent, None]:
+        """`stream`, for an event loop."""
+        return self._begun(arguments, options).astream()
+
+    def resume(
+        self,
+        state: Mapping[str, Any],
+        *,
+        mode: Mode = "continue",
+        text: str = "",
+        results: Results | None = None,
+        on_event: Callable[[FlowEvent], None] | None = None,
+        **options: Unpack[FlowOptions],
+    ) -> FlowResult:
+        """Goes on with a run that waits.
+
+        Args:
+            state: What `paused` of its result was.
+            mode: `continue`, or `step` to run one statement and wait again.
+            text: The user's text, when it waits for the user.
+            results: The results of the calls that it waits for, as `ReturnControl.answer` takes
+                them.
+            on_event: As for `run`.
+            **options: See `FlowOptions`. With `sessions`, those of the run, the store's journal
+                is gone on with; else the state's.
+
+        Raises:
+            FlowError: As for `run`; or the state was changed, or is another script's.
+            ValidationError: There is no such mode, or it waits for another thing than is given.
+        """
+        around = self._resumed(state, mode, text, results, options)
+        return around.run() if on_event is None else _drained(around.stream(), on_event)
+
+    async def aresume(
+        self,
+        state: Mapping[str, Any],
+        *,
+        mode: Mode = "continue",
+        text: str = "",
+        results: Results | None = None,
+        on_event: Callable[[FlowEvent], None] | None = None,
+        **options: Unpack[FlowOptions],
+    ) -> FlowResult:
+        """`resume`, for an event loop."""
+        around = self._resumed(state, mode, text, results, options)
+        return await (around.arun() if on_event is None else _adrained(around.astream(), on_event))
+
+    def stream_resumed(
+        self,
+        state: Mapping[str, Any],
+        *,
+        mode: Mode = "continue",
+        text: str = "",
+        results: Results | None = None,
+        **options: Unpack[FlowOptions],
+    ) -> Generator[FlowEvent, None, None]:
+        """`resume`, as `stream`."""
+        return self._resumed(state, mode, text, results, options).stream()
+
+    def astream_resumed(
+        self,
+        state: Mapping[str, Any],
+        *,
+        mode: Mode = "continue",
+        text: str = "",
+        results: Results | None = None,
+        **options: Unpack[FlowOptions],
+    ) -> AsyncGenerator[FlowEvent, None]:
+        """`stream_resumed`, for an event loop."""
+        return self._resumed(state, mode, text, results, options).astream()
+
+    def _begun(self, arguments: Mapping[str, Any] | str | None, options: RunOptions) -> Around:
+        given: Any = {} if arguments is None else arguments
+        if not isinstance(given, Mapping | str):
+            raise ValidationError(
+                f"the arguments are values by name, and no {type(given).__name__}: give a mapping"
+            )
+        return Around.begun(self.program, given, **_checked(options, RunOptions))
+
+    def _resumed(
+        self,
+        state: Mapping[str, Any],
+        mode: str,
+        text: str,
+        results: Results | None,
+        options: FlowOptions,
+    ) -> Around:
+        if mode not in ("continue", "step"):
+            raise ValidationError(f"the mode is {mode!r}; it is 'continue' or 'step'")
+        known = read_state(state, self.program.digest)
+        if text and known["waits_for"] != "user":
+            raise ValidationError("the run does not wait for the user; leave the text out")
+        answer: Results = text if known["waits_for"] == "user" else mode
+        if known["waits_for"] == "call":
+            if results is None:
+                raise ValidationError("the run waits for the result of a call; give results=")
+            answer = results
+        return Around.resumed(
+            self.program, Resumed(known, answer), **_checked(options, FlowOptions)
+        )
+
+
+def _checked(options: Mapping[str, Any], known: type) -> dict[str, Any]:
+    if unknown := options.keys() - known.__annotations__.keys():
+        raise TypeError(
+            f"unknown options {sorted(unknown)}; there are {', '.join(known.__annotations__)}"
+        )
+    if "model" not in options:
+        raise TypeError("there is no model=; give one, such as model='local'")
+    return dict(options)
+
+
+def _drained(
+    events: Generator[FlowEvent, None, None], on_event: Callable[[FlowEvent], None]
+) -> FlowResult:
+    last: FlowEvent | None = None
+    with closing(events):
+        for last in events:
+            on_event(last)
+    return _result(last)
+
+
+async def _adrained(
+    events: AsyncGenerator[FlowEvent, None], on_event: Callable[[FlowEvent], None]
+) -> FlowResult:
+    last: FlowEvent | None = None
+    async with aclosing(events):
+        async for last in events:
+            on_event(last)
+    return _result(last)
+
+
+def _result(last: FlowEvent | None) -> FlowResult:
+    if last is None or last.result is None:
+        raise AssertionError("a run ends in an event with its result")
+    return last.result
+
+
+def load_flow(path: str | Path) -> Flow:
+    """Reads a script from a file, or a folder's main file, such as `main.ai.yaml` or `main.pl`.
+
+    Args:
+        path: `*.ai.yaml` and `*.ppe.yaml` are PPE, `*.pl` is the prompt language.
+
+    Raises:
+        FlowError: It is wrong, with file, line and column, or of no known kind.
+        ResourceNotFound: There is no such file.
+    """
+    return Flow(read_file(Path(path)))

@@ -1,0 +1,271 @@
+"""One run of a script alone: an agent around it, and the agent's events as the run's."""
+
+from __future__ import annotations
+
+import uuid
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from contextlib import aclosing, closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from orchestrator.actions import ActionGroup
+from orchestrator.agent.agent import Agent
+from orchestrator.agent.flow_events import FlowEvent, FlowResult, waits_for
+from orchestrator.engine.effects import ReturnControl
+from orchestrator.engine.plan import Features
+from orchestrator.engine.trace.reply import Reply, TextDelta, TurnEnd
+from orchestrator.errors import FlowError, OrchestratorError, SessionConflict, ValidationError
+from orchestrator.flows.listening import Listener
+from orchestrator.flows.orchestration import FlowOrchestration, check_parallel, request_text
+from orchestrator.flows.state import state_of
+from orchestrator.flows.steps import Event, Program
+from orchestrator.limits import Limits
+from orchestrator.models import Model
+from orchestrator.sessions import MemoryStore, Record, Sessions, SessionStore
+
+__all__ = ["LIMITS", "Around", "Resumed"]
+
+LIMITS = Limits(
+    iterations=500, model_calls=500, actions=2000, tokens=5_000_000, result_bytes=5_000_000
+)
+"""Budgets of a run that is given none: a script loops over lists."""
+
+_NAME = "flow"
+_FOREVER = 100 * 365 * 86_400  # a run waits for as long as its caller does
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A run that waited.
+
+    Attributes:
+        state: Its state, checked.
+        answer: What it waited for.
+    """
+
+    state: Mapping[str, Any]
+    answer: Mapping[str, Any] | str | bool
+
+
+class Around:
+    """An agent around a script, for one run, or one part of it between two pauses."""
+
+    def __init__(
+        self,
+        program: Program,
+        session_id: str,
+        given: dict[str, Any],
+        seen: Mapping[str, int],
+        *,
+        model: str | Model,
+        tools: Mapping[str, Callable[..., Any]] | None = None,
+        action_groups: Sequence[ActionGroup] = (),
+        limits: Limits | None = None,
+        sessions: Sessions | SessionStore | str | Path | None = None,
+        parallel: int | None = None,
+    ) -> None:
+        check_parallel(program, parallel)
+        self._program = program
+        self._session_id = session_id
+        self._given = given
+        self._pending: deque[FlowEvent] = deque()
+        self._last: FlowEvent | None = None
+        self._listener = Listener(self._told, seen=dict(seen), told=sum(seen.values()))
+        if limits is None:
+            limits = replace(LIMITS, parallel=max(LIMITS.parallel, parallel or 0))
+        orchestration = FlowOrchestration(program, tools, self._listener, parallel)
+        self._agent = Agent(
+            _NAME,
+            "Run a script.",
+            model,
+            action_groups=action_groups,
+            sessions=sessions,
+            limits=limits,
+            idle_session_ttl=_FOREVER,
+            features=Features(orchestration=orchestration),
+        )
+
+    @classmethod
+    def begun(
+        cls,
+        program: Program,
+        arguments: Mapping[str, Any] | str,
+        *,
+        seed: int | None = None,
+        run_id: str | None = None,
+        step: bool = False,
+        **options: Any,
+    ) -> Around:
+        """A run from the beginning, or from where a stopped process left it.
+
+        Raises:
+            ValidationError: The arguments are no JSON data, or `parallel` is no number from 1.
+        """
+        try:
+            parallel = options.get("parallel")
+            check_parallel(program, parallel)
+            question = request_text(arguments, seed=seed, step=step, parallel=parallel)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ValidationError(f"the arguments are no JSON data: {error}") from None
+        given = {"question": question}
+        return cls(program, run_id or str(uuid.uuid4()), given, {}, **options)
+
+    @classmethod
+    def resumed(cls, program: Program, resumed: Resumed, **options: Any) -> Around:
+        """A run that waited, from where it did."""
+        known = resumed.state
+        results = _control(known["journal"]).answer(resumed.answer)
+        own = options.get("sessions") is None
+        if own:
+            options = {**options, "sessions": MemoryStore()}
+        made = cls(program, known["session"], {"results": results}, known["events"], **options)
+        if own:
+            made._agent.sessions.store.append(made._key, 0, known["journal"])
+        return made
+
+    @property
+    def _key(self) -> str:
+        """The key of the run's session in its store."""
+        return self._agent.sessions.key(self._agent._label(self._session_id))
+
+    # Ways to run
+
+    def run(self) -> FlowResult:
+        """Runs it."""
+        self._listener.tell = None
+        with self._agent as agent:
+            try:
+                reply = agent.invoke(session_id=self._session_id, **self._given)
+            except SessionConflict as error:
+                raise self._conflict(error) from error
+            return self._result(reply)
+
+    async def arun(self) -> FlowResult:
+        """Runs it, for an event loop."""
+        self._listener.tell = None
+        with self._agent as agent:
+            try:
+                reply = await agent.ainvoke(session_id=self._session_id, **self._given)
+            except SessionConflict as error:
+                raise self._conflict(error) from error
+            return self._result(reply)
+
+    def stream(self) -> Generator[FlowEvent, None, None]:
+        """Runs it; its events."""
+        with self._agent as agent:
+            try:
+                with closing(agent.stream(session_id=self._session_id, **self._given)) as events:
+                    for event in events:
+                        yield from self._heard(event)
+            except SessionConflict as error:
+                conflict = self._conflict(error)
+                yield from self._ending(conflict)
+                raise conflict from error
+            except OrchestratorError as error:
+                yield from self._ending(error)
+                raise
+
+    async def astream(self) -> AsyncGenerator[FlowEvent, None]:
+        """Runs it; its events, for an event loop."""
+        with self._agent as agent:
+            try:
+                given = agent.astream(session_id=self._session_id, **self._given)
+                async with aclosing(given) as events:
+                    async for event in events:
+                        for one in self._heard(event):
+                            yield one
+            except SessionConflict as error:
+                conflict = self._conflict(error)
+                for one in self._ending(conflict):
+                    yield one
+                raise conflict from error
+            except OrchestratorError as error:
+                for one in self._ending(error):
+                    yield one
+                raise
+
+    # Events
+
+    def _told(self, seq: int, event: Event) -> None:
+        place = event.place
+        told = FlowEvent(event.type, seq, place.line, place.statement, dict(event.members))
+        if event.type in ("run_end", "breakpoint"):
+            self._last = told  # told with its result, once that is known
+        else:
+            self._pending.append(told)
+
+    def _heard(self, event: Any) -> Generator[FlowEvent, None, None]:
+        """The run's events of one of the agent's."""
+        while self._pending:
+            yield self._pending.popleft()
+        listener = self._listener
+        if isinstance(event, TextDelta):
+            over = listener.outcome is not None or listener.pause is not None
+            if event.text and not over:  # else it is told in the result, or was by its iteration
+                for members in listener.read(event.text):
+                    yield FlowEvent("token", listener.told, 0, "", members)
+        elif isinstance(event, TurnEnd):
+            yield self._end(self._result(event.reply))
+
+    def _end(self, result: FlowResult) -> FlowEvent:
+        last, seen = self._last, self._listener.told
+        members = {"waits_for": result.waits_for} if result.waits_for else {}
+        if result.waits_for == "user":
+            members["text"] = result.question
+        if last is None or (last.type == "run_end" and result.paused is not None):
+            kind = "run_end" if result.paused is None else "breakpoint"
+            last = FlowEvent(kind, seen, result.line, result.statement)
+        told = {**last.members, **members}
+        return FlowEvent(last.type, last.seq, last.line, last.statement, told, result)
+
+    def _ending(self, error: OrchestratorError) -> Generator[FlowEvent, None, None]:
+        while self._pending:
+            yield self._pending.popleft()
+        members = {"text": error.message, "error": type(error).__name__}
+        line, statement = 0, ""
+        if isinstance(error, FlowError):
+            line, statement = error.line or 0, error.statement
+            members |= {"text": error.reason, "text_zh": error.message_zh}
+        yield FlowEvent("error", self._listener.told, line, statement, members)
+
+    # Results
+
+    def _conflict(self, error: SessionConflict) -> OrchestratorError:
+        """The error of a run that another process has, or that another script has begun."""
+        if "another version" in error.message:
+            return FlowError(
+                f"the run {self._session_id!r} was begun with another version of this script; "
+                "finish it with that one, or choose another run_id",
+                file=self._program.file,
+                message_zh=f"运行 {self._session_id} 由此脚本的另一版本开始，无法继续",
+            )
+        return SessionConflict(f"the run {self._session_id!r} cannot go on: {error.message}")
+
+    def _result(self, reply: Reply) -> FlowResult:
+        _ = reply.trace  # while the agent is open
+        paused = None
+        if reply.return_control is not None:
+            paused = self._state()
+        return FlowResult(self._listener, reply, paused)
+
+    def _state(self) -> dict[str, Any]:
+        listener = self._listener
+        more = {
+            "session": self._session_id,
+            "events": listener.seen,
+            "waits_for": waits_for(listener.pause),
+        }
+        records = self._agent.sessions.store.load(self._key)
+        first = max(at for at, one in enumerate(records) if one["kind"] == "turn")
+        return state_of(self._program.digest, records[first:], more)
+
+
+def _control(journal: Sequence[Record]) -> ReturnControl:
+    suspended = next((one for one in reversed(journal) if one["kind"] == "suspend"), None)
+    if suspended is None:
+        raise FlowError(
+            "the state's journal does not wait for anything", message_zh="状态中的运行没有暂停"
+        )
+    return ReturnControl(suspended["invocation_id"], suspended["inputs"])

@@ -1,0 +1,206 @@
+"""The beginning and the end of an invocation, whichever way it is driven between them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from concurrent.futures import Future
+from contextlib import aclosing, closing
+from functools import cache, partial
+from types import ModuleType
+from typing import TypeVar
+
+from orchestrator.engine.effects import Failure
+from orchestrator.engine.plan import Plan
+from orchestrator.engine.run.driver import drive
+from orchestrator.engine.run.invocation import Run
+from orchestrator.engine.run.open_turn import Input, open_turn
+from orchestrator.engine.run.restore import restore_history
+from orchestrator.engine.trace.events import RunEvents, last_events, reply_again, reply_of
+from orchestrator.engine.trace.reply import Event, Reply
+from orchestrator.errors import TurnLeft
+from orchestrator.sessions import Session, Sessions
+from orchestrator.support.threads import in_thread
+
+__all__ = [
+    "adriver",
+    "aevents",
+    "awaitable",
+    "begun",
+    "ended",
+    "events",
+    "opened",
+    "opened_apart",
+]
+
+T = TypeVar("T")
+
+
+def begun(plan: Plan, sessions: Sessions, session: Session, given: Input) -> Run | Reply:
+    """A run to be driven, or the reply of a turn that had ended already.
+
+    Args:
+        plan: The agent.
+        sessions: Where the session lives.
+        session: The session, acquired. The run releases it; so does a failure.
+        given: What the caller gave, checked.
+
+    Raises:
+        OrchestratorError: The turn cannot begin.
+    """
+    try:
+        if session.unread:
+            restore_history(plan, session)
+        finished = open_turn(plan, sessions, session, given)
+        if finished is None:
+            if session.unread:  # a turn was given up
+                restore_history(plan, session)
+            run = Run(plan, sessions, session, given.session_id)
+            run.guard_interval = given.guard_interval
+            return run
+        reply = reply_again(plan, session, finished, given.session_id)
+    except BaseException:
+        sessions.release(session)
+        raise
+    sessions.release(session)
+    return reply
+
+
+def ended(run: Run) -> Reply:
+    """The reply of a run that was driven to its end.
+
+    Raises:
+        OrchestratorError: The turn failed; `error.reply` holds what it had done.
+    """
+    reply = reply_of(run)
+    if isinstance(run.result, Failure):
+        error = run.result.error
+        error.reply = reply
+        raise error
+    return reply
+
+
+def events(
+    open_run: Callable[[], Run | Reply], *, waits: bool = False
+) -> Generator[Event | None, None, None]:
+    """The events of an invocation. Closing the generator cancels the turn.
+
+    Args:
+        open_run: Opens the turn.
+        waits: Whether to yield `None` once the turn has begun, before anything is spent.
+
+    Raises:
+        OrchestratorError: The turn cannot begin, or it failed; `error.reply` then holds what it had
+            done.
+        TurnLeft: It was thrown in; the turn stays open.
+    """
+    run = open_run()
+    if isinstance(run, Reply):
+        if waits:
+            yield None
+        yield from last_events(run)
+        return
+    made = RunEvents(run)
+    with closing(drive(run, listen=True)) as progress:
+        try:
+            for item in progress:
+                if waits:
+                    waits = False
+                    yield None
+                yield from made.of(item)
+        except TurnLeft:
+            run.left = True
+            raise
+    if waits:
+        yield None
+    yield from made.rest(partial(ended, run))
+
+
+async def aevents(
+    open_run: Callable[[], Awaitable[Run | Reply]], *, waits: bool = False, listen: bool = True
+) -> AsyncGenerator[Event | None, None]:
+    """`events`, for an event loop; unless somebody listens, only those that end the turn."""
+    run = await open_run()
+    if isinstance(run, Reply):
+        if waits:
+            yield None
+        for event in last_events(run):
+            yield event
+        return
+    made = RunEvents(run)
+    async with aclosing(adriver().adrive(run, listen=listen)) as progress:
+        try:
+            async for item in progress:
+                if waits:
+                    waits = False
+                    yield None
+                for event in made.of(item) if listen else ():
+                    yield event
+        except TurnLeft:
+            run.left = True
+            raise
+    if waits:
+        yield None
+    for event in made.rest(partial(ended, run)) if listen else last_events(ended(run)):
+        yield event
+
+
+async def opened(
+    sessions: Sessions, label: str, open_run: Callable[[], Run | Reply]
+) -> Run | Reply:
+    """Opens a turn, in the session's lane if its store blocks.
+
+    Args:
+        sessions: Where the session lives.
+        label: Names it.
+        open_run: Opens the turn; may write to the journal.
+    """
+    lanes = sessions.lanes
+    if lanes is None:
+        return open_run()
+    key, made = sessions.key(label), list[Run | Reply]()
+    try:
+        await lanes.do(key, lambda: made.append(open_run()))
+    except BaseException:
+        for run in made:  # the caller was cancelled, and nobody else knows of the turn
+            await lanes.do(key, partial(_let_go, run))
+        raise
+    return made[0]
+
+
+async def opened_apart(open_run: Callable[[], Run | Reply]) -> Run | Reply:
+    """Opens a turn in a thread, because that may take long."""
+    opening = in_thread(open_run)
+    try:
+        return await awaitable(opening)
+    except BaseException:
+        opening.add_done_callback(_let_go_of)  # nobody waits any more: whenever it is open
+        raise
+
+
+def _let_go_of(opening: Future[Run | Reply]) -> None:
+    if opening.exception() is None:
+        _let_go(opening.result())
+
+
+def _let_go(run: Run | Reply) -> None:
+    if isinstance(run, Run):
+        try:
+            run.cancel()
+        finally:
+            run.close()
+
+
+def awaitable(future: Future[T]) -> Awaitable[T]:
+    """What happens in a thread, for an event loop to wait for."""
+    import asyncio
+
+    return asyncio.wrap_future(future)
+
+
+@cache
+def adriver() -> ModuleType:
+    """The driver for an event loop."""
+    # Imported when it is first used, and not looked for again: asyncio takes its time.
+    from orchestrator.engine.run.driver import asynchronous
+
+    return asynchronous

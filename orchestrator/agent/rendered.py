@@ -1,0 +1,84 @@
+"""The exact prompt of a stage, as `Agent.render` shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+from orchestrator.engine.collaboration import routing_values
+from orchestrator.engine.plan import (
+    KNOWLEDGE_BASE_RESPONSE_GENERATION,
+    MEMORY_SUMMARIZATION,
+    ROUTING_CLASSIFIER,
+    StagePlan,
+)
+from orchestrator.engine.prompt_history import Talk
+from orchestrator.message import Message, Text
+from orchestrator.sessions import Session
+
+__all__ = ["Prompt", "prompt_of", "values_told"]
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt(Sequence[Message]):
+    """The exact prompt of a stage, as `Agent.render` shows it: a sequence of its messages.
+
+    Attributes:
+        stage: The prompt type.
+        model_id: Whose prompt it is.
+        system: The system text, with `.spans`.
+        messages: The messages, each with `.spans`.
+        tools: Converse tool specifications.
+        inference: Bedrock's inference configuration.
+    """
+
+    stage: str
+    model_id: str
+    system: Text
+    messages: list[Message]
+    tools: Sequence[Mapping[str, Any]]
+    inference: Mapping[str, Any]
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Message]: ...
+    def __getitem__(self, index: int | slice) -> Message | list[Message]:
+        """The messages at `index`."""
+        return self.messages[index]
+
+    def __len__(self) -> int:
+        """How many messages there are."""
+        return len(self.messages)
+
+
+def values_told(stage: StagePlan, question: str, session: Session) -> dict[str, str]:
+    """What a stage outside the loop is told of a question, as far as it can be known beforehand.
+
+    Args:
+        stage: The stage.
+        question: The user's input.
+        session: What was said before.
+    """
+    talk = Talk(session, len(session.talk), None)
+    if stage.stage == ROUTING_CLASSIFIER:
+        return routing_values(stage.dialect, question, session.last_agent, talk)
+    if stage.stage == MEMORY_SUMMARIZATION:
+        return {"conversation": talk.conversation(stage.dialect, [("user", question)])}
+    if stage.stage == KNOWLEDGE_BASE_RESPONSE_GENERATION:
+        return {"query": question}
+    return {}
+
+
+def prompt_of(stage: StagePlan, values: Mapping[str, str], history: Sequence[Message]) -> Prompt:
+    """A stage's prompt with these values."""
+    bound = stage.template.bind(values, history)
+    return Prompt(
+        stage.stage,
+        stage.model.model_id,
+        bound.system,
+        bound.messages(),
+        stage.tools,
+        stage.inference,
+    )

@@ -1,0 +1,245 @@
+"""What `Agent(...)` is given: checked before anything is compiled, so that nothing is ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.actions import ActionGroup
+from orchestrator.actions.names import check_name
+from orchestrator.agent.collaborator import Collaborator
+from orchestrator.agent.features import memory_store
+from orchestrator.agent.overrides import override_of
+from orchestrator.engine.plan import (
+    MOST_LEVELS,
+    SINGLE_KNOWLEDGE_BASE,
+    STAGES,
+    Features,
+    Member,
+    Memory,
+    Override,
+)
+from orchestrator.errors import DefinitionError
+from orchestrator.guardrails import Guardrail
+from orchestrator.knowledge import KnowledgeBase
+from orchestrator.limits import Limits
+from orchestrator.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from orchestrator.engine.orchestration import Orchestration
+
+__all__ = ["check_features", "check_parts", "given_features", "given_overrides"]
+
+_SUPERVISOR = "SUPERVISOR"
+_COLLABORATIONS = (_SUPERVISOR, "SUPERVISOR_ROUTER")
+_COMPAT = frozenset({SINGLE_KNOWLEDGE_BASE})
+_MOST_DAYS = 365  # (Bedrock: MemoryConfiguration.storageDays)
+
+
+def given_features(
+    features: Features | None,
+    *,
+    guardrail: Guardrail | None,
+    collaborators: Sequence[Collaborator],
+    collaboration: str,
+    memory: Memory | MemoryStore | str | Path | None,
+    orchestration: Orchestration | Callable[..., Any] | None,
+) -> Features:
+    """What an agent has besides, of the arguments of `Agent` that are called so.
+
+    Raises:
+        DefinitionError: An argument is wrong, or is given together with `features`.
+    """
+    if collaboration not in _COLLABORATIONS:
+        raise DefinitionError(
+            f"collaboration={collaboration!r} is unknown; it is {' or '.join(_COLLABORATIONS)}"
+        )
+    if features is None:
+        way = 'say when to ask it: Collaborator(agent, "everything about invoices")'
+        _check_all("collaborators", collaborators, Collaborator, way)
+        return Features(
+            guardrail=guardrail,
+            collaborators=[one.as_member() for one in collaborators],
+            routes=collaboration != _SUPERVISOR,
+            memory=_memory(memory),
+            orchestration=_orchestration(orchestration),
+        )
+    _check_one("features", features, Features, "Features(...)")
+    given: dict[str, Any] = {
+        "guardrail": guardrail,
+        "collaborators": collaborators or None,
+        "collaboration": None if collaboration == _SUPERVISOR else collaboration,
+        "memory": memory,
+        "orchestration": orchestration,
+    }
+    for argument, value in given.items():
+        if value is not None:
+            member = "routes" if argument == "collaboration" else argument
+            raise DefinitionError(
+                f"{argument}= would be ignored beside features=; give it inside: "
+                f"Features({member}=...)"
+            )
+    return features
+
+
+def _memory(given: Memory | MemoryStore | str | Path | None) -> Memory | None:
+    if given is None or isinstance(given, Memory):
+        return given
+    store = memory_store(given, None)
+    return None if store is None else Memory(store)
+
+
+def _orchestration(given: Orchestration | Callable[..., Any] | None) -> Orchestration | None:
+    if given is None:
+        return None
+    from orchestrator.flows.custom import orchestration_of
+
+    return orchestration_of(given)
+
+
+def given_overrides(
+    prompts: Mapping[str, Mapping[str, Any] | Override] | None,
+    override_lambda: str | Callable[..., Any] | None,
+) -> dict[str, Override]:
+    """The overrides that `prompts` and `override_lambda` of `Agent` mean, by prompt type.
+
+    Raises:
+        DefinitionError: One is wrong, or has no effect.
+    """
+    prompts = prompts or {}
+    _check_one("prompts", prompts, Mapping, "a mapping from prompt types to overrides")
+    for stage, given in prompts.items():
+        if stage not in STAGES:
+            raise DefinitionError(
+                f"prompts= has an unknown stage {stage!r}; there are {', '.join(STAGES)}"
+            )
+        way = 'a mapping such as {"basePromptTemplate": ..., "promptCreationMode": "OVERRIDDEN"}'
+        _check_one(f"prompts[{stage!r}]", given, (Mapping, Override), way)
+    made = {stage: override_of(stage, given, override_lambda) for stage, given in prompts.items()}
+    if override_lambda is not None and not any(one.parser for one in made.values()):
+        raise DefinitionError(
+            "override_lambda= would be ignored: no stage has the parserMode OVERRIDDEN; set it, as "
+            'in prompts={"ORCHESTRATION": {"parserMode": "OVERRIDDEN"}}'
+        )
+    return made
+
+
+def check_parts(
+    groups: Sequence[ActionGroup], bases: Sequence[KnowledgeBase], limits: Limits | None, ttl: int
+) -> None:
+    """Refuses action groups, knowledge bases, limits and time-outs that are something else.
+
+    Raises:
+        DefinitionError: One of them is.
+    """
+    way = 'ActionGroup("name", actions=[...]) holds functions'
+    _check_all("action_groups", groups, ActionGroup, way)
+    way = "give objects with `id`, `description` and `retrieve`, such as LocalKnowledgeBase(...)"
+    _check_all("knowledge_bases", bases, KnowledgeBase, way)
+    if limits is not None:
+        _check_one("limits", limits, Limits, "Limits(...), such as Limits(iterations=5)")
+    _check_count("idle_session_ttl", ttl, 1)
+
+
+def check_features(name: str, features: Features) -> None:
+    """Refuses what cannot be, or would have no effect.
+
+    Args:
+        name: The agent's name.
+        features: What it has besides.
+
+    Raises:
+        DefinitionError: Something in it is wrong.
+    """
+    _check_guard(features)
+    if features.memory is not None:
+        _check_memory(features.memory)
+    if isinstance(features.aws_compat, str):
+        raise DefinitionError(f"aws_compat= is a list: [{features.aws_compat!r}]")
+    if unknown := set(features.aws_compat) - _COMPAT:
+        raise DefinitionError(
+            f"agent {name!r} has unknown aws_compat options {sorted(unknown)}; there is "
+            f"{', '.join(sorted(_COMPAT))}"
+        )
+    _check_team(name, features)
+
+
+def _check_guard(features: Features) -> None:
+    guardrail = features.guardrail
+    if guardrail is not None:
+        way = "LocalGuardrail(...), or BedrockGuardrail(id) for one of Bedrock's"
+        _check_one("guardrail", guardrail, Guardrail, way)
+    elif features.guard_results:
+        raise DefinitionError("guard_results=True has no effect without a guardrail=; give one")
+    _check_count("guard_interval", features.guard_interval, 1)
+
+
+def _check_memory(memory: Memory) -> None:
+    _check_one("memory", memory, Memory, "Memory(store), or a store")
+    way = "a memory store, such as InMemoryMemory() or SqliteMemory(path)"
+    _check_one("memory", memory.store, MemoryStore, way)
+    _check_count("storage_days", memory.storage_days, 0, _MOST_DAYS)
+    _check_count("max_recent_sessions", memory.max_recent_sessions, 1)
+
+
+def _check_team(name: str, features: Features) -> None:
+    members = features.collaborators
+    _check_all("collaborators", members, Member, "Collaborator(...).as_member() gives one")
+    if features.routes and not members:
+        raise DefinitionError(
+            f"agent {name!r} is to route inputs (SUPERVISOR_ROUTER) and leads nobody; give it "
+            "collaborators="
+        )
+    _check_names(name, [one.name for one in members])
+    deepest = max((one.agent.depth for one in members if one.agent), default=0)
+    if deepest >= MOST_LEVELS:
+        raise DefinitionError(
+            f"agent {name!r} leads agents that lead agents, {deepest + 1} levels deep; the most "
+            f"are {MOST_LEVELS}"
+        )
+
+
+def _check_names(name: str, collaborators: Sequence[str]) -> None:
+    known = {"user": "User"}  # whom models send their answers to; they mix the cases up
+    for one in collaborators:
+        check_name(one, "collaborator")
+        other = known.get(one.casefold())
+        if other is not None:
+            raise DefinitionError(
+                f"a collaborator of agent {name!r} is called {one!r}, and there is {other!r} "
+                "already; rename one (names that differ only in case are the same)"
+            )
+        known[one.casefold()] = one
+
+
+def _check_all(argument: str, given: object, wanted: type, way: str) -> None:
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise DefinitionError(f"{argument}= is a list of {wanted.__name__}s, not {_told(given)}")
+    for one in given:
+        if not isinstance(one, wanted):
+            raise DefinitionError(
+                f"{argument}= holds {wanted.__name__}s, and {_told(one)} is none; {way}"
+            )
+
+
+def _check_one(argument: str, given: object, wanted: type | tuple[type, ...], way: str) -> None:
+    if not isinstance(given, wanted) or isinstance(given, type):
+        raise DefinitionError(f"{argument}= is {way}, and not {_told(given)}")
+
+
+def _check_count(argument: str, given: object, least: int, most: int | None = None) -> None:
+    if isinstance(given, int) and not isinstance(given, bool):
+        if given >= least and (most is None or given <= most):
+            return
+    span = f"from {least}" if most is None else f"from {least} to {most}"
+    raise DefinitionError(f"{argument}= is a whole number {span}, and not {given!r}")
+
+
+def _told(given: object) -> str:
+    """A value in a message: plain ones as they are, others (which may hold secrets) by type."""
+    if given is None or isinstance(given, (str, int, float)):
+        return repr(given)
+    if isinstance(given, type):
+        return f"the class {given.__name__!r}"
+    return f"an object of the class {type(given).__name__!r}"

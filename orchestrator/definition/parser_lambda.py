@@ -1,0 +1,285 @@
+"""Parsers of one's own: a function or a Lambda that follows Bedrock's parser contract.
+
+The function gets the event that Bedrock's parser Lambda gets, and returns its object (AWS: "Write
+a custom parser Lambda function"), so a parser that was written for Bedrock plugs in unchanged:
+
+```python
+parse = parser_function("parser.py:lambda_handler", folder)
+make = lambda_parser(parse, "ORCHESTRATION", agent, tool_use=True)
+parsed = make().finish(reply_blocks)
+```
+
+`invokeModelRawResponse` is the reply's text where the model writes its calls as text. Where tools
+are native it is a JSON text that is both of what Bedrock gives, so that parsers for Claude and for
+Nova find what they look for: Converse's members (`output.message`, `stopReason`) and those of
+Anthropic's Messages (`role`, `content`, `stop_reason`). The stop reason is `tool_use` when the
+reply calls tools, else `end_turn`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from orchestrator.actions.handlers import HandlerModule
+from orchestrator.actions.source import check_function, handler_file
+from orchestrator.errors import (
+    DefinitionError,
+    DependencyFailed,
+    OrchestratorError,
+    ValidationError,
+)
+from orchestrator.message import Block
+from orchestrator.parsers import STAGES, Parsed, Parser
+from orchestrator.parsers.contract import WrongShape, read_response
+from orchestrator.parsers.scanner import Piece
+from orchestrator.support.user_code import place_in_folder, place_in_function, raised
+
+__all__ = ["LambdaParser", "ParserFunction", "lambda_parser", "parser_function", "raised_by"]
+
+ParserFunction = Callable[[dict[str, Any]], Any]
+"""A parser: Bedrock's event to Bedrock's object."""
+
+
+def lambda_parser(
+    function: ParserFunction, stage: str, agent: Mapping[str, str], *, tool_use: bool
+) -> Callable[[], Parser]:
+    """What makes a parser of one's own for each reply of a stage.
+
+    Args:
+        function: The parser, as `parser_function` gives it, or any function of the event.
+        stage: The prompt type.
+        agent: `name`, `id`, `alias` and `version`.
+        tool_use: Whether the stage's model calls tools natively.
+
+    Raises:
+        ValidationError: There is no such stage.
+    """
+    if stage not in STAGES:
+        raise ValidationError(f"there is no stage {stage!r}; there are {', '.join(STAGES)}")
+    identity = {name: agent.get(name, "") for name in ("name", "id", "alias", "version")}
+    return lambda: LambdaParser(function, stage, identity, tool_use)
+
+
+class LambdaParser:
+    """Has one reply parsed by somebody else's function, when it is whole: nothing streams.
+
+    Attributes:
+        pieces: The reply's text as one piece: only the function knows what is what.
+    """
+
+    __slots__ = ("_agent", "_fed", "_function", "_stage", "_tool_use", "pieces")
+
+    blocking: ClassVar[bool] = True
+
+    def __init__(
+        self, function: ParserFunction, stage: str, agent: Mapping[str, str], tool_use: bool
+    ) -> None:
+        self._function = function
+        self._stage = stage
+        self._agent = agent
+        self._tool_use = tool_use
+        self._fed: list[str] = []
+        self.pieces: list[Piece] = []
+
+    def feed(self, text: str) -> Sequence[tuple[str, str]]:
+        """Takes the next piece of the reply's text; nothing is known of it yet."""
+        self._fed.append(text)
+        return ()
+
+    def finish(self, blocks: Sequence[Block] = ()) -> Parsed:
+        """Calls the function, and may wait for it.
+
+        Raises:
+            DependencyFailed: The function raised, or returned something else than the contract's
+                object; the message names the function, the stage and the member.
+        """
+        texts = self._fed or [_text_of(block) for block in blocks]
+        text = "".join(texts)
+        self.pieces = [("outside", 0, len(text))] if text else []
+        raw = _raw(blocks or [{"text": text}]) if self._tool_use else text
+        event = {
+            "messageVersion": "1.0",
+            "agent": dict(self._agent),
+            "invokeModelRawResponse": raw,
+            "promptType": self._stage,
+            "overrideType": "OUTPUT_PARSER",
+        }
+        returned = self._call(event)
+        try:
+            return read_response(returned, self._stage)
+        except WrongShape as error:
+            raise self._failed(f"returned an object that is not the contract's: {error}") from None
+
+    def _call(self, event: dict[str, Any]) -> Any:
+        try:
+            return self._function(event)
+        except OrchestratorError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise self._failed(raised_by(self._function, error)) from error
+
+    def _failed(self, what: str) -> DependencyFailed:
+        name = _name_of(self._function)
+        return DependencyFailed(f"the parser {name!r} of stage {self._stage} {what}", resource=name)
+
+
+def raised_by(function: ParserFunction, error: BaseException) -> str:
+    """What a function of `parser_function` raised, and where, as the end of a message."""
+    place = getattr(function, "place", None)
+    return raised(error, place(error) if place is not None else "")
+
+
+def _name_of(function: Any) -> str:
+    name = getattr(function, "name", None) or getattr(function, "__qualname__", None)
+    return str(name or type(function).__name__)
+
+
+def _text_of(block: Any) -> str:
+    text = block.get("text") if isinstance(block, dict) else None
+    return text if isinstance(text, str) else ""
+
+
+def _raw(blocks: Sequence[Any]) -> str:
+    shown = [block for block in blocks if isinstance(block, dict)]
+    stop = "tool_use" if any(block.get("toolUse") for block in shown) else "end_turn"
+    reply = {
+        "output": {"message": {"role": "assistant", "content": shown}},
+        "stopReason": stop,
+        "type": "message",
+        "role": "assistant",
+        "content": [made for block in shown if (made := _anthropic(block))],
+        "stop_reason": stop,
+    }
+    # The bytes of a thought that a provider keeps secret are nothing that a parser could read.
+    return json.dumps(reply, default=lambda value: None)
+
+
+def _anthropic(block: Block) -> dict[str, Any] | None:
+    use = block.get("toolUse")
+    if isinstance(use, dict):
+        return {
+            "type": "tool_use",
+            "id": use.get("toolUseId"),
+            "name": use.get("name"),
+            "input": use.get("input"),
+        }
+    return {"type": "text", "text": _text_of(block)} if "text" in block else None
+
+
+def parser_function(
+    spec: str | Callable[..., Any], folder: str | Path | None = None, *, what: str = "parser"
+) -> ParserFunction:
+    """The parser that `overrideLambda` names, or another function of an event.
+
+    Args:
+        spec: A function of the event, or of the event and a Lambda context; the ARN of a Lambda;
+            or a handler file, `parser.py` or `parser.py:function` (else `lambda_handler`).
+        folder: The folder that a file must be in, after links are resolved; without one a file
+            may be anywhere, relative to the current folder.
+        what: What it is, for messages.
+
+    Raises:
+        DefinitionError: There is no such file or function, the file is outside the folder or has
+            a syntax error, or the text is none of these.
+    """
+    if callable(spec):
+        return _Function(spec)
+    if not isinstance(spec, str):
+        raise DefinitionError(
+            f"the {what} is a function, an ARN or a file, not {type(spec).__name__}"
+        )
+    if spec.startswith("arn:"):
+        return _Arn(spec)
+    file, _, function = spec.partition(".py:")
+    return _File(
+        handler_file(
+            f"{file}.py" if function else spec,
+            folder,
+            what,
+            f"; give '{what}.py', '{what}.py:function' or the ARN of a Lambda function",
+        ),
+        function or "lambda_handler",
+    )
+
+
+class _Function:
+    """A Python function as a parser."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.name = _name_of(function)
+        self._function = function
+        self._context = _takes_two(function)
+
+    def __call__(self, event: dict[str, Any]) -> Any:
+        return _run(self._function, event, self.name, self._context)
+
+    def place(self, error: BaseException) -> str:
+        """`file:line` in the function's own file where `error` was raised; may be empty."""
+        return place_in_function(error, self._function)
+
+
+class _File:
+    """A function of a handler file as a parser; the file runs when it is called first."""
+
+    def __init__(self, file: Path, function: str) -> None:
+        self._file = file
+        self._name = function
+        self.name = f"{self._file.name}:{function}"
+        check_function(self._file, function)
+        self._module = HandlerModule(self._file)
+        weakref.finalize(self, self._module.unload).atexit = False
+
+    def __call__(self, event: dict[str, Any]) -> Any:
+        function = getattr(self._module.load(), self._name, None)
+        if not callable(function):
+            raise DependencyFailed(
+                f"{self._file.name!r} has no function {self._name!r} after it ran",
+                resource=self.name,
+            )
+        return _run(function, event, self.name, _takes_two(function))
+
+    def place(self, error: BaseException) -> str:
+        """`file:line` in the handler's own files where `error` was raised; may be empty."""
+        return place_in_folder(error, self._file.parent)
+
+
+class _Arn:
+    """A Lambda function in AWS as a parser."""
+
+    def __init__(self, arn: str) -> None:
+        from orchestrator.actions.lambda_arn import LambdaArn
+
+        self._lambda = LambdaArn(arn)
+        self.name = self._lambda.name
+
+    def __call__(self, event: dict[str, Any]) -> Any:
+        return self._lambda.invoke(event)
+
+
+def _run(function: Callable[..., Any], event: dict[str, Any], name: str, context: bool) -> Any:
+    if context:
+        from uuid import uuid4
+
+        from orchestrator.actions.lambda_handler import LambdaContext
+
+        returned = function(event, LambdaContext(name, str(uuid4()), None))
+    else:
+        returned = function(event)
+    if inspect.isawaitable(returned):
+        from orchestrator.actions.python import wait_for
+
+        returned = wait_for(returned)
+    return returned
+
+
+def _takes_two(function: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(function).bind({}, None)
+    except (TypeError, ValueError):  # it takes less, or is built in and does not tell
+        return False
+    return True

@@ -1,0 +1,165 @@
+"""From a model's parsed orchestration reply to what the turn does next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.engine.citations import cite
+from orchestrator.engine.effects import Answer, Refusal
+from orchestrator.errors import ModelOutputError
+from orchestrator.message import text_of
+from orchestrator.parsers.codes import CUSTOM_PARSER, OURS
+from orchestrator.sessions.journal import Record
+
+__all__ = [
+    "NO_ANSWER",
+    "REFUSAL",
+    "Act",
+    "Decision",
+    "Reprompt",
+    "decide",
+    "refused",
+    "was_cut",
+]
+
+REFUSAL = "Sorry, I am unable to assist you with this request."
+"""What a user reads when the input was refused (recorded from the service)."""
+
+NO_ANSWER = frozenset({"guardrail_intervened", "content_filtered", "model_context_window_exceeded"})
+"""Stop reasons whose text is no answer of the model, whatever it looks like."""
+
+_USUAL = frozenset({"end_turn", "tool_use", "stop_sequence"})
+_MALFORMED = {
+    "malformed_tool_use": "The tool call was malformed. Write it again: one tool, with its "
+    "parameters as valid JSON.",
+    "malformed_model_output": "The reply was malformed. Write it again.",
+}
+
+
+@dataclass(slots=True)
+class Act:
+    """Carry out calls, then ask the user when there is a question.
+
+    Attributes:
+        actions: `actionGroupInvocations` of the parser's object.
+        searches: Its `agentKnowledgeBases`.
+        question: What to ask the user; may be empty.
+        messages: Messages to collaborators: its `agentCollaboratorInvocations`.
+    """
+
+    actions: list[dict[str, Any]]
+    searches: list[dict[str, Any]]
+    question: str
+    messages: Sequence[dict[str, Any]] = ()
+
+
+@dataclass(slots=True)
+class Reprompt:
+    """The reply could not be understood; the text tells the model how to do better."""
+
+    text: str
+    code: str
+    name: str
+
+    def as_result(self) -> dict[str, Any]:
+        """The mistake, as `Dialect.step_messages` takes it."""
+        # A parser of one's own means its tags, as the texts of ours do.
+        markup = self.code == CUSTOM_PARSER or self.text in OURS
+        return {"id": "", "name": self.name, "text": self.text, "error": True, "markup": markup}
+
+
+Decision = Act | Reprompt | Answer | Refusal
+"""What to do next; with an answer or a refusal, the turn's loop ends."""
+
+
+def decide(record: Record, sources: Mapping[str, dict[str, Any]]) -> Decision:
+    """What a `model` record of the ORCHESTRATION stage means.
+
+    Every stop reason of Converse is handled (botocore: `StopReason`).
+
+    Args:
+        record: The record.
+        sources: What the turn has retrieved, by source id, for the answer's citations.
+
+    Raises:
+        ModelOutputError: The reply was cut off where it can't be used.
+    """
+    stop = record["stop"]
+    parsed = record["response"]["orchestrationParsedResponse"]
+    details = parsed.get("responseDetails") or {}
+    kind = details.get("invocationType")
+    if stop not in _USUAL:
+        unusual = _unusual(record, stop)
+        if unusual is not None:
+            return unusual
+        if kind != "FINISH" and (cut := was_cut(record)):
+            raise cut
+    error = parsed.get("parsingErrorDetails")
+    if error:
+        raw = record.get("raw") or text_of(record["content"])
+        return Reprompt(error["repromptResponse"], record.get("code", ""), raw)
+    if kind == "FINISH":
+        final = details["agentFinalResponse"]
+        answer = Answer(final["responseText"], "max_tokens" if stop == "max_tokens" else "end_turn")
+        if cited := final.get("citations"):
+            answer.citations = cite(cited.get("generatedResponseParts") or (), sources)
+        return answer
+    ask = details.get("agentAskUser")
+    # Version 2.0 of the contract has lists (`...s`), version 1.0 a single member.
+    action, search = details.get("actionGroupInvocation"), details.get("agentKnowledgeBase")
+    return Act(
+        details.get("actionGroupInvocations") or ([action] if action else []),
+        details.get("agentKnowledgeBases") or ([search] if search else []),
+        ask["responseText"] if ask else "",
+        details.get("agentCollaboratorInvocations", ()),
+    )
+
+
+def refused(record: Record) -> Refusal | None:
+    """The refusal that a guardrail or filter of the provider made of a reply, if one did."""
+    stop = record["stop"]
+    if stop in ("guardrail_intervened", "content_filtered"):
+        return Refusal(_said(record) or REFUSAL, stop)
+    return None
+
+
+def _said(record: Record) -> str:
+    # What was streamed of the reply, and no thinking or calls: only a parser can tell them apart.
+    response = record["response"]
+    if parsed := response.get("orchestrationParsedResponse"):
+        final = (parsed.get("responseDetails") or {}).get("agentFinalResponse") or {}
+        return str(final.get("responseText") or "")
+    if parsed := response.get("postProcessingParsedResponse"):
+        return str(parsed.get("responseText") or "")
+    text = text_of(record["content"]).strip()  # of a classification, which has no answer
+    return "" if "<" in text else text
+
+
+def was_cut(record: Record) -> ModelOutputError | None:
+    """The error of a reply that ended too early, if it did."""
+    if record["stop"] == "max_tokens":
+        return _cut(record, "the model reached `maximumLength` before its answer: raise it")
+    if record["stop"] == "model_context_window_exceeded":
+        return _cut(record, "the conversation no longer fits the model's context window")
+    return None
+
+
+def _unusual(record: Record, stop: str) -> Decision | None:
+    if refusal := refused(record):
+        return refusal
+    if stop == "model_context_window_exceeded" and (cut := was_cut(record)):
+        raise cut
+    if stop in _MALFORMED and record.get("code"):
+        # Some models' calls come under this stop reason and can be understood all the same.
+        return Reprompt(_MALFORMED[stop], stop, text_of(record["content"]))
+    return None
+
+
+def _cut(record: Record, why: str) -> ModelOutputError:
+    return ModelOutputError(
+        f"{why} (stop reason {record['stop']!r})",
+        code=record["stop"],
+        raw=text_of(record["content"]),
+    )

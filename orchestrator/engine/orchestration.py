@@ -1,0 +1,34 @@
+"""The protocol of a loop that replaces the built-in one."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from orchestrator.engine.effects import Effect, Result
+    from orchestrator.engine.turn import Turn
+
+__all__ = ["Orchestration"]
+
+
+class Orchestration(Protocol):
+    """Decides what a turn does, instead of the built-in loop. Serves many turns at once.
+
+    Besides, it may have `groups`, action groups that it calls and no model is told of, and a
+    `digest`, which changes with what it does; by default, with its name.
+
+    Attributes:
+        name: Names it in errors.
+    """
+
+    name: str
+
+    def run(self, turn: Turn) -> Generator[Effect, Any, Result]:
+        """The turn between pre- and post-processing: yields effects, and is sent their outcomes.
+
+        It is run again from the turn's beginning, with the journal's outcomes, to go on after a
+        return of control or a crash, and for the trace. So it has to do the same again when it is
+        sent the same.
+        """
+        ...

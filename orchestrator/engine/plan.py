@@ -1,0 +1,377 @@
+"""A compiled agent: every stage ready to run, nothing left to build during a turn."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.actions import Catalog
+from orchestrator.engine.remote import RemoteAgent
+from orchestrator.errors import DefinitionError
+from orchestrator.guardrails import Guardrail
+from orchestrator.knowledge import KnowledgeBase
+from orchestrator.limits import Limits
+from orchestrator.memory import MemoryStore
+from orchestrator.message import Message
+from orchestrator.models.base import CallFormat, Model
+from orchestrator.parsers import Parser
+from orchestrator.prompts import Dialect, Template
+from orchestrator.prompts.placeholders import (
+    KNOWLEDGE_BASE_RESPONSE_GENERATION,
+    MEMORY_SUMMARIZATION,
+    ORCHESTRATION,
+    POST_PROCESSING,
+    PRE_PROCESSING,
+    ROUTING_CLASSIFIER,
+    STAGES,
+)
+from orchestrator.prompts.steps import EMPTY, origin_message
+
+if TYPE_CHECKING:
+    from orchestrator.engine.orchestration import Orchestration
+
+__all__ = [
+    "INLINE_AGENT",
+    "KNOWLEDGE_BASE_RESPONSE_GENERATION",
+    "MEMORY_SUMMARIZATION",
+    "MOST_LEVELS",
+    "ORCHESTRATION",
+    "POST_PROCESSING",
+    "PRE_PROCESSING",
+    "ROUTING_CLASSIFIER",
+    "SINGLE_KNOWLEDGE_BASE",
+    "STAGES",
+    "Features",
+    "Member",
+    "Memory",
+    "Override",
+    "Plan",
+    "StagePlan",
+    "owner_of",
+    "tenant_key_of",
+]
+
+SINGLE_KNOWLEDGE_BASE = "single_knowledge_base"
+"""The `aws_compat` option of an agent that has a knowledge base and nothing else: as the service,
+it searches for the user's input as it is, and ignores its instruction."""
+
+INLINE_AGENT = "INLINE_AGENT"
+"""The id of every agent that is defined in the call; its traces do not tell it (recorded)."""
+
+MOST_LEVELS = 3
+"""How deep agents may lead agents that lead agents."""
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """What an agent changes in one stage; a member that is left out keeps the dialect's.
+
+    Attributes:
+        template: The template's text.
+        source: Where the text is from, for messages.
+        language: The language it is written in; by default what the source's ending says.
+        enabled: Whether the stage runs.
+        inference: Members of the inference configuration.
+        model: A model for this stage only, or its spec.
+        additional: `additionalModelRequestFields`.
+        parser: Makes the parser of one's own, from the agent's identity, the stage, and whether
+            its model calls tools natively; the dialect's parser when `None`.
+        parser_name: Names that parser in traces (Bedrock: `overrideLambda`).
+    """
+
+    template: str | None = None
+    source: str | None = None
+    language: str | None = None
+    enabled: bool | None = None
+    inference: Mapping[str, Any] = field(default_factory=dict)
+    model: str | Model | None = None
+    additional: Mapping[str, Any] = field(default_factory=dict)
+    parser: Callable[[Mapping[str, str], str, bool], Callable[[], Parser]] | None = None
+    parser_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """An agent that a supervisor may give work to (Bedrock: a collaborator).
+
+    Attributes:
+        name: Its name in the team.
+        instruction: When to give it work, for the supervisor's model.
+        agent: The agent, when it runs here.
+        remote: The agent, when it runs elsewhere.
+        relay: Whether it reads the supervisor's conversation with the user
+            (`relayConversationHistory`).
+    """
+
+    name: str
+    instruction: str
+    agent: Plan | None = None
+    remote: RemoteAgent | None = None
+    relay: bool = False
+
+    @property
+    def alias_arn(self) -> str:
+        """The ARN that traces name."""
+        if self.agent is not None:
+            return self.agent.alias_arn
+        return self.remote.alias_arn if self.remote is not None else ""
+
+
+def _in_memory() -> MemoryStore:
+    from orchestrator.memory import InMemoryMemory
+
+    return InMemoryMemory()
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What an agent remembers from one session to the next (Bedrock: session summaries).
+
+    Attributes:
+        store: Keeps the summaries; in memory when it is left out.
+        storage_days: For how many days, from 0 to 365.
+        max_recent_sessions: How many of the last sessions are told to the model.
+    """
+
+    store: MemoryStore = field(default_factory=_in_memory)
+    storage_days: int = 30
+    max_recent_sessions: int = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """What an agent has besides its prompts, actions and knowledge.
+
+    Attributes:
+        guardrail: Checks the input and the answer.
+        guard_results: Whether it checks the results of actions and searches, too.
+        guard_interval: After how many characters it checks an answer that streams (Bedrock:
+            `applyGuardrailInterval`).
+        collaborators: Agents that it leads.
+        routes: Whether inputs go to one of them at once where one is fit for it
+            (`SUPERVISOR_ROUTER`).
+        memory: What it remembers.
+        orchestration: An orchestration of one's own.
+        aws_compat: Where to do as the service does, although it is not what users would expect:
+            `single_knowledge_base`.
+    """
+
+    guardrail: Guardrail | None = None
+    guard_results: bool = False
+    guard_interval: int = 50
+    collaborators: Sequence[Member] = ()
+    routes: bool = False
+    memory: Memory | None = None
+    orchestration: Orchestration | None = None
+    aws_compat: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StagePlan:
+    """One stage of an agent, compiled.
+
+    Attributes:
+        stage: The prompt type.
+        enabled: Whether a turn runs it.
+        dialect: The dialect of the stage's model.
+        template: The compiled template.
+        model: Who answers.
+        inference: Bedrock's inference configuration.
+        additional: `additionalModelRequestFields`.
+        tools: Converse tool specifications, when the dialect uses tools natively.
+        call_format: What a well-formed call looks like, when the stage makes calls.
+        creation_mode: Bedrock's `promptCreationMode`, for traces.
+        new_parser: Makes a parser for one reply.
+        digest: Changes with the prompt, the model or its settings.
+        parser_name: Names the parser of one's own; empty for the dialect's.
+        verbatim: Whether the reply is the answer as it is: ORCHESTRATION is off.
+        tool_choice: Converse's `toolChoice`, of an orchestration of one's own.
+    """
+
+    stage: str
+    enabled: bool
+    dialect: Dialect
+    template: Template
+    model: Model
+    inference: Mapping[str, Any]
+    additional: Mapping[str, Any]
+    tools: Sequence[Mapping[str, Any]]
+    call_format: CallFormat | None
+    creation_mode: str
+    new_parser: Callable[[], Parser]
+    digest: str
+    parser_name: str = ""
+    verbatim: bool = False
+    tool_choice: Mapping[str, Any] | None = None
+
+    def told(self, text: str) -> Message:
+        """The text of an answer, as later turns see it in their history."""
+        if not self.verbatim:
+            return self.dialect.answer_message([{"text": f"<answer>{text}</answer>"}])
+        blocks = [{"text": text if text.strip() else EMPTY}]
+        return origin_message("assistant", blocks, "conversation_history")
+
+    def values(self, question: str, attributes: Mapping[str, str]) -> dict[str, str]:
+        """Placeholder values of one turn.
+
+        Args:
+            question: The user's input.
+            attributes: Prompt session attributes.
+        """
+        values = {"question": question}
+        if attributes:
+            values["prompt_session_attributes"] = self.dialect.partial(
+                "prompt_session_attributes", attributes=dict(attributes)
+            )
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A compiled agent.
+
+    Attributes:
+        name: The agent's name.
+        agent_id: Ten characters, as Bedrock's ids.
+        alias_id: The alias; `TSTALIASID` is the draft's.
+        version: `DRAFT`, or a number.
+        stages: The stages by prompt type.
+        catalog: All operations.
+        knowledge_bases: By id.
+        limits: Budgets of a turn.
+        idle_ttl: The idle time-out of a session, in nanoseconds.
+        digest: Changes with any prompt, model or tool: journals name it, so that whoever reads
+            one later knows whether the agent is still the same.
+        identity: `name`, `id`, `alias` and `version`, as in Bedrock's Lambda event.
+        alias_arn: The ARN that traces name.
+        features: What the agent has besides.
+        instruction: What the agent is for.
+        held: What may have to be closed: executors and knowledge bases.
+        tenant: Whose sessions and memories it has, among those that share it.
+        tenant_key: Stands for the tenant in keys: 32 hexadecimal digits; empty without one.
+        owner: Whose sessions and memories they are: the agent's id, its alias and its tenant.
+        collaborators: The agents that it leads, by name.
+        pre_processing: That stage, if a turn runs it.
+        orchestration: The stage of the loop.
+        post_processing: That stage, if a turn runs it.
+        knowledge_response: The stage that answers from search results, if searches go through it.
+        routing: The stage that routes inputs, if one does.
+        memory_stage: The stage that summarises sessions, if they are remembered.
+        guardrail: Checks the input and the answer, if there is one.
+        plain: Whether a turn is only pre-processing, the loop and post-processing.
+        only_reacts: Whether it is only the loop, of an agent that leads no others.
+        depth: How many levels of agents there are: 1 without collaborators.
+    """
+
+    name: str
+    agent_id: str
+    alias_id: str
+    version: str
+    identity: Mapping[str, str]
+    alias_arn: str
+    stages: Mapping[str, StagePlan]
+    catalog: Catalog
+    knowledge_bases: Mapping[str, KnowledgeBase]
+    limits: Limits
+    idle_ttl: int
+    digest: str
+    features: Features = Features()
+    instruction: str = ""
+    held: Sequence[Any] = ()
+    tenant: str = ""
+
+    tenant_key: str = field(init=False)
+    owner: str = field(init=False)
+    collaborators: Mapping[str, Member] = field(init=False)
+    pre_processing: StagePlan | None = field(init=False)
+    orchestration: StagePlan = field(init=False)
+    post_processing: StagePlan | None = field(init=False)
+    knowledge_response: StagePlan | None = field(init=False)
+    routing: StagePlan | None = field(init=False)
+    memory_stage: StagePlan | None = field(init=False)
+    guardrail: Guardrail | None = field(init=False)
+    shortcut: bool = field(init=False)
+    plain: bool = field(init=False)
+    only_reacts: bool = field(init=False)
+    depth: int = field(init=False)
+
+    def close(self) -> None:
+        """Ends what the agent and its team have begun: servers, scratch folders, open files."""
+        for one in self.held:
+            if callable(close := getattr(one, "close", None)):
+                close()
+        for member in self.collaborators.values():
+            if member.agent is not None:
+                member.agent.close()
+
+    def for_tenant(self, tenant: str) -> Plan:
+        """The same agent and team, with sessions and memories that are the tenant's own."""
+        team = [
+            replace(one, agent=one.agent.for_tenant(tenant)) if one.agent is not None else one
+            for one in self.features.collaborators
+        ]
+        features = replace(self.features, collaborators=team) if team else self.features
+        return replace(self, features=features, tenant=tenant)
+
+    def __post_init__(self) -> None:
+        """Finds what a turn runs."""
+        features = self.features
+        members = {one.name: one for one in features.collaborators}
+        tenant_key = tenant_key_of(self.tenant)
+        owner = owner_of(self.agent_id, self.alias_id, tenant_key)
+        derived = {
+            "tenant_key": tenant_key,
+            "owner": owner,
+            "collaborators": members,
+            "pre_processing": self._enabled(PRE_PROCESSING),
+            "orchestration": self.stages[ORCHESTRATION],
+            "post_processing": self._enabled(POST_PROCESSING),
+            "knowledge_response": self._enabled(KNOWLEDGE_BASE_RESPONSE_GENERATION),
+            "routing": self._needed(ROUTING_CLASSIFIER) if features.routes and members else None,
+            "memory_stage": self._needed(MEMORY_SUMMARIZATION) if features.memory else None,
+            "guardrail": features.guardrail,
+            "shortcut": self._takes_shortcut(),
+            "depth": 1 + max((it.agent.depth for it in members.values() if it.agent), default=0),
+        }
+        special = ("routing", "guardrail", "shortcut")
+        derived["plain"] = not (features.orchestration or any(derived[name] for name in special))
+        others = members or derived["pre_processing"] or derived["post_processing"]
+        derived["only_reacts"] = derived["plain"] and not others
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
+
+    def _enabled(self, stage: str) -> StagePlan | None:
+        found = self.stages.get(stage)
+        return found if found is not None and found.enabled else None
+
+    def _needed(self, stage: str) -> StagePlan | None:
+        found = self.stages.get(stage)
+        if found is None:
+            raise DefinitionError(
+                f"the dialect {self.stages[ORCHESTRATION].dialect.name!r} has no template for "
+                f"{stage}, which agent {self.name!r} needs; give it one in templates/"
+            )
+        return found if found.enabled else None
+
+    def _takes_shortcut(self) -> bool:
+        return (
+            SINGLE_KNOWLEDGE_BASE in self.features.aws_compat
+            and len(self.knowledge_bases) == 1
+            and not (self.catalog.operations or self.catalog.ask_user)
+            and not self.features.collaborators
+        )
+
+
+def owner_of(agent_id: str, alias_id: str, tenant_key: str) -> str:
+    """Whose sessions and memories those of an agent are."""
+    # The key is of a fixed length, and last: no tenant's name makes another's owner.
+    return f"{agent_id}/{alias_id}/{tenant_key}" if tenant_key else f"{agent_id}/{alias_id}"
+
+
+def tenant_key_of(tenant: str) -> str:
+    """What stands for a tenant in owners, and in names of folders; empty for none."""
+    if not tenant:
+        return ""
+    return hashlib.sha256(tenant.encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -1,0 +1,138 @@
+"""Knowledge bases in a turn: searches, and answers that are made of what they found."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.engine.calls import Slot
+from orchestrator.engine.citations import cite, source_ids
+from orchestrator.engine.decisions import REFUSAL, refused, was_cut
+from orchestrator.engine.effects import Answer, Effect, Guard, Refusal, Result, Retrieve
+from orchestrator.engine.guardrail_checks import INTERVENED
+from orchestrator.prompts import Dialect
+from orchestrator.sessions.journal import Record
+
+if TYPE_CHECKING:
+    from orchestrator.engine.plan import StagePlan
+    from orchestrator.engine.turn import Turn
+
+__all__ = ["answer_from_knowledge", "search"]
+
+
+def search(turn: Turn, slots: Sequence[Slot], number: int) -> Generator[Effect, Any, None]:
+    """Carries out the searches of a reply; their texts are then what the model reads."""
+    stage = turn.plan.knowledge_response
+    for index, slot in enumerate(slots):
+        base, query = slot.search or ("", "")
+        found = yield from _retrieve(turn, base, query, number, f"search-{number}-{index}")
+        if stage is None:
+            slot.text = _results(turn.dialect, found)
+        else:
+            yield from _answer(turn, stage, slot, found, number, index)
+        turn.add_response(slot)
+
+
+def _answer(
+    turn: Turn,
+    stage: StagePlan,
+    slot: Slot,
+    found: Mapping[str, dict[str, Any]],
+    number: int,
+    index: int,
+) -> Generator[Effect, Any, None]:
+    results, blocked = yield from _checked(turn, stage, found, number, index)
+    if blocked:
+        slot.reject(results)
+        return
+    _, query = slot.search or ("", "")
+    outcome = yield from _generate(turn, stage, query, results, number)
+    slot.text = _generated(turn, outcome)
+
+
+def answer_from_knowledge(turn: Turn) -> Generator[Effect, Any, Result]:
+    """The turn of an agent that has one knowledge base and nothing else (`aws_compat`).
+
+    As the service: the user's input is searched for as it is, and the answer is made of what was
+    found. The agent's instruction is not used (recorded).
+    """
+    (base,) = turn.plan.knowledge_bases
+    found = yield from _retrieve(turn, base, turn.question, 0, "search-0-0")
+    stage = turn.plan.stages["KNOWLEDGE_BASE_RESPONSE_GENERATION"]
+    results, blocked = yield from _checked(turn, stage, found, 0, 0)
+    if blocked:
+        return Refusal(results, INTERVENED)
+    outcome = yield from _generate(turn, stage, turn.question, results, 0, live=turn.streams)
+    turn.number = 1
+    if refusal := refused(outcome):
+        return refusal
+    parts = _parts(outcome)
+    text = " ".join(part.get("text") or "" for part in parts)  # as parts are joined as they stream
+    return Answer(text or REFUSAL, citations=cite(parts, turn.sources))
+
+
+def _retrieve(
+    turn: Turn, base: str, query: str, number: int, id: str
+) -> Generator[Effect, Any, Mapping[str, dict[str, Any]]]:
+    configuration = (turn.start.retrieval or {}).get(base)
+    outcome = yield Retrieve(base, query, number, id, configuration)
+    found = source_ids(outcome["references"], turn.sources)
+    turn.sources.update(found)
+    return found
+
+
+def _results(dialect: Dialect, found: Mapping[str, dict[str, Any]]) -> str:
+    results = [
+        {"content": reference["content"].get("text", ""), "source": source}
+        for source, reference in found.items()
+    ]
+    return dialect.partial("search_results", results=results)
+
+
+def _checked(
+    turn: Turn, stage: StagePlan, found: Mapping[str, dict[str, Any]], number: int, index: int
+) -> Generator[Effect, Any, tuple[str, bool]]:
+    """What a stage reads of what was found, and whether a guardrail blocked it."""
+    results = _results(stage.dialect, found)
+    if not turn.plan.features.guard_results:
+        return results, False
+    outcome = yield Guard(results, "OUTPUT", number, f"guardrail-found-{number}-{index}")
+    if outcome["action"] == "INTERVENED":
+        results = outcome["text"]
+    return results, outcome["blocked"]
+
+
+def _generate(
+    turn: Turn,
+    stage: StagePlan,
+    query: str,
+    results: str,
+    number: int,
+    *,
+    live: bool = False,
+) -> Generator[Effect, Any, Record]:
+    values = {"query": query, "search_results": results}
+    outcome = yield from turn.ask(stage, values, number=number, live=live)
+    if cut := was_cut(outcome):
+        raise cut
+    return outcome
+
+
+def _generated(turn: Turn, outcome: Record) -> str:
+    if refusal := refused(outcome):
+        return refusal.text
+    told = [
+        {
+            "text": part.get("text") or "",
+            "sources": [one.get("sourceId") or "" for one in part.get("references") or ()],
+        }
+        for part in _parts(outcome)
+    ]
+    return turn.dialect.partial("answer_parts", parts=told)
+
+
+def _parts(outcome: Record) -> list[dict[str, Any]]:
+    parsed = outcome["response"].get("knowledgeBaseResponseGenerationParsedResponse") or {}
+    generated = parsed.get("generatedResponse") or {}
+    parts: list[dict[str, Any]] = generated.get("generatedResponseParts") or []
+    return parts

@@ -1,0 +1,1 @@
+"""An invocation: opens a turn, carries its effects out, and writes each outcome to the journal."""

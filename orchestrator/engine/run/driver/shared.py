@@ -1,0 +1,395 @@
+"""What both drivers share: model calls, and records of outcomes."""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.actions.base import ActionResult, Call, CallContext
+from orchestrator.engine.effects import (
+    Answer,
+    Branch,
+    CallModel,
+    Collaborate,
+    Dispatch,
+    Effect,
+    Failure,
+    Guard,
+    Orchestrate,
+    Retrieve,
+)
+from orchestrator.engine.run.driver.showing import showing
+from orchestrator.engine.run.invocation import Run, end_record
+from orchestrator.errors import ActionOutcomeUnknown, DependencyFailed, OrchestratorError
+from orchestrator.message import clean
+from orchestrator.models.base import ModelReply
+from orchestrator.models.blocks import received
+from orchestrator.parsers.base import ANSWER
+from orchestrator.sessions import HISTORY_GUARD, Record
+
+if TYPE_CHECKING:
+    from orchestrator.guardrails import Guardrail, Source, Verdict
+
+__all__ = [
+    "Ended",
+    "ModelCall",
+    "Progress",
+    "Told",
+    "action_record",
+    "failed_action",
+    "failure",
+    "guard",
+    "note",
+    "orchestrate",
+    "perform",
+    "retrieve",
+    "timed_out",
+    "to_do",
+    "work_elsewhere",
+]
+
+
+@dataclass(slots=True)
+class Progress:
+    """An effect that is about to be carried out (`outcome` is `None`), or that was.
+
+    Attributes:
+        effect: The effect.
+        run: The run that it belongs to: the agent's own, or a collaborator's.
+        outcome: Its outcome: a journal record, or a list of them for calls.
+    """
+
+    effect: Effect
+    run: Run
+    outcome: Any = None
+
+
+@dataclass(slots=True)
+class Ended:
+    """A collaborator that has ended its work, while others may still be at theirs.
+
+    Attributes:
+        effect: The work of all of them.
+        run: Their supervisor's run.
+        branch: This one's work.
+        record: How it ended: its `branch` record.
+    """
+
+    effect: Collaborate
+    run: Run
+    branch: Branch
+    record: Record
+
+
+Told = str | Progress | Ended
+"""What a driver tells while it runs a turn; a text is a piece of the answer."""
+
+
+class ModelCall:
+    """One streamed model call.
+
+    Attributes:
+        request: The request.
+        reply: The reply, when it is whole.
+    """
+
+    __slots__ = ("_began", "_effect", "_parser", "_run", "_showing", "reply", "request")
+
+    def __init__(self, run: Run, effect: CallModel) -> None:
+        self._run = run
+        self._effect = effect
+        self._parser = effect.stage.new_parser()
+        self._began = run.now()
+        self.request = run.request(effect)
+        self.reply: ModelReply | None = None
+        self._showing = showing(run, _answer_verdict) if effect.live else None
+
+    @property
+    def blocking(self) -> bool:
+        """Whether `take`, `rest` and `record` may block."""
+        guarded = self._showing is not None and self._showing.guarded
+        return guarded or self._parser.blocking
+
+    def take(self, item: str | ModelReply) -> list[str]:
+        """Takes a streamed item; returns the pieces of the answer that may be shown."""
+        if not isinstance(item, str):
+            self.reply = item
+            return []
+        pieces = self._parser.feed(clean(item))
+        if not self._effect.live:
+            return []
+        shown = [text for kind, text in pieces if kind == ANSWER]
+        if self._showing is None:
+            return shown
+        return [made for text in shown if (made := self._showing.feed(text))]
+
+    def rest(self) -> list[str]:
+        """The pieces of the answer that were held back to the end."""
+        rest = self._showing.finish() if self._showing is not None else ""
+        return [rest] if rest else []
+
+    def record(self, reply: ModelReply | None) -> Record:
+        """The journal record of the whole reply."""
+        if reply is None:
+            model_id = self._effect.stage.model.model_id
+            raise DependencyFailed(
+                f"the stream of model {model_id!r} ended before its reply was whole; try again",
+                resource=model_id,
+            )
+        reply.content = received(reply.content)
+        parsed = self._parser.finish(reply.content)
+        return self._run.model_record(self._effect, reply, parsed, self._began)
+
+
+def _answer_verdict(guardrail: Guardrail, text: str) -> Verdict:
+    return _verdict(guardrail, text, "OUTPUT")
+
+
+def action_record(call: Call, result: ActionResult, began: int, ended: int) -> Record:
+    """The journal record of an action's result."""
+    record: Record = {
+        "kind": "action",
+        "id": call.id,
+        "text": result.text,
+        "began": began,
+        "ended": ended,
+    }
+    if result.state:
+        record["state"] = result.state
+    if result.session_attributes is not None:
+        record["attributes"] = result.session_attributes
+    if result.prompt_session_attributes is not None:
+        record["prompt_attributes"] = result.prompt_session_attributes
+    if result.knowledge_bases:
+        record["retrieval"] = dict(result.knowledge_bases)
+    if result.notes:
+        record["notes"] = list(result.notes)
+    if result.files:
+        record["files"] = [_encoded(file) for file in result.files]
+    if result.details:
+        record["details"] = dict(result.details)
+    return record
+
+
+def _encoded(file: Mapping[str, Any]) -> dict[str, Any]:
+    return {**file, "bytes": base64.b64encode(file["bytes"]).decode()}
+
+
+def failed_action(run: Run, call: Call, error: BaseException, began: int) -> Record:
+    """The journal record of an action that raised: the turn fails with its error.
+
+    The record has the message that others may read; the exception itself stays in this process.
+    """
+    ended = run.now()
+    run.causes[call.id] = error.__cause__ or error
+    if not isinstance(error, OrchestratorError):
+        error = DependencyFailed(
+            f"the executor of {call.operation.xml_name!r} raised {type(error).__name__}; an "
+            "executor reports what the model can mend as a result with state 'REPROMPT'",
+            resource=call.operation.xml_name,
+        )
+    record = action_record(call, ActionResult(error.message, "FAILURE"), began, ended)
+    record["error"] = type(error).__name__
+    return record
+
+
+def timed_out(call: Call, seconds: float | None) -> ActionOutcomeUnknown:
+    """The error of an action that did not answer in time."""
+    name = call.operation.xml_name
+    return ActionOutcomeUnknown(
+        f"{name!r} did not answer within {seconds} seconds; it may still take effect. Raise "
+        "the limit 'action_seconds' if it needs longer",
+        resource=name,
+    )
+
+
+def _retrieved_record(
+    effect: Retrieve, references: list[dict[str, Any]], began: int, ended: int
+) -> Record:
+    """The journal record of a retrieval.
+
+    Raises:
+        DependencyFailed: What was retrieved are no references with texts.
+    """
+    try:
+        kept = [_reference(reference) for reference in references]
+    except (AttributeError, KeyError, TypeError):
+        raise DependencyFailed(
+            f"the knowledge base {effect.knowledge_base_id!r} returned something else than "
+            "references: each must be {'content': {'text': '...'}}, with 'location' and 'metadata' "
+            "if it has them",
+            resource=effect.knowledge_base_id,
+        ) from None
+    record: Record = {"kind": "retrieved", "id": effect.call_id, "references": kept}
+    return {**record, "began": began, "ended": ended}
+
+
+def _reference(reference: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(reference["content"]["text"], str):
+        raise TypeError
+    # Bedrock's shape has no empty members.
+    return {name: clean(value) for name, value in reference.items() if value}
+
+
+def failure(effect: Effect, error: Exception) -> OrchestratorError:
+    """The error of an effect that could not be carried out, in this package's tree.
+
+    Raises:
+        Exception: It is no failure of a model, but a defect of this program.
+    """
+    if isinstance(error, OrchestratorError):
+        return error
+    if not isinstance(effect, CallModel):
+        raise error
+    model_id = effect.stage.model.model_id
+    typed = DependencyFailed(
+        f"the model {model_id!r} raised {type(error).__name__}. A model of your own should raise "
+        "errors of `orchestrator.errors`",
+        resource=model_id,
+    )
+    typed.__cause__ = error
+    return typed
+
+
+def retrieve(run: Run, effect: Retrieve) -> Record:
+    """Searches a knowledge base.
+
+    Raises:
+        DependencyFailed: The search failed.
+    """
+    began = run.now()
+    base = run.plan.knowledge_bases[effect.knowledge_base_id]
+    try:
+        if effect.configuration is None:
+            references = base.retrieve(effect.query)
+        else:
+            references = base.retrieve(effect.query, effect.configuration)
+    except OrchestratorError:
+        raise
+    except Exception as error:
+        raise DependencyFailed(
+            f"the knowledge base {effect.knowledge_base_id!r} raised {type(error).__name__}; its "
+            "own message is kept out of this one, since it may hold what nobody else may read",
+            resource=effect.knowledge_base_id,
+        ) from error
+    return _retrieved_record(effect, references, began, run.now())
+
+
+def guard(run: Run, effect: Guard) -> Record:
+    """Has the guardrail check a text.
+
+    Raises:
+        DependencyFailed: It could not.
+    """
+    began, guardrail = run.now(), run.plan.guardrail
+    if guardrail is None:
+        raise AssertionError("a text is only guarded where there is a guardrail")
+    if run.checked is not None and run.checked[0] == effect.text != "":
+        verdict = run.checked[1]
+    else:
+        verdict = _verdict(guardrail, effect.text, effect.source)
+    record = {
+        "kind": "guarded",
+        "id": effect.id,
+        "action": verdict.action,
+        "text": clean(verdict.text),
+        "blocked": verdict.blocked,
+        "assessments": [dict(one) for one in verdict.assessments],
+        "began": began,
+        "ended": run.now(),
+    }
+    if effect.id.startswith(HISTORY_GUARD):
+        run.session.retell(record)  # the next prompt may be made before it is written
+    return record
+
+
+def _verdict(guardrail: Guardrail, text: str, source: Source) -> Verdict:
+    try:
+        return guardrail.check(text, source)
+    except OrchestratorError:
+        raise
+    except Exception as error:
+        raise DependencyFailed(
+            f"the guardrail {guardrail.id!r} raised {type(error).__name__}: nothing goes through",
+            resource=guardrail.id,
+        ) from error
+
+
+def orchestrate(run: Run, effect: Orchestrate) -> Record:
+    """Has an orchestration of one's own say what to do.
+
+    Raises:
+        DependencyFailed: It failed, or said something that cannot be understood.
+    """
+    began, session = run.now(), run.session
+    told = effect.ask(run.replay.outside(run.session_id, session.attributes))
+    if "attributes" in told:
+        session.attributes = told["attributes"]
+    times = {"began": began, "ended": run.now()}
+    return {"kind": "orchestrated", "state": effect.state, **told, **times}
+
+
+def work_elsewhere(run: Run, branch: Branch) -> Record:
+    """Has a collaborator that runs elsewhere work; its `branch` record, not yet written."""
+    remote, began = branch.collaborator.remote, run.now()
+    if remote is None:
+        raise AssertionError("a collaborator runs here or elsewhere")
+    record: Record = {
+        "kind": "branch",
+        "branch": run.replay.path,
+        "id": branch.id,
+        "name": branch.team,
+        "asked": branch.message,
+        "before": 0,
+        "usage": (0, 0, 0),
+    }
+    path = f"{run.session_id}/{branch.team}"
+    if run.plan.tenant_key:  # elsewhere nobody can tell the tenants of this agent apart
+        path = f"{run.plan.tenant_key}/{path}"
+    session_id = str(uuid.uuid5(uuid.NAMESPACE_URL, path))
+    attributes = dict(run.session.attributes)
+    try:
+        reply = remote.invoke(branch.message, session_id, attributes, dict(branch.attributes))
+    except OrchestratorError as error:
+        ended = end_record(Failure(error, "failure"), run.now())
+        return {**ended, **record, "began": began, "ended": run.now()}
+    ended = end_record(
+        Answer(reply.text, citations=[dict(one) for one in reply.citations]), run.now()
+    )
+    told: Record = {"trace": list(reply.trace)} if reply.trace else {}
+    if reply.files:
+        told["files"] = list(map(_encoded, reply.files))
+    return {**ended, **record, **told, "began": began, "ended": run.now()}
+
+
+def to_do(run: Run, effect: Dispatch) -> tuple[dict[str, Record], list[Call]]:
+    """What a stopped process left behind, by call id; and the calls to carry out, now intended."""
+    known: dict[str, Record] = {}
+    calls = effect.calls
+    if run.replay.interrupted:
+        known = run.replay.known_actions(effect)
+        for lost in run.replay.lost_actions(effect, known, run.now()):
+            note(run, known, lost)
+        calls = [call for call in effect.calls if call.id not in known]
+    if calls:
+        run.intend(calls)
+    return known, calls
+
+
+def note(run: Run, known: dict[str, Record], record: Record) -> None:
+    """Takes an action's outcome, and writes it down at once."""
+    known[record["id"]] = record
+    run.record_action(record)
+
+
+def perform(run: Run, call: Call, context: CallContext) -> Record:
+    """Carries a call out, in this thread."""
+    began = run.now()
+    try:
+        result = run.plan.catalog.executor(call.operation).call(call, context)
+    except Exception as error:  # whatever an executor raises is its outcome
+        return failed_action(run, call, error, began)
+    return action_record(call, result, began, run.now())

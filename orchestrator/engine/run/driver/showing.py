@@ -1,0 +1,110 @@
+"""The way of a streamed answer to the user: what may be shown of it, piece by piece.
+
+An answer of a routed collaborator goes through its supervisors, too: each resolves the payloads
+that it knows, and has its guardrail read the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from orchestrator.engine.payloads import ReadableStream
+from orchestrator.engine.run.branches import BranchRun
+from orchestrator.engine.run.invocation import Run
+
+if TYPE_CHECKING:
+    from orchestrator.guardrails import Guardrail, Verdict
+    from orchestrator.guardrails.stream import GuardedStream
+
+__all__ = ["Showing", "showing"]
+
+Check = Callable[["Guardrail", str], "Verdict"]
+
+
+class Showing:
+    """What may be shown of one streamed text, on its way through the runs of a team.
+
+    Attributes:
+        guarded: Whether a guardrail reads the text, which may block.
+    """
+
+    __slots__ = ("_levels", "guarded")
+
+    def __init__(self, levels: list[_Level]) -> None:
+        self._levels = levels
+        self.guarded = any(level.guard is not None for level in levels)
+
+    def feed(self, text: str) -> str:
+        """Takes the next piece; what may be shown now."""
+        for level in self._levels:
+            if not text:
+                break
+            text = level.feed(text)
+        return text
+
+    def finish(self) -> str:
+        """The rest that may be shown."""
+        text = ""
+        for level in self._levels:
+            text = level.finish(text)
+        return text
+
+
+class _Level:
+    """One run that the text goes through."""
+
+    __slots__ = ("guard", "run", "tags")
+
+    def __init__(self, run: Run, check: Check) -> None:
+        self.run = run
+        self.tags: ReadableStream | None = None
+        self.guard: GuardedStream | None = None
+        plan, turn = run.plan, run.replay.turn
+        if plan.collaborators:
+            self.tags = ReadableStream(turn.payloads, tags=bool(turn.start.path))
+        if plan.guardrail is not None:
+            self.guard = _guarded(run, plan.guardrail, check)
+
+    def feed(self, text: str) -> str:
+        if self.tags is not None:
+            text = self.tags.feed(text)
+        return self.guard.feed(text) if self.guard is not None and text else text
+
+    def finish(self, text: str) -> str:
+        if self.tags is not None:
+            text = self.tags.feed(text) + self.tags.finish()
+        if self.guard is None:
+            return text
+        shown = self.guard.feed(text) + self.guard.finish()
+        # What was just checked as a whole need not be checked, and paid for, at the turn's end.
+        self.run.checked = self.guard.text, self.guard.verdict
+        return shown
+
+
+def showing(run: Run, check: Check) -> Showing | None:
+    """The way of an answer of a run; `None` when nothing is done to it.
+
+    Args:
+        run: The run whose model writes it.
+        check: Asks a guardrail about a text.
+    """
+    plan = run.plan
+    if plan.guardrail is None and not plan.collaborators and not isinstance(run, BranchRun):
+        return None
+    levels = [_Level(run, check)]
+    while isinstance(run, BranchRun) and run.routed and run.parent.replay.turn.streams:
+        run = run.parent
+        levels.append(_Level(run, check))
+    return Showing(levels)
+
+
+def _guarded(run: Run, guardrail: Guardrail, check: Check) -> GuardedStream:
+    from orchestrator.guardrails.stream import GuardedStream
+
+    return GuardedStream(
+        lambda text: check(guardrail, text),
+        run.guard_interval or run.plan.features.guard_interval,
+        reach=getattr(guardrail, "reach", 200),
+        bounded=getattr(guardrail, "bounded", False),
+    )

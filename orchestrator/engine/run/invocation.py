@@ -1,0 +1,430 @@
+"""One invocation: a turn, its session's journal, and the budget of time. Waits for nothing.
+
+A driver carries out the effects that `begin`, `advance` and `fail` return, until they return the
+turn's result. What must not be lost is in the journal before it is acted upon: a turn's start
+before anything is spent, the intent of calls before they are carried out, their outcomes at once.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+from orchestrator.actions.base import Call, CallContext
+from orchestrator.engine.calls import Together
+from orchestrator.engine.effects import (
+    LIVE,
+    Answer,
+    CallModel,
+    Collaborate,
+    Dispatch,
+    Effect,
+    Failure,
+    Guard,
+    Live,
+    Orchestrate,
+    Refusal,
+    Result,
+    Retrieve,
+    ReturnControl,
+)
+from orchestrator.engine.plan import Memory, Plan
+from orchestrator.engine.run.replay import Replay
+from orchestrator.engine.run.restore import restore_team, take_routed
+from orchestrator.errors import LimitExceeded, OrchestratorError, SessionConflict
+from orchestrator.guardrails import Verdict
+from orchestrator.memory import MemoryStore
+from orchestrator.memory.summaries import summary_of
+from orchestrator.models.base import ModelReply, ModelRequest
+from orchestrator.parsers.base import Parsed
+from orchestrator.sessions import Record, Session, Sessions, TurnLog
+from orchestrator.sessions.journal import cancelled, closed, unclaimed
+
+__all__ = ["Run", "end_record", "told_of"]
+
+
+class Run:
+    """One invocation of an agent.
+
+    Attributes:
+        plan: The agent.
+        session: The session, held by this invocation until `close`.
+        log: The turn's records.
+        replay: The turn, fed from the log.
+        sessions: The sessions that it is one of.
+        deadline: When the turn's time is over, in nanoseconds since 1970; `None` for never.
+        now: Tells the time, in nanoseconds since 1970.
+        result: The turn's result, once there is one.
+        causes: What actions of this invocation raised, by call id; no journal holds them.
+        checked: The answer that a guardrail has checked while it streamed, and what it said.
+        guard_interval: After how many characters of a streamed answer the guardrail checks it, if
+            the caller said so.
+        left: Whether the turn, once it is stopped, is for another process to go on with.
+    """
+
+    __slots__ = (
+        "_after",
+        "_before",
+        "_begun",
+        "_begun_at",
+        "_durable",
+        "_together",
+        "_unwritten",
+        "causes",
+        "checked",
+        "deadline",
+        "guard_interval",
+        "left",
+        "log",
+        "now",
+        "plan",
+        "replay",
+        "result",
+        "session",
+        "session_id",
+        "sessions",
+    )
+
+    def __init__(
+        self,
+        plan: Plan,
+        sessions: Sessions,
+        session: Session,
+        session_id: str,
+        replay: Replay | None = None,
+    ) -> None:
+        if session.open is None:
+            raise AssertionError("a run needs the session's open turn")
+        self.plan = plan
+        self.session = session
+        self.session_id = session_id
+        self.log: TurnLog = session.open
+        self.result: Result | None = None
+        self.causes: dict[str, BaseException] = {}
+        self.checked: tuple[str, Verdict] | None = None
+        self.guard_interval: int | None = None
+        self.left = False
+        if replay is None and len(self.log.records) > 1:
+            restore_team(plan, self.log, session)
+        self.replay = replay or Replay(plan, self.log, session)
+        self.now = sessions.clock
+        self._before = len(self.log.records)
+        self._after: int | None = None
+        self.sessions = sessions
+        self._unwritten: list[Record] = []
+        self._begun: list[Call] = []
+        self._begun_at = 0
+        self._together: Together | None = None
+        self._durable = sessions.durable
+        seconds = plan.limits.seconds
+        self.deadline = None if seconds is None else sessions.clock() + int(seconds * 1e9)
+
+    def begin(self) -> Live | Result:
+        """The first effect to carry out, or the result."""
+        return self.replay.send(None)
+
+    def advance(self, effect: Effect, outcome: Any) -> Live | Result:
+        """Takes an effect's outcome; the next effect to carry out, or the result."""
+        following = self.take(effect, outcome)
+        if (self._durable or isinstance(following, Collaborate)) and self.owes(following):
+            self.flush()
+        if self.deadline is not None:
+            # Records of one outcome tell when it came.
+            at = outcome["ended"] if isinstance(outcome, dict) else self.now()
+            if at > self.deadline:
+                return self._out_of_time(following)
+        return following
+
+    def take(self, effect: Effect, outcome: Any) -> Live | Result:
+        """`advance`, without writing what is owed and without looking at the time."""
+        if isinstance(outcome, list):  # actions are written as each one ends
+            self._begun = []
+        else:
+            self._unwritten.append(outcome)
+        self.replay.steps.append((effect, outcome))
+        following = self.replay.send(outcome)
+        if self.causes and isinstance(following, Failure):
+            self._name_cause(following.error, outcome)
+        return following
+
+    def owes(self, following: Live | Result) -> bool:
+        """Whether something is to be written before the next effect is carried out."""
+        if not self._unwritten:
+            return False
+        if isinstance(following, Collaborate):  # what collaborators write comes after it
+            return True
+        # What was paid for is not paid for again after a crash.
+        return self._durable and isinstance(following, (CallModel, Retrieve, Guard, Orchestrate))
+
+    def in_time(self, following: Live | Result) -> Live | Result:
+        """The next effect, or the failure of a turn whose time is over."""
+        if self.deadline is not None and self.now() > self.deadline:
+            return self._out_of_time(following)
+        return following
+
+    def _name_cause(self, error: OrchestratorError, outcome: Any) -> None:
+        # The turn fails with the first failed call, in the calls' order; see `Turn`.
+        failed = [one for one in outcome if one.get("state") == "FAILURE"]
+        cause = self.causes.get(failed[0]["id"]) if failed else None
+        if cause is not None and cause.__traceback__ is not None:
+            error.__cause__ = cause
+
+    def fail(self, error: OrchestratorError, effect: Effect | None = None) -> Result:
+        """Takes the failure of an effect that was begun, or could not be; it ends the turn."""
+        if effect is not None:
+            self.replay.steps.append((effect, None))
+        result = self.replay.throw(error)
+        if effect is not None and isinstance(result, Failure):
+            result.begun = True
+        return result
+
+    def late(self) -> LimitExceeded:
+        """The error of a turn whose time is over."""
+        return LimitExceeded(
+            f"the turn took longer than its limit of {self.plan.limits.seconds} seconds; raise "
+            "the limit 'seconds', or find out from the trace what is slow",
+            limit="seconds",
+        )
+
+    def _out_of_time(self, following: Live | Result) -> Live | Result:
+        return self.fail(self.late()) if isinstance(following, LIVE) else following
+
+    def new_records(self) -> list[Record]:
+        """The records that this invocation has written; later ones may have added others."""
+        return self.log.records[self._before : self._after]
+
+    @property
+    def told(self) -> int:
+        """How many records the caller knew of: those up to the last results that it brought."""
+        return told_of(self.log, self._before) if self._before > 1 else 0
+
+    def request(self, effect: CallModel) -> ModelRequest:
+        """Renders a model call."""
+        stage = effect.stage
+        bound, messages = self.replay.prompt(effect)
+        call_format = stage.call_format
+        if effect.excluded and call_format is not None:
+            call_format = replace(call_format, excluded=effect.excluded)
+        return ModelRequest(
+            stage.stage,
+            bound.system,
+            messages.copy(),  # what a model does with its list, the trace does not tell
+            stage.tools,
+            stage.inference,
+            stage.additional,
+            bound.raw_text,
+            call_format,
+            self.replay.turn.question,
+            stage.tool_choice,
+        )
+
+    def model_record(
+        self, effect: CallModel, reply: ModelReply, parsed: Parsed, began: int
+    ) -> Record:
+        """A model's reply as its journal record."""
+        record: Record = {
+            "kind": "model",
+            "stage": effect.stage.stage,
+            "model": effect.stage.model.model_id,
+            "content": reply.content,
+            "stop": reply.stop_reason,
+            "usage": reply.usage,
+            "began": began,
+            "ended": self.now(),
+            "response": parsed.response,
+        }
+        if parsed.code:
+            record["code"] = parsed.code
+            record["raw"] = parsed.raw
+        if parsed.notes:
+            record["notes"] = list(parsed.notes)
+        return record
+
+    def intend(self, calls: list[Call]) -> None:
+        """Writes down that calls are about to be carried out."""
+        self._together = Together(self.session.attributes, calls) if len(calls) > 1 else None
+        if self._durable:
+            self.flush(_intent(calls))
+        else:  # no later process could read it, but the next turn must know if this one stops
+            self._begun, self._begun_at = calls, len(self._unwritten)
+
+    def record_action(self, record: Record) -> None:
+        """Writes one action's outcome down, at once."""
+        self._unwritten.append(record)
+        if "attributes" in record:
+            if self._together is not None:
+                record["attributes"] = self._together.add(record["id"], record["attributes"])
+            self.session.attributes = record["attributes"]
+        if self._durable:
+            self.flush()
+
+    def context(self) -> CallContext:
+        """What the turn's executors may know; attributes change only by what they return."""
+        plan, turn = self.plan, self.replay.turn
+        return CallContext(
+            plan.identity,
+            self.session_id,
+            turn.question,
+            MappingProxyType(self.session.attributes),
+            MappingProxyType(turn.prompt_attributes),
+            plan.limits.result_bytes,
+            plan.limits.action_seconds,
+            [_decoded(file) for file in turn.start.files] if turn.start.files else (),
+            plan.tenant_key,
+        )
+
+    def finish(self, result: Result) -> None:
+        """Writes the turn's end, or its suspension, and takes the turn into the history."""
+        self.result = result
+        if isinstance(result, ReturnControl):
+            suspend: Record = {
+                "kind": "suspend",
+                "invocation_id": result.invocation_id,
+                "inputs": result.invocation_inputs,
+                "at": self.now(),
+            }
+            if result.branch:
+                suspend["waits"] = result.branch
+            self.flush(suspend)
+            return
+        end = end_record(result, self.now())
+        question = self.replay.turn.question
+        if question != self.log.start["question"]:
+            end["question"] = question  # as the guardrail let it be read
+        turn = self.replay.turn
+        kept_open = turn.unremembered or (turn.start.closing and isinstance(result, Failure))
+        if self.log.ends_session and not kept_open:  # whoever asked for it has been written down
+            self.flush(end, closed("ended", self.now()))
+        else:
+            self.flush(end)
+        if self.plan.routing is not None:
+            take_routed(self.replay, self.log, result)
+        if not (isinstance(result, Failure) and self._failed_in_actions()):
+            self.log.transcript = self.replay.turn.teller(result)
+
+    def memory_work(self, result: Result) -> Iterator[Callable[[], None]]:
+        """What is to be done in the agent's memory before `finish`; each piece may block.
+
+        Should this process stop between the two, a summary is kept again from the journal's
+        record of it, in the place of the same one.
+        """
+        memory, more = self.plan.features.memory, self.log.start.get("with", {})
+        if memory is None or "memory_id" not in more:
+            return
+        if "closing" not in more:
+            # A session is idle from here on; that it is was noted when its turn began, at least.
+            yield partial(self._touch, memory.store, more["memory_id"])
+        if not isinstance(result, ReturnControl):
+            yield from self._summary_work(memory, more["memory_id"])
+
+    def _touch(self, store: MemoryStore, memory_id: str) -> None:
+        with suppress(OrchestratorError):
+            store.touch(self.plan.owner, memory_id, self.session_id, self.now())
+
+    def _summary_work(self, memory: Memory, memory_id: str) -> Iterator[Callable[[], None]]:
+        topics = self.replay.turn.topics
+        if topics is None:
+            return
+        self.flush()
+        if not topics:
+            yield partial(memory.store.settle, self.plan.owner, self.session_id)
+            return
+        summary = summary_of(
+            memory_id,
+            self.session_id,
+            topics,
+            started=self.session.started,
+            now=self.now(),
+            storage_days=memory.storage_days,
+        )
+        yield partial(memory.store.add, self.plan.owner, summary)
+
+    def _failed_in_actions(self) -> bool:
+        # The turn knows less than its journal then, from which its transcript is made instead.
+        effect, outcome = self.replay.steps[-1] if self.replay.steps else (None, None)
+        return isinstance(effect, Dispatch) and outcome is None
+
+    def cancel(self) -> None:
+        """Writes that the caller stopped the turn before its end, or that this process left it."""
+        if self.log.end or self.log.suspended:
+            return  # it was stopped when all was written
+        # Its transcript is made from what was written, which may be more than `turn` knows.
+        if self.left or self.sessions.leaving:
+            self.flush(unclaimed())
+            self.sessions.forget(self.session)
+        else:
+            self.flush(cancelled(self.now()))
+
+    def close(self) -> None:
+        """Gives the session back."""
+        self._after = len(self.log.records)
+        self.sessions.release(self.session)
+
+    def flush(self, *last: Record) -> None:
+        """Writes what has not been written, and `last`."""
+        if self._begun:  # the intent of calls that the turn stopped in, which no journal has yet
+            self._unwritten.insert(self._begun_at, _intent(self._begun))
+            self._begun = []
+        # Outcomes that could not be written stay, for the turn's end; `last` only announces.
+        records = [*self._unwritten, *last]
+        if not records:
+            return
+        try:
+            self.write(records)
+        except SessionConflict:
+            self._unwritten = []  # the journal is another's now
+            raise
+        self._unwritten = []
+
+    def write(self, records: list[Record]) -> None:
+        """Appends records to the journal."""
+        self.sessions.write(self.session, records)
+
+
+def _intent(calls: list[Call]) -> Record:
+    told = [{"id": call.id, "key": call.key, "name": call.operation.xml_name} for call in calls]
+    return {"kind": "intent", "calls": told}
+
+
+def _decoded(file: Mapping[str, Any]) -> dict[str, Any]:
+    return {**file, "bytes": base64.b64decode(file["bytes"])}
+
+
+def end_record(result: Answer | Refusal | Failure, now: int) -> Record:
+    """The record of a turn's end."""
+    if isinstance(result, Failure):
+        cut = {"cut": True} if result.begun and result.code == "seconds" else {}
+        return {
+            **cut,
+            "kind": "end",
+            "result": "failure",
+            "at": now,
+            "text": "",
+            "stop_reason": result.code or "failure",
+            "error": type(result.error).__name__,
+            "message": result.error.message,
+        }
+    record: Record = {
+        "kind": "end",
+        "result": "answer" if isinstance(result, Answer) else "refusal",
+        "at": now,
+        "text": result.text,
+        "stop_reason": result.stop_reason,
+    }
+    if isinstance(result, Answer) and result.citations:
+        record["citations"] = result.citations
+    return record
+
+
+def told_of(log: TurnLog, upto: int) -> int:
+    """Up to which of the first `upto` records the caller knew a turn when it went on with it."""
+    records = log.records
+    for place in range(upto, 1, -1):
+        if records[place - 1]["kind"] == "returned":
+            return place
+    return 0

@@ -1,0 +1,443 @@
+"""The beginning of an invocation: checks of what the caller gave, and the session's open turn.
+
+Everything here happens before anything is spent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.engine.attachments import files_for
+from orchestrator.engine.calls import match_results
+from orchestrator.engine.effects import Dispatch
+from orchestrator.engine.plan import Plan
+from orchestrator.engine.run.replay import Replay, changed_agent
+from orchestrator.errors import SessionConflict, ValidationError
+from orchestrator.limits import Limits
+from orchestrator.memory.summaries import summaries_told
+from orchestrator.message import clean
+from orchestrator.prompts.steps import EMPTY
+from orchestrator.sessions import Record, Session, Sessions, TurnLog
+from orchestrator.sessions.journal import cancelled, closed
+from orchestrator.support.ids import request_id
+
+__all__ = ["Input", "check_memory_id", "check_session_id", "open_turn"]
+
+_SESSION_ID = re.compile(r"[0-9a-zA-Z._:-]{2,100}")
+
+
+@dataclass(slots=True)
+class Input:
+    """What the caller of one invocation gave.
+
+    Attributes:
+        question: The user's input; empty to go on with a turn that was interrupted.
+        session_id: The session (botocore: 2 to 100 of `0-9a-zA-Z._:-`).
+        session_attributes: Added to the session's attributes; they never reach a prompt.
+        prompt_session_attributes: Attributes of this turn; they do reach prompts.
+        results: The caller's results of a return of control, from `ReturnControl.answer` or in
+            the shape of Bedrock's `sessionState`.
+        conversation_history: Messages to begin a new session with.
+        end_session: Whether the session ends with the turn; said once, it holds for the turn's
+            later invocations too.
+        memory_id: Whose memory the session belongs to.
+        retrieval: Retrieval configurations of this invocation, by knowledge base id.
+        files: Files of this invocation, as `orchestrator.engine.input_files.read_files` gives them.
+        previous_turns: How many earlier turns the prompts tell; all of them when `None`.
+        exclude_thinking: Whether the prompts leave out what the model thought in earlier turns.
+        guard_interval: After how many characters the guardrail checks an answer that streams, if
+            not the agent's own.
+        closing: Whether there is no question: the session only ends.
+        more: Whether anything is given but the question and the session.
+    """
+
+    question: str
+    session_id: str
+    session_attributes: Mapping[str, str] | None = None
+    prompt_session_attributes: Mapping[str, str] | None = None
+    results: Mapping[str, Any] | None = None
+    conversation_history: Sequence[Mapping[str, Any]] = ()
+    end_session: bool = False
+    memory_id: str = ""
+    retrieval: Mapping[str, Mapping[str, Any]] | None = None
+    files: Sequence[Mapping[str, str]] = ()
+    previous_turns: int | None = None
+    exclude_thinking: bool = False
+    guard_interval: int | None = None
+    closing: bool = False
+    more: bool = False
+
+    def check(self, limits: Limits) -> None:
+        """Checks the question and the session's id.
+
+        Raises:
+            ValidationError: Something is wrong, and how to mend it.
+        """
+        check_session_id(self.session_id)
+        if not isinstance(self.question, str):
+            raise ValidationError(
+                f"the question must be a text, not {type(self.question).__name__!r}"
+            )
+        if len(self.question) > limits.input_chars:
+            raise ValidationError(
+                f"the question has {len(self.question):,} characters; the limit is "
+                f"{limits.input_chars:,} ('input_chars')"
+            )
+
+    def check_options(self) -> None:
+        """Checks the rest, as far as that can be done without the session.
+
+        Raises:
+            ValidationError: Something is wrong, and how to mend it.
+        """
+        if self.session_attributes:
+            _check_attributes("session_attributes", self.session_attributes)
+        if self.prompt_session_attributes:
+            _check_attributes("prompt_session_attributes", self.prompt_session_attributes)
+        if self.conversation_history != ():
+            _check_history(self.conversation_history)
+        if self.memory_id:
+            check_memory_id(self.memory_id)
+        if self.retrieval:
+            _check_retrieval(self.retrieval)
+        if self.files and self.results is not None:
+            raise ValidationError("files come with a question, and not with results; ask anew")
+        if self.previous_turns is not None:
+            _check_count("previous_turns", self.previous_turns, 0)
+        if self.guard_interval is not None:
+            _check_count("apply_guardrail_interval", self.guard_interval, 1)
+
+
+def _check_count(name: str, value: object, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ValidationError(f"{name} must be a whole number from {least}, not {value!r:.40}")
+
+
+def _check_retrieval(given: object) -> None:
+    if not isinstance(given, Mapping) or not all(
+        isinstance(id, str) and isinstance(one, Mapping) for id, one in given.items()
+    ):
+        raise ValidationError(
+            "knowledge_bases must map ids of knowledge bases to retrieval configurations, such as "
+            "{'KB12345678': {'vectorSearchConfiguration': {'numberOfResults': 3}}}"
+        )
+
+
+def _known_bases(plan: Plan) -> set[str]:
+    # Collaborators search with the same configurations.
+    members = [it.agent for it in plan.collaborators.values() if it.agent is not None]
+    return set(plan.knowledge_bases).union(*map(_known_bases, members))
+
+
+def _check_history(history: Sequence[Mapping[str, Any]]) -> None:
+    if not isinstance(history, list | tuple):
+        raise ValidationError("conversation_history must be a list of messages")
+    for message in history:
+        _check_message(message)
+
+
+def check_session_id(session_id: object) -> None:
+    """Checks a session id.
+
+    Raises:
+        ValidationError: It is not one.
+    """
+    if not isinstance(session_id, str) or not _SESSION_ID.fullmatch(session_id):
+        raise ValidationError(
+            f"session_id {str(session_id)[:120]!r} is not valid: 2 to 100 characters of letters, "
+            "digits, '.', '_', ':' and '-'"
+        )
+
+
+def check_memory_id(memory_id: object) -> None:
+    """Checks a memory id.
+
+    Raises:
+        ValidationError: It is not one.
+    """
+    if not isinstance(memory_id, str) or not _SESSION_ID.fullmatch(memory_id):
+        raise ValidationError(
+            f"memory_id {str(memory_id)[:120]!r} is not valid: 2 to 100 characters of letters, "
+            "digits, '.', '_', ':' and '-'"
+        )
+
+
+def open_turn(plan: Plan, sessions: Sessions, session: Session, given: Input) -> TurnLog | None:
+    """Opens the turn that an invocation runs, in the session's journal.
+
+    A new question opens a new turn, and gives up one that waits for the caller or was left by a
+    stopped process; the same question again, or none, goes on with such a turn.
+
+    Returns:
+        `None` when a turn is open now; or the log of a finished one, when the same results were
+        given before: their reply is given again.
+
+    Raises:
+        ValidationError: There is nothing to do, or the results fit no hand-over.
+        SessionConflict: Another process runs a turn of this session, or other results were given
+            for the same hand-over before.
+    """
+    if session.open is not None:
+        sessions.refuse_running(session)
+    if given.results is not None:
+        return _take_results(plan, sessions, session, given)
+    log = session.open
+    goes_on = log is not None and not log.suspended and _is_for(given, log)
+    if log is not None and goes_on and clean(given.question) in ("", log.start["question"]):
+        _claim(plan, sessions, session, log, given)
+        return None
+    if not given.question.strip() and not given.closing:
+        raise ValidationError(
+            "the question is empty; give the user's input, or the results of the calls that "
+            "control was returned for"
+        )
+    if log is not None:
+        _give_up(sessions, session, log, given)
+    sessions.begin(session, _turn_record(plan, sessions, session, given))
+    return None
+
+
+def _is_for(given: Input, log: TurnLog) -> bool:
+    # To end a session is no reason to carry out what a stopped process left undone in it.
+    return not given.closing or "closing" in log.start.get("with", {})
+
+
+def _claim(plan: Plan, sessions: Sessions, session: Session, log: TurnLog, given: Input) -> None:
+    _check_version(plan, session, log)
+    record: Record = {"kind": "claim", **sessions.lease(plan.limits.seconds)}
+    _add_options(record, session, given)
+    sessions.write(session, [record])
+
+
+def _add_options(record: Record, session: Session, given: Input) -> None:
+    if given.session_attributes:
+        record["attributes"] = {**session.attributes, **clean(dict(given.session_attributes))}
+    if given.end_session:
+        record["end_session"] = True
+
+
+def _turn_record(plan: Plan, sessions: Sessions, session: Session, given: Input) -> Record:
+    record: Record = {
+        "kind": "turn",
+        "id": request_id(),
+        "at": sessions.clock(),
+        "question": clean(given.question),
+        "attributes": session.attributes,  # records are never changed, so they may share it
+        "prompt_attributes": _NO_ATTRIBUTES,
+        "plan": plan.digest,
+    }
+    if sessions.durable:
+        record |= sessions.lease(plan.limits.seconds)
+    if given.more or session.last_agent or session.memory_id:
+        _add_more(record, plan, sessions, session, given)
+    return record
+
+
+def _add_more(
+    record: Record, plan: Plan, sessions: Sessions, session: Session, given: Input
+) -> None:
+    if given.session_attributes:
+        record["attributes"] = {**session.attributes, **clean(dict(given.session_attributes))}
+    if given.prompt_session_attributes:
+        record["prompt_attributes"] = clean(dict(given.prompt_session_attributes))
+    if given.conversation_history and not session.history:
+        record["history"] = _alternating(clean(list(given.conversation_history)))
+        if plan.guardrail is not None:
+            record["guards_history"] = True
+    if given.end_session:
+        record["end_session"] = True
+    if more := _more(plan, sessions, session, given):
+        record["with"] = more
+
+
+def _remembered(plan: Plan, sessions: Sessions, session: Session, given: Input) -> dict[str, Any]:
+    memory, memory_id = plan.features.memory, given.memory_id or session.memory_id
+    if memory is None or not memory_id:
+        return {}
+    if session.memory_id not in ("", memory_id):
+        raise ValidationError(
+            f"session {given.session_id!r} belongs to another memory: what was said in it would "
+            f"be remembered under {memory_id!r}; end it first, or use another session id"
+        )
+    most, now = memory.max_recent_sessions, sessions.clock()
+    if not given.closing:
+        memory.store.touch(plan.owner, memory_id, given.session_id, now)
+    found = memory.store.recent(plan.owner, memory_id, now, most)
+    told = {"summaries": clean(summaries_told(found))} if found else {}
+    return {"memory_id": memory_id, **told}
+
+
+def _more(plan: Plan, sessions: Sessions, session: Session, given: Input) -> dict[str, Any]:
+    # What few turns have; written down, because a turn that is run again must find the same.
+    more: dict[str, Any] = {}
+    if plan.features.memory is not None:
+        more.update(_remembered(plan, sessions, session, given))
+    if session.last_agent and plan.routing is not None:
+        more["last_agent"] = session.last_agent
+    if given.retrieval:
+        if unknown := set(given.retrieval) - _known_bases(plan):
+            raise ValidationError(
+                f"knowledge_bases has {sorted(unknown)}, which the agent does not search; there "
+                f"are {', '.join(sorted(_known_bases(plan))) or 'none'}"
+            )
+        more["retrieval"] = clean(dict(given.retrieval))
+    if given.files:
+        more.update(files_for(plan, given.files))
+    if given.previous_turns is not None:
+        more["turns"] = given.previous_turns
+    if given.exclude_thinking:
+        more["thinking"] = False
+    if given.closing:
+        more["closing"] = True
+    return more
+
+
+_NO_ATTRIBUTES: dict[str, str] = {}
+
+
+def _give_up(sessions: Sessions, session: Session, log: TurnLog, given: Input) -> None:
+    at = sessions.clock()
+    ending = [closed("ended", at)] if log.ends_session and not given.closing else []
+    sessions.write(session, [cancelled(at), *ending])
+
+
+def _take_results(plan: Plan, sessions: Sessions, session: Session, given: Input) -> TurnLog | None:
+    id, results = _control_results(given.results)
+    results = clean(results)
+    digest = _digest(results)
+    if id in session.answered:
+        return _answered_before(plan, sessions, session, given, (id, digest))
+    log = session.open
+    waits = log.suspended if log is not None else None
+    if log is None or waits is None or waits["invocation_id"] != id:
+        raise ValidationError(
+            f"no call waits for results under invocation id {id!r} in session "
+            f"{given.session_id!r}: it was never handed over here, or the session has gone on or "
+            "expired"
+        )
+    _check_results(plan, session, log, results)
+    record: Record = {
+        "kind": "returned",
+        "invocation_id": id,
+        "results": results,
+        "digest": digest,
+        "at": sessions.clock(),
+        **sessions.lease(plan.limits.seconds),
+    }
+    if "waits" in waits:
+        record["branch"] = waits["waits"]
+    _add_options(record, session, given)
+    if given.prompt_session_attributes:
+        record["prompt_attributes"] = clean(dict(given.prompt_session_attributes))
+    sessions.write(session, [record])
+    return None
+
+
+def _answered_before(
+    plan: Plan, sessions: Sessions, session: Session, given: Input, answered: tuple[str, str]
+) -> TurnLog | None:
+    id, digest = answered
+    known, log = session.answered[id]
+    if known != digest:
+        raise SessionConflict(
+            f"other results were already given for invocation id {id!r}; they stand"
+        )
+    if log is session.open and not log.suspended:
+        # The process stopped after it had taken them: go on.
+        _claim(plan, sessions, session, log, given)
+        return None
+    return log
+
+
+def _check_results(
+    plan: Plan, session: Session, log: TurnLog, results: list[dict[str, Any]]
+) -> None:
+    # Before they are written down: results that fit no call must not end the turn.
+    waits = (log.suspended or {}).get("waits", "")
+    effect = Replay(plan, log, session).waiting(waits)
+    if effect is None:
+        raise changed_agent("waits for results that this version does not ask for")
+    match_results(effect.waiting, results)
+
+
+def _check_version(plan: Plan, session: Session, log: TurnLog) -> None:
+    """Runs an open turn as far as its journal goes.
+
+    Raises:
+        SessionConflict: It was begun with another version of the agent; that one can still
+            finish it, because nothing was written.
+    """
+    reached = Replay(plan, log, session).send(None)
+    own = [record for record in log.records if not record.get("branch")]
+    begun = {call["id"] for one in own if one["kind"] == "intent" for call in one["calls"]}
+    begun -= {record["id"] for record in own if record["kind"] == "action"}
+    if begun:
+        calls = reached.calls if isinstance(reached, Dispatch) else []
+        if not begun <= {call.id for call in calls}:
+            raise changed_agent("has begun calls that this version does not make")
+
+
+def _control_results(given: Any) -> tuple[str, list[dict[str, Any]]]:
+    if not isinstance(given, Mapping):
+        given = {}
+    id, results = given.get("invocationId"), given.get("returnControlInvocationResults")
+    if not isinstance(id, str) or not isinstance(results, list) or not results:
+        raise ValidationError(
+            "results need 'invocationId' and a list 'returnControlInvocationResults'; make them "
+            "with `reply.return_control.answer({...})`"
+        )
+    return id, results
+
+
+def _digest(results: list[dict[str, Any]]) -> str:
+    try:
+        text = json.dumps(results, sort_keys=True)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValidationError(f"the results are not JSON: {error}") from error
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _alternating(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    # From the user's first message to an assistant's last, as templates and models need it.
+    told: list[dict[str, Any]] = []
+    for message in messages:
+        content = [{"text": block["text"]} for block in message["content"] if block["text"].strip()]
+        if not content:
+            continue
+        if told and told[-1]["role"] == message["role"]:
+            told[-1]["content"] += content
+        else:
+            told.append({"role": message["role"], "content": content})
+    if told and told[0]["role"] == "assistant":
+        told.insert(0, {"role": "user", "content": [{"text": EMPTY}]})
+    if told and told[-1]["role"] == "user":
+        told.append({"role": "assistant", "content": [{"text": EMPTY}]})
+    return told
+
+
+def _check_attributes(name: str, attributes: Any) -> None:
+    if not isinstance(attributes, Mapping):
+        raise ValidationError(f"{name} must be a mapping, not {type(attributes).__name__!r}")
+    for key, value in attributes.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise ValidationError(
+                f"{name} must map texts to texts; the value of {key!r} is {type(value).__name__!r}"
+            )
+
+
+def _check_message(message: Mapping[str, Any]) -> None:
+    content = message.get("content") if isinstance(message, Mapping) else None
+    if not isinstance(content, list) or message.get("role") not in ("user", "assistant"):
+        raise ValidationError(
+            "a message of conversation_history needs a 'role' ('user' or 'assistant') and a "
+            "'content' list"
+        )
+    if not all(
+        isinstance(block, Mapping) and isinstance(block.get("text"), str) for block in content
+    ):
+        raise ValidationError("conversation_history holds text blocks only: {'text': '...'}")

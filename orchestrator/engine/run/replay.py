@@ -1,0 +1,514 @@
+"""A turn that is fed the outcomes in its journal.
+
+Going on with a turn, reading its trace and taking it into the history are the same thing: the
+turn's generator runs from its beginning, and every effect whose outcome is recorded is answered
+from the journal, without I/O and without rendering.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from orchestrator.actions.base import Call
+from orchestrator.engine.attachments import Attachments, noted, question_with, raw_text
+from orchestrator.engine.effects import (
+    LIVE,
+    AwaitResults,
+    Branch,
+    CallModel,
+    Collaborate,
+    Converse,
+    Dispatch,
+    Effect,
+    Failure,
+    Guard,
+    Iterate,
+    Live,
+    Orchestrate,
+    Outside,
+    Result,
+    Retrieve,
+)
+from orchestrator.engine.plan import ORCHESTRATION, Plan
+from orchestrator.engine.prompt_history import Talk, told_of
+from orchestrator.engine.turn import Start, Turn
+from orchestrator.errors import DependencyFailed, OrchestratorError, SessionConflict
+from orchestrator.message import Message, Text
+from orchestrator.prompts import Bound
+from orchestrator.prompts.steps import is_step, said
+from orchestrator.sessions import Past, Record, TurnLog
+
+__all__ = ["STOPPED", "Replay", "changed_agent"]
+
+_KINDS: dict[type, str] = {
+    CallModel: "model",
+    Converse: "model",
+    Dispatch: "action",
+    AwaitResults: "returned",
+    Retrieve: "retrieved",
+    Guard: "guarded",
+    Collaborate: "branch",
+    Iterate: "branch",
+    Orchestrate: "orchestrated",
+}
+STOPPED = "cancelled"
+"""The reason of an iteration that stopped because of another one."""
+
+_OUTCOMES = frozenset(_KINDS.values())
+_NOTHING: Mapping[str, Any] = {}
+_FEW = 32  # lists of more messages are made again: a turn of many steps would keep many of them
+_UNBOUND: tuple[Mapping[str, str], Mapping[str, str], None] = ({}, {}, None)
+
+
+class Replay:
+    """A turn and what its journal answers.
+
+    Attributes:
+        turn: The turn.
+        log: The journal's records of the turn, those of its collaborators' too.
+        path: Which branch of them is this turn's; empty for the agent that was invoked.
+        steps: The effects so far with their outcomes; traces are made from them.
+        past: What happened before; later turns may be appended, and are not shown.
+        before: How many messages of the past's history are before the turn.
+        result: The turn's result, once it has one.
+        iterates: Whether it is no whole turn, but an iteration of a loop in one.
+    """
+
+    __slots__ = (
+        "_attachments",
+        "_bound",
+        "_feed",
+        "_generator",
+        "_intents",
+        "_more",
+        "before",
+        "iterates",
+        "log",
+        "past",
+        "path",
+        "result",
+        "steps",
+        "turn",
+    )
+
+    def __init__(
+        self,
+        plan: Plan,
+        log: TurnLog,
+        past: Past,
+        start: Start | None = None,
+        before: int | None = None,
+        records: Sequence[Record] | None = None,
+    ) -> None:
+        self.turn = Turn(plan, start or _start(log))
+        self.log = log
+        self.path = self.turn.start.path
+        self.past = past
+        self.before = len(past.history) if before is None else before
+        self.steps: list[tuple[Effect, Any]] = []
+        self.result: Result | None = None
+        self.iterates = False
+        self._bound: dict[str, tuple[Mapping[str, str], Mapping[str, str], Bound | None]] = {}
+        self._more: Mapping[str, Any] = log.start.get("with") or _NOTHING
+        self._attachments: Attachments | None = None
+        if plan.features.orchestration is not None:
+            self.turn.start.earlier = self._earlier
+        self._generator = self.turn.run()
+        self._feed: list[Record] = []
+        self._intents: Collection[str] = ()
+        if len(log.records) > 1:
+            if records is None:
+                records = [one for one in log.records if one.get("branch", "") == self.path]
+            self._feed = [record for record in records if record["kind"] in _OUTCOMES]
+            self._feed.reverse()
+            self._intents = {
+                call["key"]
+                for record in records
+                if record["kind"] == "intent"
+                for call in record["calls"]
+            }
+
+    def branch(self, branch: Branch) -> Replay:
+        """The turn of a collaborator that runs here, within this one."""
+        if branch.replay is None:
+            plan = branch.collaborator.agent
+            if plan is None:
+                raise AssertionError("an agent elsewhere has its own journal")
+            start = self._start_of(branch)
+            if branch.routed:  # it reads the user's own message; others, their supervisor's
+                start.attachments = self.turn.attachments
+            before = next((one["before"] for one in self.log.records if _ended(one, branch)), None)
+            branch.replay = Replay(plan, self.log, self._past_of(branch), start, before)
+        return branch.replay
+
+    def iteration(self, effect: Iterate, branch: Branch) -> Replay:
+        """An iteration of a loop that runs here, within this turn."""
+        if branch.replay is None:
+            plan, work = branch.collaborator.agent, branch.work
+            if plan is None or work is None:
+                raise AssertionError("an iteration is the agent's own")
+            if effect.begun is None:
+                effect.begun = _by_branch(self.log.records)
+            records = effect.begun.get(branch.id, [])
+            start = self._start_of(branch)
+            made = Replay(plan, self.log, self.past, start, self.before, records)
+            made.iterates, made._generator = True, work(made.turn)
+            branch.replay = made
+        return branch.replay
+
+    def _start_of(self, branch: Branch) -> Start:
+        """What the turn of a branch begins with."""
+        above = self.turn.start
+        return Start(
+            str(uuid.uuid5(uuid.UUID(above.request_id), branch.id)),
+            branch.message,
+            branch.attributes,
+            path=branch.id,
+            team=branch.team,
+            limits=branch.limits,
+            retrieval=above.retrieval,
+            files=above.files,
+        )
+
+    def _past_of(self, branch: Branch) -> Past:
+        past = self.past
+        history = past.team.setdefault(branch.team, [])
+        if branch.collaborator.relay:
+            history = past.relayed(min(self.log.spoken, len(past.talk)))
+        return Past(history, [], past.team)
+
+    def session_id(self, root: str) -> str:
+        """The id of a collaborator's session within the session `root` of its supervisor."""
+        return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{root}/{self.turn.start.team}"))
+
+    def send(self, outcome: Any) -> Live | Result:
+        """Runs the turn on to its next effect without an outcome, or to its result.
+
+        Raises:
+            SessionConflict: The journal was written by another version of the agent.
+            DependencyFailed: Something in the journal cannot be understood.
+        """
+        fed = False
+        try:
+            while True:
+                effect = self._generator.send(outcome)
+                outcome = self._recorded(effect) if self._feed else None
+                fed = outcome is not None
+                if outcome is None and not isinstance(effect, AwaitResults):
+                    return effect
+                self.steps.append((effect, outcome))
+        except StopIteration as stop:
+            result: Result = stop.value
+            self.result = result
+            return result
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            if not fed:
+                raise
+            raise DependencyFailed(
+                "the session's journal has a record that cannot be understood "
+                f"({type(error).__name__}); delete the session, or use another session id"
+            ) from error
+
+    def run_out(self, end: Record | None) -> None:
+        """Runs the turn as far as its journal goes, for its trace.
+
+        Args:
+            end: The record of its end, when it has ended.
+
+        Raises:
+            SessionConflict: The journal was written by another version of the agent.
+        """
+        reached = self.send(None)
+        failed = (
+            end is not None
+            and end["result"] == "failure"
+            and (end["stop_reason"] != "seconds" or "cut" in end)
+        )
+        if isinstance(reached, Collaborate) or (failed and isinstance(reached, LIVE)):
+            self.steps.append((reached, None))
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the journal may know of calls of the turn's next step."""
+        return bool(self._intents or self._feed)
+
+    @property
+    def resumed_at(self) -> int:
+        """The last step whose results the caller brought: those before it were told; 0 if none."""
+        last = 0
+        for index, (effect, outcome) in enumerate(self.steps):
+            if isinstance(effect, AwaitResults):
+                if outcome is not None:
+                    last = index
+            elif isinstance(effect, Collaborate) and self._resumes(effect):
+                last = index
+        return last
+
+    def _resumes(self, effect: Collaborate) -> bool:
+        """Whether one of these collaborators, or of theirs, has the caller's last results."""
+        for record in reversed(self.log.records):
+            if record["kind"] == "returned":
+                path = record.get("branch", "")
+                return any(branch.has(path) for branch in effect.branches)
+        return False
+
+    def throw(self, error: OrchestratorError) -> Result:
+        """Tells the turn that its effect failed, and takes its result."""
+        try:
+            self._generator.throw(error)
+        except StopIteration as stop:
+            result: Result = stop.value
+            return result
+        raise AssertionError("a turn must not go on after an effect failed")
+
+    def waiting(self, path: str) -> AwaitResults | None:
+        """The hand-over that the turn, or its collaborator's at `path`, waits for.
+
+        Raises:
+            SessionConflict: The journal was written by another version of the agent.
+        """
+        reached = self.send(None)
+        if not path:
+            effect, outcome = self.steps[-1] if self.steps else (None, None)
+            return effect if isinstance(effect, AwaitResults) and outcome is None else None
+        if isinstance(reached, Collaborate):
+            for branch in reached.branches:
+                if branch.has(path):
+                    below = "" if path == branch.id else path
+                    return self.below(reached, branch).waiting(below)
+        return None
+
+    def below(self, effect: Collaborate, branch: Branch) -> Replay:
+        """The turn of a branch of an effect: a collaborator's, or an iteration's."""
+        if isinstance(effect, Iterate):
+            return self.iteration(effect, branch)
+        return self.branch(branch)
+
+    def stop(self) -> Failure:
+        """Ends an iteration where it is, since another one has failed; its result."""
+        self._generator.close()
+        self.result = Failure(OrchestratorError("another iteration of the loop failed"), STOPPED)
+        return self.result
+
+    def prompt(self, effect: CallModel) -> tuple[Bound, list[Message]]:
+        """The bound prompt of a model call, and all its messages."""
+        made = effect.prompt
+        if made is None:
+            made = self._conversed(effect) if isinstance(effect, Converse) else self._filled(effect)
+            if effect.upto <= _FEW:
+                effect.prompt = made
+        return made
+
+    def _filled(self, effect: CallModel) -> tuple[Bound, list[Message]]:
+        stage = effect.stage
+        attributes, given, bound = self._bound.get(stage.stage, _UNBOUND)
+        if bound is None or attributes is not effect.attributes or given is not effect.values:
+            history: Sequence[Message] = self.past.history
+            if self._more and ("turns" in self._more or "thinking" in self._more):
+                history = self._told()
+            elif len(history) != self.before:  # a trace that is read later; turns have ended since
+                history = history[: self.before]
+            bound = stage.template.bind(self._values(effect), history)
+            self._bound[stage.stage] = (effect.attributes, effect.values, bound)
+        scratchpad = effect.scratchpad
+        if len(scratchpad) != effect.upto:
+            scratchpad = scratchpad[: effect.upto]
+        messages = bound.messages(scratchpad)
+        if self._more and not bound.raw_text and stage.stage == ORCHESTRATION:
+            messages = self._with_files(messages)
+        return bound, messages
+
+    def _told(self) -> Sequence[Message]:
+        turns, thinking = self._more.get("turns"), self._more.get("thinking", True)
+        return told_of(self.past, self.before, turns, thinking=thinking)
+
+    def transcript(self, result: Result) -> list[Message]:
+        """The finished turn of a collaborator, for its history."""
+        made, files = self.turn.transcript(result), self.turn.attachments
+        return noted(made, files) if files else made
+
+    def _with_files(self, messages: list[Message]) -> list[Message]:
+        if self._attachments is None:
+            self._attachments = Attachments(self.turn.attachments)
+        return self._attachments.added(messages)
+
+    def _earlier(self) -> list[Message]:
+        history = self._told() if self._more else self.past.history[: self.before]
+        return [said(message) for message in history if not is_step(message)]
+
+    def _conversed(self, effect: Converse) -> tuple[Bound, list[Message]]:
+        before = self._earlier() if effect.past else []
+        bound = Bound(Text(effect.system), before, list(effect.messages))
+        messages = bound.messages()
+        asks = self._more and any(span.origin == "question" for it in messages for span in it.spans)
+        return bound, self._with_files(messages) if asks else messages
+
+    def outside(self, session_id: str, attributes: Mapping[str, str]) -> Outside:
+        """What an orchestration of one's own may know of the session."""
+        return Outside(session_id, attributes, self.past.history[: self.before])
+
+    def _values(self, effect: CallModel) -> dict[str, str]:
+        turn = self.turn
+        question = turn.question
+        if self._more and effect.stage.stage == ORCHESTRATION and raw_text(turn.plan):
+            question = question_with(question, turn.attachments)
+        values = effect.stage.values(question, effect.attributes)
+        if turn.start.summaries or turn.start.files:
+            values.update(turn.values(effect.stage))
+        values.update(effect.values)
+        if effect.of_past is not None:
+            talk = Talk(self.past, self.log.spoken, self._more.get("turns"))
+            values.update(effect.of_past(talk))
+        return values
+
+    def known_branches(self, effect: Collaborate) -> dict[str, Record]:
+        """What the journal knows of collaborators' work: `branch` records by branch id."""
+        known: dict[str, Record] = {}
+        ids = {branch.id for branch in effect.branches}
+        while self._feed and self._feed[-1]["kind"] == "branch" and self._feed[-1]["id"] in ids:
+            record = self._feed.pop()
+            known[record["id"]] = record
+        return known
+
+    def known_actions(self, effect: Dispatch) -> dict[str, Record]:
+        """What the journal knows of calls that were being carried out when a process stopped.
+
+        Returns:
+            Outcomes by call id.
+        """
+        known: dict[str, Record] = {}
+        if not self._feed:
+            return known
+        ids = {call.id for call in effect.calls}
+        while self._feed and self._feed[-1].get("id") in ids:
+            record = self._feed.pop()
+            known[record["id"]] = record
+        return known
+
+    def lost_actions(self, effect: Dispatch, known: Mapping[str, Record], at: int) -> list[Record]:
+        """Records of the calls that were begun and have no known outcome: nobody knows it.
+
+        A call of an idempotent operation is not one of them: it may be carried out again, with
+        the same idempotency key.
+        """
+        if not self._intents:
+            return []
+        return [
+            _unknown(call, at)
+            for call in effect.calls
+            if call.key in self._intents and call.id not in known and not call.operation.idempotent
+        ]
+
+    def give_up(self, effect: Dispatch | Collaborate, at: int) -> None:
+        """Tells the turn what is known of what it was stopped in, for its transcript."""
+        if isinstance(effect, Collaborate):
+            self._give_up_team(effect, at)
+            return
+        known = self.known_actions(effect)
+        if known or any(call.key in self._intents for call in effect.calls):
+            self.send([known.get(call.id) or _unknown(call, at) for call in effect.calls])
+
+    def _give_up_team(self, effect: Collaborate, at: int) -> None:
+        ended = self.known_branches(effect)
+        paths = [one.get("branch", "") for one in self.log.records]
+        if ended or any(branch.has(path) for path in paths for branch in effect.branches):
+            self.send([ended.get(it.id) or _stopped(it, at) for it in effect.branches])
+
+    def _recorded(self, effect: Effect) -> Any:
+        record = self._feed[-1]
+        if not _answers(record, effect):
+            raise changed_agent(f"goes on with a {record['kind']!r} record")
+        if isinstance(effect, Dispatch):
+            return self._recorded_together([call.id for call in effect.calls])
+        if isinstance(effect, Collaborate):
+            return self._recorded_together([branch.id for branch in effect.branches])
+        return self._feed.pop()
+
+    def _recorded_together(self, ids: list[str]) -> list[Record] | None:
+        by_id = {record.get("id"): record for record in self._feed[-len(ids) :]}
+        found = [by_id[id] for id in ids if id in by_id]
+        if len(found) < len(ids):
+            return None  # the driver asks `known_actions` or `known_branches`
+        del self._feed[-len(ids) :]
+        return found
+
+
+def _start(log: TurnLog) -> Start:
+    first = log.start
+    start = Start(first["id"], first["question"], first["prompt_attributes"])
+    if "guards_history" in first:
+        start.history = first.get("history", ())
+    if "with" in first:
+        more = first["with"]
+        start.last_agent = more.get("last_agent", "")
+        start.summaries = more.get("summaries", ())
+        start.retrieval = more.get("retrieval")
+        start.files = more.get("files", ())
+        start.attachments = more.get("attachments", ())
+        start.closing = bool(more.get("closing"))
+        if "memory_id" in more:
+            start.remembers = partial(getattr, log, "ends_session")
+    return start
+
+
+def _ended(record: Record, branch: Branch) -> bool:
+    return bool(record["kind"] == "branch" and record["id"] == branch.id)
+
+
+def changed_agent(how: str) -> SessionConflict:
+    """The error of a turn that this version of its agent cannot go on with.
+
+    Args:
+        how: What its journal does that shows it.
+    """
+    return SessionConflict(
+        f"the session's open turn was begun with another version of this agent (its journal {how}"
+        "): finish it with that version, give it up by another question, or end the session"
+    )
+
+
+def _by_branch(records: Sequence[Record]) -> dict[str, list[Record]]:
+    found: dict[str, list[Record]] = {}
+    for record in records:
+        found.setdefault(record.get("branch", ""), []).append(record)
+    return found
+
+
+def _answers(record: Record, effect: Effect) -> bool:
+    if record["kind"] != _KINDS[type(effect)]:
+        return False
+    if isinstance(effect, Orchestrate):
+        return bool(record["state"] == effect.state)
+    return not isinstance(effect, CallModel) or record["stage"] == effect.stage.stage
+
+
+def _unknown(call: Call, at: int) -> Record:
+    return {
+        "kind": "action",
+        "id": call.id,
+        "text": f"nobody knows whether {call.operation.xml_name!r} (idempotency key {call.key!r}) "
+        "took effect: the process stopped while it ran. It was not run again; look at the system "
+        "that it acts on",
+        "state": "FAILURE",
+        "error": "ActionOutcomeUnknown",
+        "began": at,
+        "ended": at,
+    }
+
+
+def _stopped(branch: Branch, at: int) -> Record:
+    return {
+        "kind": "branch",
+        "id": branch.id,
+        "result": "failure",
+        "text": "",
+        "stop_reason": "cancelled",
+        "error": "OrchestratorError",
+        "message": "the turn was stopped",
+        "usage": (0, 0, 0),
+        "began": at,
+        "ended": at,
+    }

@@ -1,0 +1,183 @@
+"""What is known of earlier turns when they are read from a journal, and in which words.
+
+The session's history is made of its turns, run again. A collaborator's turn goes into its own
+history when it has ended. One that a supervisor's router chose answers the user itself, so what its
+history tells is what the user read: it waits for the supervisor's end, whose guardrail may have
+masked or blocked the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from orchestrator.engine.attachments import noted
+from orchestrator.engine.effects import (
+    Answer,
+    Branch,
+    Collaborate,
+    Dispatch,
+    Failure,
+    Refusal,
+    Result,
+    ReturnControl,
+)
+from orchestrator.engine.payloads import readable
+from orchestrator.engine.plan import Plan
+from orchestrator.engine.run.replay import Replay
+from orchestrator.errors import OrchestratorError, SessionConflict
+from orchestrator.message import Message
+from orchestrator.sessions import Past, Record, Session, TurnLog
+
+__all__ = ["STOPPED", "replay_again", "restore_history", "restore_team", "take_routed"]
+
+STOPPED = Failure(OrchestratorError("the turn was stopped"), "cancelled")
+"""How a turn ended that was stopped, or that nobody went on with."""
+
+
+def take_routed(replay: Replay, log: TurnLog, verdict: Result) -> None:
+    """Takes the turn of a routed collaborator, and of those below it, into their histories.
+
+    Args:
+        replay: The supervisor's turn, which has ended.
+        log: The journal's records of the whole turn.
+        verdict: How it ended for the user.
+
+    Raises:
+        SessionConflict: The journal was written by another version of the agent.
+    """
+    for effect, _ in replay.steps:
+        if not isinstance(effect, Collaborate) or not effect.routed:
+            continue
+        for branch in effect.branches:
+            if branch.collaborator.agent is None or branch.id in log.taken:
+                continue
+            known = branch.replay is not None
+            below = replay.branch(branch)
+            if not known:  # another process has run it
+                below.send(None)
+            _take(log, branch, below, _told_again(below, verdict))
+            take_routed(below, log, verdict)
+
+
+def restore_team(plan: Plan, log: TurnLog, past: Past) -> None:
+    """Takes collaborators' turns into their histories, in the order in which they ended.
+
+    Those that the whole turn was stopped in come last, when it has ended.
+    """
+    if not any("branch" in record for record in log.records):
+        return
+    order = {one["id"]: place for place, one in enumerate(log.records) if one["kind"] == "branch"}
+    replay = Replay(plan, log, past)
+    try:
+        works = list(_works(replay, log.end))
+    except SessionConflict:
+        return  # the agent was changed since; its collaborators begin anew
+    ends: dict[str, Result | None] = {"": _whole(replay, log.end)}
+    for above, branch, below in reversed(works):  # supervisors first
+        known = branch.id in order or log.end is not None
+        own = ends[above] if branch.routed else _ended(below.result)
+        ends[branch.id] = own if known else None
+    works.sort(key=lambda it: order.get(it[1].id, len(log.records)))
+    for _, branch, below in works:
+        end = ends[branch.id]
+        if end is not None and branch.id not in log.taken:
+            made = _told_again(below, end) if branch.routed else below.transcript(end)
+            _take(log, branch, below, made)
+
+
+def _works(replay: Replay, end: Record | None) -> Iterator[tuple[str, Branch, Replay]]:
+    # The path of who asked for it, the work, and its turn; supervisors after those below them.
+    reached = replay.send(None)
+    steps = [effect for effect, _ in replay.steps]
+    for effect in (*steps, reached):
+        if not isinstance(effect, Collaborate):
+            continue
+        for branch in effect.branches:
+            if branch.collaborator.agent is not None:
+                below = replay.below(effect, branch)
+                yield from _works(below, end)
+                if not below.iterates:  # one of those is no turn of an agent
+                    yield replay.path, branch, below
+    if end is not None and isinstance(reached, (Dispatch, Collaborate)):
+        replay.give_up(reached, end["at"])
+
+
+def _whole(replay: Replay, end: Record | None) -> Result | None:
+    if end is None:
+        return None
+    return STOPPED if end["result"] in ("failure", "cancelled") else _ended(replay.result)
+
+
+def _ended(result: Result | None) -> Result:
+    return STOPPED if result is None or isinstance(result, ReturnControl) else result
+
+
+def _told_again(below: Replay, verdict: Result) -> list[Message]:
+    """A routed collaborator's turn, as the user knows it."""
+    own = below.result
+    if isinstance(own, Answer) and isinstance(verdict, Answer):
+        if readable(own.text) == verdict.text:
+            return below.transcript(own)
+    below.turn.forget_reply()
+    return below.transcript(verdict)
+
+
+def _take(log: TurnLog, branch: Branch, below: Replay, made: list[Message]) -> None:
+    below.past.history += made
+    log.taken |= {branch.id}
+
+
+def restore_history(plan: Plan, session: Session) -> None:
+    """Takes the turns that were read from the store into the session's history."""
+    for log in session.unread:
+        if log.transcript is not None:
+            made = log.transcript()
+        else:
+            made = _transcript(plan, log, session)
+            restore_team(plan, log, session)
+        if "with" in log.start and "attachments" in log.start["with"]:
+            made = noted(made, log.start["with"]["attachments"])
+        log.before = len(session.history)
+        session.history += made
+        log.transcript = None
+    session.unread.clear()
+
+
+def replay_again(plan: Plan, past: Past, log: TurnLog) -> Replay:
+    """A turn that ended or was suspended, run again from its journal alone.
+
+    Args:
+        plan: The agent.
+        past: What was before it.
+        log: The turn.
+
+    Raises:
+        SessionConflict: The journal was written by another version of the agent.
+    """
+    replay = Replay(plan, log, past, before=log.before)
+    replay.run_out(log.end)
+    return replay
+
+
+def _transcript(plan: Plan, log: TurnLog, past: Past) -> list[Message]:
+    replay = Replay(plan, log, past)
+    end = log.records[-1]
+    try:
+        reached = replay.send(None)
+        if isinstance(reached, (Dispatch, Collaborate)):
+            replay.give_up(reached, end["at"])
+    except SessionConflict:
+        return _plain_transcript(plan, log.start, end)
+    if end["result"] in ("failure", "cancelled"):
+        return replay.turn.transcript(STOPPED)
+    if isinstance(reached, (Answer, Refusal)):
+        return replay.turn.transcript(reached)
+    return _plain_transcript(plan, log.start, end)
+
+
+def _plain_transcript(plan: Plan, start: Record, end: Record) -> list[Message]:
+    # The agent was changed since: the question and the answer still hold, its steps may not.
+    if not end["text"]:
+        return []
+    question = end.get("question") or start["question"]  # as the guardrail let it be read
+    return [Message("user", [{"text": question}]), plan.orchestration.told(end["text"])]

@@ -1,0 +1,226 @@
+"""What a step of the loop does with the calls in a reply: check, carry out, hand over."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Generator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.actions.base import ActionResult, Call
+from orchestrator.actions.results import bounded
+from orchestrator.engine.calls import (
+    Slot,
+    identity,
+    invocation_input,
+    match_results,
+    merged,
+    prepare,
+    prepare_search,
+    result_text,
+)
+from orchestrator.engine.collaboration import collaborate, prepare_message
+from orchestrator.engine.decisions import Act
+from orchestrator.engine.effects import (
+    Answer,
+    AwaitResults,
+    Dispatch,
+    Effect,
+    Result,
+    ReturnControl,
+    WaitingCall,
+)
+from orchestrator.engine.guardrail_checks import guard_attributes, guard_results
+from orchestrator.engine.retrieval import search
+from orchestrator.engine.toolbox import tool_name
+from orchestrator.errors import (
+    ActionOutcomeUnknown,
+    DependencyFailed,
+    OrchestratorError,
+    error_class,
+)
+from orchestrator.sessions.journal import Record
+
+if TYPE_CHECKING:
+    from orchestrator.engine.turn import Turn
+
+__all__ = ["act"]
+
+_UNKNOWN = "The action did not answer in time; whether it took effect is not known."
+
+
+def act(turn: Turn, decided: Act, number: int) -> Generator[Effect, Any, Result | None]:
+    """Carries out the calls of a reply, and takes their results into the scratchpad.
+
+    Args:
+        turn: The turn.
+        decided: The calls, and what the model asks the user.
+        number: The step.
+
+    Returns:
+        How the turn ends with this step, or `None` when it goes on.
+
+    Raises:
+        DependencyFailed: An action failed.
+        LimitExceeded: There are more calls than the turn may make.
+    """
+    slots = _slots(turn, decided, number)
+    question = _missing(turn, slots) if turn.dialect.unknown_value else ""
+    if question:
+        return Answer(question, "ask_user")
+    turn.spend_actions(slots)
+    turn.begun = slots
+    ours, calls = _carried_out(slots)
+    if ours:
+        _take_outcomes(turn, ours, (yield Dispatch(calls, number)))
+    if len(ours) < len(slots):
+        handed_over = yield from _others(turn, slots, number)
+        if handed_over is not None:
+            return handed_over
+    if turn.plan.features.guard_results:
+        yield from guard_results(turn, slots, number)
+    if turn.plan.collaborators:
+        _take_payloads(turn, slots)
+    if slots:
+        turn.add_step([*map(Slot.as_result, slots)])
+    turn.begun = ()
+    if turn.plan.guardrail is not None and turn.prompt_attributes is not turn.guarded:
+        refusal = yield from guard_attributes(turn, number)
+        if refusal is not None:
+            return refusal
+    return Answer(decided.question, "ask_user") if decided.question else None
+
+
+def _take_payloads(turn: Turn, slots: list[Slot]) -> None:
+    for slot in slots:
+        if slot.branch is not None and slot.payloads:
+            note = turn.payloads.take(slot.payloads, slot.branch.collaborator.name)
+            slot.text = f"{slot.text}\n\n{note}" if note else slot.text
+
+
+def _slots(turn: Turn, decided: Act, number: int) -> list[Slot]:
+    catalog, dialect = turn.plan.catalog, turn.dialect
+    slots = []
+    for index, item in enumerate(decided.actions):
+        key = f"{turn.start.request_id}:{number}:{index}"
+        slots.append(prepare(catalog, item, dialect, f"call-{number}-{index}", key))
+    for index, item in enumerate(decided.searches):
+        known = turn.plan.knowledge_bases
+        slots.append(prepare_search(known, item, dialect, f"search-{number}-{index}"))
+    for index, item in enumerate(decided.messages):
+        slots.append(prepare_message(turn, item, f"{number}.{index}"))
+    if turn.done:
+        _refuse_repetitions(turn, slots, turn.done)
+    for slot in slots:
+        if slot.error:
+            turn.reprompts.append((number, slot.text or ""))
+    return slots
+
+
+def _refuse_repetitions(turn: Turn, slots: list[Slot], done: set[tuple[str, str]]) -> None:
+    # Small models repeat a call instead of answering; its result is already in the prompt.
+    for slot in slots:
+        if slot.call is not None and identity(slot.call) in done:
+            turn.excluded |= {tool_name(slot.call.operation, turn.dialect.protocol)}
+            slot.call = None
+            slot.reject("This call was already made; its result is above. Answer with it.")
+
+
+def _missing(turn: Turn, slots: list[Slot]) -> str:
+    for slot in slots:
+        if slot.unknown is not None:
+            name = slot.unknown.name.replace("_", " ")
+            what = slot.unknown.description.rstrip(".")
+            if what.startswith(("The ", "A ", "An ")):
+                return f"Could you tell me {what[0].lower()}{what[1:]}?"
+            return f"Could you tell me the {name} ({what})?" if what else f"What is the {name}?"
+    return ""
+
+
+def _carried_out(slots: list[Slot]) -> tuple[list[Slot], list[Call]]:
+    """What the engine carries out of these, and its calls."""
+    ours: list[Slot] = []
+    calls: list[Call] = []
+    for slot in slots:
+        if slot.call is not None and not slot.waits:
+            ours.append(slot)
+            calls.append(slot.call)
+    return ours, calls
+
+
+def _take_outcomes(turn: Turn, slots: list[Slot], outcomes: list[Record]) -> None:
+    failure: OrchestratorError | None = None
+    before = turn.prompt_attributes
+    for slot, outcome in zip(slots, outcomes, strict=True):
+        state = outcome.get("state")
+        slot.text, slot.error = outcome["text"], bool(state)
+        if state == "FAILURE":
+            failed = _failed(slot, outcome)
+            failure = failure or failed
+            # The error's own text is for the developer, not for the model.
+            unknown = isinstance(failed, ActionOutcomeUnknown)
+            slot.reject(_UNKNOWN if unknown else "The action failed.")
+        turn.add_response(slot)
+        if "prompt_attributes" in outcome:
+            given = outcome["prompt_attributes"]
+            turn.prompt_attributes = merged(before, turn.prompt_attributes, given)
+        if "retrieval" in outcome:
+            turn.start.retrieval = {**(turn.start.retrieval or {}), **outcome["retrieval"]}
+        if turn.done is not None and slot.call is not None:
+            turn.done.add(identity(slot.call))
+    if failure is not None:
+        raise failure
+
+
+def _others(
+    turn: Turn, slots: list[Slot], number: int
+) -> Generator[Effect, Any, ReturnControl | None]:
+    yield from search(turn, [slot for slot in slots if slot.search], number)
+    teamwork = [slot for slot in slots if slot.branch is not None]
+    handed_over = yield from collaborate(turn, teamwork, number)
+    if handed_over is not None:
+        return handed_over
+    waiting = [slot for slot in slots if slot.waits]
+    return (yield from _hand_over(turn, waiting, number)) if waiting else None
+
+
+def _hand_over(
+    turn: Turn, slots: list[Slot], number: int
+) -> Generator[Effect, Any, ReturnControl | None]:
+    agent_id = turn.plan.agent_id
+    waiting = [WaitingCall(one.call, one.waits, agent_id) for one in slots if one.call is not None]
+    # Made from the request's random id, so that the same turn makes the same id again.
+    id = str(uuid.uuid5(uuid.UUID(turn.start.request_id), f"control-{number}"))
+    outcome = yield AwaitResults(id, waiting, number)
+    if outcome is None:
+        return ReturnControl(id, [invocation_input(one, agent_id) for one in waiting])
+    turn.prompt_attributes = outcome.get("prompt_attributes", turn.prompt_attributes)
+    results = match_results(waiting, outcome["results"])
+    for slot, result in zip(slots, results, strict=True):
+        _take_result(turn, slot, result)
+    confirmed = [slot for slot in slots if slot.text is None]
+    if confirmed:
+        calls = [slot.call for slot in confirmed if slot.call is not None]
+        _take_outcomes(turn, confirmed, (yield Dispatch(calls, number)))
+    return None
+
+
+def _take_result(turn: Turn, slot: Slot, result: Mapping[str, Any]) -> None:
+    if result.get("confirmationState") == "DENY":
+        slot.reject("The user did not confirm this call; it was not carried out.")
+        return
+    if result.get("responseState") == "FAILURE":
+        raise DependencyFailed(f"the caller reported that {slot.name!r} failed", resource=slot.name)
+    if slot.waits == "USER_CONFIRMATION":
+        return  # confirmed: it is carried out here
+    given = ActionResult(result_text(result), result.get("responseState") or "")
+    taken = bounded(given, turn.plan.limits.result_bytes)
+    slot.text, slot.error = taken.text, taken.state == "REPROMPT"
+    turn.add_response(slot)
+
+
+def _failed(slot: Slot, outcome: Record) -> OrchestratorError:
+    kind = error_class(outcome.get("error", ""))
+    message = outcome["text"] or f"{slot.name!r} reported a failure"
+    if issubclass(kind, DependencyFailed):
+        return kind(message, resource=slot.name)
+    return DependencyFailed(message, resource=slot.name)

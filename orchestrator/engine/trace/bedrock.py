@@ -1,0 +1,519 @@
+"""The journal as Bedrock's trace parts (AWS: `InvokeAgent`, `TracePart`).
+
+A trace is a projection: parts are made from a turn's effects and their recorded outcomes when
+somebody reads them, in the order in which the service sends them, with ids of its grammar
+(`{requestId}-{n}`, `-pre-0`, `-post-0`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter, itemgetter
+from typing import Any
+
+from orchestrator.actions.base import Call
+from orchestrator.engine.calls import match_results, result_text
+from orchestrator.engine.decisions import NO_ANSWER
+from orchestrator.engine.effects import (
+    AwaitResults,
+    Branch,
+    CallModel,
+    Collaborate,
+    Converse,
+    Dispatch,
+    Effect,
+    Guard,
+    Iterate,
+    Orchestrate,
+    Retrieve,
+    ReturnControl,
+)
+from orchestrator.engine.guardrail_checks import ANSWER_GUARD, MEMORY_GUARD
+from orchestrator.engine.plan import (
+    MEMORY_SUMMARIZATION,
+    ORCHESTRATION,
+    POST_PROCESSING,
+    PRE_PROCESSING,
+    Plan,
+)
+from orchestrator.engine.run.replay import Replay
+from orchestrator.engine.trace.parts import (
+    ROUTING_TRACE,
+    STEPS_TRACE,
+    PartWriter,
+    action_input,
+    raw_response,
+    reasoning_of,
+)
+from orchestrator.message import Message, text_of
+from orchestrator.sessions import Record
+
+__all__ = ["TraceParts", "handed_over"]
+
+CODE_INTERPRETER_GROUP = "codeinterpreteraction"
+_BEGAN = itemgetter("began")
+_ENCODED: Callable[[Message], str] = attrgetter("encoded")
+
+
+class TraceParts(PartWriter):
+    """Makes the trace parts of one turn.
+
+    Each method returns parts in order; a part is a JSON object equal in shape to the `trace`
+    member of `InvokeAgent`'s event stream, its times written as the service writes them.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        session_id: str,
+        started: int,
+        replay: Replay,
+        *,
+        told: int = 0,
+        chain: Sequence[str] = (),
+        name: str = "",
+    ) -> None:
+        """Begins to tell a turn.
+
+        Args:
+            plan: The agent.
+            session_id: Its session.
+            started: When the turn began, in nanoseconds since 1970.
+            replay: The turn.
+            told: How many of the journal's records of the turn were told to the caller before.
+            chain: ARNs of the aliases above the agent.
+            name: The agent's name in the team of the one above.
+        """
+        super().__init__(plan, session_id, started, replay.turn.start.request_id, chain, name)
+        self._replay = replay
+        self._reprompted = 0
+        self._told = told
+        self._held: list[dict[str, Any]] = []
+
+    def of_branch(self, branch: Branch, started: int) -> TraceParts:
+        """The trace of a collaborator's turn within this one, or of an iteration of it."""
+        replay = self._replay.branch(branch)
+        if replay.iterates:
+            above, name = self._chain[:-1], self._blank.get("collaboratorName", "")
+            return TraceParts(
+                self._plan,
+                self._session_id,
+                started,
+                replay,
+                told=self._told,
+                chain=above,
+                name=name,
+            )
+        session_id, plan = replay.session_id(self._session_id), replay.turn.plan
+        name = branch.collaborator.name
+        return TraceParts(
+            plan, session_id, started, replay, told=self._told, chain=self._chain, name=name
+        )
+
+    def was_told(self, branch: Branch) -> bool:
+        """Whether a collaborator's work had ended before what is to be told now."""
+        records = self._replay.log.records[: self._told]
+        return any(one["kind"] == "branch" and one["id"] == branch.id for one in records)
+
+    def _answer_to(self, branch: Branch) -> Record | None:
+        """The caller's results that a collaborator goes on with now."""
+        if not self._told:
+            return None
+        record = self._replay.log.records[self._told - 1]
+        below = branch.has(record.get("branch", ""))
+        return record if below and record["kind"] == "returned" else None
+
+    def _still_waits(self, branch: Branch) -> bool:
+        """Whether a collaborator waits as it did when the caller was told last."""
+        if not self._told or self._answer_to(branch) is not None:
+            return False
+        records = self._replay.log.records[: self._told]
+        return any(branch.has(one.get("branch", "")) for one in records)
+
+    def whole(
+        self, end: Record | None, since: int = 0, upto: int | None = None
+    ) -> list[dict[str, Any]]:
+        """The parts of all steps, or of those after step number `since` was answered.
+
+        Args:
+            end: The turn's `end` record, when it has ended.
+            since: Steps before this one were told to the caller before.
+            upto: Steps from this one on are not told; all are when `None`.
+        """
+        steps = self._replay.steps[:upto]
+        parts: list[dict[str, Any]] = []
+        if since:
+            self._skip_told(steps[since][0].number)
+        for index in range(since, len(steps)):
+            effect, outcome = steps[index]
+            if isinstance(outcome, dict) and "began" in outcome:
+                began: int = outcome["began"]
+            else:
+                began = _began(outcome, end, self._started)
+            teamwork = isinstance(effect, Collaborate)
+            if index > since or not since or teamwork:
+                parts += self.before(effect, began, outcome)
+            if isinstance(effect, Collaborate):
+                parts += self._teamwork(effect, outcome, began)
+            elif outcome is not None:
+                parts += self.after(effect, outcome)
+        parts += self.ending(end)
+        return parts
+
+    def _teamwork(self, effect: Collaborate, outcome: Any, began: int) -> list[dict[str, Any]]:
+        parts: list[dict[str, Any]] = []
+        records: list[Record | None] = outcome or list(map(self._known, effect.branches))
+        waiting = handed_over(records)
+        for branch, record in zip(effect.branches, records, strict=True):
+            if self.was_told(branch):
+                continue
+            if branch.collaborator.agent is not None and not self._still_waits(branch):
+                replay = self._replay.below(effect, branch)
+                inner = self.of_branch(branch, record["began"] if record else began)
+                ended = record if record is not None and "control" not in record else None
+                if not replay.steps:
+                    replay.run_out(ended)
+                parts += inner.whole(ended, replay.resumed_at if self._told else 0)
+            if record is not None and ("control" not in record or record is waiting):
+                parts += self.of_work(effect, branch, record)
+        return parts
+
+    def _known(self, branch: Branch) -> Record | None:
+        """What the journal knows of a collaborator's work while others are still at theirs."""
+        log = self._replay.log
+        for record in log.records:
+            if record["kind"] == "branch" and record["id"] == branch.id:
+                return record
+        waits = log.suspended
+        if waits is None or not branch.has(waits.get("waits", "")):
+            return None
+        control = ReturnControl(waits["invocation_id"], waits["inputs"])
+        return {"id": branch.id, "control": control, "began": waits["at"], "ended": waits["at"]}
+
+    def before(self, effect: Effect, at: int, outcome: Any = None) -> list[dict[str, Any]]:
+        """The parts that tell that an effect is about to be carried out, at that time.
+
+        Args:
+            effect: The effect.
+            at: Nanoseconds since 1970.
+            outcome: Its outcome, when it is known already; it names the model that answered.
+        """
+        parts: list[dict[str, Any]] = []
+        if self._replay.turn.reprompts:
+            parts += self._reprompts(effect.number - isinstance(effect, CallModel), at)
+        if effect.number != self._number:
+            self._at_step(effect.number)
+        if isinstance(effect, CallModel):
+            if effect.stage.stage != MEMORY_SUMMARIZATION:  # the service does not tell it
+                parts.append(self._model_input(effect, at, outcome or {}))
+            return parts
+        match effect:
+            case Dispatch():
+                for call in effect.calls:
+                    parts.append(self._call_part(call, at, "LAMBDA"))
+            case AwaitResults():
+                parts += [
+                    self._call_part(item.call, at, "RETURN_CONTROL", effect.invocation_id)
+                    for item in effect.waiting
+                ]
+            case Retrieve():
+                lookup = {"knowledgeBaseId": effect.knowledge_base_id, "text": effect.query}
+                asked = {"invocationType": "KNOWLEDGE_BASE", "knowledgeBaseLookupInput": lookup}
+                parts.append(self._step(at, "invocationInput", asked))
+            case Collaborate() if not isinstance(effect, Iterate):
+                parts += [
+                    self._message_part(effect, branch, at)
+                    for branch in effect.branches
+                    if not (self.was_told(branch) or self._still_waits(branch))
+                ]
+        return parts
+
+    def _message_part(self, effect: Collaborate, branch: Branch, at: int) -> dict[str, Any]:
+        told = {
+            "agentCollaboratorName": branch.collaborator.name,
+            "agentCollaboratorAliasArn": branch.collaborator.alias_arn,
+            "input": {"type": "TEXT", "text": branch.message},
+        }
+        if results := self._answer_to(branch):
+            members = ("invocationId", "returnControlInvocationResults")
+            values = (results["invocation_id"], results["results"])
+            given = dict(zip(members, values, strict=True))
+            told["input"] = {"type": "RETURN_CONTROL", "returnControlResults": given}
+        asked = {
+            "invocationType": "AGENT_COLLABORATOR",
+            "agentCollaboratorInvocationInput": told,
+        }
+        return self._team_step(effect, at, "invocationInput", asked)
+
+    def of_work(self, effect: Collaborate, branch: Branch, record: Record) -> list[dict[str, Any]]:
+        """The parts that tell how a collaborator's work ended.
+
+        Args:
+            effect: The work of several collaborators.
+            branch: This one's.
+            record: Its outcome.
+        """
+        if isinstance(effect, Iterate):
+            return []  # its own parts tell it
+        ended, control = record["ended"], record.get("control")
+        parts = [self._relayed(branch, part) for part in record.get("trace", ())]
+        if record.get("result") == "failure":
+            return parts
+        output: dict[str, Any] = {"type": "TEXT", "text": record.get("text", "")}
+        if control is not None:
+            payload = {
+                "invocationId": control.invocation_id,
+                "invocationInputs": control.invocation_inputs,
+            }
+            output = {"type": "RETURN_CONTROL", "returnControlPayload": payload}
+        told = {
+            "agentCollaboratorName": branch.collaborator.name,
+            "agentCollaboratorAliasArn": branch.collaborator.alias_arn,
+            "output": output,
+            "metadata": self._metadata(record, branch.id),
+        }
+        seen = {"type": "AGENT_COLLABORATOR", "agentCollaboratorInvocationOutput": told}
+        parts.append(self._team_step(effect, ended, "observation", seen))
+        if effect.routed and control is None:
+            final = {"text": record["text"], "metadata": self._operation_metadata(ended)}
+            finish = {"type": "FINISH", "finalResponse": final}
+            parts.append(self._team_step(effect, ended, "observation", finish))
+        return parts
+
+    def _relayed(self, branch: Branch, part: Record) -> dict[str, Any]:
+        chain = [{"agentAliasArn": arn} for arn in self._chain]
+        own = part.get("callerChain") or [{"agentAliasArn": branch.collaborator.alias_arn}]
+        name = part.get("collaboratorName") or branch.collaborator.name
+        return {**part, "callerChain": [*chain, *own], "collaboratorName": name}
+
+    def _team_step(
+        self, effect: Collaborate, at: int, member: str, told: dict[str, Any]
+    ) -> dict[str, Any]:
+        if not effect.routed:
+            return self._step(at, member, told)
+        told["traceId"] = f"{self._request}-routing-0"
+        return self._part(at, ROUTING_TRACE, {member: told})
+
+    def after(self, effect: Effect, outcome: Any) -> list[dict[str, Any]]:
+        """The parts that tell an effect's outcome."""
+        if isinstance(effect, CallModel):
+            told = effect.stage.stage != MEMORY_SUMMARIZATION
+            return self._model_output(effect, outcome) if told else []
+        match effect:
+            case Dispatch():
+                return [*map(self._result_part, outcome)]
+            case Guard():
+                return self._guard_parts(effect, outcome)
+            case Orchestrate():
+                return self._custom_parts(effect, outcome)
+            case Collaborate():
+                return []  # each collaborator's end is told as it comes: `of_work`
+            case AwaitResults():
+                return [
+                    self._observation(
+                        outcome["at"],
+                        "ACTION_GROUP",
+                        {"actionGroupInvocationOutput": {"text": _body(result)}},
+                    )
+                    for result in match_results(effect.waiting, outcome["results"])
+                ]
+            case Retrieve():
+                found = {
+                    "retrievedReferences": outcome["references"],
+                    "metadata": self._metadata(outcome, outcome["id"]),
+                }
+                return [
+                    self._observation(
+                        outcome["ended"], "KNOWLEDGE_BASE", {"knowledgeBaseLookupOutput": found}
+                    )
+                ]
+
+    def _result_part(self, record: Record) -> dict[str, Any]:
+        metadata = self._metadata(record, record["id"])
+        if "details" in record:
+            names = [file["name"] for file in record.get("files", ())]
+            told = {**record["details"], "metadata": metadata}
+            if names:
+                told["files"] = names
+            seen: dict[str, Any] = {"codeInterpreterInvocationOutput": told}
+        else:
+            seen = {"actionGroupInvocationOutput": {"text": record["text"], "metadata": metadata}}
+        seen["type"] = "ACTION_GROUP"
+        return self._step(record["ended"], "observation", seen)
+
+    def _custom_parts(self, effect: Orchestrate, record: Record) -> list[dict[str, Any]]:
+        if not record.get("trace"):
+            return []
+        told = {
+            "traceId": f"{self._request}-{effect.number}",
+            "event": {"text": record["trace"]},
+        }
+        return [self._part(record["ended"], "customOrchestrationTrace", told)]
+
+    def _guard_parts(self, effect: Guard, record: Record) -> list[dict[str, Any]]:
+        if effect.id.startswith(MEMORY_GUARD):
+            return []
+        side = "inputAssessments" if effect.source == "INPUT" else "outputAssessments"
+        told = {
+            "action": record["action"],
+            "traceId": f"{self._request}-{effect.id}",
+            "metadata": self._metadata(record, effect.id),
+        }
+        if record["assessments"]:
+            told[side] = record["assessments"]
+        parts = [self._part(record["ended"], "guardrailTrace", told)]
+        if effect.id != ANSWER_GUARD:
+            return parts
+        held, self._held = self._held, []
+        if record["blocked"]:
+            return parts
+        if record["action"] == "INTERVENED":
+            for part in held:
+                part["trace"][STEPS_TRACE]["observation"]["finalResponse"]["text"] = record["text"]
+        return parts + held
+
+    def ending(self, end: Record | None) -> list[dict[str, Any]]:
+        """The parts that tell how the turn ended."""
+        if end is None or self._replay.iterates:
+            return []
+        parts, self._held = self._held, []
+        if self._replay.turn.reprompts:
+            parts += self._reprompts(self._number, end["at"])
+        own = self._plan.features.orchestration is not None and end["stop_reason"] != "ask_user"
+        if (own or self._plan.shortcut) and end["result"] == "answer":
+            final = {"text": end["text"], "metadata": self._operation_metadata(end["at"])}
+            number = None if own else 1
+            parts.append(self._observation(end["at"], "FINISH", {"finalResponse": final}, number))
+        if end["stop_reason"] == "ask_user":
+            asked = {"finalResponse": {"text": end["text"]}}
+            parts.append(self._observation(end["at"], "ASK_USER", asked))
+        if end["result"] == "failure":
+            failure = {
+                "failureReason": end["message"],
+                "traceId": self._step_id,
+                "metadata": self._operation_metadata(end["at"]),
+            }
+            parts.append(self._part(end["at"], "failureTrace", failure))
+        return parts
+
+    def _model_input(self, effect: CallModel, at: int, outcome: Record) -> dict[str, Any]:
+        stage = effect.stage
+        told: dict[str, Any] = {
+            "text": self._prompt_text(effect),
+            "type": stage.stage,
+            "foundationModel": outcome.get("model") or stage.model.model_id,
+            "inferenceConfiguration": dict(stage.inference),
+            "promptCreationMode": stage.creation_mode,
+            "parserMode": "OVERRIDDEN" if stage.parser_name else "DEFAULT",
+        }
+        if stage.parser_name:
+            told["overrideLambda"] = stage.parser_name
+        if stage.stage == ORCHESTRATION:
+            return self._step(at, "modelInvocationInput", told)
+        return self._stage_part(stage.stage, at, "modelInvocationInput", told)
+
+    def _prompt_text(self, effect: CallModel) -> str:
+        bound, messages = self._replay.prompt(effect)
+        if bound.raw_text:
+            return text_of(messages[0]["content"])
+        system = bound.system.encoded
+        listed = ",".join(map(_ENCODED, messages))
+        return f'{{"system":{system},"messages":[{listed}]}}'
+
+    def _model_output(self, effect: CallModel, record: Record) -> list[dict[str, Any]]:
+        stage = effect.stage.stage
+        ended = record["ended"]
+        metadata = self._metadata(record, f"{stage}-{effect.number}")
+        usage = record["usage"]
+        metadata["usage"] = {"inputTokens": usage[0], "outputTokens": usage[1]}
+        told: dict[str, Any] = {
+            "rawResponse": {"content": raw_response(effect, record)},
+            "metadata": metadata,
+        }
+        for block in record["content"]:
+            if "reasoningContent" in block and (reasoning := reasoning_of(block)):
+                told["reasoningContent"] = reasoning
+                break
+        if stage != ORCHESTRATION:
+            self._add_parsed(told, stage, record["response"])
+            return [self._stage_part(stage, ended, "modelInvocationOutput", told)]
+        parts = [self._step(ended, "modelInvocationOutput", told)]
+        if not isinstance(effect, Converse):
+            self._add_decision(parts, record)
+        return parts
+
+    def _add_parsed(self, told: dict[str, Any], stage: str, parsed: dict[str, Any]) -> None:
+        if stage == PRE_PROCESSING:
+            verdict = parsed.get("preProcessingParsedResponse") or {}
+            told["parsedResponse"] = {
+                "isValid": bool(verdict.get("isValidInput")),
+                "rationale": verdict.get("rationale") or "",
+            }
+        elif stage == POST_PROCESSING:
+            final = parsed.get("postProcessingParsedResponse") or {}
+            told["parsedResponse"] = {"text": final.get("responseText") or ""}
+
+    def _add_decision(self, parts: list[dict[str, Any]], record: Record) -> None:
+        ended = record["ended"]
+        parsed = record["response"]["orchestrationParsedResponse"]
+        if parsed.get("rationale"):
+            parts.append(self._step(ended, "rationale", {"text": parsed["rationale"]}))
+        final = (parsed.get("responseDetails") or {}).get("agentFinalResponse")
+        if final is not None and record["stop"] not in NO_ANSWER:
+            told = {"text": final["responseText"], "metadata": self._operation_metadata(ended)}
+            seen = {"finalResponse": told, "type": "FINISH"}
+            finish = self._step(ended, "observation", seen)
+            if self._plan.guardrail is not None and self._plan.post_processing is None:
+                self._held.append(finish)  # until the guardrail has seen it, as recorded
+            else:
+                parts.append(finish)
+
+    def _skip_told(self, number: int) -> None:
+        self._at_step(number)
+        self._reprompted = sum(step <= number for step, _ in self._replay.turn.reprompts)
+
+    def _reprompts(self, number: int, at: int) -> Iterator[dict[str, Any]]:
+        told = self._replay.turn.reprompts
+        while self._reprompted < len(told) and told[self._reprompted][0] <= number:
+            step, text = told[self._reprompted]
+            self._reprompted += 1
+            asked = {"repromptResponse": {"source": "PARSER", "text": text}}
+            yield self._observation(at, "REPROMPT", asked, step)
+
+    def _call_part(
+        self, call: Call, now: int, execution: str, invocation_id: str = ""
+    ) -> dict[str, Any]:
+        if call.operation.group == CODE_INTERPRETER_GROUP:
+            return self._code_part(call, now)
+        told = action_input(call, execution)
+        if invocation_id:
+            told["invocationId"] = invocation_id
+        asked = {"invocationType": "ACTION_GROUP", "actionGroupInvocationInput": told}
+        return self._step(now, "invocationInput", asked)
+
+    def _code_part(self, call: Call, now: int) -> dict[str, Any]:
+        files = [file["name"] for file in self._replay.turn.start.files]
+        told: dict[str, Any] = {"code": call.arguments.get("code", "")}
+        if files:
+            told["files"] = files
+        asked = {
+            "invocationType": "ACTION_GROUP_CODE_INTERPRETER",
+            "codeInterpreterInvocationInput": told,
+        }
+        return self._step(now, "invocationInput", asked)
+
+
+def handed_over(records: Sequence[Record | None]) -> Record | None:
+    """The record of the collaborator that the caller is to answer: one at a time."""
+    return next((one for one in records if one is not None and "control" in one), None)
+
+
+def _began(outcome: Any, end: Record | None, started: int) -> int:
+    # When the effect with this outcome began; one without an outcome was the turn's last.
+    if isinstance(outcome, list):
+        return int(min(map(_BEGAN, outcome), default=started))
+    return int((outcome or end or {"at": started})["at"])
+
+
+def _body(result: Record) -> str:
+    return "DENY" if result.get("confirmationState") == "DENY" else result_text(result)

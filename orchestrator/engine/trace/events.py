@@ -1,0 +1,243 @@
+"""Replies and events made of runs: the last step from the engine to its caller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+from orchestrator.engine.effects import (
+    Answer,
+    AwaitResults,
+    CallModel,
+    Collaborate,
+    Refusal,
+    ReturnControl,
+)
+from orchestrator.engine.plan import Plan
+from orchestrator.engine.run.branches import BranchRun
+from orchestrator.engine.run.driver import Ended, Progress, Told
+from orchestrator.engine.run.invocation import Run, told_of
+from orchestrator.engine.run.restore import replay_again
+from orchestrator.engine.trace.bedrock import TraceParts, handed_over
+from orchestrator.engine.trace.reply import (
+    Details,
+    Event,
+    Files,
+    Reply,
+    TextDelta,
+    TracePart,
+    TurnEnd,
+    files_of,
+)
+from orchestrator.errors import SessionConflict, error_again
+from orchestrator.sessions import Record, Session, TurnLog
+
+__all__ = ["RunEvents", "last_events", "reply_again", "reply_of"]
+
+
+class RunEvents:
+    """From a driver's progress to the events of a stream."""
+
+    __slots__ = ("_begun", "_parts", "_run", "_said", "_shown", "_team")
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._said = ""
+        self._shown: set[str] = set()
+        self._begun = False
+        self._parts = _trace_parts(run, run.told)
+        self._team: dict[str, TraceParts] = {}
+
+    def of(self, item: Told) -> Iterator[Event]:
+        """The events of one item."""
+        if isinstance(item, str):
+            self._said += item
+            yield TextDelta(item)
+            return
+        if not self._begun:
+            yield from self._beginning()
+        parts = self._ended(item) if isinstance(item, Ended) else self._trace(item)
+        for part in parts:
+            yield TracePart(part)
+
+    def _trace(self, item: Progress) -> Iterator[dict[str, Any]]:
+        known = len(self._team)
+        told = self._of(item.run)
+        if len(self._team) > known and isinstance(item.run, BranchRun):
+            since, upto = item.run.resumed  # it may have gone on meanwhile, in its thread
+            if since:
+                yield from told.whole(None, since, upto)
+        if item.outcome is None:
+            self._note_shown(item)
+            yield from told.before(item.effect, self._run.now())
+        elif isinstance(item.effect, Collaborate):
+            yield from self._handed_over(item.effect, told, item.outcome)
+        else:
+            yield from told.after(item.effect, item.outcome)
+
+    def _note_shown(self, item: Progress) -> None:
+        # What was streamed stands until another text begins to: other calls show nothing.
+        effect = item.effect
+        if not isinstance(effect, CallModel | Collaborate) or not effect.live:
+            return
+        if isinstance(item.run, BranchRun) and item.run.branch.id not in self._shown:
+            return
+        if isinstance(effect, CallModel):
+            self._said = ""
+        else:
+            self._shown.update([branch.id for branch in effect.branches])
+
+    def _ended(self, item: Ended) -> Iterator[dict[str, Any]]:
+        """The end of a collaborator's turn, and what its supervisor sees of it."""
+        inner = self._team.get(item.branch.id)
+        if inner is not None:
+            yield from inner.ending(item.record)
+        yield from self._of(item.run).of_work(item.effect, item.branch, item.record)
+
+    def _of(self, run: Run) -> TraceParts:
+        """Makes the trace of a run: the agent's own, or a collaborator's."""
+        if not isinstance(run, BranchRun):
+            return self._parts
+        known = self._team.get(run.branch.id)
+        if known is None:
+            known = self._of(run.parent).of_branch(run.branch, run.began)
+            self._team[run.branch.id] = known
+        return known
+
+    def _handed_over(
+        self, effect: Collaborate, told: TraceParts, outcome: list[Record]
+    ) -> Iterator[dict[str, Any]]:
+        """The calls that collaborators wait for: no driver carries them out, so none tells them."""
+        waiting = handed_over(outcome)
+        for branch, record in zip(effect.branches, outcome, strict=True):
+            inner = self._team.get(branch.id)
+            if "control" in record and inner is not None and branch.replay is not None:
+                last, _ = branch.replay.steps[-1]
+                if isinstance(last, AwaitResults):
+                    yield from inner.before(last, self._run.now())
+            if record is waiting:
+                yield from told.of_work(effect, branch, record)
+
+    def rest(self, end: Callable[[], Reply]) -> Iterator[Event]:
+        """The events after the last item; `end` makes the reply, or raises."""
+        run = self._run
+        if not self._begun:
+            yield from self._beginning()
+        if isinstance(run.result, ReturnControl) and not run.result.branch:
+            # No driver carries a hand-over out, so none reports it.
+            for part in self._parts.before(run.replay.steps[-1][0], run.now()):
+                yield TracePart(part)
+        for part in self._parts.ending(run.log.end):
+            yield TracePart(part)
+        yield from last_events(end(), self._said)
+
+    def _beginning(self) -> Iterator[Event]:
+        # The caller's answer that this invocation brought; the steps before it were told.
+        self._begun = True
+        if since := self._run.replay.resumed_at:
+            for part in self._parts.whole(None, since):
+                yield TracePart(part)
+
+
+def last_events(reply: Reply, said: str = "") -> Iterator[Event]:
+    """The events that end every stream; `said` is what was streamed of the model's last reply."""
+    # What a guardrail said in a stream that it blocked was told there.
+    rest = "" if said.endswith(reply.text) else reply.text.removeprefix(said)
+    if rest:
+        yield TextDelta(rest)
+    if reply.files:
+        yield Files(reply.files)
+    if reply.return_control is not None:
+        yield reply.return_control
+    yield TurnEnd(reply)
+
+
+def reply_of(run: Run) -> Reply:
+    """The reply of a run that has its result."""
+    details = _OfRun(run)
+    result, session_id = run.result, run.session_id
+    if isinstance(result, Answer):
+        text, reason, cited = result.text, result.stop_reason, result.citations
+        return Reply(text, reason, session_id, citations=cited, details=details)
+    if isinstance(result, Refusal):
+        return Reply(result.text, result.stop_reason, session_id, details=details)
+    if isinstance(result, ReturnControl):
+        return Reply("", "return_control", session_id, return_control=result, details=details)
+    reason = result.code if result is not None and result.code else "failure"
+    return Reply("", reason, session_id, details=details)
+
+
+def _trace_parts(run: Run, told: int) -> TraceParts:
+    return TraceParts(run.plan, run.session_id, run.log.start["at"], run.replay, told=told)
+
+
+class _OfRun(Details):
+    __slots__ = ("_run",)
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def trace(self) -> list[dict[str, Any]]:
+        # Later invocations may have gone on with the turn; they do not change what this one told.
+        run = self._run
+        told = run.told
+        end = None if isinstance(run.result, ReturnControl) else run.log.end
+        return _trace_parts(run, told).whole(end, run.replay.resumed_at if told else 0)
+
+    def records(self) -> list[Record]:
+        return self._run.new_records()
+
+    def files(self) -> list[dict[str, Any]]:
+        answered = isinstance(self._run.result, Answer)
+        return files_of(self._run.log.records) if answered else []
+
+
+class _OfJournal(Details):
+    __slots__ = ("_log", "_parts", "_since")
+
+    def __init__(self, log: TurnLog) -> None:
+        self._log = log
+        self._parts: TraceParts | None = None
+        self._since = 0
+
+    def traced(self, parts: TraceParts, since: int) -> None:
+        self._parts, self._since = parts, since
+
+    def trace(self) -> list[dict[str, Any]]:
+        return self._parts.whole(self._log.end, self._since) if self._parts is not None else []
+
+    def files(self) -> list[dict[str, Any]]:
+        end = self._log.end
+        return files_of(self._log.records) if end and end["result"] == "answer" else []
+
+
+def reply_again(plan: Plan, session: Session, log: TurnLog, session_id: str) -> Reply:
+    """The reply of a finished turn, from its journal: the same results were given before.
+
+    Raises:
+        OrchestratorError: The turn had failed; its error again.
+    """
+    end = log.end or log.suspended or log.start
+    control = None
+    if end["kind"] == "suspend":
+        control = ReturnControl(end["invocation_id"], end["inputs"])
+    details = _OfJournal(log)
+    reply = Reply(
+        text=end.get("text", ""),
+        stop_reason=end.get("stop_reason", "return_control"),
+        session_id=session_id,
+        citations=end.get("citations", []),
+        return_control=control,
+        details=details,
+    )
+    with suppress(SessionConflict):  # the agent was changed since: the answer still holds
+        replay = replay_again(plan, session, log)
+        started = log.start["at"]
+        parts = TraceParts(plan, session_id, started, replay, told=told_of(log, len(log.records)))
+        details.traced(parts, replay.resumed_at)
+    if end.get("result") == "failure":
+        error = error_again(end["error"], end["message"], end["stop_reason"])
+        error.reply = reply
+        raise error
+    return reply

@@ -1,0 +1,208 @@
+"""How Bedrock writes a trace part: its members, ids and times (AWS: `TracePart`)."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from orchestrator.actions.base import Call
+from orchestrator.actions.wire import call_parameters
+from orchestrator.engine.effects import CallModel, Converse
+from orchestrator.engine.plan import (
+    INLINE_AGENT,
+    KNOWLEDGE_BASE_RESPONSE_GENERATION,
+    POST_PROCESSING,
+    PRE_PROCESSING,
+    ROUTING_CLASSIFIER,
+    Plan,
+)
+from orchestrator.message import content_to_json, text_of, text_to_json
+from orchestrator.sessions import Record
+
+__all__ = [
+    "ROUTING_TRACE",
+    "STEPS_TRACE",
+    "PartWriter",
+    "action_input",
+    "raw_response",
+    "reasoning_of",
+]
+
+STEPS_TRACE, ROUTING_TRACE = "orchestrationTrace", "routingClassifierTrace"
+_TRACES = {
+    PRE_PROCESSING: ("preProcessingTrace", "pre-0"),
+    POST_PROCESSING: ("postProcessingTrace", "post-0"),
+    ROUTING_CLASSIFIER: (ROUTING_TRACE, "routing-0"),
+    KNOWLEDGE_BASE_RESPONSE_GENERATION: (STEPS_TRACE, "KB-null-0"),
+}
+
+
+class PartWriter:
+    """Writes the parts of one turn's trace, each of which names the agent, the session and a time.
+
+    The ids are of the service's grammar: `{requestId}-{n}`, `-pre-0`, `-post-0`.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        session_id: str,
+        started: int,
+        request_id: str,
+        chain: Sequence[str] = (),
+        name: str = "",
+    ) -> None:
+        """Begins to write the parts of a turn.
+
+        Args:
+            plan: The agent.
+            session_id: Its session.
+            started: When the turn began, in nanoseconds since 1970.
+            request_id: The turn's id.
+            chain: ARNs of the aliases above the agent.
+            name: The agent's name in the team of the one above.
+        """
+        self._plan = plan
+        self._request = request_id
+        self._head, self._tail = request_id[:24], request_id[32:]
+        self._started = started
+        self._number = 0
+        self._step_id = f"{request_id}-0"
+        self._times = _Times()
+        self._session_id = session_id
+        self._chain = (*chain, plan.alias_arn)
+        callers = [{"agentAliasArn": plan.alias_arn}]
+        if chain:
+            callers = [{"agentAliasArn": arn} for arn in self._chain]
+        self._blank: dict[str, Any] = {
+            "agentId": plan.agent_id,
+            "agentAliasId": plan.alias_id,
+            "agentVersion": plan.version,
+            "sessionId": session_id,
+            "callerChain": callers,
+            "eventTime": "",
+            "trace": {},
+        }
+        if name:
+            self._blank["collaboratorName"] = name
+        if plan.agent_id == INLINE_AGENT:  # as recorded
+            for member in ("agentId", "agentAliasId", "agentVersion"):
+                del self._blank[member]
+
+    def _observation(
+        self, at: int, kind: str, told: dict[str, Any], number: int | None = None
+    ) -> dict[str, Any]:
+        told["type"] = kind
+        return self._step(at, "observation", told, number)
+
+    def _at_step(self, number: int) -> None:
+        """What is told next belongs to this step of the loop."""
+        self._number, self._step_id = number, f"{self._request}-{number}"
+
+    def _step(
+        self, at: int, member: str, told: dict[str, Any], number: int | None = None
+    ) -> dict[str, Any]:
+        # Most parts are of this kind: made here, without `_part`.
+        told["traceId"] = self._step_id if number is None else f"{self._request}-{number}"
+        part = self._blank.copy()
+        part["eventTime"] = self._times[at]
+        part["trace"] = {STEPS_TRACE: {member: told}}
+        return part
+
+    def _stage_part(self, stage: str, at: int, member: str, told: dict[str, Any]) -> dict[str, Any]:
+        """A part that tells of a stage's model call, in the stage's own trace."""
+        if stage not in _TRACES:
+            return self._step(at, member, told)
+        trace, suffix = _TRACES[stage]
+        told["traceId"] = f"{self._request}-{suffix}"
+        return self._part(at, trace, {member: told})
+
+    def _part(self, at: int, kind: str, trace: dict[str, Any]) -> dict[str, Any]:
+        part = self._blank.copy()
+        part["eventTime"] = self._times[at]
+        part["trace"] = {kind: trace}
+        return part
+
+    def _metadata(self, record: Record, call: str) -> dict[str, Any]:
+        began, ended = record["began"], record["ended"]
+        return {
+            # The service has a random id for every request of its own; ours is made from the
+            # turn's random one, so that it is the same whenever the trace is read.
+            "clientRequestId": f"{self._head}{zlib.crc32(call.encode()):08x}{self._tail}",
+            "startTime": self._times[began],
+            "endTime": self._times[ended],
+            "totalTimeMs": (ended - began) // 1_000_000,
+        }
+
+    def _operation_metadata(self, ended: int) -> dict[str, Any]:
+        return {
+            "startTime": self._times[self._started],
+            "endTime": self._times[ended],
+            "operationTotalTimeMs": (ended - self._started) // 1_000_000,
+        }
+
+
+def action_input(call: Call, execution: str) -> dict[str, Any]:
+    """An action's call, as `actionGroupInvocationInput`.
+
+    Args:
+        call: The call.
+        execution: `LAMBDA`, or `RETURN_CONTROL`.
+    """
+    operation = call.operation
+    parameters, body = call_parameters(call)
+    told: dict[str, Any] = {"actionGroupName": operation.group, "executionType": execution}
+    if operation.verb:
+        told["apiPath"], told["verb"] = operation.path, operation.verb.lower()
+    else:
+        told["function"] = operation.name
+    if parameters:
+        told["parameters"] = parameters
+    if body:
+        told["requestBody"] = {
+            "content": {kind: item["properties"] for kind, item in body["content"].items()}
+        }
+    return told
+
+
+def raw_response(effect: CallModel, record: Record) -> str:
+    """A model's reply as the service tells it.
+
+    That is text for text protocols, and the whole message where blocks matter: to an orchestration
+    of one's own, whatever the dialect.
+    """
+    protocol = "tool_use" if isinstance(effect, Converse) else effect.stage.dialect.protocol
+    if protocol != "tool_use":
+        return text_of(record["content"])
+    content, steps, tokens = record["content"], effect.scratchpad, record["usage"]
+    if len(steps) > effect.upto and steps[effect.upto]["content"] is content:
+        message = steps[effect.upto].encoded[:-1]  # the next prompt has the same message
+    else:
+        message = f'{{"role": "assistant", "content": {content_to_json(content)}'
+    return (
+        f'{message}, "stop_reason": {text_to_json(record["stop"])}, "usage": '
+        f'{{"input_tokens": {tokens[0]}, "output_tokens": {tokens[1]}}}}}'
+    )
+
+
+def reasoning_of(block: dict[str, Any]) -> dict[str, Any] | None:
+    """What a reasoning model thought, as `reasoningContent`, if a block tells it."""
+    text = block["reasoningContent"].get("reasoningText")
+    return {"reasoningText": text} if text else None
+
+
+@lru_cache(maxsize=64)
+def _second(seconds: str) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(int(seconds)))
+
+
+class _Times(dict[int, str]):
+    """Times as the service writes them, by nanoseconds since 1970; parts mostly tell the same."""
+
+    def __missing__(self, at: int) -> str:
+        digits = str(at) if at >= 1_000_000_000 else f"{at:010}"
+        text = self[at] = f"{_second(digits[:-9])}.{digits[-9:]}Z"
+        return text

@@ -1,0 +1,217 @@
+"""What an invocation gives back: a reply, or the events of a stream that ends in one."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.engine.effects import ReturnControl
+from orchestrator.models.usage import Usage
+from orchestrator.sessions.journal import Record
+
+__all__ = [
+    "Details",
+    "Event",
+    "Files",
+    "Reply",
+    "ReturnControl",
+    "TextDelta",
+    "TracePart",
+    "TurnEnd",
+    "files_of",
+]
+
+
+class Details:
+    """What a reply can tell of its turn when it is asked; nothing of it is made before."""
+
+    __slots__ = ()
+
+    def trace(self) -> list[dict[str, Any]]:
+        """The trace parts."""
+        return []
+
+    def records(self) -> list[Record]:
+        """The journal's records of the invocation."""
+        return []
+
+    def usage(self) -> Usage:
+        """Tokens of the invocation's model calls."""
+        total = Usage()
+        for record in self.records():
+            if record["kind"] == "model":
+                total = total.plus(Usage._make((*record["usage"][:4], 1)))
+        return total
+
+    def files(self) -> list[dict[str, Any]]:
+        """Files that the turn made."""
+        return []
+
+    def notes(self) -> list[str]:
+        """Leniencies that were needed."""
+        return [note for record in self.records() for note in record.get("notes", ())]
+
+
+class Reply:
+    """The end of an invocation.
+
+    Attributes:
+        text: What the user reads: the answer, a question to the user, or a refusal. Empty when
+            control was returned.
+        stop_reason: `end_turn`, `ask_user`, `refused`, `return_control`, `max_tokens`,
+            `guardrail_intervened`, `content_filtered`; of a failed turn, the limit's name or a
+            reason code.
+        session_id: The session.
+        citations: Bedrock's citations of the answer.
+        return_control: The calls that wait for the caller, or `None`.
+    """
+
+    __slots__ = (
+        "_details",
+        "_files",
+        "_trace",
+        "citations",
+        "return_control",
+        "session_id",
+        "stop_reason",
+        "text",
+    )
+
+    def __init__(
+        self,
+        text: str,
+        stop_reason: str,
+        session_id: str,
+        *,
+        citations: list[dict[str, Any]] | None = None,
+        return_control: ReturnControl | None = None,
+        details: Details | None = None,
+    ) -> None:
+        self.text = text
+        self.stop_reason = stop_reason
+        self.session_id = session_id
+        self.citations = citations or []
+        self.return_control = return_control
+        self._details = details
+        self._files: list[dict[str, Any]] | None = None
+        self._trace: list[dict[str, Any]] | None = None
+
+    @property
+    def files(self) -> list[dict[str, Any]]:
+        """Files that came with the answer, in Bedrock's shape: `name`, `type` and `bytes`.
+
+        Those of collaborators are among them, but none of an agent whose own answer was refused.
+        """
+        if self._files is None:
+            self._files = self._details.files() if self._details is not None else []
+        return self._files
+
+    @property
+    def trace(self) -> list[dict[str, Any]]:
+        """The trace parts, equal in shape to those of `InvokeAgent`; made when first read."""
+        if self._trace is None:
+            self._trace = self._details.trace() if self._details is not None else []
+        return self._trace
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of this invocation."""
+        return self._details.usage() if self._details is not None else Usage()
+
+    @property
+    def notes(self) -> list[str]:
+        """Leniencies that were needed to understand models and actions."""
+        return self._details.notes() if self._details is not None else []
+
+    def __repr__(self) -> str:
+        return f"Reply({self.text!r}, stop_reason={self.stop_reason!r})"
+
+    def __str__(self) -> str:
+        return self.text
+
+    def as_dict(self) -> dict[str, Any]:
+        """The reply as JSON members, trace included; the bytes of files are in Base64."""
+        control = self.return_control
+        return {
+            "text": self.text,
+            "stop_reason": self.stop_reason,
+            "session_id": self.session_id,
+            "citations": self.citations,
+            "return_control": control
+            and {
+                "invocationId": control.invocation_id,
+                "invocationInputs": control.invocation_inputs,
+            },
+            "usage": self.usage._asdict(),
+            "files": [
+                {**file, "bytes": base64.b64encode(file["bytes"]).decode()} for file in self.files
+            ],
+            "notes": self.notes,
+            "trace": self.trace,
+        }
+
+
+@dataclass(slots=True)
+class TextDelta:
+    """The next piece of the answer.
+
+    The pieces, joined, end with the reply's text, and mostly are nothing else. What comes before
+    it was said by a model that then went on: it called an action, asked the user or was asked to
+    write its reply again.
+    """
+
+    text: str
+
+
+@dataclass(slots=True)
+class TracePart:
+    """The next trace part."""
+
+    part: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Files:
+    """Files that the turn made, in Bedrock's shape."""
+
+    files: list[dict[str, Any]]
+
+
+@dataclass(slots=True)
+class TurnEnd:
+    """The last event: the whole reply."""
+
+    reply: Reply
+
+
+Event = TextDelta | TracePart | ReturnControl | Files | TurnEnd
+
+
+def files_of(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """The files that a turn made, its collaborators' too, from all its records.
+
+    An agent whose answer was refused, by its guardrail or its model's provider, gives none; nor do
+    the agents that it leads.
+    """
+    made = [record for record in records if "files" in record]
+    if not made:
+        return []
+    refused = {one["id"] for one in records if one.get("result") == "refusal" and "id" in one}
+    return [
+        {**file, "bytes": base64.b64decode(file["bytes"])}
+        for record in made
+        if not any(_within(_maker(record), path) for path in refused)
+        for file in record["files"]
+    ]
+
+
+def _maker(record: Record) -> str:
+    """The branch of the agent that made a record's files; empty for the one that was invoked."""
+    path: str = record["id"] if record["kind"] == "branch" else record.get("branch", "")
+    return path
+
+
+def _within(path: str, branch: str) -> bool:
+    return path == branch or path.startswith(f"{branch}/")

@@ -1,0 +1,29 @@
+"""Embeddings: what texts mean, as vectors.
+
+The embedders are imported when they are first named: none of numpy, onnxruntime, boto3 and httpx2
+is needed to import this package.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from orchestrator.models.embeddings.base import Embedder
+from orchestrator.support.lazy_imports import lazily
+
+if TYPE_CHECKING:
+    from orchestrator.models.embeddings.bedrock import BedrockEmbedder
+    from orchestrator.models.embeddings.minilm import MiniLM
+    from orchestrator.models.embeddings.openai import OpenAIEmbedder
+    from orchestrator.models.embeddings.resolve import resolve_embedder
+
+__all__ = ["BedrockEmbedder", "Embedder", "MiniLM", "OpenAIEmbedder", "resolve_embedder"]
+
+_HOMES = {
+    "BedrockEmbedder": "bedrock",
+    "MiniLM": "minilm",
+    "OpenAIEmbedder": "openai",
+    "resolve_embedder": "resolve",
+}
+
+__getattr__, __dir__ = lazily(__name__, _HOMES)

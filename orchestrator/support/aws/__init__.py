@@ -1,0 +1,26 @@
+"""What all rooms share that ask AWS through boto3, which is imported at the first request.
+
+`shared_client` makes one client for each configuration; a `Target` says what is asked, and
+`failure` and `translated` make one of the tree's errors of what boto3 raises.
+"""
+
+from __future__ import annotations
+
+from orchestrator.support.aws.clients import Settings, region_of, serving_at, shared_client
+from orchestrator.support.aws.failures import Target, code_of, failure, never_sent, said, translated
+from orchestrator.support.aws.objects import body_of, read_object
+
+__all__ = [
+    "Settings",
+    "Target",
+    "body_of",
+    "code_of",
+    "failure",
+    "never_sent",
+    "read_object",
+    "region_of",
+    "said",
+    "serving_at",
+    "shared_client",
+    "translated",
+]

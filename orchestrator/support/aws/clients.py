@@ -1,0 +1,216 @@
+"""boto3 clients, made once and shared by all threads.
+
+A process's first client takes 44 ms and 8 MB to make, the later ones share AWS's descriptions of
+its services. Credentials, endpoints (`AWS_ENDPOINT_URL` and its kin) and profiles are boto3's own;
+see "Configuring credentials" in boto3's documentation.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from threading import Lock
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from orchestrator.errors import ResourceNotFound
+from orchestrator.support.aws.failures import (
+    Target,
+    translated,
+    without_credentials,
+    without_region,
+)
+
+__all__ = ["Settings", "region_of", "serving_at", "shared_client"]
+
+
+class Settings(NamedTuple):
+    """What a client is made of; equal settings share one client.
+
+    Attributes:
+        service: boto3's name of the service.
+        region: The region; that of the environment or the profile when `None`.
+        profile: A profile of AWS's configuration files; the environment's when `None`.
+        endpoint_url: Another address than the region's.
+        connections: Connections at once.
+        connect_timeout: Seconds to wait for a connection.
+        read_timeout: Seconds to wait for the next bytes.
+        max_attempts: Tries of one request, with botocore's standard retries and backoff.
+        deadline: Seconds after which a failed try is not repeated.
+        validated: Whether boto3 checks parameters before it sends them.
+    """
+
+    service: str
+    region: str | None = None
+    profile: str | None = None
+    endpoint_url: str | None = None
+    connections: int = 64
+    connect_timeout: float = 10.0
+    read_timeout: float = 60.0
+    max_attempts: int = 4
+    deadline: float | None = None
+    validated: bool = True
+
+
+# What of the environment decides whose client it is: a process that changes it gets another one.
+_ENVIRONMENT = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_BEARER_TOKEN_BEDROCK",
+    "AWS_PROFILE",
+    "AWS_DEFAULT_PROFILE",
+    "AWS_REGION",
+    "AWS_DEFAULT_REGION",
+    "AWS_CONFIG_FILE",
+    "AWS_SHARED_CREDENTIALS_FILE",
+    "AWS_ENDPOINT_URL",
+)
+_clients: dict[tuple[Any, ...], Any] = {}
+_lock = Lock()
+_served: set[int] = set()
+
+
+@contextmanager
+def serving_at(port: int) -> Iterator[None]:
+    """Around the life of a process that itself answers for AWS at a port, for others alone.
+
+    What it does not have it looks for in AWS. When the environment has its own address in AWS's
+    place (`AWS_ENDPOINT_URL`), it would ask itself, and again, until nobody waits any more: no
+    client of its address is made.
+
+    Args:
+        port: The port, of any of this machine's addresses.
+    """
+    _served.add(port)
+    try:
+        yield
+    finally:
+        _served.discard(port)
+
+
+def region_of(id: str) -> str | None:
+    """The region that an ARN names; `None` for one without, and for any other id."""
+    parts = id.split(":")
+    return parts[3] or None if parts[0] == "arn" and len(parts) > 5 else None
+
+
+def shared_client(
+    settings: Settings, target: Target, prepare: Callable[[Any], None] | None = None
+) -> Any:
+    """The client for `settings`, made at the first call; equal ones are shared.
+
+    Args:
+        settings: What it is made of.
+        target: What it is for first, for messages.
+        prepare: Does to a new client what it needs before its first request.
+
+    Raises:
+        AccessDenied: There are no credentials or no region; nothing was sent, nothing is kept.
+        ResourceNotFound: It would ask the server that this process is; see `serving_at`.
+    """
+    own = f"AWS_ENDPOINT_URL_{settings.service.upper().replace('-', '_')}"
+    key = (settings, prepare, os.environ.get(own), *map(os.environ.get, _ENVIRONMENT))
+    with _lock:
+        found = _clients.get(key)
+        if found is None:
+            with translated(target):
+                found = _made(settings, target)
+            if prepare is not None:
+                prepare(found)
+            _clients[key] = found
+    return found
+
+
+def _made(settings: Settings, target: Target) -> Any:
+    from botocore.config import Config
+    from botocore.exceptions import NoRegionError
+
+    session = _session(settings)
+    bearer = settings.service.startswith("bedrock") and "AWS_BEARER_TOKEN_BEDROCK" in os.environ
+    if not bearer and session.get_credentials() is None:
+        raise without_credentials(target)
+    config = Config(
+        connect_timeout=settings.connect_timeout,
+        read_timeout=settings.read_timeout,
+        max_pool_connections=settings.connections,
+        parameter_validation=settings.validated,
+        retries={"mode": "standard", "total_max_attempts": settings.max_attempts},
+        tcp_keepalive=True,
+        user_agent_extra="bedrock-orchestrator",
+    )
+    try:
+        client = session.client(
+            settings.service,
+            # boto3 itself reads only AWS_DEFAULT_REGION; the other SDKs and Lambda say AWS_REGION.
+            region_name=session.region_name or os.environ.get("AWS_REGION"),
+            endpoint_url=settings.endpoint_url,
+            config=config,
+        )
+    except NoRegionError:
+        raise without_region(target) from None
+    if settings.endpoint_url is None and _is_served(client.meta.endpoint_url):
+        raise ResourceNotFound(
+            f"{target.what} is not on this server, and is not looked for in AWS: in the server's "
+            "environment AWS's address is the server's own; start it without AWS_ENDPOINT_URL"
+        )
+    if settings.deadline is not None:
+        _limit_retries(client, settings.service, settings.deadline)
+    return client
+
+
+def _is_served(url: str) -> bool:
+    """Whether an address is of this machine, and at a port that this process serves."""
+    parts = urlsplit(url)
+    port = parts.port or {"https": 443}.get(parts.scheme, 80)
+    if port not in _served:
+        return False
+    try:
+        found = socket.getaddrinfo(parts.hostname, 0, type=socket.SOCK_DGRAM)
+    except (OSError, UnicodeError):
+        return False
+    return any(map(_is_here, found))
+
+
+def _is_here(found: tuple[Any, ...]) -> bool:
+    family, kind, protocol, _, address = found
+    try:
+        with socket.socket(family, kind, protocol) as own:
+            own.bind(address)  # which no system allows with another machine's address
+    except OSError:
+        return False
+    return True
+
+
+def _session(settings: Settings) -> Any:
+    import boto3
+    import botocore.session
+
+    core = botocore.session.Session(profile=settings.profile)
+    # Parsing AWS's service descriptions is most of what a client costs; all sessions share them.
+    core.register_component("data_loader", _loader(core.get_config_variable("data_path")))
+    return boto3.Session(botocore_session=core, region_name=settings.region)
+
+
+@cache
+def _loader(data_path: str | None) -> Any:
+    from botocore.loaders import create_loader
+
+    return create_loader(data_path)
+
+
+def _limit_retries(client: Any, service: str, seconds: float) -> None:
+    def start(context: dict[str, Any], **_: Any) -> None:
+        context["orchestrator_start"] = time.monotonic()
+
+    def stop(request_dict: dict[str, Any], **_: Any) -> bool | None:
+        started = request_dict["context"].get("orchestrator_start")
+        # False, as the first answer, ends the retries; None leaves them to botocore's own handler.
+        return False if started and time.monotonic() - started >= seconds else None
+
+    client.meta.events.register("before-call", start)
+    client.meta.events.register_first(f"needs-retry.{service}", stop)

@@ -1,0 +1,125 @@
+"""Aliases that lead to an agent as it is now."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from orchestrator.errors import DependencyFailed
+from orchestrator.transfer.compare import same_content
+from orchestrator.transfer.pull import alias_called, read_alone, read_version_of_alias
+from orchestrator.transfer.remote import DRAFT, checked_id, ids_of_alias
+from orchestrator.transfer.sending import Sender
+
+__all__ = ["NEW_ALIAS", "alias_of"]
+
+NEW_ALIAS = "arn:aws:bedrock:us-east-1:000000000000:agent-alias/0000000000/0000000000"
+"""Stands in a dry run for the ARN of an alias that is not made."""
+
+
+def alias_of(
+    sender: Sender, agent: str, agent_id: str, wanted: Mapping[str, Any], name: str, arn: str = ""
+) -> str:
+    """The ARN of an alias that leads to a version with an agent's content.
+
+    The alias is made when there is none. One that leads to an older version gets a new one; one
+    that leads to the working draft is left alone.
+
+    Args:
+        sender: Sends the changes.
+        agent: The agent's name.
+        agent_id: Its id; empty in the dry run of a new agent.
+        wanted: Its content.
+        name: The alias's name or id.
+        arn: The ARN of the alias to use instead, if it is one of this agent.
+
+    Raises:
+        OrchestratorError: The endpoint failed, or told something that cannot be.
+    """
+    return _Alias(sender, agent, agent_id, wanted).arn_of(name, arn)
+
+
+class _Alias:
+    def __init__(
+        self, sender: Sender, agent: str, agent_id: str, wanted: Mapping[str, Any]
+    ) -> None:
+        self.sender = sender
+        self.remote = sender.remote
+        self.agent = agent
+        self.agent_id = agent_id
+        self.wanted = wanted
+
+    def arn_of(self, name: str, arn: str) -> str:
+        ids = ids_of_alias(arn)
+        alias_id = ids[1] if ids and ids[0] == self.agent_id else ""
+        if not alias_id and self.agent_id:
+            alias_id = alias_called(self.remote, self.agent_id, name)
+        if not alias_id:
+            with self.sender.step(self.agent, "create", f"the alias {name!r}"):
+                answer = self.sender.send(
+                    self.agent, "create_agent_alias", agentId=self.agent_id, agentAliasName=name
+                )
+                if self.sender.dry_run:
+                    return NEW_ALIAS
+                alias_id = checked_id(
+                    (answer.get("agentAlias") or {}).get("agentAliasId"), "an alias"
+                )
+                return self.ready(alias_id)
+        if self.is_behind(alias_id):
+            self.move(alias_id)
+        return self.ready(alias_id)
+
+    def told(self, alias_id: str) -> dict[str, Any]:
+        """What GetAgentAlias tells."""
+        answer = self.remote.call(
+            f"the alias {alias_id!r}",
+            "get_agent_alias",
+            agentId=self.agent_id,
+            agentAliasId=alias_id,
+        )
+        alias: dict[str, Any] = answer.get("agentAlias") or {}
+        return alias
+
+    def is_behind(self, alias_id: str) -> bool:
+        """Whether the version that an alias leads to is not what the agent is to be."""
+        version = read_version_of_alias(self.remote, self.agent_id, alias_id)
+        if version == DRAFT:
+            return False
+        there = read_alone(self.remote, self.agent_id, version)
+        return not same_content(there.data, self.wanted)
+
+    def move(self, alias_id: str) -> None:
+        """Has an alias lead to a new version, which is made when none is named."""
+        alias = self.told(alias_id)
+        name = str(alias.get("agentAliasName"))
+        with self.sender.step(self.agent, "move", f"the alias {name!r} to a new version"):
+            self.sender.send(
+                self.agent,
+                "update_agent_alias",
+                agentId=self.agent_id,
+                agentAliasId=alias_id,
+                agentAliasName=name,
+                description=alias.get("description") or None,
+            )
+            if self.sender.dry_run:
+                return
+            self.ready(alias_id)
+            if self.is_behind(alias_id):
+                raise DependencyFailed(
+                    f"the alias {name!r} still leads to the version before; route it to a new one"
+                )
+
+    def ready(self, alias_id: str) -> str:
+        """Waits until an alias can be used, and gives its ARN."""
+        arn = ""
+
+        def look() -> tuple[str, Collection[str]]:
+            nonlocal arn
+            alias = self.told(alias_id)
+            arn = str(alias.get("agentAliasArn"))
+            return str(alias.get("agentAliasStatus")), alias.get("failureReasons") or []
+
+        self.sender.wait.until(f"the alias {alias_id!r}", look, ("PREPARED",))
+        if ids_of_alias(arn) != (self.agent_id, alias_id):
+            raise DependencyFailed(f"{arn!r} is not the ARN of the alias {alias_id!r}")
+        return arn

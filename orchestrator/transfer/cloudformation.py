@@ -1,0 +1,143 @@
+"""`AWS::Bedrock::Agent` in CloudFormation templates, YAML or JSON → `Document`s."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import yaml
+
+from orchestrator.engine.plan import MOST_LEVELS
+from orchestrator.errors import DefinitionError
+from orchestrator.transfer.document import Document, note
+from orchestrator.transfer.gathered import gathered, made_id
+from orchestrator.transfer.intrinsics import Intrinsics
+from orchestrator.transfer.remote import ids_of_alias
+
+__all__ = ["is_cloudformation", "load_yaml", "read_cloudformation"]
+
+_AGENT = "AWS::Bedrock::Agent"
+_ALIAS = "AWS::Bedrock::AgentAlias"
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader, which reads `!Sub` and its kin as the functions that they mean."""
+
+
+def _function(loader: _Loader, suffix: str, node: yaml.Node) -> dict[str, Any]:
+    name = suffix if suffix in ("Ref", "Condition") else f"Fn::{suffix}"
+    value: Any
+    if isinstance(node, yaml.ScalarNode):
+        value = loader.construct_scalar(node)
+    elif isinstance(node, yaml.SequenceNode):
+        value = loader.construct_sequence(node, deep=True)
+    else:
+        value = loader.construct_mapping(node, deep=True)  # type: ignore[arg-type]
+    return {name: value}
+
+
+_Loader.add_multi_constructor("!", _function)
+
+
+def load_yaml(text: str, file: str) -> Any:
+    """The data of a template's YAML; its functions as mappings of one member.
+
+    Raises:
+        DefinitionError: It is no YAML.
+    """
+    try:
+        return yaml.load(text, Loader=_Loader)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = mark.line + 1 if mark else None
+        problem = getattr(error, "problem", None) or "it cannot be read"
+        raise DefinitionError(f"this is not YAML: {problem}", file=file, line=line) from None
+
+
+def is_cloudformation(data: Mapping[str, Any]) -> bool:
+    """Whether data is a template with agents."""
+    return bool(_of_type(data, _AGENT))
+
+
+def _of_type(template: Mapping[str, Any], kind: str) -> dict[str, Mapping[str, Any]]:
+    resources = template.get("Resources")
+    return {
+        str(name): properties
+        for name, it in (resources.items() if isinstance(resources, Mapping) else ())
+        if isinstance(it, Mapping) and it.get("Type") == kind
+        for properties in [it.get("Properties") or {}]
+        if isinstance(properties, Mapping)
+    }
+
+
+def read_cloudformation(
+    template: Mapping[str, Any], parameters: Mapping[str, str]
+) -> dict[str, Document]:
+    """The agents of a template, by their logical ids, with those of the template that they lead.
+
+    Args:
+        template: The template.
+        parameters: Values of parameters, and of pseudo parameters such as `AWS::Region`.
+
+    Raises:
+        DefinitionError: An agent is wrong, or functions are nested without end.
+    """
+    reader = _Reader(template, parameters)
+    return {name: reader.agent(name, ()) for name in reader.agents}
+
+
+class _Reader:
+    def __init__(self, template: Mapping[str, Any], parameters: Mapping[str, str]) -> None:
+        self.template = template
+        self.parameters = parameters
+        self.agents = _of_type(template, _AGENT)
+        self.ids = {made_id(name): name for name in self.agents}
+        self.aliases = {made_id(name): it for name, it in _of_type(template, _ALIAS).items()}
+        self.known: dict[str, Document] = {}
+
+    def agent(self, name: str, above: tuple[str, ...]) -> Document:
+        if name not in self.known:
+            intrinsics = Intrinsics(self.template, self.parameters)
+            found = intrinsics.value(self.agents[name])
+            properties = dict(found) if isinstance(found, Mapping) else {}
+            parts = [
+                [it for it in _list(properties.pop(part, None)) if isinstance(it, Mapping)]
+                for part in ("ActionGroups", "KnowledgeBases", "AgentCollaborators")
+            ]
+            document = self.known[name] = gathered(properties, *parts)
+            self.team(document, (*above, name))
+            document.notes += _told(document, intrinsics)
+        return self.known[name]
+
+    def team(self, document: Document, above: tuple[str, ...]) -> None:
+        for member in document.parts("agentCollaborators"):
+            led = self.led((member.get("agentDescriptor") or {}).get("aliasArn"))
+            if led and led not in above and len(above) < MOST_LEVELS:
+                document.team[str(member.get("collaboratorName"))] = self.agent(led, above)
+
+    def led(self, arn: Any) -> str | None:
+        """The logical id of the agent whose alias an ARN names."""
+        ids = ids_of_alias(arn)
+        alias = self.aliases.get(ids[1]) if ids else None
+        if alias is None:
+            return None
+        agent = Intrinsics(self.template, self.parameters).value(alias.get("AgentId"))
+        return self.ids.get(str(agent))
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _told(document: Document, intrinsics: Intrinsics) -> Iterator[Any]:
+    """A note for each placeholder that the agent has come to hold."""
+    members = [
+        {**it, "agentDescriptor": None} if it.get("collaboratorName") in document.team else it
+        for it in document.parts("agentCollaborators")
+    ]
+    text = str({**document.data, "agentCollaborators": members})
+    for expression, value in intrinsics.assumed.items():
+        if value and value in text:
+            told = f"{document.name}: {expression} is known only when deployed; {value!r} stands "
+            way = "give it with --parameter, or change it in agent.yaml"
+            yield note("unknown", f"{told}for it", way)

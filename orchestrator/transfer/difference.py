@@ -1,0 +1,154 @@
+"""What differs between an agent's folder and an agent at an endpoint."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import Any
+
+from orchestrator.definition import load_definition
+from orchestrator.definition.document import decode
+from orchestrator.diagnostics import Diagnostic
+from orchestrator.errors import ResourceNotFound
+from orchestrator.transfer.compare import KEPT_THERE, PARTS
+from orchestrator.transfer.document import Document
+from orchestrator.transfer.files import Change, files_of, left_files
+from orchestrator.transfer.lambdas import lambdas_of
+from orchestrator.transfer.portable import portable
+from orchestrator.transfer.pull import read_agent
+from orchestrator.transfer.push import find_agent
+from orchestrator.transfer.remote import Remote
+from orchestrator.transfer.schemas import same_schema
+
+__all__ = ["Difference", "difference"]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What differs.
+
+    Attributes:
+        agent_id: The agent there.
+        changes: The files that would differ if the agent there was pulled: `before` is as it is
+            there, `after` as in the folder.
+        notes: What was not compared, because the service does not have it.
+    """
+
+    agent_id: str
+    changes: list[Change]
+    notes: list[Diagnostic]
+
+
+def difference(
+    document: Document,
+    remote: Remote,
+    agent_id: str | None = None,
+    *,
+    alias: str | None = None,
+    version: str | None = None,
+) -> Difference:
+    """Compares an agent, and those that it leads, with an agent at an endpoint.
+
+    Ids are not compared, nor in what order parts are, nor how a schema is written; nor what the
+    folder leaves to the place where the agent runs (its role, functions for its handlers).
+
+    Args:
+        document: The agent, as `read_folder` gives it.
+        remote: Where the other is.
+        agent_id: Its id; by default the agent with the document's id or name.
+        alias: The id or the name of an alias: the version that it leads to is compared.
+        version: A version's number; without both, the working draft.
+
+    Raises:
+        ResourceNotFound: There is no such agent.
+        OrchestratorError: The endpoint failed.
+    """
+    agent_id = agent_id or find_agent(remote, document)
+    if not agent_id:
+        raise ResourceNotFound(
+            f"there is no agent {document.name!r} to compare with; `orchestrator push` makes it"
+        )
+    there = read_agent(remote, agent_id, alias=alias, version=version)
+    notes: list[Diagnostic] = []
+    local = remote.endpoint_url is not None
+    one, other = _made_alike(there, document, notes, local)
+    before, after = files_of(one), {**_left(document), **files_of(other)}
+    changed = [
+        Change(path, before.get(path), after.get(path))
+        for path in dict.fromkeys([*before, *after])
+        if before.get(path) != after.get(path)
+    ]
+    return Difference(agent_id, changed, notes)
+
+
+def _left(document: Document) -> dict[str, str]:
+    """Templates and schemas of the folder that no definition names, and that a pull would take."""
+    root, found = document.source.folder, {}
+    for one in document.everyone():
+        folder = one.source.folder
+        if root is None or folder is None or not folder.is_relative_to(root):
+            continue
+        for path in left_files(folder, _named(one.source.file)):
+            file = folder / path
+            found[file.relative_to(root).as_posix()] = decode(file.read_bytes(), str(file))
+    return found
+
+
+def _named(file: str) -> set[str]:
+    definition = load_definition(file)
+    overrides = definition.prompt_override_configuration
+    stages = overrides.prompt_configurations if overrides else ()
+    schemas = (it.api_schema.file for it in definition.action_groups if it.api_schema)
+    names = (*(it.base_prompt_template_file for it in stages), *schemas)
+    return {PurePosixPath(it).as_posix() for it in names if it}
+
+
+_HANDLER = "arn:aws:lambda:us-east-1:000000000000:function:handler"
+"""Stands for what runs here, where no function does there."""
+
+
+def _made_alike(
+    there: Document, here: Document, notes: list[Diagnostic], local: bool
+) -> tuple[Document, Document]:
+    """Both agents without what is not compared, with their parts in one order."""
+    groups = (str(it.get("actionGroupName")) for it in there.parts("actionGroups"))
+    known = {**dict.fromkeys(groups, _HANDLER), **dict(lambdas_of(there.data))}
+    found = portable(here, {}, known=known, local_models=local)
+    for group in found.data.get("actionGroups", ()):
+        if group.get("actionGroupExecutor") == {"lambda": _HANDLER}:
+            del group["actionGroupExecutor"]
+    told = (it for it in found.left if it.code == "not-portable")
+    notes += [replace(it, severity="info", suggestion="") for it in told]
+    one, other = deepcopy(there.data), found.data
+    for member in KEPT_THERE:
+        if member not in other:
+            one.pop(member, None)
+    for data in (one, other):
+        data.pop("agentId", None)
+        data.pop("aliases", None)
+    _put_in_order(one, other)
+    _write_schemas_alike(one, other)
+    led_there, led_here = {}, {}
+    for name, agent in here.team.items():
+        if name in there.team:
+            led_there[name], led_here[name] = _made_alike(there.team[name], agent, notes, local)
+        else:
+            led_here[name] = Document(portable(agent, {}, local_models=local).data, agent.team)
+    return Document(one, led_there), Document(other, led_here)
+
+
+def _put_in_order(one: dict[str, Any], other: dict[str, Any]) -> None:
+    for part, key in PARTS.items():
+        for data in (one, other):
+            if part in data:
+                data[part] = sorted(data[part], key=lambda it: str(it.get(key)))
+
+
+def _write_schemas_alike(one: dict[str, Any], other: dict[str, Any]) -> None:
+    texts = {it["actionGroupName"]: it.get("apiSchema") or {} for it in one.get("actionGroups", ())}
+    for group in other.get("actionGroups", ()):
+        mine = (group.get("apiSchema") or {}).get("payload")
+        theirs = texts.get(group["actionGroupName"], {}).get("payload")
+        if mine and theirs and same_schema(mine, theirs):
+            group["apiSchema"] = {"payload": theirs}

@@ -1,0 +1,279 @@
+"""A `Document` → AWS, or any endpoint: made, or changed to match, prepared and given an alias."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from orchestrator.definition.places import complaint
+from orchestrator.diagnostics import Diagnostic
+from orchestrator.errors import ResourceNotFound, ValidationError
+from orchestrator.transfer.aliases import alias_of
+from orchestrator.transfer.compare import agent_part
+from orchestrator.transfer.document import Document
+from orchestrator.transfer.lambdas import given_for, lambdas_of
+from orchestrator.transfer.parts import Parts
+from orchestrator.transfer.portable import NOT_PORTABLE, Portable, agent_request, portable
+from orchestrator.transfer.pull import read_alone
+from orchestrator.transfer.remote import Remote, checked_id, ids_of_alias
+from orchestrator.transfer.sending import Sender, Step, Waiting
+
+__all__ = ["Options", "Pushed", "find_agent", "push"]
+
+TEAM_ALIAS = "live"
+"""The alias through which a supervisor reaches a collaborator that has no other yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How an agent is pushed.
+
+    Attributes:
+        alias: The alias that leads to what was pushed; without one there is the working draft.
+        agent_id: The agent to change, instead of the one with the folder's id or name.
+        create: Make a new agent.
+        dry_run: Tell what would be done, and do nothing.
+        skip: Leave out what Bedrock does not have.
+        lambdas: ARNs of Lambda functions by the names of action groups, `overrideLambda` or
+            `customOrchestration`; with `<agent>/` before it, for that agent only.
+        model: The foundation model there, of the agent and of those that it leads.
+    """
+
+    alias: str | None = None
+    agent_id: str | None = None
+    create: bool = False
+    dry_run: bool = False
+    skip: bool = False
+    lambdas: Mapping[str, str] = field(default_factory=dict)
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """What a push came to.
+
+    Attributes:
+        agent_id: The agent's id there; empty after the dry run of a new one.
+        alias_id: The id of the alias; empty without one.
+        steps: What was done; nothing when all was there.
+        notes: What is different there, and what was left out.
+    """
+
+    agent_id: str
+    alias_id: str
+    steps: tuple[Step, ...]
+    notes: tuple[Diagnostic, ...]
+
+
+@dataclass(slots=True)
+class _Target:
+    """An agent there, as it was found, and what it is to be."""
+
+    id: str
+    before: Document | None
+    wanted: Portable
+
+
+def push(
+    document: Document,
+    remote: Remote,
+    options: Options | None = None,
+    *,
+    tell: Callable[[Step], None] | None = None,
+    wait: Waiting | None = None,
+) -> Pushed:
+    """Makes an agent, and those that it leads, be at an endpoint as they are in a folder.
+
+    The agent there is the one with the folder's `agentId`, or else with its name. Nothing is sent
+    before all of it was checked. It stops at the first failure, and can be run again: what is done
+    is not done twice.
+
+    Args:
+        document: The agent, as `read_folder` gives it.
+        remote: Where it goes.
+        options: How.
+        tell: Is told every step, once it is done.
+        wait: How to wait for what takes time there.
+
+    Raises:
+        DefinitionError: The agent has what cannot be carried; all of it is told, with places.
+        ValidationError: There is no such agent to change, or the options cannot be.
+        DependencyFailed: The endpoint failed.
+    """
+    options = options or Options()
+    sender = Sender(remote, options.dry_run, tell, wait or Waiting())
+    return _Push(document, options, sender).run()
+
+
+def find_agent(remote: Remote, document: Document) -> str:
+    """The id of the agent there with a document's id, or else its name; empty when there is none.
+
+    Raises:
+        ValidationError: Several have the name.
+        OrchestratorError: The endpoint failed.
+    """
+    if document.agent_id:
+        try:
+            what = f"the agent {document.agent_id!r}"
+            remote.call(what, "get_agent", agentId=document.agent_id)
+        except ResourceNotFound:
+            pass
+        else:
+            return document.agent_id
+    return _id_of_name(remote, document.name)
+
+
+def _id_of_name(remote: Remote, name: str) -> str:
+    found = [
+        checked_id(it.get("agentId"), "an agent")
+        for it in remote.pages("the agents", "list_agents", "agentSummaries")
+        if it.get("agentName") == name
+    ]
+    if len(found) > 1:
+        ids = ", ".join(found)
+        raise ValidationError(f"there are {len(found)} agents {name!r}: {ids}; name one by its id")
+    return found[0] if found else ""
+
+
+class _Push:
+    """One push: first all targets are found and checked, then each agent is made to match."""
+
+    def __init__(self, document: Document, options: Options, sender: Sender) -> None:
+        self.document = document
+        self.options = options
+        self.sender = sender
+        self.remote = sender.remote
+        self.targets: dict[int, _Target] = {}
+
+    def run(self) -> Pushed:
+        everyone = self.found()
+        notes = self.checked(everyone)
+        for one in everyone:
+            self.agent(one)
+        target = self.targets[id(self.document)]
+        arn = self.alias(self.document, self.options.alias, "") if self.options.alias else ""
+        ids = None if self.options.dry_run else ids_of_alias(arn)
+        return Pushed(target.id, ids[1] if ids else "", tuple(self.sender.steps), tuple(notes))
+
+    def found(self) -> list[Document]:
+        """Every agent once, those that are led first; copies in several folders are one agent."""
+        first: dict[str, Document] = {}
+        for one in self.document.everyone():
+            same = first.setdefault(one.agent_id or one.name, one)
+            if same is one:
+                self.targets[id(one)] = self.target(one)
+            elif same.data == one.data:
+                self.targets[id(one)] = self.targets[id(same)]
+            else:
+                raise ValidationError(
+                    f"two folders of the team say different things about the agent {one.name!r}; "
+                    "make them equal, or rename one"
+                )
+        return list(first.values())
+
+    def target(self, document: Document) -> _Target:
+        id = self.find(document)
+        before = read_alone(self.remote, id) if id else None
+        wanted = portable(
+            document,
+            given_for(self.options.lambdas, document.name),
+            known=dict(lambdas_of(before.data)) if before else {},
+            model=self.options.model,
+            local_models=self.remote.endpoint_url is not None,
+        )
+        return _Target(id, before, wanted)
+
+    def find(self, document: Document) -> str:
+        if document is not self.document:
+            return find_agent(self.remote, document)
+        if self.options.create:
+            if _id_of_name(self.remote, document.name):
+                raise ValidationError(
+                    f"there is an agent {document.name!r} already; without --create it is changed"
+                )
+            return ""
+        if self.options.agent_id:
+            return checked_id(self.options.agent_id, "an agent")
+        return find_agent(self.remote, document)
+
+    def checked(self, everyone: list[Document]) -> list[Diagnostic]:
+        """What is left out and what is different, if that is all there is to say."""
+        targets = [self.targets[id(one)] for one in everyone]
+        found = [it for target in targets for it in target.wanted.left]
+        fatal = [it for it in found if it.code != NOT_PORTABLE or not self.options.skip]
+        if fatal:
+            raise complaint(fatal)
+        return [*found, *(it for target in targets for it in target.wanted.notes)]
+
+    def agent(self, document: Document) -> None:
+        target = self.targets[id(document)]
+        data = target.wanted.data
+        for member in data.get("agentCollaborators") or ():
+            if member["collaboratorName"] in document.team:
+                led = document.team[member["collaboratorName"]]
+                arn = self.alias(led, None, _arn_there(target, member))
+                member["agentDescriptor"] = {"aliasArn": arn}
+        before = len(self.sender.steps)
+        if target.before is None:
+            self.create(document, target)
+        parts = Parts(self.sender, document, target.id, target.before, data)
+        if data.get("agentCollaboration") in (None, "DISABLED"):
+            parts.take_away("agentCollaborators")  # who leads others cannot say otherwise
+        if target.before is not None:
+            self.update(document, target, target.before)
+        parts.match()
+        self.prepare(document, target, changed=len(self.sender.steps) > before)
+
+    def create(self, document: Document, target: _Target) -> None:
+        data = target.wanted.data
+        with self.sender.step(document.name, "create", "the agent"):
+            request = {**agent_request(data), "tags": data.get("tags")}
+            answer = self.sender.send(document.name, "create_agent", **request)
+            if not self.options.dry_run:
+                made = answer.get("agent") or {}
+                target.id = checked_id(made.get("agentId"), "an agent")
+                self.sender.until_settled(target.id)
+
+    def update(self, document: Document, target: _Target, before: Document) -> None:
+        there = agent_part(before.data)
+        wanted = agent_part(target.wanted.data, before.data)
+        if there != wanted:
+            differ = sorted(k for k in {*there, *wanted} if there.get(k) != wanted.get(k))
+            with self.sender.step(document.name, "update", f"the agent ({', '.join(differ)})"):
+                request = {**agent_request(wanted), "agentId": target.id}
+                self.sender.send(document.name, "update_agent", **request)
+                self.sender.until_settled(target.id)
+        if not before.notes:  # else its tags could not be read
+            self.tag(document, target, before.data.get("tags") or {})
+
+    def tag(self, document: Document, target: _Target, there: Mapping[str, str]) -> None:
+        wanted = target.wanted.data.get("tags") or {}
+        if there == wanted:
+            return
+        with self.sender.step(document.name, "change", "the tags"):
+            arn = self.sender.agent_at(target.id).get("agentArn")
+            if gone := sorted(set(there) - set(wanted)):
+                self.sender.send(document.name, "untag_resource", resourceArn=arn, tagKeys=gone)
+            if wanted:
+                self.sender.send(document.name, "tag_resource", resourceArn=arn, tags=wanted)
+
+    def prepare(self, document: Document, target: _Target, *, changed: bool) -> None:
+        if not changed and self.sender.agent_at(target.id).get("agentStatus") == "PREPARED":
+            return  # a new agent has been changed in any case
+        with self.sender.step(document.name, "prepare", "the agent"):
+            self.sender.send(document.name, "prepare_agent", agentId=target.id)
+            self.sender.until_settled(target.id)
+
+    def alias(self, document: Document, name: str | None, arn: str) -> str:
+        target = self.targets[id(document)]
+        name = name or self.options.alias or TEAM_ALIAS
+        return alias_of(self.sender, document.name, target.id, target.wanted.data, name, arn)
+
+
+def _arn_there(target: _Target, member: Mapping[str, Any]) -> str:
+    """The alias through which the agent there reaches a collaborator already."""
+    for it in target.before.parts("agentCollaborators") if target.before else ():
+        if it.get("collaboratorName") == member["collaboratorName"]:
+            return str((it.get("agentDescriptor") or {}).get("aliasArn") or "")
+    return ""

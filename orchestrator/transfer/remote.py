@@ -1,0 +1,213 @@
+"""Agents at AWS, or behind any endpoint that speaks its API: the client, and reading with it."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from orchestrator.definition.fields import AGENT_ID_PATTERN
+from orchestrator.errors import DependencyFailed, ValidationError
+from orchestrator.support.aws import Settings, Target, shared_client, translated
+from orchestrator.support.aws.arns import ALIAS_ARN
+
+__all__ = ["DRAFT", "Remote", "checked_id", "connect", "ids_of_alias"]
+
+DRAFT = "DRAFT"
+
+_MOST_PARTS = 1000
+"""Parts of one list that are read; an endpoint that tells more is not believed."""
+
+_MOST_BYTES = 20_000_000
+_SECONDS = 60.0
+_REGION = "us-east-1"
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+def connect(
+    endpoint_url: str | None = None, region: str | None = None, profile: str | None = None
+) -> Remote:
+    """Makes the client, with boto3's own credentials.
+
+    A server on this machine that asks for no keys needs none: without credentials the requests to
+    it are not signed.
+
+    Args:
+        endpoint_url: Another address than AWS's.
+        region: The region; that of the environment or the profile when `None`.
+        profile: A profile of AWS's configuration files.
+
+    Raises:
+        AccessDenied: There are no credentials, or no region.
+    """
+    if endpoint_url is None:
+        return Remote(_client("bedrock-agent", region, profile), region, profile)
+    parts = urlsplit(endpoint_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValidationError(
+            f"the endpoint {endpoint_url!r} is no address such as 'http://127.0.0.1:8080'"
+        )
+    region = region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    place = (region or _REGION, profile, endpoint_url)
+    unsigned = _unsigned(*place) if parts.hostname in _LOOPBACK else None
+    client = unsigned or _client("bedrock-agent", *place)
+    _bound_answers(client)
+    return Remote(client, *place)
+
+
+def _bound_answers(client: Any) -> None:
+    """Has answers end: botocore reads whatever an endpoint sends, for as long as it sends."""
+
+    def send(request: Any, **_: Any) -> Any:
+        request.stream_output = True  # so that nothing of the body is read yet
+        response = client._endpoint.http_session.send(request)
+        # botocore has no other place between an answer's head and its body.
+        response._content = _body(response.raw)
+        return response
+
+    client.meta.events.register("before-send.bedrock-agent", send, unique_id="bounded-answers")
+
+
+def _body(raw: Any) -> bytes:
+    until, pieces, size = time.monotonic() + _SECONDS, [], 0
+    for piece in raw.stream(65_536):
+        size += len(piece)
+        if size > _MOST_BYTES or time.monotonic() > until:
+            raw.close()
+            raise DependencyFailed(
+                f"the endpoint's answer is larger than {_MOST_BYTES:,} bytes, or took longer than "
+                f"{_SECONDS:g} seconds"
+            )
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _target(what: str, resource: str = "", operation: str = "") -> Target:
+    allow = f"allow bedrock:{operation}" if operation else "allow it"
+    return Target(what, resource, allow, find="check its id, the region and the endpoint")
+
+
+def _client(
+    service: str, region: str | None, profile: str | None, endpoint_url: str | None = None
+) -> Any:
+    settings = Settings(
+        service, region=region, profile=profile, endpoint_url=endpoint_url, deadline=60.0
+    )
+    return shared_client(settings, _target(endpoint_url or "Amazon Bedrock"))
+
+
+def _unsigned(region: str, profile: str | None, endpoint_url: str) -> Any | None:
+    """A client that does not sign; `None` when there are credentials to sign with."""
+    import boto3
+    import botocore.session
+    from botocore import UNSIGNED
+    from botocore.config import Config
+
+    core = botocore.session.Session(profile=profile)
+    # Nobody who asks a server on this machine wants to wait for the credentials of a cloud's.
+    core.set_config_variable("metadata_service_num_attempts", 0)
+    with translated(_target("the endpoint")):
+        if core.get_credentials() is not None:
+            return None
+    session = boto3.Session(botocore_session=core, region_name=region)
+    config = Config(signature_version=UNSIGNED, user_agent_extra="bedrock-orchestrator")
+    return session.client("bedrock-agent", endpoint_url=endpoint_url, config=config)
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """A client of `bedrock-agent`, whose failures are errors of this package.
+
+    Attributes:
+        client: boto3's client.
+        region: The region that was asked for.
+        profile: The profile that was asked for.
+        endpoint_url: The endpoint that was asked for; `None` for AWS's own.
+    """
+
+    client: Any
+    region: str | None = None
+    profile: str | None = None
+    endpoint_url: str | None = None
+
+    def call(self, what: str, operation: str, **params: Any) -> dict[str, Any]:
+        """Calls an operation.
+
+        Args:
+            what: What it is about, for messages, such as `the agent 'ABCDEFGHIJ'`.
+            operation: The name of the client's method.
+            params: Its parameters; those that are `None` are left out.
+
+        Raises:
+            OrchestratorError: It failed.
+        """
+        title = "".join(word.capitalize() for word in operation.split("_"))
+        given = {name: value for name, value in params.items() if value is not None}
+        with translated(_target(what, operation=title)):
+            try:
+                answer: dict[str, Any] = getattr(self.client, operation)(**given)
+            except (
+                AttributeError,
+                RecursionError,
+                TypeError,
+                ValueError,
+            ) as error:  # botocore's parser
+                raise DependencyFailed(
+                    f"the endpoint's answer about {what} is not {title}'s: {error}"
+                ) from None
+        return answer
+
+    def pages(self, what: str, operation: str, key: str, **params: Any) -> Iterator[dict[str, Any]]:
+        """The items of all pages of a list.
+
+        Raises:
+            DependencyFailed: The list does not end.
+            OrchestratorError: It failed otherwise.
+        """
+        token: str | None = None
+        count, seen = 0, {token}
+        while True:
+            answer = self.call(what, operation, nextToken=token, **params)
+            for item in answer.get(key) or ():
+                count += 1
+                if count > _MOST_PARTS:
+                    raise DependencyFailed(f"{operation} for {what} told more than {_MOST_PARTS}")
+                yield item
+            token = answer.get("nextToken")
+            if not token:
+                return
+            if token in seen:
+                raise DependencyFailed(f"{operation} for {what} gave the same page again")
+            seen.add(token)
+
+    def schema(self, place: Mapping[str, Any]) -> str:
+        """The text of an API schema in Amazon S3, read with the same profile and region.
+
+        Raises:
+            DefinitionError: It is too large, or is no text.
+            DependencyFailed: It is not there, or may not be read.
+        """
+        from orchestrator.transfer.schemas import schema_in_s3
+
+        return schema_in_s3(place, self.region, self.profile)
+
+
+def checked_id(value: object, what: str) -> str:
+    """An id, if it is one.
+
+    Raises:
+        ValidationError: It is none.
+    """
+    if isinstance(value, str) and re.fullmatch(AGENT_ID_PATTERN, value):
+        return value
+    raise ValidationError(f"{value!r} is no id of {what}: ten letters and digits")
+
+
+def ids_of_alias(arn: object) -> tuple[str, str] | None:
+    """Agent and alias of an alias's ARN; `None` for anything else."""
+    found = ALIAS_ARN.fullmatch(str(arn))
+    return (found["agent"], found["alias"]) if found else None

@@ -1,0 +1,72 @@
+"""Schemas of action groups: read from Amazon S3, compared by what they say, made of functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from orchestrator.actions import Operation
+from orchestrator.definition.document import MAX_BYTES, decode, parse
+from orchestrator.errors import DefinitionError
+from orchestrator.support.aws import Settings, Target, body_of, shared_client, translated
+
+__all__ = ["function_schema", "same_schema", "schema_in_s3"]
+
+
+def schema_in_s3(place: Mapping[str, Any], region: str | None, profile: str | None) -> str:
+    """The text of an API schema in Amazon S3.
+
+    Args:
+        place: `s3BucketName` and `s3ObjectKey`.
+        region: The region; that of the environment or the profile when `None`.
+        profile: A profile of AWS's configuration files.
+
+    Raises:
+        DefinitionError: It is too large, or is no text.
+        DependencyFailed: It is not there, or may not be read.
+    """
+    bucket, key = str(place.get("s3BucketName")), str(place.get("s3ObjectKey"))
+    address = f"s3://{bucket}/{key}"
+    target = Target(
+        f"the schema {address!r}",
+        address,
+        "allow s3:GetObject",
+        quoted=frozenset(("AccessDenied",)),
+        callers=False,
+    )
+    settings = Settings("s3", region=region, profile=profile, read_timeout=30.0, deadline=30.0)
+    with translated(target):
+        answer = shared_client(settings, target).get_object(Bucket=bucket, Key=key)
+        return decode(body_of(answer["Body"], MAX_BYTES), address)
+
+
+def same_schema(one: str, other: str) -> bool:
+    """Whether two texts of API schemas say the same, however they are written."""
+    if one == other:
+        return True
+    try:
+        # What is JSON is YAML, too.
+        return bool(parse(one, "schema.yaml").data == parse(other, "schema.yaml").data)
+    except DefinitionError:
+        return False
+
+
+def function_schema(operations: Iterable[Operation]) -> dict[str, Any]:
+    """Bedrock's `functionSchema` of functions in Python."""
+    functions = [
+        {
+            "name": operation.name,
+            "description": operation.description,
+            "requireConfirmation": "ENABLED" if operation.require_confirmation else "DISABLED",
+            "parameters": {
+                it.name: {
+                    "type": it.type if it.type != "object" else "string",
+                    "description": it.description,
+                    "required": it.required,
+                }
+                for it in operation.parameters
+            },
+        }
+        for operation in operations
+    ]
+    return {"functions": functions}

@@ -1,0 +1,151 @@
+"""Steps that change an agent at an endpoint: sent, waited for and told; or only told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from orchestrator.errors import DependencyFailed
+from orchestrator.transfer.remote import Remote
+
+__all__ = ["Sender", "Step", "Waiting"]
+
+_DONE = {
+    "create": "created",
+    "update": "updated",
+    "delete": "deleted",
+    "change": "changed",
+    "prepare": "prepared",
+    "move": "moved",
+    "add": "added",
+    "take away": "took away",
+}
+
+_AT_WORK = ("CREATING", "PREPARING", "UPDATING", "VERSIONING")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that was done, or in a dry run would be.
+
+    Attributes:
+        agent: The agent's name.
+        verb: `create`, `update`, `delete`, `change`, `prepare`, `move`, `add` or `take away`.
+        what: What it was done to, such as `the action group 'claims'`.
+    """
+
+    agent: str
+    verb: str
+    what: str
+
+    @property
+    def done(self) -> str:
+        """As it is told afterwards."""
+        return f"{_DONE[self.verb]} {self.what}"
+
+    @property
+    def would(self) -> str:
+        """As it is told in a dry run."""
+        return f"would {self.verb} {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """How to wait for what takes time at the service.
+
+    Attributes:
+        seconds: How long at most.
+        first: Seconds before the second look; each further wait is twice as long, up to two.
+        sleep: Waits for a number of seconds.
+    """
+
+    seconds: float = 300.0
+    first: float = 0.1
+    sleep: Callable[[float], object] = time.sleep
+
+    def until(
+        self,
+        what: str,
+        look: Callable[[], tuple[str, Collection[str]]],
+        done: Collection[str] = ("PREPARED", "NOT_PREPARED"),
+    ) -> None:
+        """Waits until a status is one of `done`.
+
+        Args:
+            what: What has the status, for messages.
+            look: Gives the status, and what the service says of a failure.
+            done: The statuses to wait for.
+
+        Raises:
+            DependencyFailed: It failed, or took too long.
+        """
+        waited, pause = 0.0, self.first
+        while True:
+            status, reasons = look()
+            if status in done:
+                return
+            if status not in _AT_WORK:
+                why = "; ".join(map(str, reasons))
+                raise DependencyFailed(f"{what} is {status}{': ' if why else ''}{why}")
+            if waited >= self.seconds:
+                raise DependencyFailed(f"{what} is {status} after {waited:.0f} seconds")
+            self.sleep(pause)
+            waited, pause = waited + pause, min(2 * pause, 2.0)
+
+
+@dataclass(slots=True)
+class Sender:
+    """Sends what changes an agent.
+
+    Attributes:
+        remote: Where to.
+        dry_run: Whether nothing is sent.
+        tell: Is told every step, once it is done.
+        wait: How to wait.
+        steps: What was told.
+    """
+
+    remote: Remote
+    dry_run: bool = False
+    tell: Callable[[Step], None] | None = None
+    wait: Waiting = field(default_factory=Waiting)
+    steps: list[Step] = field(default_factory=list)
+
+    @contextmanager
+    def step(self, agent: str, verb: str, what: str) -> Iterator[None]:
+        """What is done within is one step."""
+        yield
+        step = Step(agent, verb, what)
+        self.steps.append(step)
+        if self.tell is not None:
+            self.tell(step)
+
+    def send(self, agent: str, operation: str, **params: Any) -> dict[str, Any]:
+        """Sends a request that changes something; nothing in a dry run.
+
+        Raises:
+            OrchestratorError: It failed.
+        """
+        if self.dry_run:
+            return {}
+        return self.remote.call(f"the agent {agent!r}", operation, **params)
+
+    def agent_at(self, agent_id: str) -> dict[str, Any]:
+        """What GetAgent tells of an agent."""
+        answer = self.remote.call(f"the agent {agent_id!r}", "get_agent", agentId=agent_id)
+        agent: dict[str, Any] = answer.get("agent") or {}
+        return agent
+
+    def until_settled(self, agent_id: str) -> None:
+        """Waits until an agent can be changed again."""
+        if self.dry_run:
+            return
+
+        def look() -> tuple[str, Collection[str]]:
+            agent = self.agent_at(agent_id)
+            return str(agent.get("agentStatus")), agent.get("failureReasons") or []
+
+        self.wait.until(f"the agent {agent_id!r}", look)

@@ -1,0 +1,199 @@
+"""Agents in a Terraform plan or state (`terraform show -json`) → `Document`s."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from orchestrator.engine.plan import MOST_LEVELS
+from orchestrator.errors import DefinitionError
+from orchestrator.transfer.document import Document, note
+from orchestrator.transfer.gathered import gathered, made_id
+from orchestrator.transfer.references import References
+from orchestrator.transfer.remote import ids_of_alias
+
+__all__ = ["is_terraform", "read_terraform"]
+
+_AGENT = "aws_bedrockagent_agent"
+_GROUP = "aws_bedrockagent_agent_action_group"
+_BASE = "aws_bedrockagent_agent_knowledge_base_association"
+_MEMBER = "aws_bedrockagent_agent_collaborator"
+_ALIAS = "aws_bedrockagent_agent_alias"
+
+_MOST_LEVELS_OF_MODULES = 30
+_NOT_OF_A_PART = ("agent_version", "prepare_agent")
+
+
+@dataclass(frozen=True, slots=True)
+class _Resource:
+    """A resource of the plan.
+
+    Attributes:
+        address: Its address, such as `module.hr.aws_bedrockagent_agent.this["eu"]`.
+        kind: Its type.
+        name: Its name in the configuration.
+        values: What is known of it.
+    """
+
+    address: str
+    kind: str
+    name: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def place(self) -> str:
+        """The address without indexes, as the configuration has it."""
+        return re.sub(r"\[[^\]]*\]", "", self.address)
+
+    @property
+    def indexes(self) -> list[str]:
+        """The indexes of modules and of the resource itself."""
+        return re.findall(r"\[[^\]]*\]", self.address)
+
+
+def is_terraform(data: Mapping[str, Any]) -> bool:
+    """Whether data is a plan or a state of Terraform."""
+    values = data.get("planned_values", data.get("values"))
+    return isinstance(values, Mapping) and "root_module" in values
+
+
+def read_terraform(plan: Mapping[str, Any]) -> dict[str, Document]:
+    """The agents of a plan or state, by their addresses, with those of it that they lead.
+
+    What a plan does not know yet is found by the configuration's references, or is told.
+
+    Raises:
+        DefinitionError: An agent is wrong, or modules are nested without end.
+    """
+    reader = _Reader(plan)
+    return {it.address: reader.agent(it, ()) for it in reader.of(_AGENT)}
+
+
+def _resources(module: Any, depth: int = 0) -> Iterator[_Resource]:
+    if not isinstance(module, Mapping):
+        return
+    if depth > _MOST_LEVELS_OF_MODULES:
+        raise DefinitionError("the modules are nested too deeply")
+    for it in _list(module.get("resources")):
+        if isinstance(it, Mapping) and it.get("mode", "managed") == "managed":
+            values = it.get("values")
+            yield _Resource(
+                str(it.get("address")),
+                str(it.get("type")),
+                str(it.get("name")),
+                values if isinstance(values, Mapping) else {},
+            )
+    for child in _list(module.get("child_modules")):
+        yield from _resources(child, depth + 1)
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+class _Reader:
+    def __init__(self, plan: Mapping[str, Any]) -> None:
+        values = plan.get("planned_values", plan.get("values")) or {}
+        self.resources = list(_resources(values.get("root_module")))
+        self.references = References(plan)
+        self.known: dict[str, Document] = {}
+
+    def of(self, kind: str) -> list[_Resource]:
+        return [it for it in self.resources if it.kind == kind]
+
+    def agent(self, agent: _Resource, above: tuple[str, ...]) -> Document:
+        if agent.address not in self.known:
+            notes: list[Any] = []
+            parts = [
+                [self.part(it, notes) for it in self.of(kind) if self.owner(it) is agent]
+                for kind in (_GROUP, _BASE, _MEMBER)
+            ]
+            values = {k: v for k, v in agent.values.items() if k != "agent_version"}
+            document = gathered(values, *parts, agent_id=agent.values.get("agent_id"))
+            if document.name == "agent" and not agent.values.get("agent_name"):
+                document.data["agentName"] = agent.name
+            document.notes += notes
+            self.tell_unknown(document, agent)
+            self.known[agent.address] = document
+            self.team(document, agent, (*above, agent.address))
+        return self.known[agent.address]
+
+    def owner(self, part: _Resource) -> _Resource | None:
+        """The agent that a part belongs to."""
+        return self.meant(part, "agent_id", _AGENT, ("agent_id", "id"))
+
+    def meant(
+        self, part: _Resource, member: str, kind: str, ids: tuple[str, ...]
+    ) -> _Resource | None:
+        """The resource of a kind that a member names, by its value or by its reference."""
+        value = part.values.get(member)
+        candidates = self.of(kind)
+        if value is not None:
+            known = [it for it in candidates if value in [it.values.get(id) for id in ids]]
+            if known:
+                return known[0]
+        places = self.references.of(part.place, member)
+        found = [it for it in candidates if it.place in places]
+        same = [it for it in found if it.indexes == part.indexes]
+        if same or len(found) == 1:
+            return (same or found)[0]
+        return None
+
+    def part(self, part: _Resource, notes: list[Any]) -> dict[str, Any]:
+        values = {k: v for k, v in part.values.items() if k not in _NOT_OF_A_PART}
+        if part.kind == _GROUP:
+            self.put_lambda(part, values, notes)
+        if part.kind == _BASE and not values.get("knowledge_base_id"):
+            places = sorted(self.references.of(part.place, "knowledge_base_id"))
+            values["knowledge_base_id"] = made_id((places or [part.name])[0].split(".")[-1])
+            notes.append(_unknown(f"{part.address}.knowledge_base_id", values["knowledge_base_id"]))
+        return values
+
+    def put_lambda(self, part: _Resource, values: dict[str, Any], notes: list[Any]) -> None:
+        """Gives a group whose function's ARN is not known yet one with the function's name."""
+        executor = values.get("action_group_executor") or [{}]
+        own = executor[0] if isinstance(executor, list) else executor
+        if not isinstance(own, Mapping) or own.get("lambda") or own.get("custom_control"):
+            return
+        if values.get("parent_action_group_signature"):
+            return
+        places = self.references.of(part.place, "action_group_executor")
+        made = [it for it in self.resources if it.place in places and "lambda" in it.kind]
+        names = [str(it.values.get("function_name") or it.name) for it in made]
+        name = (names or [it.split(".")[-1] for it in sorted(places)] or [part.name])[0]
+        arn = f"arn:aws:lambda:us-east-1:000000000000:function:{name}"
+        values["action_group_executor"] = [{"lambda": arn}]
+        notes.append(_unknown(f"{part.address}.action_group_executor.lambda", arn))
+
+    def team(self, document: Document, agent: _Resource, above: tuple[str, ...]) -> None:
+        for part in self.of(_MEMBER):
+            if self.owner(part) is not agent:
+                continue
+            led = self.led(part)
+            name = str(part.values.get("collaborator_name"))
+            if led is not None and led.address not in above and len(above) < MOST_LEVELS:
+                document.team[name] = self.agent(led, above)
+
+    def led(self, part: _Resource) -> _Resource | None:
+        """The agent that a collaborator is, if it is in the plan."""
+        descriptor = part.values.get("agent_descriptor")
+        block = descriptor[0] if isinstance(descriptor, list) and descriptor else descriptor
+        arn = block.get("alias_arn") if isinstance(block, Mapping) else None
+        if ids := ids_of_alias(arn):
+            known = [it for it in self.of(_AGENT) if it.values.get("agent_id") == ids[0]]
+            return known[0] if known else None
+        alias = self.meant(part, "agent_descriptor", _ALIAS, ())
+        return self.owner(alias) if alias is not None else None
+
+    def tell_unknown(self, document: Document, agent: _Resource) -> None:
+        for member in sorted(self.references.members(agent.place)):
+            if member not in agent.values or agent.values[member] is None:
+                text = f"{document.name}: {agent.address}.{member} is known only when applied"
+                document.notes.append(note("unknown", text, "set it in agent.yaml if you need it"))
+
+
+def _unknown(what: str, value: str) -> Any:
+    text = f"{what} is known only when applied; {value!r} stands for it"
+    return note("unknown", text, "change it in agent.yaml, or put a file of yours in its place")
