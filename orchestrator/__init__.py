@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from orchestrator.actions import ActionGroup, LambdaHandler, Reprompt, ReturnControl, action
     from orchestrator.agent import Agent, Collaborator, Flow, FlowEvent, FlowResult, load_flow
     from orchestrator.engine.plan import Memory
-    from orchestrator.engine.trace.past_turns import KeptTurn
+    from orchestrator.engine.trace.past_turns import PastTurn
     from orchestrator.engine.trace.reply import Event, Files, Reply, TextDelta, TracePart, TurnEnd
     from orchestrator.knowledge import KnowledgeBase
     from orchestrator.prompts import load_template
@@ -49,7 +49,6 @@ __all__ = [
     "FlowError",
     "FlowEvent",
     "FlowResult",
-    "KeptTurn",
     "KnowledgeBase",
     "LambdaHandler",
     "LimitExceeded",
@@ -57,6 +56,7 @@ __all__ = [
     "Memory",
     "ModelOutputError",
     "OrchestratorError",
+    "PastTurn",
     "Reply",
     "Reprompt",
     "ReturnControl",

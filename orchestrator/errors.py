@@ -229,7 +229,7 @@ class TurnLeft(Exception):
     """
 
 
-def error_again(name: str, message: str, reason: str) -> OrchestratorError:
+def rebuild_error(name: str, message: str, reason: str) -> OrchestratorError:
     """The error that ended a turn, from the turn's `end` record."""
     found = error_class(name)
     if issubclass(found, LimitExceeded):

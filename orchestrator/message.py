@@ -107,7 +107,7 @@ class Text(str):
         return spans
 
     @property
-    def encoded(self) -> str:
+    def json_text(self) -> str:
         """The text as JSON; made when first read, then kept."""
         try:
             return self._encoded
@@ -148,14 +148,14 @@ class Message(dict[str, Any]):
         return spans
 
     @property
-    def encoded(self) -> str:
+    def json_text(self) -> str:
         """The message as JSON text; made when first read, then kept."""
         if self._encoded is None:
             content = content_to_json(self["content"])
             self._encoded = f'{{"role": {text_to_json(self["role"])}, "content": {content}}}'
         return self._encoded
 
-    def encoded_by(self, encode: Callable[[Message], str]) -> str:
+    def encode_with(self, encode: Callable[[Message], str]) -> str:
         """The message as `encode` writes it, for backends with a wire format of their own.
 
         Made at the first call and kept until another `encode` asks: within a session one backend

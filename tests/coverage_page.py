@@ -32,7 +32,7 @@ from orchestrator.models.base import ModelReply
 from orchestrator.prompts import PLACEHOLDERS, load_dialect
 from orchestrator.prompts.placeholders import STAGES, status
 from orchestrator.server.wire.models import SERVICES
-from orchestrator.support.shipped import root
+from orchestrator.support.shipped import content_root
 from orchestrator.testing import ScriptedModel
 
 PAGE = Path(__file__).resolve().parents[1] / "COVERAGE.md"
@@ -161,7 +161,9 @@ def events() -> Iterator[Row]:
 
 @cache
 def dialects() -> Row:
-    return tuple(sorted(path.parent.name for path in (root() / "templates").glob("*/dialect.yaml")))
+    return tuple(
+        sorted(path.parent.name for path in (content_root() / "templates").glob("*/dialect.yaml"))
+    )
 
 
 def stages() -> Iterator[Row]:

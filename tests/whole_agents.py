@@ -11,7 +11,7 @@ import pytest
 
 from orchestrator import ActionGroup, Agent, OrchestratorError, TracePart
 from orchestrator.actions import USER_INPUT
-from orchestrator.support.shipped import root
+from orchestrator.support.shipped import content_root
 from orchestrator.testing import ScriptedModel
 
 CLAUDE_3 = "anthropic.claude-3-sonnet-20240229-v1:0"
@@ -70,7 +70,7 @@ BOTH = pytest.mark.parametrize("family", [XML, NATIVE], ids=lambda family: famil
 ALL_FAMILIES = [
     family
     for family in (XML, NATIVE, LOCAL)
-    if (root() / "templates" / family.name / "dialect.yaml").is_file()
+    if (content_root() / "templates" / family.name / "dialect.yaml").is_file()
 ]
 EACH = pytest.mark.parametrize("family", ALL_FAMILIES, ids=lambda family: family.name)
 

@@ -21,7 +21,7 @@ from orchestrator.actions.catalog import Catalog
 from orchestrator.actions.group import CODE_INTERPRETER, USER_INPUT, ActionGroup, ReturnControl
 from orchestrator.actions.lambda_handler import LambdaHandler
 from orchestrator.actions.python import Action, action
-from orchestrator.support.lazy_imports import lazily
+from orchestrator.support.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
     from orchestrator.actions.http_executor import HttpExecutor
@@ -52,4 +52,4 @@ __all__ = [
 # Imported when first used: most agents have none of them.
 _HOMES = {"HttpExecutor": "http_executor", "LambdaArn": "lambda_arn", "MCPServer": "mcp_server"}
 
-__getattr__, __dir__ = lazily(__name__, _HOMES)
+__getattr__, __dir__ = lazy_exports(__name__, _HOMES)

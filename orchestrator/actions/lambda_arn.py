@@ -12,7 +12,14 @@ from orchestrator.actions.base import ActionResult, Call, CallContext
 from orchestrator.actions.response import read_response
 from orchestrator.actions.wire import lambda_event
 from orchestrator.errors import ActionOutcomeUnknown, DefinitionError, DependencyFailed
-from orchestrator.support.aws import Settings, Target, body_of, failure, never_sent, shared_client
+from orchestrator.support.aws import (
+    Settings,
+    Target,
+    body_of,
+    failure,
+    get_shared_client,
+    is_unsent,
+)
 from orchestrator.support.safe_json import json_or
 
 __all__ = ["LambdaArn"]
@@ -128,7 +135,7 @@ class LambdaArn:
             failed = failure(error, target)
             if failed is None:
                 raise
-            if repeatable or never_sent(error):
+            if repeatable or is_unsent(error):
                 raise failed from None
             raise ActionOutcomeUnknown(
                 f"{what} was asked to run, and its answer did not arrive ({type(error).__name__}); "
@@ -142,7 +149,7 @@ class LambdaArn:
     def _shared(self, target: Target, seconds: float | None) -> Any:
         longest = _LONGEST_SECONDS if seconds is None else min(seconds, _LONGEST_SECONDS)
         settings = Settings("lambda", self.region, read_timeout=longest)
-        return shared_client(settings, target, _careful)
+        return get_shared_client(settings, target, _careful)
 
 
 def _returned(response: Mapping[str, Any], body: bytes, what: str, resource: str) -> Any:
@@ -177,5 +184,5 @@ def _may_repeat(response: Any = None, caught_exception: Any = None, **_: Any) ->
     if _repeatable.get():
         return None
     if caught_exception is not None:
-        return None if never_sent(caught_exception) else False
+        return None if is_unsent(caught_exception) else False
     return None if response is None or response[0].status_code < 500 else False

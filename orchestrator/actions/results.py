@@ -15,7 +15,7 @@ from typing import Any
 from orchestrator.actions.base import ActionResult, Call, CallContext, Executor, Operation
 from orchestrator.errors import DependencyFailed, OrchestratorError
 from orchestrator.message import clean
-from orchestrator.support.user_code import raised
+from orchestrator.support.user_code import describe_exception
 
 __all__ = ["Guarded", "as_text", "bounded", "failed", "guarded"]
 
@@ -83,7 +83,9 @@ def _plain_container(value: Any) -> Any:
 def failed(operation: Operation, error: BaseException, place: str = "") -> DependencyFailed:
     """The error of an action that raised; it names the type and the place, never the payload."""
     name = operation.xml_name
-    return DependencyFailed(f"the action {name!r} {raised(error, place)}", resource=name)
+    return DependencyFailed(
+        f"the action {name!r} {describe_exception(error, place)}", resource=name
+    )
 
 
 def bounded(result: ActionResult, max_bytes: int) -> ActionResult:

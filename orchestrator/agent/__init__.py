@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from orchestrator.support.lazy_imports import lazily
+from orchestrator.support.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
     from orchestrator.agent.agent import Agent
@@ -33,4 +33,4 @@ _HOMES = {
     "load_flow": "flow",
 }
 
-__getattr__, __dir__ = lazily(__name__, _HOMES)
+__getattr__, __dir__ = lazy_exports(__name__, _HOMES)

@@ -14,24 +14,28 @@ from orchestrator.agent.close_session import close_before, close_idle, close_ses
 from orchestrator.agent.collaborator import Collaborator
 from orchestrator.agent.compile import build_plan
 from orchestrator.agent.invoke import (
-    adriver,
     aevents,
-    awaitable,
-    begun,
-    ended,
+    as_awaitable,
+    begin_run,
     events,
-    opened,
-    opened_apart,
+    finish_run,
+    load_async_driver,
+    open_in_lane,
+    open_in_thread,
 )
-from orchestrator.agent.rendered import Prompt, prompt_of, values_told
-from orchestrator.agent.validate import check_parts, given_features, given_overrides
+from orchestrator.agent.rendered import Prompt, build_prompt, preview_values
+from orchestrator.agent.validate import (
+    check_parts,
+    features_from_arguments,
+    overrides_from_arguments,
+)
 from orchestrator.engine.plan import Features, Memory, Override, Plan
 from orchestrator.engine.run.driver import drive
 from orchestrator.engine.run.invocation import Run
 from orchestrator.engine.run.open_turn import Input, check_memory_id, check_session_id
 from orchestrator.engine.run.options import Options, may_block, read_options
 from orchestrator.engine.run.restore import restore_history
-from orchestrator.engine.trace.past_turns import KeptTurn, kept_turns
+from orchestrator.engine.trace.past_turns import PastTurn, load_past_turns
 from orchestrator.engine.trace.reply import Event, Reply
 from orchestrator.errors import ValidationError
 from orchestrator.guardrails import Guardrail
@@ -134,7 +138,7 @@ class Agent:
             model=resolve_model(model),
             groups=action_groups,
             knowledge_bases=knowledge_bases,
-            overrides=given_overrides(prompts, override_lambda),
+            overrides=overrides_from_arguments(prompts, override_lambda),
             templates=Path(templates) if templates is not None else None,
             dialect=dialect,
             limits=limits,
@@ -142,7 +146,7 @@ class Agent:
             agent_id=agent_id,
             alias_id=alias_id,
             version=version,
-            features=given_features(
+            features=features_from_arguments(
                 features,
                 guardrail=guardrail,
                 collaborators=collaborators,
@@ -179,10 +183,10 @@ class Agent:
         """
         from orchestrator.agent.from_folder import folder_agent
 
-        def compiled(**arguments: Any) -> Plan:
+        def compile_plan(**arguments: Any) -> Plan:
             return cls(**arguments).plan
 
-        made = folder_agent(Path(folder), model, memory, sessions, compiled)
+        made = folder_agent(Path(folder), model, memory, sessions, compile_plan)
         return cls(**{**made, "limits": limits or made["limits"], "sessions": sessions})
 
     @classmethod
@@ -218,11 +222,11 @@ class Agent:
         """
         from orchestrator.agent.from_request import inline_agent
 
-        def compiled(**arguments: Any) -> Plan:
+        def compile_plan(**arguments: Any) -> Plan:
             return cls(**arguments).plan
 
         where = Path(folder).resolve() if folder is not None else None
-        made = inline_agent(definition, model, where, compiled, trusted=trusted)
+        made = inline_agent(definition, model, where, compile_plan, trusted=trusted)
         return cls(**{**made, "limits": limits or made["limits"], "sessions": sessions})
 
     def invoke(
@@ -240,12 +244,12 @@ class Agent:
         Raises:
             OrchestratorError: The turn failed; `error.reply` holds what it had done.
         """
-        run = self._open(self._given(question, session_id, options))
+        run = self._open(self._read_input(question, session_id, options))
         if isinstance(run, Reply):
             return run
         for _ in drive(run, listen=False):
             pass
-        return ended(run)
+        return finish_run(run)
 
     async def ainvoke(
         self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
@@ -254,8 +258,8 @@ class Agent:
         run = await self._aopen(question, session_id, options)
         if isinstance(run, Reply):
             return run
-        await adriver().arun(run)
-        return ended(run)
+        await load_async_driver().arun(run)
+        return finish_run(run)
 
     def stream(
         self, question: str = "", session_id: str | None = None, **options: Unpack[Options]
@@ -274,7 +278,7 @@ class Agent:
             OrchestratorError: The turn failed; `error.reply` holds what it had done.
             TurnLeft: It was thrown in: the turn stays open, for another process to go on with.
         """
-        opening = partial(self._opened, question, session_id, options)
+        opening = partial(self._open_run, question, session_id, options)
         return cast("Generator[Event, None, None]", events(opening))
 
     def start(
@@ -284,7 +288,7 @@ class Agent:
 
         The session is taken then, until the iterator ends or is closed.
         """
-        made = events(partial(self._opened, question, session_id, options), waits=True)
+        made = events(partial(self._open_run, question, session_id, options), waits=True)
         next(made)
         return cast("Generator[Event, None, None]", made)
 
@@ -381,10 +385,10 @@ class Agent:
             restore_history(self.plan, session)
         filled = {
             **found.values(question, prompt_session_attributes or {}),
-            **values_told(found, question, session),
+            **preview_values(found, question, session),
             **(values or {}),
         }
-        return prompt_of(found, filled, session.history)
+        return build_prompt(found, filled, session.history)
 
     def end_session(self, session_id: str) -> None:
         """Ends a session: its next turn begins with no attributes and no conversation.
@@ -439,7 +443,7 @@ class Agent:
         if memory is not None:
             memory.store.delete(self.plan.owner, memory_id, session_id)
 
-    def turns(self, session_id: str) -> list[KeptTurn]:
+    def turns(self, session_id: str) -> list[PastTurn]:
         """The turns of a session, oldest first, with those from before it last began anew.
 
         Each has `question`, `text`, `stop_reason`, `at` (nanoseconds since 1970), `new` and, made
@@ -450,12 +454,12 @@ class Agent:
             DependencyFailed: The session's journal cannot be read.
         """
         check_session_id(session_id)
-        return kept_turns(self.sessions, self._label(session_id), self.plan)
+        return load_past_turns(self.sessions, self._label(session_id), self.plan)
 
     def _label(self, session_id: str) -> str:
         return f"{self.plan.owner}/{session_id}"
 
-    def _given(self, question: str, session_id: str | None, options: Options) -> Input:
+    def _read_input(self, question: str, session_id: str | None, options: Options) -> Input:
         """What the caller gave, checked; may wait for files and for a memory's sessions."""
         if session_id is None:
             session_id = str(uuid.uuid4())
@@ -470,22 +474,24 @@ class Agent:
             close_before(self.plan, self.sessions, given)
         return given
 
-    def _opened(self, question: str, session_id: str | None, options: Options) -> Run | Reply:
-        return self._open(self._given(question, session_id, options))
+    def _open_run(self, question: str, session_id: str | None, options: Options) -> Run | Reply:
+        return self._open(self._read_input(question, session_id, options))
 
     async def _aopen(self, question: str, session_id: str | None, options: Options) -> Run | Reply:
         if self.plan.features.memory is not None:  # its store may block
-            return await opened_apart(partial(self._opened, question, session_id, options))
+            return await open_in_thread(partial(self._open_run, question, session_id, options))
         if options and may_block(options):
-            given = await awaitable(in_thread(partial(self._given, question, session_id, options)))
+            given = await as_awaitable(
+                in_thread(partial(self._read_input, question, session_id, options))
+            )
         else:
-            given = self._given(question, session_id, options)
+            given = self._read_input(question, session_id, options)
         if not self.sessions.durable:
             return self._open(given)
         label = self._label(given.session_id)
-        return await opened(self.sessions, label, partial(self._open, given))
+        return await open_in_lane(self.sessions, label, partial(self._open, given))
 
     def _open(self, given: Input) -> Run | Reply:
         label = self._label(given.session_id)
         session = self.sessions.acquire(label, self.plan.idle_ttl)
-        return begun(self.plan, self.sessions, session, given)
+        return begin_run(self.plan, self.sessions, session, given)

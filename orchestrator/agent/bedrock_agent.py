@@ -18,7 +18,14 @@ from orchestrator.errors import (
     OrchestratorError,
     SessionConflict,
 )
-from orchestrator.support.aws import Settings, Target, code_of, failure, never_sent, shared_client
+from orchestrator.support.aws import (
+    Settings,
+    Target,
+    code_of,
+    failure,
+    get_shared_client,
+    is_unsent,
+)
 from orchestrator.support.aws.arns import ALIAS_ARN
 
 __all__ = ["BedrockAgent"]
@@ -116,7 +123,9 @@ class BedrockAgent:
                 "promptSessionAttributes": dict(prompt_session_attributes),
             },
         }
-        client = self._client or shared_client(self._settings, self._target, _careful)
+        client = self._client or get_shared_client(
+            self._settings, self._target, _disable_unsafe_retries
+        )
         try:
             with closing(client.invoke_agent(**request)["completion"]) as events:
                 return self._read(events)
@@ -149,21 +158,21 @@ class BedrockAgent:
                 files += event["files"].get("files", [])
                 self._check_size([file.get("bytes", b"") for file in files])
             elif "returnControl" in event:
-                raise self._failed(
+                raise self._build_failure(
                     "returned control, which an agent in Bedrock cannot do as a collaborator "
                     "here: give its action groups a Lambda function, or bring them to an agent of "
                     "this project"
                 )
         if not pieces:
-            raise self._failed("ended its answer without any text")
+            raise self._build_failure("ended its answer without any text")
         text = b"".join(pieces).decode("utf-8", "replace")
         return RemoteReply(text, _plain(citations), trace, files)
 
     def _check_size(self, parts: list[bytes]) -> None:
         if sum(map(len, parts)) > _LARGEST:
-            raise self._failed(f"answered with more than {_LARGEST} bytes")
+            raise self._build_failure(f"answered with more than {_LARGEST} bytes")
 
-    def _failed(self, what: str) -> DependencyFailed:
+    def _build_failure(self, what: str) -> DependencyFailed:
         return DependencyFailed(f"{self._target.what} {what}", resource=self.alias_arn)
 
 
@@ -180,7 +189,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _careful(client: Any) -> None:
+def _disable_unsafe_retries(client: Any) -> None:
     """Has `client` never repeat a message that may have arrived."""
     client.meta.events.register_first("needs-retry.bedrock-agent-runtime.InvokeAgent", _may_repeat)
 
@@ -189,5 +198,5 @@ def _may_repeat(response: Any = None, caught_exception: Any = None, **_: Any) ->
     # False, as the first answer, ends the retries; None leaves them to botocore's own handler.
     # Only what certainly did not arrive, or was throttled, is sent again.
     if caught_exception is not None:
-        return None if never_sent(caught_exception) else False
+        return None if is_unsent(caught_exception) else False
     return None if response is None or response[0].status_code == 429 else False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from orchestrator.agent.invoke import begun, ended
+from orchestrator.agent.invoke import begin_run, finish_run
 from orchestrator.engine.plan import Plan
 from orchestrator.engine.run.driver import drive
 from orchestrator.engine.run.invocation import Run
@@ -33,11 +33,11 @@ def close_session(plan: Plan, sessions: Sessions, session_id: str) -> bool:
             memory.store.settle(plan.owner, session_id)
         return False
     given = Input("", session_id, end_session=True, closing=True, more=True)
-    run = begun(plan, sessions, session, given)
+    run = begin_run(plan, sessions, session, given)
     if isinstance(run, Run):
         for _ in drive(run, listen=False):
             pass
-        ended(run)
+        finish_run(run)
     return True
 
 
@@ -62,7 +62,7 @@ def close_idle(plan: Plan, sessions: Sessions, memory_id: str | None = None) -> 
     before = sessions.clock() - plan.idle_ttl
     closed: list[str] = []
     failed: OrchestratorError | None = None
-    for session_id in memory.store.unsummarised(plan.owner, before, memory_id):
+    for session_id in memory.store.find_unsummarised(plan.owner, before, memory_id):
         try:
             if close_session(plan, sessions, session_id):
                 closed.append(session_id)
@@ -94,7 +94,7 @@ def close_before(plan: Plan, sessions: Sessions, given: Input) -> None:
     # Nor is one lost that goes on too late, and in whose name nobody asks for its memory.
     before = sessions.clock() - plan.idle_ttl
     with suppress(OrchestratorError):
-        idle = memory.store.unsummarised(plan.owner, before)
+        idle = memory.store.find_unsummarised(plan.owner, before)
         if given.session_id in idle or _is_ended_by(plan, sessions, given):
             close_session(plan, sessions, given.session_id)
 
@@ -104,7 +104,7 @@ def _is_ended_by(plan: Plan, sessions: Sessions, given: Input) -> bool:
     session = sessions.acquire(_label(plan, given.session_id), NEVER)
     try:
         log = session.open if given.results is None else None
-        return log is not None and log.suspended is not None and log.ends_session
+        return log is not None and log.suspend_record is not None and log.ends_session
     finally:
         sessions.release(session)
 

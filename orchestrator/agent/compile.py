@@ -22,9 +22,9 @@ from orchestrator.models.base import Model
 from orchestrator.parsers.verbatim import Verbatim
 from orchestrator.prompts import Dialect, Template, compile_template, dialect_for, load_dialect
 from orchestrator.prompts.placeholders import ORCHESTRATION, PRE_PROCESSING, STAGES
-from orchestrator.prompts.values import AgentFacts, fixed_values
+from orchestrator.prompts.values import AgentFacts, render_agent_values
 
-__all__ = ["build_plan", "made_id"]
+__all__ = ["build_plan", "derive_agent_id"]
 
 
 @dataclass(slots=True)
@@ -97,9 +97,9 @@ def build_plan(
         )
     features = features or Features()
     check_features(name, features)
-    unseen = _unseen(groups, features)
+    unseen = _find_hidden_groups(groups, features)
     catalog = Catalog(groups, unseen)
-    agent_id = agent_id or made_id(name)
+    agent_id = agent_id or derive_agent_id(name)
     identity = {"name": name, "id": agent_id, "alias": alias_id, "version": version}
     toolbox = Toolbox(catalog, knowledge_bases, [one.name for one in features.collaborators])
     parts = _Parts(instruction, model, toolbox, features, identity, templates, dialect, resolve)
@@ -123,7 +123,7 @@ def build_plan(
     )
 
 
-def _unseen(groups: Sequence[ActionGroup], features: Features) -> list[ActionGroup]:
+def _find_hidden_groups(groups: Sequence[ActionGroup], features: Features) -> list[ActionGroup]:
     """The action groups of an orchestration of one's own, which no model is told of."""
     own = getattr(features.orchestration, "groups", ())
     code = any(group.signature == CODE_INTERPRETER and group.enabled for group in groups)
@@ -157,11 +157,11 @@ def _stages(overrides: Mapping[str, Override], parts: _Parts) -> dict[str, Stage
     pre = made[PRE_PROCESSING]
     given = overrides.get(PRE_PROCESSING, Override())
     if pre.enabled and pre.dialect.name == "local" and not (given.template or given.model):
-        made[PRE_PROCESSING] = _by_examples(pre, parts)
+        made[PRE_PROCESSING] = _use_example_classifier(pre, parts)
     return made
 
 
-def _by_examples(stage: StagePlan, parts: _Parts) -> StagePlan:
+def _use_example_classifier(stage: StagePlan, parts: _Parts) -> StagePlan:
     """Pre-processing for the embedded model, which sorts inputs worse than their nearest examples.
 
     Only for that model itself: one that was scripted or recorded in its place answers.
@@ -183,7 +183,7 @@ def _by_examples(stage: StagePlan, parts: _Parts) -> StagePlan:
     return replace(stage, model=model, digest=_digest([stage.digest, model.model_id, text]))
 
 
-def made_id(name: str) -> str:
+def derive_agent_id(name: str) -> str:
     """The id of an agent that has none: ten letters and digits, made from its name."""
     return hashlib.sha256(name.encode()).hexdigest()[:10].upper()
 
@@ -201,7 +201,7 @@ def _stage(stage: str, override: Override, model: Model, parts: _Parts) -> Stage
         source=source,
         language=override.language if own and not off else None,
     )
-    fixed = _fixed_values(template, dialect, parts)
+    fixed = _compute_fixed_values(template, dialect, parts)
     calls = stage == ORCHESTRATION and not off
     native = dialect.protocol == "tool_use"
     new_parser = Verbatim if off else parsers.maker(dialect.parser, stage)
@@ -212,10 +212,10 @@ def _stage(stage: str, override: Override, model: Model, parts: _Parts) -> Stage
         # A stage that is off by default is meant to run when its template is overridden.
         enabled=default.enabled or own if override.enabled is None else override.enabled,
         dialect=dialect,
-        template=template.fixed(fixed),
+        template=template.fill_fixed(fixed),
         model=model,
         inference={
-            **(_unstopped(default.inference) if off else default.inference),
+            **(_drop_stop_sequences(default.inference) if off else default.inference),
             **template.inference,
             **override.inference,
         },
@@ -224,18 +224,20 @@ def _stage(stage: str, override: Override, model: Model, parts: _Parts) -> Stage
         call_format=parts.toolbox.call_format(dialect) if calls else None,
         creation_mode="OVERRIDDEN" if own else "DEFAULT",
         new_parser=new_parser,
-        digest=_digest([*_told(template), fixed, model.model_id, dialect.name, override.inference]),
+        digest=_digest(
+            [*_to_digest_input(template), fixed, model.model_id, dialect.name, override.inference]
+        ),
         parser_name=override.parser_name,
         verbatim=off,
     )
 
 
-def _told(template: Template) -> list[str]:
+def _to_digest_input(template: Template) -> list[str]:
     language = template.language
     return [template.text] if language == "bedrock" else [template.text, language]
 
 
-def _unstopped(inference: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_stop_sequences(inference: Mapping[str, Any]) -> dict[str, Any]:
     # The sequences end a dialect's calls and answers; in any other reply they are text.
     return {name: value for name, value in inference.items() if name != "stopSequences"}
 
@@ -255,7 +257,7 @@ def _digest(told: Any) -> str:
     return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
-def _fixed_values(template: Template, dialect: Dialect, parts: _Parts) -> dict[str, str]:
+def _compute_fixed_values(template: Template, dialect: Dialect, parts: _Parts) -> dict[str, str]:
     toolbox = parts.toolbox
     facts = AgentFacts(
         instruction=parts.instruction,
@@ -273,4 +275,4 @@ def _fixed_values(template: Template, dialect: Dialect, parts: _Parts) -> dict[s
             one.group == "codeinterpreteraction" for one in toolbox.catalog.operations
         ),
     )
-    return fixed_values([use.name for use in template.placeholders], dialect, facts)
+    return render_agent_values([use.name for use in template.placeholders], dialect, facts)

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict, Unpack
 
 from orchestrator.actions import ActionGroup
 from orchestrator.agent.flow_events import FlowEvent, FlowResult
-from orchestrator.agent.flow_run import Around, Resumed
+from orchestrator.agent.flow_run import FlowRun, ResumePoint
 from orchestrator.errors import ValidationError
 from orchestrator.flows.orchestration import FlowOrchestration
 from orchestrator.flows.reading import read_file, read_text
@@ -127,8 +127,8 @@ class Flow:
             LimitExceeded: A budget is used up.
             ValidationError: The arguments are no JSON data by name, or a tool is no function.
         """
-        around = self._begun(arguments, options)
-        return around.run() if on_event is None else _drained(around.stream(), on_event)
+        around = self._start(arguments, options)
+        return around.run() if on_event is None else _drain(around.stream(), on_event)
 
     async def arun(
         self,
@@ -138,8 +138,8 @@ class Flow:
         **options: Unpack[RunOptions],
     ) -> FlowResult:
         """`run`, for an event loop."""
-        around = self._begun(arguments, options)
-        return await (around.arun() if on_event is None else _adrained(around.astream(), on_event))
+        around = self._start(arguments, options)
+        return await (around.arun() if on_event is None else _adrain(around.astream(), on_event))
 
     def stream(
         self,
@@ -160,7 +160,7 @@ class Flow:
             FlowError: As for `run`; an event `error` was yielded before.
             LimitExceeded: As for `run`.
         """
-        return self._begun(arguments, options).stream()
+        return self._start(arguments, options).stream()
 
     def astream(
         self,
@@ -168,7 +168,7 @@ class Flow:
         **options: Unpack[RunOptions],
     ) -> AsyncGenerator[FlowEvent, None]:
         """`stream`, for an event loop."""
-        return self._begun(arguments, options).astream()
+        return self._start(arguments, options).astream()
 
     def resume(
         self,
@@ -196,8 +196,8 @@ class Flow:
             FlowError: As for `run`; or the state was changed, or is another script's.
             ValidationError: There is no such mode, or it waits for another thing than is given.
         """
-        around = self._resumed(state, mode, text, results, options)
-        return around.run() if on_event is None else _drained(around.stream(), on_event)
+        around = self._resume(state, mode, text, results, options)
+        return around.run() if on_event is None else _drain(around.stream(), on_event)
 
     async def aresume(
         self,
@@ -210,10 +210,10 @@ class Flow:
         **options: Unpack[FlowOptions],
     ) -> FlowResult:
         """`resume`, for an event loop."""
-        around = self._resumed(state, mode, text, results, options)
-        return await (around.arun() if on_event is None else _adrained(around.astream(), on_event))
+        around = self._resume(state, mode, text, results, options)
+        return await (around.arun() if on_event is None else _adrain(around.astream(), on_event))
 
-    def stream_resumed(
+    def resume_stream(
         self,
         state: Mapping[str, Any],
         *,
@@ -223,9 +223,9 @@ class Flow:
         **options: Unpack[FlowOptions],
     ) -> Generator[FlowEvent, None, None]:
         """`resume`, as `stream`."""
-        return self._resumed(state, mode, text, results, options).stream()
+        return self._resume(state, mode, text, results, options).stream()
 
-    def astream_resumed(
+    def aresume_stream(
         self,
         state: Mapping[str, Any],
         *,
@@ -235,24 +235,24 @@ class Flow:
         **options: Unpack[FlowOptions],
     ) -> AsyncGenerator[FlowEvent, None]:
         """`stream_resumed`, for an event loop."""
-        return self._resumed(state, mode, text, results, options).astream()
+        return self._resume(state, mode, text, results, options).astream()
 
-    def _begun(self, arguments: Mapping[str, Any] | str | None, options: RunOptions) -> Around:
+    def _start(self, arguments: Mapping[str, Any] | str | None, options: RunOptions) -> FlowRun:
         given: Any = {} if arguments is None else arguments
         if not isinstance(given, Mapping | str):
             raise ValidationError(
                 f"the arguments are values by name, and no {type(given).__name__}: give a mapping"
             )
-        return Around.begun(self.program, given, **_checked(options, RunOptions))
+        return FlowRun.start(self.program, given, **_check_options(options, RunOptions))
 
-    def _resumed(
+    def _resume(
         self,
         state: Mapping[str, Any],
         mode: str,
         text: str,
         results: Results | None,
         options: FlowOptions,
-    ) -> Around:
+    ) -> FlowRun:
         if mode not in ("continue", "step"):
             raise ValidationError(f"the mode is {mode!r}; it is 'continue' or 'step'")
         known = read_state(state, self.program.digest)
@@ -263,12 +263,12 @@ class Flow:
             if results is None:
                 raise ValidationError("the run waits for the result of a call; give results=")
             answer = results
-        return Around.resumed(
-            self.program, Resumed(known, answer), **_checked(options, FlowOptions)
+        return FlowRun.resume(
+            self.program, ResumePoint(known, answer), **_check_options(options, FlowOptions)
         )
 
 
-def _checked(options: Mapping[str, Any], known: type) -> dict[str, Any]:
+def _check_options(options: Mapping[str, Any], known: type) -> dict[str, Any]:
     if unknown := options.keys() - known.__annotations__.keys():
         raise TypeError(
             f"unknown options {sorted(unknown)}; there are {', '.join(known.__annotations__)}"
@@ -278,7 +278,7 @@ def _checked(options: Mapping[str, Any], known: type) -> dict[str, Any]:
     return dict(options)
 
 
-def _drained(
+def _drain(
     events: Generator[FlowEvent, None, None], on_event: Callable[[FlowEvent], None]
 ) -> FlowResult:
     last: FlowEvent | None = None
@@ -288,7 +288,7 @@ def _drained(
     return _result(last)
 
 
-async def _adrained(
+async def _adrain(
     events: AsyncGenerator[FlowEvent, None], on_event: Callable[[FlowEvent], None]
 ) -> FlowResult:
     last: FlowEvent | None = None

@@ -25,7 +25,7 @@ from orchestrator.limits import Limits
 from orchestrator.models import Model
 from orchestrator.sessions import MemoryStore, Record, Sessions, SessionStore
 
-__all__ = ["LIMITS", "Around", "Resumed"]
+__all__ = ["LIMITS", "FlowRun", "ResumePoint"]
 
 LIMITS = Limits(
     iterations=500, model_calls=500, actions=2000, tokens=5_000_000, result_bytes=5_000_000
@@ -37,7 +37,7 @@ _FOREVER = 100 * 365 * 86_400  # a run waits for as long as its caller does
 
 
 @dataclass(frozen=True, slots=True)
-class Resumed:
+class ResumePoint:
     """A run that waited.
 
     Attributes:
@@ -49,7 +49,7 @@ class Resumed:
     answer: Mapping[str, Any] | str | bool
 
 
-class Around:
+class FlowRun:
     """An agent around a script, for one run, or one part of it between two pauses."""
 
     def __init__(
@@ -72,7 +72,7 @@ class Around:
         self._given = given
         self._pending: deque[FlowEvent] = deque()
         self._last: FlowEvent | None = None
-        self._listener = Listener(self._told, seen=dict(seen), told=sum(seen.values()))
+        self._listener = Listener(self._queue_event, seen=dict(seen), told=sum(seen.values()))
         if limits is None:
             limits = replace(LIMITS, parallel=max(LIMITS.parallel, parallel or 0))
         orchestration = FlowOrchestration(program, tools, self._listener, parallel)
@@ -88,7 +88,7 @@ class Around:
         )
 
     @classmethod
-    def begun(
+    def start(
         cls,
         program: Program,
         arguments: Mapping[str, Any] | str,
@@ -97,7 +97,7 @@ class Around:
         run_id: str | None = None,
         step: bool = False,
         **options: Any,
-    ) -> Around:
+    ) -> FlowRun:
         """A run from the beginning, or from where a stopped process left it.
 
         Raises:
@@ -113,10 +113,10 @@ class Around:
         return cls(program, run_id or str(uuid.uuid4()), given, {}, **options)
 
     @classmethod
-    def resumed(cls, program: Program, resumed: Resumed, **options: Any) -> Around:
+    def resume(cls, program: Program, resumed: ResumePoint, **options: Any) -> FlowRun:
         """A run that waited, from where it did."""
         known = resumed.state
-        results = _control(known["journal"]).answer(resumed.answer)
+        results = _find_return_control(known["journal"]).answer(resumed.answer)
         own = options.get("sessions") is None
         if own:
             options = {**options, "sessions": MemoryStore()}
@@ -139,8 +139,8 @@ class Around:
             try:
                 reply = agent.invoke(session_id=self._session_id, **self._given)
             except SessionConflict as error:
-                raise self._conflict(error) from error
-            return self._result(reply)
+                raise self._build_conflict_error(error) from error
+            return self._build_result(reply)
 
     async def arun(self) -> FlowResult:
         """Runs it, for an event loop."""
@@ -149,8 +149,8 @@ class Around:
             try:
                 reply = await agent.ainvoke(session_id=self._session_id, **self._given)
             except SessionConflict as error:
-                raise self._conflict(error) from error
-            return self._result(reply)
+                raise self._build_conflict_error(error) from error
+            return self._build_result(reply)
 
     def stream(self) -> Generator[FlowEvent, None, None]:
         """Runs it; its events."""
@@ -158,13 +158,13 @@ class Around:
             try:
                 with closing(agent.stream(session_id=self._session_id, **self._given)) as events:
                     for event in events:
-                        yield from self._heard(event)
+                        yield from self._translate_event(event)
             except SessionConflict as error:
-                conflict = self._conflict(error)
-                yield from self._ending(conflict)
+                conflict = self._build_conflict_error(error)
+                yield from self._translate_error(conflict)
                 raise conflict from error
             except OrchestratorError as error:
-                yield from self._ending(error)
+                yield from self._translate_error(error)
                 raise
 
     async def astream(self) -> AsyncGenerator[FlowEvent, None]:
@@ -174,21 +174,21 @@ class Around:
                 given = agent.astream(session_id=self._session_id, **self._given)
                 async with aclosing(given) as events:
                     async for event in events:
-                        for one in self._heard(event):
+                        for one in self._translate_event(event):
                             yield one
             except SessionConflict as error:
-                conflict = self._conflict(error)
-                for one in self._ending(conflict):
+                conflict = self._build_conflict_error(error)
+                for one in self._translate_error(conflict):
                     yield one
                 raise conflict from error
             except OrchestratorError as error:
-                for one in self._ending(error):
+                for one in self._translate_error(error):
                     yield one
                 raise
 
     # Events
 
-    def _told(self, seq: int, event: Event) -> None:
+    def _queue_event(self, seq: int, event: Event) -> None:
         place = event.place
         told = FlowEvent(event.type, seq, place.line, place.statement, dict(event.members))
         if event.type in ("run_end", "breakpoint"):
@@ -196,7 +196,7 @@ class Around:
         else:
             self._pending.append(told)
 
-    def _heard(self, event: Any) -> Generator[FlowEvent, None, None]:
+    def _translate_event(self, event: Any) -> Generator[FlowEvent, None, None]:
         """The run's events of one of the agent's."""
         while self._pending:
             yield self._pending.popleft()
@@ -204,12 +204,12 @@ class Around:
         if isinstance(event, TextDelta):
             over = listener.outcome is not None or listener.pause is not None
             if event.text and not over:  # else it is told in the result, or was by its iteration
-                for members in listener.read(event.text):
+                for members in listener.parse_text(event.text):
                     yield FlowEvent("token", listener.told, 0, "", members)
         elif isinstance(event, TurnEnd):
-            yield self._end(self._result(event.reply))
+            yield self._build_end_event(self._build_result(event.reply))
 
-    def _end(self, result: FlowResult) -> FlowEvent:
+    def _build_end_event(self, result: FlowResult) -> FlowEvent:
         last, seen = self._last, self._listener.told
         members = {"waits_for": result.waits_for} if result.waits_for else {}
         if result.waits_for == "user":
@@ -220,7 +220,7 @@ class Around:
         told = {**last.members, **members}
         return FlowEvent(last.type, last.seq, last.line, last.statement, told, result)
 
-    def _ending(self, error: OrchestratorError) -> Generator[FlowEvent, None, None]:
+    def _translate_error(self, error: OrchestratorError) -> Generator[FlowEvent, None, None]:
         while self._pending:
             yield self._pending.popleft()
         members = {"text": error.message, "error": type(error).__name__}
@@ -232,7 +232,7 @@ class Around:
 
     # Results
 
-    def _conflict(self, error: SessionConflict) -> OrchestratorError:
+    def _build_conflict_error(self, error: SessionConflict) -> OrchestratorError:
         """The error of a run that another process has, or that another script has begun."""
         if "another version" in error.message:
             return FlowError(
@@ -243,14 +243,14 @@ class Around:
             )
         return SessionConflict(f"the run {self._session_id!r} cannot go on: {error.message}")
 
-    def _result(self, reply: Reply) -> FlowResult:
+    def _build_result(self, reply: Reply) -> FlowResult:
         _ = reply.trace  # while the agent is open
         paused = None
         if reply.return_control is not None:
-            paused = self._state()
+            paused = self._build_state()
         return FlowResult(self._listener, reply, paused)
 
-    def _state(self) -> dict[str, Any]:
+    def _build_state(self) -> dict[str, Any]:
         listener = self._listener
         more = {
             "session": self._session_id,
@@ -262,7 +262,7 @@ class Around:
         return state_of(self._program.digest, records[first:], more)
 
 
-def _control(journal: Sequence[Record]) -> ReturnControl:
+def _find_return_control(journal: Sequence[Record]) -> ReturnControl:
     suspended = next((one for one in reversed(journal) if one["kind"] == "suspend"), None)
     if suspended is None:
         raise FlowError(

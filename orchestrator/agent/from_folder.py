@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.agent.features import features_of, memory_store
-from orchestrator.agent.overrides import named_model, overrides_of
+from orchestrator.agent.overrides import overrides_of, resolve_named_model
 from orchestrator.definition import build_action_groups, load_definition
 from orchestrator.definition.knowledge_base import build_knowledge_bases
 from orchestrator.engine.plan import Plan
@@ -43,7 +43,7 @@ def folder_agent(
         ResourceNotFound: There is no such folder or file.
     """
 
-    def led(folder: Path) -> Plan:
+    def load_collaborator(folder: Path) -> Plan:
         return compiled(**folder_agent(folder, model, None, None, compiled, level + 1, models))
 
     definition = load_definition(path)
@@ -53,7 +53,7 @@ def folder_agent(
     spec: str | Model | None = model
     if spec is None and definition.foundation_model is not None:
         named = definition.foundation_model
-        spec = named_model(definition, named, root, "foundationModel", instead=models)
+        spec = resolve_named_model(definition, named, root, "foundationModel", instead=models)
     if spec is None:
         raise definition.source.error(
             "there is no foundationModel; name one, such as `foundationModel: local`"
@@ -69,5 +69,5 @@ def folder_agent(
         "limits": definition.limits.as_limits() if definition.limits else None,
         "idle_session_ttl": definition.idle_session_ttl_in_seconds,
         "agent_id": definition.agent_id or "",
-        "features": features_of(definition, root, led, kept, level),
+        "features": features_of(definition, root, load_collaborator, kept, level),
     }

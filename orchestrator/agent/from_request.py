@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.actions import ActionGroup, Executor, ReturnControl
 from orchestrator.agent.features import features_of
-from orchestrator.agent.overrides import named_model, override_of, overrides_of
+from orchestrator.agent.overrides import override_of, overrides_of, resolve_named_model
 from orchestrator.engine.plan import INLINE_AGENT, MOST_LEVELS, Features, Member, Override, Plan
 from orchestrator.errors import DefinitionError, ValidationError
 from orchestrator.models import Model, resolve_model
@@ -58,10 +58,10 @@ def inline_agent(
     Raises:
         DefinitionError: Something in it is wrong.
     """
-    members = _spelled(given)
+    members = _to_bedrock_spelling(given)
     team = {
-        str(_spelled(one).get("agentName", "")): one
-        for one in _listed(members, "collaborators")
+        str(_to_bedrock_spelling(one).get("agentName", "")): one
+        for one in _get_list(members, "collaborators")
         if isinstance(one, Mapping)
     }
     latency = _latency(members)
@@ -99,7 +99,7 @@ class _Inline:
         from orchestrator.definition.trust import refuse_untrusted
 
         self._refuse_misplaced()
-        data, objects = _apart(self.members)
+        data, objects = _split_objects(self.members)
         definition = definition_of({**data, "agentCollaborators": self._collaborators()})
         if not self.trusted:
             named = self.model is None
@@ -111,8 +111,8 @@ class _Inline:
             "name": definition.agent_name,
             "instruction": definition.instruction,
             "model": self._model(definition, objects.model),
-            "action_groups": _merged(groups, objects.groups),
-            "knowledge_bases": _merged(bases, objects.bases),
+            "action_groups": _insert_objects(groups, objects.groups),
+            "knowledge_bases": _insert_objects(bases, objects.bases),
             "prompts": self._overrides(definition, objects.parser),
             "limits": limits.as_limits() if limits else None,
             "idle_session_ttl": definition.idle_session_ttl_in_seconds,
@@ -134,8 +134,8 @@ class _Inline:
         # As `agentCollaborators`, which says the same of agents elsewhere.
         told = []
         known = ("collaboratorName", "collaboratorInstruction", "agentAliasArn")
-        for one in _listed(self.members, "collaboratorConfigurations"):
-            one = _spelled(one)
+        for one in _get_list(self.members, "collaboratorConfigurations"):
+            one = _to_bedrock_spelling(one)
             name, arn = one.get("collaboratorName"), one.get("agentAliasArn")
             told.append(
                 {
@@ -154,15 +154,15 @@ class _Inline:
 
     def _features(self, definition: AgentDefinition, objects: _Objects) -> Features:
         alone = definition.model_copy(update={"agent_collaboration": None})
-        features = features_of(alone, self.folder, _nowhere, None)
+        features = features_of(alone, self.folder, _refuse_folder, None)
         if objects.guardrail is not None:
             features = replace(features, guardrail=objects.guardrail)
         if objects.orchestration is not None:
             features = replace(features, orchestration=objects.orchestration)
         routes = definition.agent_collaboration == "SUPERVISOR_ROUTER"
-        return replace(features, collaborators=self._led(definition), routes=routes)
+        return replace(features, collaborators=self._build_members(definition), routes=routes)
 
-    def _led(self, definition: AgentDefinition) -> list[Member]:
+    def _build_members(self, definition: AgentDefinition) -> list[Member]:
         from orchestrator.definition import collaborators_of
 
         try:
@@ -197,7 +197,7 @@ class _Inline:
                 f"with {name!r} there are {len(above) + 1} levels of agents that lead agents; the "
                 f"most are {MOST_LEVELS}"
             )
-        members = _spelled(self.team[name])
+        members = _to_bedrock_spelling(self.team[name])
         latency = _latency(members) or self.latency
         below = replace(self, members=members, above=above, latency=latency)
         return Member(name, text, self.compiled(**below.arguments()), None, relay)
@@ -210,14 +210,14 @@ class _Inline:
             )
         try:
             if isinstance(spec, str) and spec is definition.foundation_model:
-                found = named_model(definition, spec, self.folder or Path())
+                found = resolve_named_model(definition, spec, self.folder or Path())
             else:
                 found = resolve_model(spec)
         except (DefinitionError, ValidationError) as error:
             raise DefinitionError(f"foundationModel: {error.message}") from error
-        return self._fast(found) if isinstance(spec, str) else found
+        return self._apply_latency(found) if isinstance(spec, str) else found
 
-    def _fast(self, named: Model) -> Model:
+    def _apply_latency(self, named: Model) -> Model:
         """A model that was named, as fast as the definition asks for."""
         if self.latency:
             from orchestrator.models.bedrock import BedrockModel
@@ -255,7 +255,9 @@ class _Inline:
             own = override_of(stage, {"parserMode": "OVERRIDDEN"}, parser)
             made[stage] = replace(made[stage], parser=own.parser, parser_name=own.parser_name)
         return {
-            name: replace(one, model=self._fast(one.model)) if isinstance(one.model, Model) else one
+            name: replace(one, model=self._apply_latency(one.model))
+            if isinstance(one.model, Model)
+            else one
             for name, one in made.items()
         }
 
@@ -283,7 +285,7 @@ class _Objects:
     orchestration: Orchestration | None = None
 
 
-def _apart(members: Mapping[str, Any]) -> tuple[dict[str, Any], _Objects]:
+def _split_objects(members: Mapping[str, Any]) -> tuple[dict[str, Any], _Objects]:
     """The plain data of a definition, and the objects in it."""
     data = {key: it for key, it in members.items() if key not in _TEAM}
     data.setdefault("agentName", INLINE_AGENT)
@@ -292,12 +294,12 @@ def _apart(members: Mapping[str, Any]) -> tuple[dict[str, Any], _Objects]:
     if isinstance(data.get("foundationModel"), Model):
         objects.model = data.pop("foundationModel")
     plain = []
-    for place, group in enumerate(_listed(data, "actionGroups")):
+    for place, group in enumerate(_get_list(data, "actionGroups")):
         if isinstance(group, ActionGroup):
             objects.groups[place] = group
         else:
             plain.append(_without_executor(group, objects.executors))
-    bases = _listed(data, "knowledgeBases")
+    bases = _get_list(data, "knowledgeBases")
     objects.bases = {
         place: base for place, base in enumerate(bases) if not isinstance(base, Mapping)
     }
@@ -314,7 +316,7 @@ def _apart(members: Mapping[str, Any]) -> tuple[dict[str, Any], _Objects]:
 def _take_parser(data: dict[str, Any], objects: _Objects) -> None:
     overrides = data.get("promptOverrideConfiguration")
     if isinstance(overrides, Mapping):
-        spelled = _spelled(overrides)
+        spelled = _to_bedrock_spelling(overrides)
         if callable(spelled.get("overrideLambda")):
             objects.parser = spelled.pop("overrideLambda")
             data["promptOverrideConfiguration"] = spelled
@@ -325,8 +327,10 @@ def _take_orchestration(data: dict[str, Any], objects: _Objects) -> None:
     if hasattr(script, "as_orchestration"):
         objects.orchestration = data.pop("orchestration").as_orchestration()
     given = data.get("customOrchestration")
-    executor = _spelled(given).get("executor") if isinstance(given, Mapping) else None
-    function = _spelled(executor).get("lambda") if isinstance(executor, Mapping) else None
+    executor = _to_bedrock_spelling(given).get("executor") if isinstance(given, Mapping) else None
+    function = (
+        _to_bedrock_spelling(executor).get("lambda") if isinstance(executor, Mapping) else None
+    )
     if callable(function):
         from orchestrator.flows.custom import LambdaOrchestration
 
@@ -339,9 +343,9 @@ def _take_orchestration(data: dict[str, Any], objects: _Objects) -> None:
 def _without_executor(group: Any, executors: dict[str, Any]) -> Any:
     if not isinstance(group, Mapping):
         return group
-    spelled = _spelled(group)
+    spelled = _to_bedrock_spelling(group)
     given = spelled.get("actionGroupExecutor")
-    found = _spelled(given).get("lambda") if isinstance(given, Mapping) else given
+    found = _to_bedrock_spelling(given).get("lambda") if isinstance(given, Mapping) else given
     if isinstance(found, ReturnControl | Executor):
         executor: Any = found
     elif callable(found):
@@ -367,7 +371,7 @@ def _with_executors(
     return list(groups)
 
 
-def _merged(made: Sequence[Any], objects: Mapping[int, Any]) -> list[Any]:
+def _insert_objects(made: Sequence[Any], objects: Mapping[int, Any]) -> list[Any]:
     merged = list(made)
     for place, one in objects.items():
         merged.insert(place, one)
@@ -375,8 +379,8 @@ def _merged(made: Sequence[Any], objects: Mapping[int, Any]) -> list[Any]:
 
 
 def _latency(members: Mapping[str, Any]) -> str:
-    given = _spelled(members.get("bedrockModelConfigurations") or {})
-    latency = _spelled(given.get("performanceConfig") or {}).get("latency")
+    given = _to_bedrock_spelling(members.get("bedrockModelConfigurations") or {})
+    latency = _to_bedrock_spelling(given.get("performanceConfig") or {}).get("latency")
     if latency not in (None, "standard", "optimized"):
         raise DefinitionError(
             f"bedrockModelConfigurations.performanceConfig.latency is {latency!r}; it is "
@@ -385,7 +389,7 @@ def _latency(members: Mapping[str, Any]) -> str:
     return "optimized" if latency == "optimized" else ""
 
 
-def _listed(members: Mapping[str, Any], name: str) -> Sequence[Any]:
+def _get_list(members: Mapping[str, Any], name: str) -> Sequence[Any]:
     given = members.get(name)
     if given is None:
         return ()
@@ -394,7 +398,7 @@ def _listed(members: Mapping[str, Any], name: str) -> Sequence[Any]:
     return given
 
 
-def _spelled(given: Any) -> dict[str, Any]:
+def _to_bedrock_spelling(given: Any) -> dict[str, Any]:
     """The members of a mapping in Bedrock's spelling.
 
     Raises:
@@ -418,5 +422,5 @@ def _camel(name: str) -> str:
     return (first + "".join(word.capitalize() for word in rest)) if first else name
 
 
-def _nowhere(folder: Path) -> Plan:
+def _refuse_folder(folder: Path) -> Plan:
     raise AssertionError(f"an inline agent has no collaborator in a folder: {folder}")

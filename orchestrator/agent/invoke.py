@@ -15,27 +15,27 @@ from orchestrator.engine.run.driver import drive
 from orchestrator.engine.run.invocation import Run
 from orchestrator.engine.run.open_turn import Input, open_turn
 from orchestrator.engine.run.restore import restore_history
-from orchestrator.engine.trace.events import RunEvents, last_events, reply_again, reply_of
+from orchestrator.engine.trace.events import RunEvents, last_events, rebuild_reply, reply_of
 from orchestrator.engine.trace.reply import Event, Reply
 from orchestrator.errors import TurnLeft
 from orchestrator.sessions import Session, Sessions
 from orchestrator.support.threads import in_thread
 
 __all__ = [
-    "adriver",
     "aevents",
-    "awaitable",
-    "begun",
-    "ended",
+    "as_awaitable",
+    "begin_run",
     "events",
-    "opened",
-    "opened_apart",
+    "finish_run",
+    "load_async_driver",
+    "open_in_lane",
+    "open_in_thread",
 ]
 
 T = TypeVar("T")
 
 
-def begun(plan: Plan, sessions: Sessions, session: Session, given: Input) -> Run | Reply:
+def begin_run(plan: Plan, sessions: Sessions, session: Session, given: Input) -> Run | Reply:
     """A run to be driven, or the reply of a turn that had ended already.
 
     Args:
@@ -57,7 +57,7 @@ def begun(plan: Plan, sessions: Sessions, session: Session, given: Input) -> Run
             run = Run(plan, sessions, session, given.session_id)
             run.guard_interval = given.guard_interval
             return run
-        reply = reply_again(plan, session, finished, given.session_id)
+        reply = rebuild_reply(plan, session, finished, given.session_id)
     except BaseException:
         sessions.release(session)
         raise
@@ -65,7 +65,7 @@ def begun(plan: Plan, sessions: Sessions, session: Session, given: Input) -> Run
     return reply
 
 
-def ended(run: Run) -> Reply:
+def finish_run(run: Run) -> Reply:
     """The reply of a run that was driven to its end.
 
     Raises:
@@ -112,7 +112,7 @@ def events(
             raise
     if waits:
         yield None
-    yield from made.rest(partial(ended, run))
+    yield from made.rest(partial(finish_run, run))
 
 
 async def aevents(
@@ -127,7 +127,7 @@ async def aevents(
             yield event
         return
     made = RunEvents(run)
-    async with aclosing(adriver().adrive(run, listen=listen)) as progress:
+    async with aclosing(load_async_driver().adrive(run, listen=listen)) as progress:
         try:
             async for item in progress:
                 if waits:
@@ -140,11 +140,11 @@ async def aevents(
             raise
     if waits:
         yield None
-    for event in made.rest(partial(ended, run)) if listen else last_events(ended(run)):
+    for event in made.rest(partial(finish_run, run)) if listen else last_events(finish_run(run)):
         yield event
 
 
-async def opened(
+async def open_in_lane(
     sessions: Sessions, label: str, open_run: Callable[[], Run | Reply]
 ) -> Run | Reply:
     """Opens a turn, in the session's lane if its store blocks.
@@ -162,27 +162,27 @@ async def opened(
         await lanes.do(key, lambda: made.append(open_run()))
     except BaseException:
         for run in made:  # the caller was cancelled, and nobody else knows of the turn
-            await lanes.do(key, partial(_let_go, run))
+            await lanes.do(key, partial(_discard_run, run))
         raise
     return made[0]
 
 
-async def opened_apart(open_run: Callable[[], Run | Reply]) -> Run | Reply:
+async def open_in_thread(open_run: Callable[[], Run | Reply]) -> Run | Reply:
     """Opens a turn in a thread, because that may take long."""
     opening = in_thread(open_run)
     try:
-        return await awaitable(opening)
+        return await as_awaitable(opening)
     except BaseException:
-        opening.add_done_callback(_let_go_of)  # nobody waits any more: whenever it is open
+        opening.add_done_callback(_discard_opened)  # nobody waits any more: whenever it is open
         raise
 
 
-def _let_go_of(opening: Future[Run | Reply]) -> None:
+def _discard_opened(opening: Future[Run | Reply]) -> None:
     if opening.exception() is None:
-        _let_go(opening.result())
+        _discard_run(opening.result())
 
 
-def _let_go(run: Run | Reply) -> None:
+def _discard_run(run: Run | Reply) -> None:
     if isinstance(run, Run):
         try:
             run.cancel()
@@ -190,7 +190,7 @@ def _let_go(run: Run | Reply) -> None:
             run.close()
 
 
-def awaitable(future: Future[T]) -> Awaitable[T]:
+def as_awaitable(future: Future[T]) -> Awaitable[T]:
     """What happens in a thread, for an event loop to wait for."""
     import asyncio
 
@@ -198,7 +198,7 @@ def awaitable(future: Future[T]) -> Awaitable[T]:
 
 
 @cache
-def adriver() -> ModuleType:
+def load_async_driver() -> ModuleType:
     """The driver for an event loop."""
     # Imported when it is first used, and not looked for again: asyncio takes its time.
     from orchestrator.engine.run.driver import asynchronous

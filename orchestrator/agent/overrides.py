@@ -16,7 +16,7 @@ from orchestrator.parsers import Parser
 if TYPE_CHECKING:
     from orchestrator.definition import AgentDefinition, PromptConfiguration
 
-__all__ = ["named_model", "override_of", "overrides_of"]
+__all__ = ["override_of", "overrides_of", "resolve_named_model"]
 
 
 def override_of(
@@ -94,15 +94,17 @@ def overrides_of(
         elif configuration.foundation_model is not None:
             keys = ("promptOverrideConfiguration", "promptConfigurations", index, "foundationModel")
             spec = configuration.foundation_model
-            named = named_model(definition, spec, root, *keys, instead=models)
+            named = resolve_named_model(definition, spec, root, *keys, instead=models)
             override = replace(override, model=named)
         if configuration.parser_mode == "OVERRIDDEN":
-            override = _parsed_by(definition, override, index, root)
+            override = _add_lambda_parser(definition, override, index, root)
         made[stage] = override
     return made
 
 
-def _parsed_by(definition: AgentDefinition, made: Override, index: int, root: Path) -> Override:
+def _add_lambda_parser(
+    definition: AgentDefinition, made: Override, index: int, root: Path
+) -> Override:
     configurations = definition.prompt_override_configuration
     spec = configurations.override_lambda if configurations else None
     at = ("promptOverrideConfiguration", "overrideLambda")
@@ -128,7 +130,7 @@ def _with_parser(made: Override, function: ParserFunction, spec: object) -> Over
     return replace(made, parser=parser, parser_name=name)
 
 
-def named_model(
+def resolve_named_model(
     definition: AgentDefinition,
     spec: str,
     root: Path,

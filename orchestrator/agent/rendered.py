@@ -17,7 +17,7 @@ from orchestrator.engine.prompt_history import Talk
 from orchestrator.message import Message, Text
 from orchestrator.sessions import Session
 
-__all__ = ["Prompt", "prompt_of", "values_told"]
+__all__ = ["Prompt", "build_prompt", "preview_values"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Prompt(Sequence[Message]):
         return len(self.messages)
 
 
-def values_told(stage: StagePlan, question: str, session: Session) -> dict[str, str]:
+def preview_values(stage: StagePlan, question: str, session: Session) -> dict[str, str]:
     """What a stage outside the loop is told of a question, as far as it can be known beforehand.
 
     Args:
@@ -71,7 +71,7 @@ def values_told(stage: StagePlan, question: str, session: Session) -> dict[str, 
     return {}
 
 
-def prompt_of(stage: StagePlan, values: Mapping[str, str], history: Sequence[Message]) -> Prompt:
+def build_prompt(stage: StagePlan, values: Mapping[str, str], history: Sequence[Message]) -> Prompt:
     """A stage's prompt with these values."""
     bound = stage.template.bind(values, history)
     return Prompt(

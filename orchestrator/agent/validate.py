@@ -29,7 +29,7 @@ from orchestrator.memory import MemoryStore
 if TYPE_CHECKING:
     from orchestrator.engine.orchestration import Orchestration
 
-__all__ = ["check_features", "check_parts", "given_features", "given_overrides"]
+__all__ = ["check_features", "check_parts", "features_from_arguments", "overrides_from_arguments"]
 
 _SUPERVISOR = "SUPERVISOR"
 _COLLABORATIONS = (_SUPERVISOR, "SUPERVISOR_ROUTER")
@@ -37,7 +37,7 @@ _COMPAT = frozenset({SINGLE_KNOWLEDGE_BASE})
 _MOST_DAYS = 365  # (Bedrock: MemoryConfiguration.storageDays)
 
 
-def given_features(
+def features_from_arguments(
     features: Features | None,
     *,
     guardrail: Guardrail | None,
@@ -98,7 +98,7 @@ def _orchestration(given: Orchestration | Callable[..., Any] | None) -> Orchestr
     return orchestration_of(given)
 
 
-def given_overrides(
+def overrides_from_arguments(
     prompts: Mapping[str, Mapping[str, Any] | Override] | None,
     override_lambda: str | Callable[..., Any] | None,
 ) -> dict[str, Override]:
@@ -215,17 +215,19 @@ def _check_names(name: str, collaborators: Sequence[str]) -> None:
 
 def _check_all(argument: str, given: object, wanted: type, way: str) -> None:
     if isinstance(given, str) or not isinstance(given, Sequence):
-        raise DefinitionError(f"{argument}= is a list of {wanted.__name__}s, not {_told(given)}")
+        raise DefinitionError(
+            f"{argument}= is a list of {wanted.__name__}s, not {_describe_value(given)}"
+        )
     for one in given:
         if not isinstance(one, wanted):
             raise DefinitionError(
-                f"{argument}= holds {wanted.__name__}s, and {_told(one)} is none; {way}"
+                f"{argument}= holds {wanted.__name__}s, and {_describe_value(one)} is none; {way}"
             )
 
 
 def _check_one(argument: str, given: object, wanted: type | tuple[type, ...], way: str) -> None:
     if not isinstance(given, wanted) or isinstance(given, type):
-        raise DefinitionError(f"{argument}= is {way}, and not {_told(given)}")
+        raise DefinitionError(f"{argument}= is {way}, and not {_describe_value(given)}")
 
 
 def _check_count(argument: str, given: object, least: int, most: int | None = None) -> None:
@@ -236,7 +238,7 @@ def _check_count(argument: str, given: object, least: int, most: int | None = No
     raise DefinitionError(f"{argument}= is a whole number {span}, and not {given!r}")
 
 
-def _told(given: object) -> str:
+def _describe_value(given: object) -> str:
     """A value in a message: plain ones as they are, others (which may hold secrets) by type."""
     if given is None or isinstance(given, (str, int, float)):
         return repr(given)

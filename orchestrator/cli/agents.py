@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.cli.findings import shown_path
+from orchestrator.cli.findings import format_path
 from orchestrator.cli.progress import progress_bar
-from orchestrator.cli.returned import agreed
+from orchestrator.cli.returned import ask_yes_no
 from orchestrator.cli.terminal import Terminal
 from orchestrator.errors import DependencyFailed, ModelNotReady, ValidationError
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "IN_MEMORY",
-    "get_ready",
-    "kept_file",
-    "label_of",
+    "build_session_label",
+    "choose_sessions_file",
+    "ensure_data_folder",
+    "get_agent_root",
+    "get_sessions_file",
     "load_agent",
     "load_model",
+    "load_models",
     "note_templates",
-    "own_folder",
     "read_session",
-    "root_of",
-    "state_file",
 ]
 
 IN_MEMORY = ":memory:"
@@ -39,26 +39,26 @@ _RUNTIMES = {"chat": ("xllamacpp", "local"), "embedding": ("onnxruntime", "knowl
 """What runs weights of each kind, and the extra that brings it."""
 
 
-def root_of(folder: Path) -> Path:
+def get_agent_root(folder: Path) -> Path:
     """The agent's folder, also when its file was named."""
     return folder.parent if folder.is_file() else folder
 
 
-def own_folder(folder: Path) -> Path:
+def ensure_data_folder(folder: Path) -> Path:
     """The hidden folder in the agent's folder that the command line writes to; git ignores it."""
-    own = root_of(folder) / _OWN
+    own = get_agent_root(folder) / _OWN
     if not own.is_dir():
         own.mkdir(mode=0o700)
         (own / ".gitignore").write_text("*\n", encoding="utf-8")
     return own
 
 
-def kept_file(folder: Path) -> Path:
+def get_sessions_file(folder: Path) -> Path:
     """The file in the agent's folder that keeps its sessions; it need not be there."""
-    return root_of(folder) / _OWN / "sessions.sqlite"
+    return get_agent_root(folder) / _OWN / "sessions.sqlite"
 
 
-def state_file(folder: Path, session: str | None, state: str | None) -> Path | None:
+def choose_sessions_file(folder: Path, session: str | None, state: str | None) -> Path | None:
     """The file that keeps the sessions, or `None` when they are kept in memory.
 
     A session that has a name is meant to be gone on with, so it is kept in the agent's folder when
@@ -68,9 +68,9 @@ def state_file(folder: Path, session: str | None, state: str | None) -> Path | N
         return None
     if state is not None:
         return Path(state)
-    if session is None or not root_of(folder).is_dir():
+    if session is None or not get_agent_root(folder).is_dir():
         return None
-    return kept_file(folder)
+    return get_sessions_file(folder)
 
 
 def load_agent(
@@ -95,21 +95,21 @@ def load_agent(
     """
     from orchestrator.agent.agent import Agent
 
-    file = state_file(folder, session, state)
+    file = choose_sessions_file(folder, session, state)
     if file is not None and not writes and not file.is_file():
         file = None
-    if file == kept_file(folder):
-        own_folder(folder)
+    if file == get_sessions_file(folder):
+        ensure_data_folder(folder)
     if file is not None and not file.absolute().parent.is_dir():
         raise ValidationError(f"there is no folder {str(file.parent)!r} for --state")
-    return Agent.load(folder, model=_in_own_dialect(model, folder), sessions=file)
+    return Agent.load(folder, model=_resolve_scripted_model(model, folder), sessions=file)
 
 
-def _in_own_dialect(spec: str | None, folder: Path) -> str | Model | None:
+def _resolve_scripted_model(spec: str | None, folder: Path) -> str | Model | None:
     """A script that names no model speaks the dialect of the agent's own one."""
     if spec is None or not spec.startswith("scripted:"):
         return spec
-    from orchestrator.agent.overrides import named_model
+    from orchestrator.agent.overrides import resolve_named_model
     from orchestrator.definition import load_definition
     from orchestrator.models import resolve_model
 
@@ -117,7 +117,7 @@ def _in_own_dialect(spec: str | None, folder: Path) -> str | Model | None:
     definition = load_definition(folder)
     own = definition.foundation_model
     if script.model_id == "scripted" and own is not None:
-        script.model_id = named_model(definition, own, root_of(folder)).model_id
+        script.model_id = resolve_named_model(definition, own, get_agent_root(folder)).model_id
     return script
 
 
@@ -139,17 +139,17 @@ def note_templates(agent: Agent, folder: Path, terminal: Terminal) -> None:
         terminal.note(f"{about}; see `orchestrator lint {shlex.quote(str(folder))}`")
 
 
-def label_of(agent: Agent, session_id: str) -> str:
+def build_session_label(agent: Agent, session_id: str) -> str:
     """The session's name in the store."""
     return f"{agent.plan.agent_id}/{agent.plan.alias_id}/{session_id}"
 
 
 def read_session(agent: Agent, session_id: str) -> Session:
     """What the session's journal says now."""
-    return agent.sessions.peek(label_of(agent, session_id))
+    return agent.sessions.peek(build_session_label(agent, session_id))
 
 
-def get_ready(agent: Agent, terminal: Terminal) -> None:
+def load_models(agent: Agent, terminal: Terminal) -> None:
     """Loads the embedded models that the agent and those it leads use, with a progress bar.
 
     On a terminal, weights that are not there are downloaded if the user agrees.
@@ -157,7 +157,7 @@ def get_ready(agent: Agent, terminal: Terminal) -> None:
     Raises:
         ModelNotReady: The weights or the runtime are not there.
     """
-    for model in _embedded(agent):
+    for model in _find_embedded_models(agent):
         load_model(model, terminal)
 
 
@@ -168,15 +168,15 @@ def load_model(model: Any, terminal: Terminal) -> None:
         ModelNotReady: The weights or the runtime are not there.
     """
     try:
-        _load(model, terminal)
+        _load_with_progress(model, terminal)
     except ModelNotReady as error:
-        if not _pull(error, terminal):
+        if not _offer_download(error, terminal):
             raise
-        _load(model, terminal)
+        _load_with_progress(model, terminal)
 
 
-def _embedded(agent: Agent) -> list[Any]:
-    plans = _team(agent.plan)
+def _find_embedded_models(agent: Agent) -> list[Any]:
+    plans = _iter_plans(agent.plan)
     models = {id(one.model): one.model for plan in plans for one in plan.stages.values()}
     if not any(model.model_id.startswith("local:") for model in models.values()):
         return []
@@ -185,19 +185,19 @@ def _embedded(agent: Agent) -> list[Any]:
     return [model for model in models.values() if isinstance(model, LocalModel)]
 
 
-def _team(plan: Plan) -> Iterator[Plan]:
+def _iter_plans(plan: Plan) -> Iterator[Plan]:
     yield plan
     for member in plan.collaborators.values():
         if member.agent is not None:
-            yield from _team(member.agent)
+            yield from _iter_plans(member.agent)
 
 
-def _load(model: Any, terminal: Terminal) -> None:
+def _load_with_progress(model: Any, terminal: Terminal) -> None:
     with progress_bar(terminal) as progress:
         model.load(progress)
 
 
-def _pull(error: ModelNotReady, terminal: Terminal) -> bool:
+def _offer_download(error: ModelNotReady, terminal: Terminal) -> bool:
     """Downloads the missing weights that `error` is about, if they are and the user agrees."""
     from importlib.util import find_spec
 
@@ -216,17 +216,17 @@ def _pull(error: ModelNotReady, terminal: Terminal) -> bool:
         )
     terminal.note(
         f"The model {wanted.name} is not on this machine yet: "
-        f"{wanted.megabytes}, licence {wanted.licence}, kept in {shown_path(weights.folder())}."
+        f"{wanted.megabytes}, licence {wanted.licence}, kept in {format_path(weights.folder())}."
     )
-    if not _agrees(terminal, "Download it now?"):
+    if not _confirm(terminal, "Download it now?"):
         return False
     with progress_bar(terminal) as progress:
         weights.pull(wanted.name, progress)
     return True
 
 
-def _agrees(terminal: Terminal, question: str) -> bool:
+def _confirm(terminal: Terminal, question: str) -> bool:
     try:
-        return agreed(lambda prompt: terminal.err.input(prompt, markup=False), question)
+        return ask_yes_no(lambda prompt: terminal.err.input(prompt, markup=False), question)
     except EOFError:
         return False

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestrator.cli.findings import show_finding, shown_path
+from orchestrator.cli.findings import format_path, show_finding
 from orchestrator.cli.terminal import Terminal, clean
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def show_changes(terminal: Terminal, changes: Sequence[Change]) -> None:
     """Writes what is different as a unified diff, in colour on a terminal."""
     from rich.text import Text
 
-    for line in (line for it in changes for line in _lines_of(it)):
+    for line in (line for it in changes for line in _render_diff(it)):
         style = next((name for mark, name in _STYLES if line.startswith(mark)), "")
         terminal.path(Text(clean(line), style))
 
@@ -99,7 +99,7 @@ _STYLES = (
 )
 
 
-def _lines_of(change: Change) -> Iterable[str]:
+def _render_diff(change: Change) -> Iterable[str]:
     before = "/dev/null" if change.before is None else f"a/{change.path}"
     after = "/dev/null" if change.after is None else f"b/{change.path}"
     return unified_diff(
@@ -130,7 +130,7 @@ def write_agent(
         show_changes(terminal, changed)
     written = write_files(files, folder, force=force)
     if not terminal.json:
-        _tell_written(terminal, folder, written)
+        _report_written(terminal, folder, written)
     removed = [it.path for it in written if it.after is None]
     return {
         "folder": str(folder),
@@ -140,9 +140,9 @@ def write_agent(
     }
 
 
-def _tell_written(terminal: Terminal, folder: Path, written: Sequence[Change]) -> None:
+def _report_written(terminal: Terminal, folder: Path, written: Sequence[Change]) -> None:
     for it in written:
         did = "removed" if it.after is None else "wrote"
-        terminal.path(f"{did} {shown_path(folder / it.path)}")
+        terminal.path(f"{did} {format_path(folder / it.path)}")
     if not written:
-        terminal.path(f"{shown_path(folder)} is as it was: there is nothing to do")
+        terminal.path(f"{format_path(folder)} is as it was: there is nothing to do")

@@ -24,7 +24,7 @@ from orchestrator.cli.options import (
     turn_options,
 )
 from orchestrator.cli.prints import hide_prints, show_prints
-from orchestrator.cli.terminal import Terminal, clean, short
+from orchestrator.cli.terminal import Terminal, clean, shorten
 from orchestrator.cli.verb import AGENT_FAILED, verb
 from orchestrator.errors import OrchestratorError
 
@@ -61,30 +61,30 @@ def chat(
       $ orchestrator chat examples/hr --attribute employeeId=e-1042 --trace
       $ orchestrator chat my-agent --session s-1 --model local:0.5b
     """
-    from orchestrator.cli.agents import get_ready, load_agent, note_templates
+    from orchestrator.cli.agents import load_agent, load_models, note_templates
 
     options = turn_options(attribute, prompt_attribute, memory_id)
     agent = load_agent(folder, model, session, state)
     note_templates(agent, folder, terminal)
-    get_ready(agent, terminal)
+    load_models(agent, terminal)
     talk = Chat(terminal, agent, session or str(uuid.uuid4()), options, trace=trace)
     talk.files = input_files(file, use_case)
     if terminal.interactive and terminal.out.is_terminal:
-        _by_hand(talk, folder)
-    elif not talk.lines():
+        _run_interactive(talk, folder)
+    elif not talk.answer_lines():
         raise typer.Exit(AGENT_FAILED)
 
 
-def _by_hand(talk: Chat, folder: Path) -> None:
-    from orchestrator.cli.agents import own_folder
+def _run_interactive(talk: Chat, folder: Path) -> None:
+    from orchestrator.cli.agents import ensure_data_folder
     from orchestrator.cli.keyboard import Keyboard
 
     try:
-        history = own_folder(folder) / "history"
+        history = ensure_data_folder(folder) / "history"
     except OSError:  # somebody else's agent: a conversation needs no history
         history = None
     with Keyboard(history, colour=talk.terminal.out.color_system) as keyboard:
-        talk.by_hand(keyboard)
+        talk.run_interactive(keyboard)
 
 
 class Chat:
@@ -110,12 +110,12 @@ class Chat:
             "/trace": (self._toggle_trace, "show the steps of each turn, or stop showing them"),
             "/prompt": (self._show_prompt, "show the last prompt that the model was sent"),
             "/reset": (self._reset, "begin the conversation anew"),
-            "/session": (self._tell_session, "show the session's id"),
-            "/help": (self._help, "show this"),
-            "/quit": (self._help, "leave; so does Ctrl-D"),
+            "/session": (self._show_session, "show the session's id"),
+            "/help": (self._show_help, "show this"),
+            "/quit": (self._show_help, "leave; so does Ctrl-D"),
         }
 
-    def lines(self) -> bool:
+    def answer_lines(self) -> bool:
         """Answers every line of stdin; whether all turns went well."""
         from orchestrator.cli.findings import error_document, show_error
 
@@ -124,7 +124,7 @@ class Chat:
             if not line.strip():
                 continue
             try:
-                self._line(line.strip())
+                self._answer_line(line.strip())
             except OrchestratorError as error:
                 well = False
                 if self.terminal.json:
@@ -132,56 +132,56 @@ class Chat:
                 show_error(self.terminal, error)
         return well
 
-    def _line(self, question: str) -> None:
+    def _answer_line(self, question: str) -> None:
         from orchestrator.cli.live import LiveTurn
 
         if self.terminal.json:
-            reply = self._agent.invoke(question, self._session, **self._with_files())
+            reply = self._agent.invoke(question, self._session, **self._take_options())
             self.terminal.line(reply.as_dict())
         else:
             live = LiveTurn(self.terminal, trace=self.trace)
             try:
-                live.run(self._agent.stream(question, self._session, **self._with_files()))
+                live.run(self._agent.stream(question, self._session, **self._take_options()))
             finally:
                 live.finish()
 
-    def _with_files(self) -> Options:
+    def _take_options(self) -> Options:
         options: Options = {**self._options}
         if self.files:
             options["files"], self.files = self.files, []
         return options
 
-    def by_hand(self, keyboard: Keyboard) -> None:
+    def run_interactive(self, keyboard: Keyboard) -> None:
         """Talks until the user leaves."""
         self._greet()
         while (given := keyboard.question()) is not None:
             if given.startswith("/"):
                 if given == "/quit":
                     return
-                self._command(given)
+                self._run_command(given)
             elif given:
-                self._turn(given, keyboard)
+                self._run_turn(given, keyboard)
             self.terminal.print()
 
-    def _turn(self, question: str, keyboard: Keyboard) -> None:
+    def _run_turn(self, question: str, keyboard: Keyboard) -> None:
         from orchestrator.cli.findings import show_error
         from orchestrator.cli.live import LiveTurn
 
         live = LiveTurn(self.terminal, trace=self.trace)
         try:
-            self._to_its_end(live, question, keyboard)
+            self._run_to_end(live, question, keyboard)
         except KeyboardInterrupt:
-            self.terminal.note(clean(live.interruption()))
+            self.terminal.note(clean(live.describe_interruption()))
         except OrchestratorError as error:
             show_error(self.terminal, error)
         finally:
             live.finish()
             self._prompt = live.prompt or self._prompt
 
-    def _to_its_end(self, live: LiveTurn, question: str, keyboard: Keyboard) -> None:
+    def _run_to_end(self, live: LiveTurn, question: str, keyboard: Keyboard) -> None:
         from orchestrator.cli.returned import ask_results
 
-        options = self._with_files()
+        options = self._take_options()
         while True:
             reply = live.run(self._agent.stream(question, self._session, **options))
             if reply.return_control is None:
@@ -189,10 +189,10 @@ class Chat:
             results = ask_results(reply.return_control, self.terminal, keyboard.answer)
             question, options = "", {**self._options, "results": results}
 
-    def _command(self, given: str) -> None:
+    def _run_command(self, given: str) -> None:
         found = self._commands.get(given.split()[0])
         if found is None:
-            self.terminal.print(f"there is no command {short(given, 40)!r}; /help lists them")
+            self.terminal.print(f"there is no command {shorten(given, 40)!r}; /help lists them")
         else:
             found[0]()
 
@@ -229,10 +229,10 @@ class Chat:
         self._agent.end_session(self._session)
         self.terminal.print("the conversation begins anew")
 
-    def _tell_session(self) -> None:
+    def _show_session(self) -> None:
         self.terminal.print(self._session)
 
-    def _help(self) -> None:
+    def _show_help(self) -> None:
         for name, (_, what) in self._commands.items():
             self.terminal.block(f"{name:<9} {what}")
         self.terminal.block(

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.cli.hints import hint
+from orchestrator.cli.hints import suggest_fix
 from orchestrator.cli.terminal import Terminal, clean
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError, OrchestratorError
@@ -23,13 +23,13 @@ from orchestrator.errors import DefinitionError, OrchestratorError
 if TYPE_CHECKING:
     from rich.text import Text
 
-__all__ = ["as_findings", "error_document", "show_error", "show_finding", "shown_path"]
+__all__ = ["as_findings", "error_document", "format_path", "show_error", "show_finding"]
 
 _LONGEST = 400
 _KINDS = {"TemplateError": "template", "FlowError": "script"}
 
 
-def shown_path(path: str | Path) -> str:
+def format_path(path: str | Path) -> str:
     """A path as it is best read: from the working directory, or else from `~`, if it lies there."""
     for folder, name in ((Path.cwd, ""), (Path.home, "~/")):
         try:
@@ -61,7 +61,7 @@ def show_finding(terminal: Terminal, finding: Diagnostic, *, stderr: bool = Fals
     from rich.text import Text
 
     head = Text()
-    if place := _place(finding):
+    if place := _format_place(finding):
         head.append(f"{place}: ", "name")
     head.append(finding.severity, finding.severity)
     head.append(f": {clean(finding.message)}")
@@ -76,8 +76,8 @@ def show_finding(terminal: Terminal, finding: Diagnostic, *, stderr: bool = Fals
         terminal.block(hint, gutter + 1, stderr=stderr)
 
 
-def _place(finding: Diagnostic) -> str:
-    parts = [finding.file and shown_path(finding.file), finding.line, finding.column]
+def _format_place(finding: Diagnostic) -> str:
+    parts = [finding.file and format_path(finding.file), finding.line, finding.column]
     return ":".join(str(part) for part in parts if part)
 
 
@@ -92,13 +92,13 @@ def _source_lines(finding: Diagnostic, gutter: int, width: int) -> Iterable[Text
     except OSError:
         return
     column = finding.column or 1
-    shown, at = _around(clean(line.rstrip("\n").expandtabs(1)), column - 1, width - gutter - 4)
+    shown, at = _crop_line(clean(line.rstrip("\n").expandtabs(1)), column - 1, width - gutter - 4)
     yield Text.assemble((f"{finding.line:>{gutter}} | ", "quiet"), shown)
     if finding.column:
         yield Text.assemble((f"{'':>{gutter}} | ", "quiet"), " " * at, ("^", finding.severity))
 
 
-def _around(line: str, at: int, width: int) -> tuple[str, int]:
+def _crop_line(line: str, at: int, width: int) -> tuple[str, int]:
     # A window of a long line with the place in it: templates are often one line of 5,000 letters.
     width = min(max(width, 20), 120)
     if len(line) <= width:
@@ -118,13 +118,13 @@ def show_error(terminal: Terminal, error: BaseException) -> None:
         for finding in as_findings(error):
             show_finding(terminal, finding, stderr=True)
         return
-    message = clean(_message(error))
+    message = clean(_format_message(error))
     terminal.block(Text.assemble(("error: ", "error"), message), stderr=True)
-    if way_out := hint(error, debug=terminal.debug):
+    if way_out := suggest_fix(error, debug=terminal.debug):
         terminal.block(Text.assemble(("= ", "quiet"), (way_out, "good")), 2, stderr=True)
 
 
-def _message(error: BaseException) -> str:
+def _format_message(error: BaseException) -> str:
     if isinstance(error, OrchestratorError):
         return error.message
     if isinstance(error, OSError):
@@ -145,7 +145,7 @@ def error_document(error: BaseException) -> dict[str, Any]:
     for name in ("bedrock_name", "resource", "limit", "code"):
         if value := getattr(error, name, ""):
             members[name] = value
-    if way_out := hint(error):
+    if way_out := suggest_fix(error):
         members["hint"] = way_out
     document: dict[str, Any] = {"error": members}
     reply = getattr(error, "reply", None)

@@ -10,13 +10,13 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from orchestrator.cli.terminal import Terminal, WordWrap, clean, short
+from orchestrator.cli.terminal import Terminal, WordWrap, clean, shorten
 
 if TYPE_CHECKING:
     from orchestrator.agent.flow import Flow
     from orchestrator.agent.flow_events import FlowEvent, FlowResult
 
-__all__ = ["FlowView", "Session"]
+__all__ = ["FlowRunner", "FlowView"]
 
 _INDENT = "      "
 _ASKED = "[c]ontinue, [s]tep, [v]ariables or [q]uit? "
@@ -54,9 +54,9 @@ class FlowView:
         from rich.text import Text
 
         self._told = self._role = ""
-        line = f"{event.line:>4}  {_item(event)}"
+        line = f"{event.line:>4}  {_format_iteration(event)}"
         width = max(self._terminal.err.width - len(line), 20)
-        statement = short(event.statement, min(width, 200))
+        statement = shorten(event.statement, min(width, 200))
         self._terminal.note(Text.assemble((line, "quiet"), (statement, "name")))
 
     def _token(self, event: FlowEvent) -> None:
@@ -81,11 +81,13 @@ class FlowView:
         said = value[-1] if isinstance(value, list) and value else value
         if self._streams and self._told and self._told.strip() == str(said).strip():
             return  # it was just read
-        self._line(event, (f"{name} = ", "quiet"), (_told(value), ""))
+        self._line(event, (f"{name} = ", "quiet"), (_format_value(value), ""))
 
     def _tool_call(self, event: FlowEvent) -> None:
-        given = [_told(one) for one in event.members.get("args", ())]
-        given += [f"{name}={_told(one)}" for name, one in event.members.get("kwargs", {}).items()]
+        given = [_format_value(one) for one in event.members.get("args", ())]
+        given += [
+            f"{name}={_format_value(one)}" for name, one in event.members.get("kwargs", {}).items()
+        ]
         self._line(event, (f"{event.members['name']}", "call"), (f"({', '.join(given)})", "call"))
 
     def _role_switch(self, event: FlowEvent) -> None:
@@ -102,7 +104,7 @@ class FlowView:
     def _line(self, event: FlowEvent, *parts: tuple[str, str]) -> None:
         from rich.text import Text
 
-        text = Text(_INDENT).append(_item(event), "quiet")
+        text = Text(_INDENT).append(_format_iteration(event), "quiet")
         for part, style in parts:
             text.append(clean(part), style)
         line = text.plain
@@ -117,18 +119,18 @@ class FlowView:
         self._terminal.err.print(Text(text, "quiet"), end="", soft_wrap=True)
 
 
-def _item(event: FlowEvent) -> str:
+def _format_iteration(event: FlowEvent) -> str:
     """Which item of a loop an event is of, where several run at the same time."""
     iteration = event.members.get("iteration")
     return f"[{'.'.join(map(str, iteration))}] " if iteration else ""
 
 
-def _told(value: Any) -> str:
+def _format_value(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return short(text, 160)
+    return shorten(text, 160)
 
 
-class Session:
+class FlowRunner:
     """Runs a script for a command, from its beginning or a state, to its end or to where it waits.
 
     On a terminal, who runs it says what to do where it waits. Else, and when he quits, the state is
@@ -166,29 +168,31 @@ class Session:
         self._named = named
         self._view = FlowView(terminal)
 
-    def begin(self, arguments: Mapping[str, Any] | str, **options: Any) -> FlowResult:
+    def start(self, arguments: Mapping[str, Any] | str, **options: Any) -> FlowResult:
         """Runs the script."""
-        return self._to_the_end(self._flow.stream(arguments, **options, **self._options))
+        return self._run_to_end(self._flow.stream(arguments, **options, **self._options))
 
     def resume(self, state: Mapping[str, Any], **answer: Any) -> FlowResult:
         """Goes on with a run."""
-        return self._to_the_end(self._resumed(state, **answer))
+        return self._run_to_end(self._stream_resumed(state, **answer))
 
-    def _resumed(self, state: Mapping[str, Any], **answer: Any) -> Generator[FlowEvent, None, None]:
-        return self._flow.stream_resumed(state, **answer, **self._options)
+    def _stream_resumed(
+        self, state: Mapping[str, Any], **answer: Any
+    ) -> Generator[FlowEvent, None, None]:
+        return self._flow.resume_stream(state, **answer, **self._options)
 
-    def _to_the_end(self, events: Generator[FlowEvent, None, None]) -> FlowResult:
+    def _run_to_end(self, events: Generator[FlowEvent, None, None]) -> FlowResult:
         while True:
-            result = self._shown(events)
+            result = self._show_events(events)
             if result.paused is None:
                 return result
-            answer = self._answer(result) if self._terminal.interactive else None
+            answer = self._ask_user(result) if self._terminal.interactive else None
             if answer is None:
-                self._keep(result)
+                self._save_state(result)
                 return result
-            events = self._resumed(result.paused, **answer)
+            events = self._stream_resumed(result.paused, **answer)
 
-    def _shown(self, events: Generator[FlowEvent, None, None]) -> FlowResult:
+    def _show_events(self, events: Generator[FlowEvent, None, None]) -> FlowResult:
         result: FlowResult | None = None
         try:
             with closing(events):
@@ -202,7 +206,7 @@ class Session:
             raise AssertionError("a run ends in an event with its result")
         return result
 
-    def _answer(self, result: FlowResult) -> dict[str, Any] | None:
+    def _ask_user(self, result: FlowResult) -> dict[str, Any] | None:
         """What the user wants, where the run waits; `None` when he wants to leave."""
         from orchestrator.cli.keyboard import Keyboard
 
@@ -213,16 +217,16 @@ class Session:
                     self._terminal.note("(an empty line leaves; exit ends the talk)")
                     text = keyboard.answer("› ").strip()
                     return {"text": text} if text else None
-                return self._mode(result, keyboard)
+                return self._ask_mode(result, keyboard)
             except KeyboardInterrupt:
                 self._terminal.note()
                 return None
 
-    def _mode(self, result: FlowResult, keyboard: Any) -> dict[str, Any] | None:
+    def _ask_mode(self, result: FlowResult, keyboard: Any) -> dict[str, Any] | None:
         from rich.text import Text
 
         place = f"waits before line {result.line}: " if result.statement else "waits"
-        self._terminal.note(Text.assemble((place, "heading"), short(result.statement, 120)))
+        self._terminal.note(Text.assemble((place, "heading"), shorten(result.statement, 120)))
         while True:
             asked = keyboard.answer(_ASKED).strip().lower()
             if asked in _MODES:
@@ -230,38 +234,38 @@ class Session:
             if asked in ("q", "quit"):
                 return None
             if asked in ("v", "variables"):
-                self._variables(result)
+                self._show_variables(result)
 
-    def _variables(self, result: FlowResult) -> None:
+    def _show_variables(self, result: FlowResult) -> None:
         from rich.text import Text
 
         for name, value in result.variables.items():
-            self._terminal.note(Text.assemble(f"{_INDENT}{name} = ", _told(value)))
+            self._terminal.note(Text.assemble(f"{_INDENT}{name} = ", _format_value(value)))
 
-    def _keep(self, result: FlowResult) -> None:
+    def _save_state(self, result: FlowResult) -> None:
         if self._terminal.json:
             return
         if not self._named:
-            self._kept = _free(self._kept, result.paused or {})
-        _write(self._kept, json.dumps(result.paused))
+            self._kept = _find_free_file(self._kept, result.paused or {})
+        _write_private(self._kept, json.dumps(result.paused))
         if result.waits_for == "user":
-            self._terminal.note(f"waits for the user: {short(result.question, 400)}")
+            self._terminal.note(f"waits for the user: {shorten(result.question, 400)}")
             way = f"--resume {self._kept} --text TEXT"
         else:
-            self._terminal.note(f"waits at line {result.line}: {short(result.statement, 200)}")
+            self._terminal.note(f"waits at line {result.line}: {shorten(result.statement, 200)}")
             way = f"--resume {self._kept}"
         self._terminal.note(f"go on with {way}")
 
 
-def _free(file: Path, state: Mapping[str, Any]) -> Path:
+def _find_free_file(file: Path, state: Mapping[str, Any]) -> Path:
     """The file for a run's state: the first one of its name that has no other run's."""
     name, numbers, made = file.name.removesuffix(".state.json"), count(2), file
-    while made.exists() and not _is_of(made, state):
+    while made.exists() and not _has_state_of(made, state):
         made = file.with_name(f"{name}.{next(numbers)}.state.json")
     return made
 
 
-def _is_of(file: Path, state: Mapping[str, Any]) -> bool:
+def _has_state_of(file: Path, state: Mapping[str, Any]) -> bool:
     """Whether a file has the state of the same run."""
     try:
         found = json.loads(file.read_bytes())
@@ -270,7 +274,7 @@ def _is_of(file: Path, state: Mapping[str, Any]) -> bool:
     return isinstance(found, dict) and found.get("session") == state.get("session")
 
 
-def _write(file: Path, text: str) -> None:
+def _write_private(file: Path, text: str) -> None:
     """Writes what only this user may read: a state has all that models and functions said."""
     opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with open(opened, "w", encoding="utf-8") as made:

@@ -26,11 +26,11 @@ class Verb(TyperCommand):
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Its parameters; those that speak for themselves show no type."""
-        return _quiet(super().get_params(ctx))
+        return _hide_types(super().get_params(ctx))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The pieces of its usage line."""
-        return _bare(super().collect_usage_pieces(ctx))
+        return _strip_braces(super().collect_usage_pieces(ctx))
 
 
 class Verbs(TyperGroup):
@@ -38,10 +38,10 @@ class Verbs(TyperGroup):
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Its parameters; those that speak for themselves show no type."""
-        return _quiet(super().get_params(ctx))
+        return _hide_types(super().get_params(ctx))
 
 
-def _quiet(parameters: Iterable[Any]) -> list[Any]:
+def _hide_types(parameters: Iterable[Any]) -> list[Any]:
     made = list(parameters)
     for parameter in made:
         if parameter.param_type_name == "argument":
@@ -51,5 +51,5 @@ def _quiet(parameters: Iterable[Any]) -> list[Any]:
     return made
 
 
-def _bare(pieces: Iterable[str]) -> list[str]:
+def _strip_braces(pieces: Iterable[str]) -> list[str]:
     return [re.sub(r"[{}]", "", piece) for piece in pieces]

@@ -10,10 +10,10 @@ from orchestrator.errors import (
     OrchestratorError,
 )
 
-__all__ = ["hint"]
+__all__ = ["suggest_fix"]
 
 
-def hint(error: BaseException, *, debug: bool = False) -> str:
+def suggest_fix(error: BaseException, *, debug: bool = False) -> str:
     """What to do about an error from the command line; empty when its message says it all.
 
     Args:
@@ -21,7 +21,7 @@ def hint(error: BaseException, *, debug: bool = False) -> str:
         debug: Whether --debug has shown it already.
     """
     if isinstance(error, LimitExceeded):
-        return _limit(error.limit)
+        return _suggest_limit(error.limit)
     if isinstance(error, ActionOutcomeUnknown):
         return "`orchestrator sessions show SESSION FOLDER --trace` tells the call and its key"
     if isinstance(error, AccessDenied):
@@ -33,7 +33,7 @@ def hint(error: BaseException, *, debug: bool = False) -> str:
     return ""
 
 
-def _limit(name: str) -> str:
+def _suggest_limit(name: str) -> str:
     first, *rest = name.split("_")
     member = first + "".join(word.capitalize() for word in rest)
     more = f"`limits: {{{member}: ...}}` in agent.yaml raises it"

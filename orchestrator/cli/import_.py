@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orchestrator.cli.carrying import Force, Into, show_notes, write_agent
-from orchestrator.cli.options import pairs
+from orchestrator.cli.options import parse_pairs
 from orchestrator.cli.terminal import Terminal
 from orchestrator.cli.verb import verb
 from orchestrator.errors import ValidationError
 
 if TYPE_CHECKING:
     from orchestrator.transfer import Document
-    from orchestrator.transfer.sources import Found
+    from orchestrator.transfer.sources import ImportedAgents
 
 __all__ = ["import_"]
 
@@ -66,9 +66,9 @@ def import_(
     """
     from orchestrator.transfer import files_of, read_source
 
-    found = read_source(files[0], files[1:], pairs(parameter, "--parameter"))
-    agents = _chosen(found, name, every)
-    folders = _folders(agents, into, every)
+    found = read_source(files[0], files[1:], parse_pairs(parameter, "--parameter"))
+    agents = _choose_agents(found, name, every)
+    folders = _choose_folders(agents, into, every)
     written = {
         folder: write_agent(terminal, files_of(agents[key]), folder, force=force)
         for key, folder in folders.items()
@@ -80,10 +80,10 @@ def import_(
     show_notes(terminal, notes)
 
 
-def _chosen(found: Found, name: str | None, every: bool) -> dict[str, Document]:
+def _choose_agents(found: ImportedAgents, name: str | None, every: bool) -> dict[str, Document]:
     if name is not None:
-        return {name: found.called(name)}
-    leading = found.leading()
+        return {name: found.get_agent(name)}
+    leading = found.find_top_level()
     if len(leading) > 1 and not every:
         listed = "\n".join(f"  {key}  ({agent.name})" for key, agent in leading.items())
         raise ValidationError(
@@ -93,7 +93,7 @@ def _chosen(found: Found, name: str | None, every: bool) -> dict[str, Document]:
     return leading
 
 
-def _folders(agents: dict[str, Document], into: Path | None, every: bool) -> dict[str, Path]:
+def _choose_folders(agents: dict[str, Document], into: Path | None, every: bool) -> dict[str, Path]:
     """Where each agent goes; agents of one name into folders with numbers."""
     if not every:
         return {key: into or Path(agent.name) for key, agent in agents.items()}

@@ -49,17 +49,17 @@ def init(
     resolve_model(model)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ValidationError(f"{str(folder)!r} exists already; name a new folder")
-    files = _make(folder, model)
+    files = _copy_starter(folder, model)
     if terminal.json:
         terminal.document({"folder": str(folder), "files": files})
         return
     terminal.path(f"made {str(folder)!r} with {len(files)} files")
     terminal.print()
-    for command, what in _next(shlex.quote(str(folder))):
+    for command, what in _list_next_steps(shlex.quote(str(folder))):
         terminal.path(f"  {command:<38}  {what}")
 
 
-def _next(folder: str) -> Iterator[tuple[str, str]]:
+def _list_next_steps(folder: str) -> Iterator[tuple[str, str]]:
     """Commands to go on with, and what they do."""
     yield f"orchestrator chat {folder}", "talk to it"
     yield f"orchestrator lint {folder}", "check it"
@@ -68,7 +68,7 @@ def _next(folder: str) -> Iterator[tuple[str, str]]:
     yield f"python -m pytest {folder}", "run its test, without a model"
 
 
-def _make(folder: Path, model: str) -> list[str]:
+def _copy_starter(folder: Path, model: str) -> list[str]:
     """Copies the starter and gives it its name, model and schema."""
     shutil.copytree(
         content_root() / "examples" / "starter", folder, ignore=_LEFT_OUT, dirs_exist_ok=True
@@ -76,13 +76,13 @@ def _make(folder: Path, model: str) -> list[str]:
     write_schema(folder / SCHEMA_FILE)
     file = folder / "agent.yaml"
     text = file.read_text(encoding="utf-8")
-    text = _set(text, "agentName", _agent_name(folder.resolve().name))
-    text = _set(text, "foundationModel", model)
+    text = _set_member(text, "agentName", _agent_name(folder.resolve().name))
+    text = _set_member(text, "foundationModel", model)
     file.write_text(f"# yaml-language-server: $schema={SCHEMA_FILE}\n{text}", encoding="utf-8")
     return sorted(str(it.relative_to(folder)) for it in folder.rglob("*") if it.is_file())
 
 
-def _set(text: str, member: str, value: str) -> str:
+def _set_member(text: str, member: str, value: str) -> str:
     plain = re.fullmatch(r"[A-Za-z][\w.:/@-]*", value)
     line = f"{member}: {value if plain else json.dumps(value, ensure_ascii=False)}"
     changed, count = re.subn(rf"(?m)^{member}: .*$", lambda _: line, text)

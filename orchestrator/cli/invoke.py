@@ -76,7 +76,7 @@ def invoke(
       $ orchestrator invoke my-agent --session s-1 --results results.json
       $ orchestrator invoke my-agent "What is in this?" --file plan.pdf
     """
-    from orchestrator.cli.agents import get_ready, load_agent, note_templates
+    from orchestrator.cli.agents import load_agent, load_models, note_templates
 
     if not question and results is None and session is None:
         raise ValidationError("there is no question; give one, or --session and --results")
@@ -86,8 +86,8 @@ def invoke(
     if file:
         options["files"] = input_files(file, use_case)
     if results is not None:
-        options["results"] = _results(agent, session, _read(results))
-    get_ready(agent, terminal)
+        options["results"] = _parse_results(agent, session, _read_json(results))
+    load_models(agent, terminal)
     text = read_input("-") if question == "-" else question
     if terminal.json:
         terminal.document(agent.invoke(text, session, **options).as_dict())
@@ -105,12 +105,12 @@ def _stream(
     try:
         reply = live.run(agent.stream(text, session, **options))
     except KeyboardInterrupt:
-        terminal.note(clean(live.interruption()))
+        terminal.note(clean(live.describe_interruption()))
         raise
     finally:
         live.finish()
     if reply.return_control is not None:
-        _tell_control(reply, session, terminal)
+        _report_control(reply, session, terminal)
     for file in reply.files:
         size = f"{len(file['bytes']):,} bytes"
         terminal.note(f"made the file {clean(file['name'])!r} ({size}); --json gives its content")
@@ -118,17 +118,17 @@ def _stream(
         terminal.note(f"note: {note}")
 
 
-def _tell_control(reply: Reply, session: str | None, terminal: Terminal) -> None:
-    from orchestrator.cli.returned import waiting_calls
+def _report_control(reply: Reply, session: str | None, terminal: Terminal) -> None:
+    from orchestrator.cli.returned import list_waiting_calls
 
     control = reply.return_control
-    for call in waiting_calls(control.invocation_inputs if control else ()):
+    for call in list_waiting_calls(control.invocation_inputs if control else ()):
         terminal.note(f"waits for you: {call.text} ({call.wants})")
     how = "--results FILE" if session else "--session ID, and then --results FILE"
     terminal.note(f"Go on with {how}.")
 
 
-def _read(file: str) -> Any:
+def _read_json(file: str) -> Any:
     text = read_input(file)
     try:
         return json_module.loads(text)
@@ -136,7 +136,7 @@ def _read(file: str) -> Any:
         raise ValidationError(f"--results {file!r} is not JSON: {error}") from error
 
 
-def _results(agent: Agent, session: str | None, given: Any) -> dict[str, Any]:
+def _parse_results(agent: Agent, session: str | None, given: Any) -> dict[str, Any]:
     """The results in Bedrock's shape, from that shape or from a mapping of calls to results."""
     if isinstance(given, dict) and "returnControlInvocationResults" in given:
         return given
@@ -145,19 +145,19 @@ def _results(agent: Agent, session: str | None, given: Any) -> dict[str, Any]:
     from orchestrator.cli.agents import read_session
     from orchestrator.engine.effects import ReturnControl
 
-    waits = _hand_over(read_session(agent, session))
+    waits = _find_hand_over(read_session(agent, session))
     if waits is None:
         raise ValidationError(f"no call waits for results in session {session!r}")
     return ReturnControl(waits["invocation_id"], waits["inputs"]).answer(given)
 
 
-def _hand_over(session: SessionState) -> Mapping[str, Any] | None:
+def _find_hand_over(session: SessionState) -> Mapping[str, Any] | None:
     """The record of the hand-over that waits, or of the last one that was answered.
 
     The same results may be given again, for the same reply; the agent refuses others.
     """
-    if session.open is not None and session.open.suspended:
-        return session.open.suspended
+    if session.open is not None and session.open.suspend_record:
+        return session.open.suspend_record
     if not session.answered:
         return None
     last, (_, log) = list(session.answered.items())[-1]

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from orchestrator.agent.agent import Agent
     from orchestrator.sessions import SessionInfo, Sessions
 
-__all__ = ["KeptTurn", "find_session", "kept_turns", "open_sessions"]
+__all__ = ["StoredTurn", "find_session", "open_sessions", "read_turns"]
 
 
 @dataclass(slots=True)
-class KeptTurn:
+class StoredTurn:
     """One turn of a kept session, as the command line shows it.
 
     Attributes:
@@ -92,7 +92,7 @@ def find_session(sessions: Sessions, name: str) -> SessionInfo:
     return found[0]
 
 
-def kept_turns(sessions: Sessions, info: SessionInfo, agent: Agent | None) -> Iterator[KeptTurn]:
+def read_turns(sessions: Sessions, info: SessionInfo, agent: Agent | None) -> Iterator[StoredTurn]:
     """The turns of a session, oldest first.
 
     Args:
@@ -102,11 +102,11 @@ def kept_turns(sessions: Sessions, info: SessionInfo, agent: Agent | None) -> It
     """
     from orchestrator.engine.trace import past_turns as kept
 
-    for turn in kept.kept_turns(sessions, info.label, agent.plan if agent else None):
-        told = KeptTurn(turn.question, turn.text, turn.stop_reason, turn.at, turn.new)
+    for turn in kept.load_past_turns(sessions, info.label, agent.plan if agent else None):
+        told = StoredTurn(turn.question, turn.text, turn.stop_reason, turn.at, turn.new)
         try:
             told.trace = turn.trace
-            if turn.changed:
+            if turn.has_changed:
                 told.note = (
                     "the agent was changed since: what was said and done is told as it was, the "
                     "prompts and settings as they are now"

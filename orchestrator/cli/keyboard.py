@@ -54,7 +54,7 @@ class Keyboard:
     def question(self) -> str | None:
         """The next question, `""` when there is none, `None` when the user leaves."""
         try:
-            text = self._lines(self._prompt).strip()
+            text = self._read_lines(self._prompt).strip()
         except EOFError:
             print()
             return None
@@ -76,15 +76,15 @@ class Keyboard:
         except EOFError:
             raise KeyboardInterrupt from None
 
-    def _lines(self, prompt: str) -> str:
+    def _read_lines(self, prompt: str) -> str:
         lines = [input(prompt)]
-        while lines[-1].endswith("\\") or _more_is_there():
+        while lines[-1].endswith("\\") or _has_more_input():
             lines[-1] = lines[-1].removesuffix("\\")
             lines.append(input("  "))
         return "\n".join(lines)
 
 
-def _more_is_there() -> bool:
+def _has_more_input() -> bool:
     # Lines that are there before anybody can have typed them were pasted.
     import select
 

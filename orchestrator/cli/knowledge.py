@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orchestrator.cli.help import Verb, Verbs
-from orchestrator.cli.terminal import Terminal, clean, short, together
+from orchestrator.cli.terminal import Terminal, clean, join_facts, shorten
 from orchestrator.cli.verb import verb
 from orchestrator.errors import ResourceNotFound, ValidationError
 
@@ -54,12 +54,12 @@ def index(terminal: Terminal, folder: Folder, id: Id = None, keywords: Keywords 
       $ orchestrator knowledge index documents --keywords
     """
     documents = []
-    for base in _bases(folder, id, keywords=keywords):
-        with _bar(terminal) as progress:
+    for base in _find_bases(folder, id, keywords=keywords):
+        with _progress_bar(terminal) as progress:
             report = base.index(progress)
-        documents.append({"id": base.id, "folder": str(base.folder), **_members(report)})
+        documents.append({"id": base.id, "folder": str(base.folder), **_to_json(report)})
         if not terminal.json:
-            _tell(terminal, base, report)
+            _report_index(terminal, base, report)
     if terminal.json:
         terminal.document({"knowledgeBases": documents})
 
@@ -93,15 +93,15 @@ def search(
     """
     settings: dict[str, Any] = {"numberOfResults": results}
     if condition is not None:
-        settings["filter"] = _json(condition)
+        settings["filter"] = _parse_filter(condition)
     found = []
-    for base in _bases(folder, id, keywords=keywords):
-        with _bar(terminal) as progress:
+    for base in _find_bases(folder, id, keywords=keywords):
+        with _progress_bar(terminal) as progress:
             base.index(progress)
         references = base.retrieve(query, {"vectorSearchConfiguration": settings})
         found.append({"id": base.id, "retrievalResults": references})
         if not terminal.json:
-            _show(terminal, base, references)
+            _show_passages(terminal, base, references)
     if terminal.json:
         terminal.document({"knowledgeBases": found})
 
@@ -115,7 +115,7 @@ def list_documents(terminal: Terminal, folder: Folder, id: Id = None) -> None:
       $ orchestrator knowledge list examples/handbook
     """
     listed = []
-    for base in _bases(folder, id, keywords=True):
+    for base in _find_bases(folder, id, keywords=True):
         documents = base.store.listed()
         passages, embedded = base.store.count()
         listed.append(
@@ -131,20 +131,20 @@ def list_documents(terminal: Terminal, folder: Folder, id: Id = None) -> None:
         )
         if not terminal.json:
             how = base.store.embedder or "keywords only"
-            terminal.block(f"{base.id}  {_count(passages, 'passage')} · {how}")
+            terminal.block(f"{base.id}  {_format_count(passages, 'passage')} · {how}")
             for name, count in documents:
                 terminal.block(f"{clean(name)}  {count}", 2)
     if terminal.json:
         terminal.document({"knowledgeBases": listed})
 
 
-def _bases(folder: Path, id: str | None, *, keywords: bool) -> list[LocalKnowledgeBase]:
+def _find_bases(folder: Path, id: str | None, *, keywords: bool) -> list[LocalKnowledgeBase]:
     """The local knowledge bases of an agent's folder, or the one that a folder of documents is."""
     from orchestrator.definition.files import FILE_NAMES
     from orchestrator.knowledge import LocalKnowledgeBase
 
     if any((folder / name).is_file() for name in FILE_NAMES):
-        return _of_agent(folder, id, keywords=keywords)
+        return _find_agent_bases(folder, id, keywords=keywords)
     if not folder.is_dir():
         raise ResourceNotFound(f"there is no folder {str(folder)!r}")
     name = folder.resolve().name or "documents"
@@ -158,7 +158,7 @@ def _bases(folder: Path, id: str | None, *, keywords: bool) -> list[LocalKnowled
     ]
 
 
-def _of_agent(folder: Path, id: str | None, *, keywords: bool) -> list[LocalKnowledgeBase]:
+def _find_agent_bases(folder: Path, id: str | None, *, keywords: bool) -> list[LocalKnowledgeBase]:
     from orchestrator.definition import load_definition
     from orchestrator.definition.knowledge_base import build_knowledge_bases
     from orchestrator.knowledge import LocalKnowledgeBase
@@ -180,7 +180,7 @@ def _of_agent(folder: Path, id: str | None, *, keywords: bool) -> list[LocalKnow
     return found
 
 
-def _json(text: str) -> Any:
+def _parse_filter(text: str) -> Any:
     from orchestrator.support.safe_json import json_or
 
     found = json_or(text, None)
@@ -190,7 +190,7 @@ def _json(text: str) -> Any:
 
 
 @contextmanager
-def _bar(terminal: Terminal) -> Iterator[Progress | None]:
+def _progress_bar(terminal: Terminal) -> Iterator[Progress | None]:
     """How far indexing is, on a terminal; the bar goes when it is done."""
     if not terminal.err.is_terminal:
         yield None
@@ -207,7 +207,7 @@ def _bar(terminal: Terminal) -> Iterator[Progress | None]:
         yield show
 
 
-def _members(report: IndexReport) -> dict[str, Any]:
+def _to_json(report: IndexReport) -> dict[str, Any]:
     return {
         "added": report.added,
         "changed": report.changed,
@@ -219,7 +219,7 @@ def _members(report: IndexReport) -> dict[str, Any]:
     }
 
 
-def _tell(terminal: Terminal, base: LocalKnowledgeBase, report: IndexReport) -> None:
+def _report_index(terminal: Terminal, base: LocalKnowledgeBase, report: IndexReport) -> None:
     done = {
         "added": len(report.added),
         "changed": len(report.changed),
@@ -228,13 +228,15 @@ def _tell(terminal: Terminal, base: LocalKnowledgeBase, report: IndexReport) -> 
     }
     facts = [f"{count} {word}" for word, count in done.items() if count]
     how = "" if base.embedder else "keywords only"
-    passages = _count(report.passages, "passage")
-    terminal.block(f"{base.id}  " + together(filter(None, [*facts, passages, how])))
+    passages = _format_count(report.passages, "passage")
+    terminal.block(f"{base.id}  " + join_facts(filter(None, [*facts, passages, how])))
     for name, why in report.skipped.items():
         terminal.note(f"note: {clean(name)} was skipped: {clean(why)}")
 
 
-def _show(terminal: Terminal, base: LocalKnowledgeBase, references: list[dict[str, Any]]) -> None:
+def _show_passages(
+    terminal: Terminal, base: LocalKnowledgeBase, references: list[dict[str, Any]]
+) -> None:
     from rich.text import Text
 
     if base.embedder is None:
@@ -247,9 +249,9 @@ def _show(terminal: Terminal, base: LocalKnowledgeBase, references: list[dict[st
         score = (f"  {reference['score']:.2f}", "quiet")
         terminal.block(Text.assemble(f"{number}. ", (clean(name), "name"), score))
         if blank:
-            terminal.block(Text(short(heading, 200), "heading"), 3)
-        terminal.block(short(text if blank else heading, 400), 3)
+            terminal.block(Text(shorten(heading, 200), "heading"), 3)
+        terminal.block(shorten(text if blank else heading, 400), 3)
 
 
-def _count(number: int, noun: str) -> str:
+def _format_count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

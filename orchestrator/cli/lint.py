@@ -66,13 +66,13 @@ def lint(
         for finding in found:
             if finding.code != READ_ONLY:
                 show_finding(terminal, finding)
-        _sum_read_only(terminal, [finding for finding in found if finding.code == READ_ONLY])
-        _sum(terminal, found, count)
+        _show_read_only(terminal, [finding for finding in found if finding.code == READ_ONLY])
+        _show_summary(terminal, found, count)
     if count["error"] or (strict and count["warning"]):
         raise typer.Exit(AGENT_FAILED)
 
 
-def _sum_read_only(terminal: Terminal, found: Sequence[Diagnostic]) -> None:
+def _show_read_only(terminal: Terminal, found: Sequence[Diagnostic]) -> None:
     """One line for all members of Bedrock's answers that only Bedrock sets."""
     from rich.text import Text
 
@@ -84,7 +84,7 @@ def _sum_read_only(terminal: Terminal, found: Sequence[Diagnostic]) -> None:
     terminal.block(Text.assemble(("info", "info"), clean(text), (f" [{READ_ONLY}]", "quiet")))
 
 
-def _sum(terminal: Terminal, found: Sequence[Diagnostic], count: Counter[str]) -> None:
+def _show_summary(terminal: Terminal, found: Sequence[Diagnostic], count: Counter[str]) -> None:
     from rich.text import Text
 
     if not found:

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.cli.agents import root_of
+from orchestrator.cli.agents import get_agent_root
 from orchestrator.cli.findings import as_findings
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError, OrchestratorError
@@ -50,19 +50,19 @@ def lint_agent(
         definition = load_definition(folder)
         found += lint_definition(definition)
         found += lint_collaborator(definition) if level > 1 else ()
-        for part in (_actions, _knowledge, _guardrail, _parsers):
-            found += _mistakes(part, definition)
-        found += _script(definition)
-        found += _team(definition, model, strict, level)
+        for part in (_check_actions, _check_knowledge, _check_guardrail, _check_parsers):
+            found += _collect_mistakes(part, definition)
+        found += _lint_script(definition)
+        found += _lint_team(definition, model, strict, level)
     except DefinitionError as error:
         found += as_findings(error)
-    found += _Templates(root_of(folder), definition, model, strict).findings()
+    found += _Templates(get_agent_root(folder), definition, model, strict).lint()
     return sorted(
         dict.fromkeys(found), key=lambda it: (it.file or "", it.line or 0, it.column or 0)
     )
 
 
-def _mistakes(
+def _collect_mistakes(
     build: Callable[[AgentDefinition], object], definition: AgentDefinition
 ) -> tuple[Diagnostic, ...]:
     """What is wrong with a part of an agent, so that it cannot be built."""
@@ -73,26 +73,26 @@ def _mistakes(
     return ()
 
 
-def _actions(definition: AgentDefinition) -> None:
+def _check_actions(definition: AgentDefinition) -> None:
     from orchestrator.actions import Catalog
     from orchestrator.definition import build_action_groups
 
     Catalog(build_action_groups(definition))
 
 
-def _knowledge(definition: AgentDefinition) -> None:
+def _check_knowledge(definition: AgentDefinition) -> None:
     from orchestrator.definition.knowledge_base import build_knowledge_bases
 
     build_knowledge_bases(definition, definition.source.folder)
 
 
-def _guardrail(definition: AgentDefinition) -> None:
+def _check_guardrail(definition: AgentDefinition) -> None:
     from orchestrator.definition.guardrail_file import build_guardrail
 
     build_guardrail(definition)
 
 
-def _script(definition: AgentDefinition) -> list[Diagnostic]:
+def _lint_script(definition: AgentDefinition) -> list[Diagnostic]:
     """The script that orchestrates the agent."""
     from orchestrator.cli.scripts import lint_script
     from orchestrator.definition.files import locate
@@ -101,21 +101,21 @@ def _script(definition: AgentDefinition) -> list[Diagnostic]:
         return []
     given = ("question", "content")  # by every turn
     found = lint_script(locate(definition, definition.orchestration, ("orchestration",)))
-    found = [one for one in found if one.code != "argument" or _named(one) not in given]
-    return _checked_calls(definition, found)
+    found = [one for one in found if one.code != "argument" or _extract_name(one) not in given]
+    return _check_calls(definition, found)
 
 
-def _checked_calls(definition: AgentDefinition, found: Sequence[Diagnostic]) -> list[Diagnostic]:
+def _check_calls(definition: AgentDefinition, found: Sequence[Diagnostic]) -> list[Diagnostic]:
     """What is said of the functions that a program calls: those of the agent are there."""
     from orchestrator.actions.names import did_you_mean
 
     try:
-        known = _callable(definition)
+        known = _list_callable_names(definition)
     except DefinitionError:  # which is told by itself
         return list(found)
     kept = []
     for one in found:
-        name = _named(one)
+        name = _extract_name(one)
         if one.code == "function" and name not in known:
             text = f"the agent has no action @{name}(...){did_you_mean(name, known)}"
             kept.append(replace(one, severity="warning", message=text, suggestion=""))
@@ -124,7 +124,7 @@ def _checked_calls(definition: AgentDefinition, found: Sequence[Diagnostic]) -> 
     return kept
 
 
-def _callable(definition: AgentDefinition) -> set[str]:
+def _list_callable_names(definition: AgentDefinition) -> set[str]:
     """The names by which the agent's script calls its actions, searches and collaborators."""
     from orchestrator.actions import Catalog
     from orchestrator.definition import build_action_groups, collaborators_of
@@ -139,17 +139,17 @@ def _callable(definition: AgentDefinition) -> set[str]:
     return {re.sub(r"\W", "_", name) for name in names}
 
 
-def _named(finding: Diagnostic) -> str:
+def _extract_name(finding: Diagnostic) -> str:
     return finding.message.split()[0].lstrip("$@")
 
 
-def _parsers(definition: AgentDefinition) -> None:
+def _check_parsers(definition: AgentDefinition) -> None:
     from orchestrator.agent.overrides import overrides_of
 
     overrides_of(definition, definition.source.folder or Path(), replaced=True)
 
 
-def _team(
+def _lint_team(
     definition: AgentDefinition, model: str | None, strict: bool, level: int
 ) -> Iterator[Diagnostic]:
     """The agents in folders that an agent leads."""
@@ -190,7 +190,7 @@ class _Templates:
         self.strict = strict
         self.own = root / "templates" if (root / "templates").is_dir() else None
 
-    def findings(self) -> Iterator[Diagnostic]:
+    def lint(self) -> Iterator[Diagnostic]:
         """What is said against them."""
         from orchestrator.prompts import STAGES, dialect_for, load_dialect
 
@@ -198,22 +198,22 @@ class _Templates:
         for stage in STAGES:
             model_id = ""
             try:
-                model_id = self.model_id(stage)
+                model_id = self.find_model_id(stage)
             except OrchestratorError as error:
-                yield self.about_model(error, stage)
+                yield self.make_model_finding(error, stage)
             try:
                 name = dialect_for(model_id, self.own)
                 dialect = load_dialect(name, self.own, model_id=model_id)
                 dialects[name] = dialect
-                yield from self.stage(stage, dialect)
+                yield from self.lint_stage(stage, dialect)
             except DefinitionError as error:
                 yield from as_findings(error)
         if self.own is not None:
-            yield from self.folder(self.own, dialects)
+            yield from self.lint_folder(self.own, dialects)
 
-    def model_id(self, stage: str) -> str:
+    def find_model_id(self, stage: str) -> str:
         """The id of the model that answers a stage; empty when none is named."""
-        from orchestrator.agent.overrides import named_model
+        from orchestrator.agent.overrides import resolve_named_model
         from orchestrator.models import resolve_model
 
         prompt = self.definition.prompt(stage) if self.definition else None
@@ -223,9 +223,9 @@ class _Templates:
         spec = spec or (self.definition.foundation_model if self.definition else None)
         if self.definition is None or not spec:
             return ""
-        return named_model(self.definition, spec, self.root).model_id
+        return resolve_named_model(self.definition, spec, self.root).model_id
 
-    def stage(self, stage: str, dialect: Dialect) -> Iterator[Diagnostic]:
+    def lint_stage(self, stage: str, dialect: Dialect) -> Iterator[Diagnostic]:
         """The template that a turn would use in a stage."""
         from orchestrator.definition import prompt_text
         from orchestrator.prompts import lint_template
@@ -241,9 +241,9 @@ class _Templates:
                 language=given.language,
             )
         else:
-            yield from self.default(stage, dialect)
+            yield from self.lint_default(stage, dialect)
 
-    def default(self, stage: str, dialect: Dialect) -> Iterator[Diagnostic]:
+    def lint_default(self, stage: str, dialect: Dialect) -> Iterator[Diagnostic]:
         """The template of a dialect, be it shipped or the user's own."""
         from orchestrator.prompts import lint_template
 
@@ -263,7 +263,7 @@ class _Templates:
             if not shipped or finding.severity == "error":
                 yield finding
 
-    def about_model(self, error: OrchestratorError, stage: str) -> Diagnostic:
+    def make_model_finding(self, error: OrchestratorError, stage: str) -> Diagnostic:
         """A finding about a model that does not exist."""
         if self.definition is None or self.model is not None:
             return Diagnostic(severity="error", code="model", message=error.message)
@@ -275,24 +275,24 @@ class _Templates:
                 keys = (*at, "foundationModel")
         return self.definition.source.diagnostic("error", "model", error.message, *keys)
 
-    def folder(self, own: Path, used: dict[str, Dialect]) -> Iterator[Diagnostic]:
+    def lint_folder(self, own: Path, used: dict[str, Dialect]) -> Iterator[Diagnostic]:
         """The files of the user's own folder."""
         from orchestrator.prompts import load_dialect
 
-        known = _known_files(own) | self.named_files()
+        known = _list_known_files(own) | self.list_named_files()
         for file in sorted(own.rglob("*")):
             if file.is_file() and not file.name.startswith("."):
-                yield from _file(file, own, known)
+                yield from _lint_file(file, own, known)
         for sub in sorted(it for it in own.iterdir() if it.is_dir()):
             try:
                 dialect = used.get(sub.name) or load_dialect(sub.name, own)
                 for stage, default in dialect.stages.items():
                     if Path(default.source).is_relative_to(sub):
-                        yield from self.default(stage, dialect)
+                        yield from self.lint_default(stage, dialect)
             except DefinitionError as error:
                 yield from as_findings(error)
 
-    def named_files(self) -> set[str]:
+    def list_named_files(self) -> set[str]:
         """Names of the template files that the definition names."""
         overrides = self.definition and self.definition.prompt_override_configuration
         prompts = overrides.prompt_configurations if overrides else ()
@@ -300,7 +300,7 @@ class _Templates:
         return {Path(name).name for name in named if name}
 
 
-def _known_files(own: Path) -> set[str]:
+def _list_known_files(own: Path) -> set[str]:
     """Names of files that some dialect reads, also those of templates in other languages."""
     from orchestrator.prompts.folder import read_yaml
     from orchestrator.prompts.languages import ENDINGS
@@ -318,7 +318,7 @@ def _known_files(own: Path) -> set[str]:
     return known | {stem + ending for stem in stages for ending in ENDINGS}
 
 
-def _file(file: Path, own: Path, known: set[str]) -> Iterator[Diagnostic]:
+def _lint_file(file: Path, own: Path, known: set[str]) -> Iterator[Diagnostic]:
     from orchestrator.prompts.partials import compile_partial
 
     if file.name not in known:

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.cli.steps import activity
+from orchestrator.cli.steps import describe_activity
 from orchestrator.cli.terminal import Terminal, WordWrap, clean
 from orchestrator.cli.trace_view import TraceView
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["LiveTurn"]
 
 
-class _Doing:
+class _ActivityStatus:
     """What the agent is doing and, when it takes long, for how long."""
 
     def __init__(self, doing: str) -> None:
@@ -70,17 +70,17 @@ class LiveTurn:
         from orchestrator.engine.trace.reply import TextDelta, TracePart, TurnEnd
 
         try:
-            self._busy("thinking")
+            self._show_status("thinking")
             with closing(events):
                 for event in events:
                     if isinstance(event, TextDelta):
-                        self._text(event.text)
+                        self._show_text(event.text)
                     elif isinstance(event, TracePart):
-                        self._part(event.part)
+                        self._handle_part(event.part)
                     elif isinstance(event, TurnEnd):
                         self.reply = event.reply
         finally:
-            self._idle()
+            self._hide_status()
             self._end_line()
         if self.reply is None:
             raise AssertionError("a stream ends in a TurnEnd")
@@ -93,20 +93,20 @@ class LiveTurn:
             self._view = None
         held, self._held = self._held, None
         if held:
-            self._text("".join(held))
+            self._show_text("".join(held))
             self._end_line()
 
-    def interruption(self) -> str:
+    def describe_interruption(self) -> str:
         """What to tell after Ctrl-C: that the turn was stopped, and which actions in it."""
         if not self._running:
             return "stopped"
         return f"stopped while {' and '.join(self._running)} ran; whether it took effect is unknown"
 
-    def _text(self, text: str) -> None:
+    def _show_text(self, text: str) -> None:
         if self._held is not None:
             self._held.append(text)
             return
-        self._idle()
+        self._hide_status()
         self._midline = True
         text = clean(text)
         if self._terminal.out.is_terminal:
@@ -114,23 +114,23 @@ class LiveTurn:
             text = self._wrap.feed(text)
         self._terminal.raw(text)
 
-    def _part(self, part: dict[str, Any]) -> None:
+    def _handle_part(self, part: dict[str, Any]) -> None:
         for told in part["trace"].values():
             if "modelInvocationInput" in told:
                 self.prompt = told["modelInvocationInput"].get("text", "")
                 self._running.clear()
             invoked = told.get("invocationInput") or {}
             asks = "agentCollaboratorInvocationInput" in invoked  # which has no effect by itself
-            if invoked and not asks and (running := activity(part)):
+            if invoked and not asks and (running := describe_activity(part)):
                 self._running.append(running)
         steps = self._view.feed(part) if self._view is not None else []
         if self._view is not None and steps:
-            self._idle()
+            self._hide_status()
             self._end_line()
             self._view.show(steps)
-        if doing := activity(part):
+        if doing := describe_activity(part):
             self._end_line()
-            self._busy(doing)
+            self._show_status(doing)
 
     def _end_line(self) -> None:
         if self._midline:
@@ -138,17 +138,17 @@ class LiveTurn:
             self._terminal.raw(f"{last}\n")
             self._midline, self._wrap = False, None
 
-    def _busy(self, doing: str) -> None:
+    def _show_status(self, doing: str) -> None:
         console = self._terminal.err
         if not console.is_terminal:
             return
         if self._status is None:
-            self._status = console.status(_Doing(doing), spinner="dots")
+            self._status = console.status(_ActivityStatus(doing), spinner="dots")
             self._status.start()
         else:
-            self._status.update(_Doing(doing))
+            self._status.update(_ActivityStatus(doing))
 
-    def _idle(self) -> None:
+    def _hide_status(self) -> None:
         if self._status is not None:
             self._status.stop()
             self._status = None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from orchestrator.cli.help import Verb, Verbs
-from orchestrator.cli.terminal import Terminal, clean, together
+from orchestrator.cli.terminal import Terminal, clean, join_facts
 from orchestrator.cli.verb import verb
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from orchestrator.memory import MemoryInfo, SessionSummary, SqliteMemory
 
-__all__ = ["app", "memory_file"]
+__all__ = ["app", "get_memory_file"]
 
 app = typer.Typer(
     cls=Verbs,
@@ -40,11 +40,11 @@ HERE = Path(".")
 _ALL = 1_000_000
 
 
-def memory_file(folder: Path) -> Path:
+def get_memory_file(folder: Path) -> Path:
     """The file in the agent's folder that keeps its memory; it need not be there."""
-    from orchestrator.cli.agents import kept_file
+    from orchestrator.cli.agents import get_sessions_file
 
-    return kept_file(folder).with_name("memory.sqlite")
+    return get_sessions_file(folder).with_name("memory.sqlite")
 
 
 @app.command("list", cls=Verb)
@@ -76,7 +76,7 @@ def list_memories(terminal: Terminal, folder: Folder = HERE, state: State = None
         terminal.print("nothing is remembered")
     for info in found:
         facts = [local_time(info.latest), f"{info.sessions} sessions", info.owner]
-        terminal.block(_line(info.memory_id, facts))
+        terminal.block(_format_line(info.memory_id, facts))
 
 
 @app.command(cls=Verb)
@@ -102,7 +102,7 @@ def show(terminal: Terminal, memory: Id, folder: Folder = HERE, state: State = N
         facts = [local_time(summary.started)]
         if summary.expires is not None:
             facts.append(f"until {local_time(summary.expires)}")
-        terminal.block(_line(summary.session_id, facts))
+        terminal.block(_format_line(summary.session_id, facts))
         terminal.block(clean(summary.text), 2)
 
 
@@ -140,7 +140,7 @@ def _open(folder: Path, state: Path | None) -> SqliteMemory:
     from orchestrator.errors import ResourceNotFound
     from orchestrator.memory import SqliteMemory
 
-    file = state or memory_file(folder)
+    file = state or get_memory_file(folder)
     if not file.is_file():
         raise ResourceNotFound(
             f"nothing is remembered in {str(file)!r}; an agent with memoryConfiguration remembers "
@@ -178,8 +178,8 @@ def _now() -> int:
     return time.time_ns()
 
 
-def _line(name: str, facts: list[str]) -> Text:
+def _format_line(name: str, facts: list[str]) -> Text:
     from rich.text import Text
 
-    told = together(map(clean, facts))
+    told = join_facts(map(clean, facts))
     return Text.assemble((clean(name), "name"), (f"  {told}", "quiet"))

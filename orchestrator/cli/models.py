@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestrator.cli.findings import shown_path
+from orchestrator.cli.findings import format_path
 from orchestrator.cli.help import Verb, Verbs
 from orchestrator.cli.terminal import Terminal
 from orchestrator.cli.verb import verb
@@ -39,11 +39,11 @@ def list_models(terminal: Terminal) -> None:
 
     listed = weights.available()
     if terminal.json:
-        terminal.document({"folder": str(weights.folder()), "models": [*map(_members, listed)]})
+        terminal.document({"folder": str(weights.folder()), "models": [*map(_to_json, listed)]})
         return
     for item in listed:
         _show(terminal, item)
-    terminal.path(f"kept in {shown_path(weights.folder())}")
+    terminal.path(f"kept in {format_path(weights.folder())}")
 
 
 @app.command(cls=Verb)
@@ -76,7 +76,7 @@ def pull(
     if terminal.json:
         terminal.document({"name": wanted.name, "path": str(file), "sha256": wanted.sha256})
     else:
-        terminal.path(f"verified {shown_path(file)}")
+        terminal.path(f"verified {format_path(file)}")
 
 
 @app.command(cls=Verb)
@@ -118,7 +118,7 @@ def remove(
         terminal.print(f"{'removed' if removed else 'was not here:'} {wanted.name}")
 
 
-def _members(item: Listed) -> dict[str, Any]:
+def _to_json(item: Listed) -> dict[str, Any]:
     weights = item.weights
     return {
         "name": weights.name,

@@ -26,7 +26,7 @@ __all__ = [
     "Tools",
     "UseCase",
     "input_files",
-    "pairs",
+    "parse_pairs",
     "read_input",
     "turn_options",
 ]
@@ -123,8 +123,8 @@ def turn_options(
 ) -> Options:
     """What `--attribute`, `--prompt-attribute` and `--memory-id` mean for an invocation."""
     options: Options = {
-        "session_attributes": pairs(attribute, "--attribute"),
-        "prompt_session_attributes": pairs(prompt_attribute, "--prompt-attribute"),
+        "session_attributes": parse_pairs(attribute, "--attribute"),
+        "prompt_session_attributes": parse_pairs(prompt_attribute, "--prompt-attribute"),
     }
     if memory_id is not None:
         options["memory_id"] = memory_id
@@ -155,7 +155,7 @@ def read_input(file: str) -> str:
         raise ValidationError(f"{file!r} cannot be read: {error.strerror}") from error
 
 
-def pairs(given: Sequence[str] | None, option: str) -> dict[str, str]:
+def parse_pairs(given: Sequence[str] | None, option: str) -> dict[str, str]:
     """`NAME=VALUE` options as a mapping.
 
     Raises:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orchestrator.cli.options import read_input
-from orchestrator.cli.render import stage_name
+from orchestrator.cli.render import to_stage_name
 from orchestrator.cli.terminal import Terminal, clean
 from orchestrator.cli.verb import AGENT_FAILED, verb
 
@@ -74,10 +74,10 @@ def parse(
     """
     from orchestrator.parsers import explain
 
-    reply, stage = _reply(read_input(file)), stage_name(stage)
+    reply, stage = _parse_reply(read_input(file)), to_stage_name(stage)
     new_parser = None
     if parser_lambda is not None:
-        parser, new_parser = parser_lambda, _own(parser_lambda, stage, reply)
+        parser, new_parser = parser_lambda, _load_parser(parser_lambda, stage, reply)
     told = explain(reply, stage, parser, new_parser=new_parser)
     if terminal.json:
         terminal.document(told)
@@ -87,7 +87,7 @@ def parse(
         raise typer.Exit(AGENT_FAILED)
 
 
-def _own(spec: str, stage: str, reply: str | list[dict[str, Any]]) -> Callable[[], Parser]:
+def _load_parser(spec: str, stage: str, reply: str | list[dict[str, Any]]) -> Callable[[], Parser]:
     """A parser of the user's own; content blocks are given to it as JSON, as Bedrock does."""
     from orchestrator.definition.parser_lambda import lambda_parser, parser_function
 
@@ -95,7 +95,7 @@ def _own(spec: str, stage: str, reply: str | list[dict[str, Any]]) -> Callable[[
     return lambda_parser(parser_function(spec), stage, agent, tool_use=not isinstance(reply, str))
 
 
-def _reply(text: str) -> str | list[dict[str, Any]]:
+def _parse_reply(text: str) -> str | list[dict[str, Any]]:
     """The content blocks when the text is JSON that holds some, else the text."""
     if not text.lstrip().startswith(("[", "{")):
         return text
@@ -117,7 +117,7 @@ def _show(terminal: Terminal, told: dict[str, Any]) -> None:
     for piece in told["pieces"]:
         if piece["text"].strip():
             _show_piece(terminal, piece)
-    terminal.print(_verdict(told))
+    terminal.print(_format_verdict(told))
     shown = json_module.dumps(told["response"], ensure_ascii=False, indent=2)
     terminal.block(clean(shown), 2)
     if told["raw"]:
@@ -145,7 +145,7 @@ def _show_piece(terminal: Terminal, piece: dict[str, Any]) -> None:
         terminal.block(head.append(text, look))
 
 
-def _verdict(told: dict[str, Any]) -> Text:
+def _format_verdict(told: dict[str, Any]) -> Text:
     from rich.text import Text
 
     if told["code"]:

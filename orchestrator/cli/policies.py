@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["policies_of"]
+__all__ = ["describe_policies"]
 
 Json = Mapping[str, Any]
 
 
-def policies_of(told: Json) -> tuple[str, bool]:
+def describe_policies(told: Json) -> tuple[str, bool]:
     """What a guardrail found, and whether it blocked the text or only masked it.
 
     Values that it found, which may be secret, are not among it.

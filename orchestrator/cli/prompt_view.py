@@ -58,15 +58,15 @@ def show_prompt(terminal: Terminal, prompt: Prompt, template: str) -> None:
         template: Where its template is from.
     """
     view = _View(terminal)
-    view.heading(f"{prompt.stage}", f"for {prompt.model_id}")
-    view.heading("template", template)
+    view.show_heading(f"{prompt.stage}", f"for {prompt.model_id}")
+    view.show_heading("template", template)
     if prompt.system:
-        view.message("system", [{"text": str(prompt.system)}], prompt.system.spans)
+        view.show_message("system", [{"text": str(prompt.system)}], prompt.system.spans)
     for message in prompt.messages:
-        view.message(message["role"], message["content"], message.spans)
-    view.tools(prompt.tools)
-    view.inference(prompt.inference)
-    view.legend()
+        view.show_message(message["role"], message["content"], message.spans)
+    view.show_tools(prompt.tools)
+    view.show_inference(prompt.inference)
+    view.show_legend()
 
 
 def show_prompt_text(terminal: Terminal, text: str) -> None:
@@ -79,9 +79,9 @@ def show_prompt_text(terminal: Terminal, text: str) -> None:
         terminal.block(clean(text))
         return
     if body.get("system"):
-        view.message("system", [{"text": body["system"]}], ())
+        view.show_message("system", [{"text": body["system"]}], ())
     for message in messages:
-        view.message(message["role"], message["content"], ())
+        view.show_message(message["role"], message["content"], ())
 
 
 class _View:
@@ -89,33 +89,35 @@ class _View:
         self._terminal = terminal
         self._seen: dict[str, None] = {}
 
-    def heading(self, name: str, rest: str = "") -> None:
+    def show_heading(self, name: str, rest: str = "") -> None:
         from rich.text import Text
 
         self._terminal.path(Text.assemble((name, "heading"), (f" {rest}" if rest else "", "quiet")))
 
-    def message(self, role: str, content: Any, spans: Sequence[Span]) -> None:
+    def show_message(self, role: str, content: Any, spans: Sequence[Span]) -> None:
         self._terminal.print()
         given = any(span.origin != AUTHOR for span in spans)
-        self.heading(role, "" if given or not spans or role == "system" else "from the template")
+        self.show_heading(
+            role, "" if given or not spans or role == "system" else "from the template"
+        )
         blocks = [{"text": content}] if isinstance(content, str) else content
         for index, block in enumerate(blocks):
             own = [span for span in spans if span.block == index]
             if "text" in block:
-                self._terminal.block(self._coloured(block["text"], own), 2)
+                self._terminal.block(self._colour_spans(block["text"], own), 2)
             else:
                 shown = json.dumps(block, ensure_ascii=False)
                 origin = own[0].origin if own else AUTHOR
-                self._terminal.block(self._piece(shown, origin), 2)
+                self._terminal.block(self._style_piece(shown, origin), 2)
 
-    def tools(self, tools: Iterable[Mapping[str, Any]]) -> None:
+    def show_tools(self, tools: Iterable[Mapping[str, Any]]) -> None:
         from rich.text import Text
 
         specs = [tool["toolSpec"] for tool in tools]
         if not specs:
             return
         self._terminal.print()
-        self.heading("tools")
+        self.show_heading("tools")
         for spec in specs:
             schema = spec["inputSchema"]["json"]
             needed = schema.get("required", ())
@@ -126,16 +128,16 @@ class _View:
             if spec.get("description"):
                 self._terminal.block(Text(clean(spec["description"]), "quiet"), 4)
 
-    def inference(self, settings: Mapping[str, Any]) -> None:
+    def show_inference(self, settings: Mapping[str, Any]) -> None:
         self._terminal.print()
-        self.heading("inference")
+        self.show_heading("inference")
         shown = [
             f"{name} {value if isinstance(value, (int, float)) else json.dumps(value)}"
             for name, value in settings.items()
         ]
         self._terminal.block(" · ".join(shown) or "the model's defaults", 2)
 
-    def legend(self) -> None:
+    def show_legend(self) -> None:
         from rich.text import Text
 
         origins = [origin for origin in self._seen if origin != AUTHOR]
@@ -143,26 +145,26 @@ class _View:
             return
         line = Text("filled from: ")
         for place, origin in enumerate(origins):
-            line.append(", " if place else "").append(f"${origin}$", _colour(origin))
+            line.append(", " if place else "").append(f"${origin}$", _pick_colour(origin))
         self._terminal.print()
         self._terminal.block(line)
 
-    def _coloured(self, text: str, spans: Sequence[Span]) -> Text:
+    def _colour_spans(self, text: str, spans: Sequence[Span]) -> Text:
         from rich.text import Text
 
         if not spans:
             return Text(clean(text))
         made = Text()
         for span in spans:
-            made.append_text(self._piece(text[span.start : span.end], span.origin))
+            made.append_text(self._style_piece(text[span.start : span.end], span.origin))
         return made
 
-    def _piece(self, text: str, origin: str) -> Text:
+    def _style_piece(self, text: str, origin: str) -> Text:
         from rich.text import Text
 
         self._seen[origin] = None
-        return Text(clean(text), "" if origin == AUTHOR else _colour(origin))
+        return Text(clean(text), "" if origin == AUTHOR else _pick_colour(origin))
 
 
-def _colour(origin: str) -> str:
+def _pick_colour(origin: str) -> str:
     return _COLOURS.get(origin, _OTHER)

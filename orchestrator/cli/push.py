@@ -8,7 +8,7 @@ import typer
 
 from orchestrator.cli.carrying import Endpoint, Profile, Region, show_notes
 from orchestrator.cli.findings import error_document, show_error
-from orchestrator.cli.options import Folder, pairs
+from orchestrator.cli.options import Folder, parse_pairs
 from orchestrator.cli.terminal import Terminal
 from orchestrator.cli.verb import AGENT_FAILED, verb
 from orchestrator.errors import OrchestratorError, ValidationError
@@ -88,13 +88,13 @@ def push(
         create=create,
         dry_run=dry_run,
         skip=skip,
-        lambdas=pairs(lambdas, "--lambda"),
+        lambdas=parse_pairs(lambdas, "--lambda"),
         model=model,
     )
     told: list[dict[str, str]] = []
 
-    def tell(step: Step) -> None:
-        text = step.would if dry_run else step.done
+    def report_step(step: Step) -> None:
+        text = step.dry_run_text if dry_run else step.done_text
         told.append({"agent": step.agent, "step": text})
         if not terminal.json:
             terminal.block(f"{step.agent}: {text}")
@@ -102,22 +102,22 @@ def push(
     document = read_folder(folder)
     remote = connect(endpoint_url, region, profile)
     try:
-        pushed = carry_push(document, remote, options, tell=tell)
+        pushed = carry_push(document, remote, options, tell=report_step)
     except OrchestratorError as error:
         if not told:
             raise
-        _tell_how_far(terminal, error, told)
+        _report_failure(terminal, error, told)
         raise typer.Exit(AGENT_FAILED) from error
     if terminal.json:
         ids = {"agentId": pushed.agent_id or None, "agentAliasId": pushed.alias_id or None}
         notes = [it.as_dict() for it in pushed.notes]
         terminal.document({**ids, "dry_run": dry_run, "steps": told, "notes": notes})
     else:
-        _tell_end(terminal, pushed.agent_id, pushed.alias_id, anything=bool(told))
+        _report_end(terminal, pushed.agent_id, pushed.alias_id, anything=bool(told))
     show_notes(terminal, pushed.notes)
 
 
-def _tell_end(terminal: Terminal, agent_id: str, alias_id: str, *, anything: bool) -> None:
+def _report_end(terminal: Terminal, agent_id: str, alias_id: str, *, anything: bool) -> None:
     if not anything:
         terminal.print("there is nothing to do")
     if agent_id:
@@ -125,7 +125,7 @@ def _tell_end(terminal: Terminal, agent_id: str, alias_id: str, *, anything: boo
         terminal.print(f"agent {agent_id}{alias}")
 
 
-def _tell_how_far(terminal: Terminal, error: Exception, told: list[dict[str, str]]) -> None:
+def _report_failure(terminal: Terminal, error: Exception, told: list[dict[str, str]]) -> None:
     if terminal.json:
         terminal.document({**error_document(error), "steps": told})
     show_error(terminal, error)

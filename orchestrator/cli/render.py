@@ -16,7 +16,7 @@ from orchestrator.cli.options import (
     Session,
     State,
     Tools,
-    pairs,
+    parse_pairs,
 )
 from orchestrator.cli.terminal import Terminal
 from orchestrator.cli.verb import verb
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from orchestrator.agent.agent import Prompt
     from orchestrator.diagnostics import Diagnostic
 
-__all__ = ["render", "stage_name"]
+__all__ = ["render", "to_stage_name"]
 
 
 @verb
@@ -72,17 +72,17 @@ def render(
       $ orchestrator render greeting.prompty question="Who are you?"
     """
     from orchestrator.cli.agents import load_agent
-    from orchestrator.cli.findings import shown_path
-    from orchestrator.cli.scripts import first_prompt, is_script
+    from orchestrator.cli.findings import format_path
+    from orchestrator.cli.scripts import capture_first_prompt, is_script
     from orchestrator.cli.templates import is_template, template_prompt
 
     if is_script(folder) or is_template(folder):
         if is_script(folder):
-            told, place = first_prompt(folder, words or (), model, tool)
+            told, place = capture_first_prompt(folder, words or (), model, tool)
             _show(terminal, told, place)
         else:
             told, found = template_prompt(folder, words or ())
-            _show(terminal, told, shown_path(str(folder)), found)
+            _show(terminal, told, format_path(str(folder)), found)
         return
     if not words:
         raise ValidationError("there is no question; give the user's input")
@@ -93,15 +93,15 @@ def render(
     stage, question = words if len(words) == 2 else ("ORCHESTRATION", words[0])
     agent = load_agent(folder, model, session, state, writes=False)
     prompt = agent.render(
-        stage_name(stage),
+        to_stage_name(stage),
         question,
         session,
-        prompt_session_attributes=pairs(prompt_attribute, "--prompt-attribute"),
-        values=pairs(value, "--value"),
+        prompt_session_attributes=parse_pairs(prompt_attribute, "--prompt-attribute"),
+        values=parse_pairs(value, "--value"),
     )
     source = agent.plan.stages[prompt.stage].template.source
-    place = shown_path(source) if source else "of the definition"
-    _show(terminal, prompt, place, _never_sent(folder, prompt.stage))
+    place = format_path(source) if source else "of the definition"
+    _show(terminal, prompt, place, _note_replaced_stage(folder, prompt.stage))
 
 
 def _show(terminal: Terminal, prompt: Prompt, place: str, found: Sequence[Diagnostic] = ()) -> None:
@@ -117,7 +117,7 @@ def _show(terminal: Terminal, prompt: Prompt, place: str, found: Sequence[Diagno
         show_finding(terminal, finding, stderr=True)
 
 
-def _never_sent(folder: Path, stage: str) -> list[Diagnostic]:
+def _note_replaced_stage(folder: Path, stage: str) -> list[Diagnostic]:
     """A note that an agent's script asks the model itself, in the place of a stage."""
     from orchestrator.definition import load_definition
     from orchestrator.prompts.placeholders import ORCHESTRATION
@@ -137,7 +137,7 @@ def _never_sent(folder: Path, stage: str) -> list[Diagnostic]:
     ]
 
 
-def stage_name(given: str) -> str:
+def to_stage_name(given: str) -> str:
     """A prompt type in Bedrock's spelling, from any: `post-processing` is `POST_PROCESSING`.
 
     Raises:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.cli.steps import signature
+from orchestrator.cli.steps import format_call
 from orchestrator.cli.terminal import Terminal, clean
 
 if TYPE_CHECKING:
     from orchestrator.engine.effects import ReturnControl
 
-__all__ = ["WaitingCall", "agreed", "ask_results", "waiting_calls"]
+__all__ = ["WaitingCall", "ask_results", "ask_yes_no", "list_waiting_calls"]
 
 _WANTS = {
     "RESULT": "its result",
@@ -45,7 +45,7 @@ class WaitingCall:
     item: dict[str, Any]
 
 
-def waiting_calls(inputs: Iterable[Mapping[str, Any]]) -> list[WaitingCall]:
+def list_waiting_calls(inputs: Iterable[Mapping[str, Any]]) -> list[WaitingCall]:
     """The calls in a return of control's `invocationInputs`."""
     made = []
     for item in inputs:
@@ -53,7 +53,7 @@ def waiting_calls(inputs: Iterable[Mapping[str, Any]]) -> list[WaitingCall]:
         kind = call.get("actionInvocationType", "RESULT")
         made.append(
             WaitingCall(
-                signature(call),
+                format_call(call),
                 str(call.get("function") or call.get("apiPath", "")),
                 "CONFIRMATION" in kind,
                 kind.endswith("RESULT"),
@@ -78,16 +78,16 @@ def ask_results(
         The results, as `Agent.invoke(results=...)` takes them.
     """
     results = []
-    for call in waiting_calls(control.invocation_inputs):
+    for call in list_waiting_calls(control.invocation_inputs):
         terminal.block(f"The agent asks you for {clean(call.text)}", stderr=True)
-        results += _answer(control, call, ask)
+        results += _ask_result(control, call, ask)
     return {
         "invocationId": control.invocation_id,
         "returnControlInvocationResults": results,
     }
 
 
-def agreed(ask: Callable[[str], str], question: str) -> bool:
+def ask_yes_no(ask: Callable[[str], str], question: str) -> bool:
     """Asks a question until it is answered with yes or no; no answer is a no."""
     prompt = f"{question} [y/N] "
     while (given := ask(prompt).strip().lower()) not in _YES_OR_NO:
@@ -95,13 +95,13 @@ def agreed(ask: Callable[[str], str], question: str) -> bool:
     return _YES_OR_NO[given]
 
 
-def _answer(
+def _ask_result(
     control: ReturnControl, call: WaitingCall, ask: Callable[[str], str]
 ) -> list[dict[str, Any]]:
     # One hand-over a call: two calls of one function may have different results.
     value: Any = True
     if call.confirm:
-        value = agreed(ask, "May it?")
+        value = ask_yes_no(ask, "May it?")
     if value and call.result:
         value = ask("Its result: ")
     alone = type(control)(control.invocation_id, [call.item])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from orchestrator.agent.flow import Flow
     from orchestrator.agent.flow_events import FlowResult
 
-__all__ = ["given_arguments", "named_tools", "run"]
+__all__ = ["load_tools", "parse_arguments", "run"]
 
 
 _File = Annotated[
@@ -125,26 +125,26 @@ def run(
       $ orchestrator run flow.pl --resume flow.state.json
     """
     from orchestrator.agent.flow import load_flow
-    from orchestrator.cli.flow_view import Session
+    from orchestrator.cli.flow_view import FlowRunner
 
     flow = load_flow(file)
     if resume is not None and words:
         raise ValidationError("a run that is gone on with has its arguments; leave them out")
     if text and resume is None:
         raise ValidationError("--text answers a run that waits for the user; give its --resume")
-    options: dict[str, Any] = {"model": model, "tools": named_tools(tool), "parallel": parallel}
-    kept = state or resume or Path(f"{_name(flow, file)}.state.json")
+    options: dict[str, Any] = {"model": model, "tools": load_tools(tool), "parallel": parallel}
+    kept = state or resume or Path(f"{_get_script_name(flow, file)}.state.json")
     _check_writable(kept)
-    session = Session(terminal, flow, options, kept, named=bool(state or resume))
+    session = FlowRunner(terminal, flow, options, kept, named=bool(state or resume))
     try:
         if resume is not None:
             mode = "step" if step else "continue"
-            result = session.resume(_state(resume), mode=mode, text=text)
+            result = session.resume(_read_state(resume), mode=mode, text=text)
         else:
-            arguments = given_arguments(words or (), flow)
-            result = session.begin(arguments, seed=seed, step=step)
+            arguments = parse_arguments(words or (), flow)
+            result = session.start(arguments, seed=seed, step=step)
     except FlowError as error:  # it is not the user of the command who is wrong
-        _tell(terminal, error)
+        _report_error(terminal, error)
         raise typer.Exit(AGENT_FAILED) from error
     _show(terminal, result)
 
@@ -153,17 +153,17 @@ def _show(terminal: Terminal, result: FlowResult) -> None:
     if terminal.json:
         terminal.document(result.as_dict())
     elif result.paused is None and result.output is not None:
-        terminal.raw(f"{clean(shown(result.output))}\n")
+        terminal.raw(f"{clean(format_value(result.output))}\n")
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A value as it is best read: a text as it is, data as indented JSON."""
     if isinstance(value, str):
         return value
     return json_module.dumps(value, ensure_ascii=False, indent=2)
 
 
-def _tell(terminal: Terminal, error: FlowError) -> None:
+def _report_error(terminal: Terminal, error: FlowError) -> None:
     from orchestrator.cli.findings import error_document, show_error
 
     if terminal.json:
@@ -182,21 +182,21 @@ def _check_writable(file: Path) -> None:
         raise ValidationError(f"the state cannot be written to {str(file)!r}; give --state FILE")
 
 
-def _name(flow: Flow, file: Path) -> str:
+def _get_script_name(flow: Flow, file: Path) -> str:
     name = Path(flow.program.file or file).name
     for ending in (".ai.yaml", ".ppe.yaml", ".pl"):
         name = name.removesuffix(ending)
     return name
 
 
-def _state(file: Path) -> Any:
+def _read_state(file: Path) -> Any:
     try:
         return json_module.loads(read_input(str(file)))
     except (ValueError, RecursionError) as error:
         raise ValidationError(f"--resume {str(file)!r} is not JSON: {error}") from error
 
 
-def given_arguments(words: Sequence[str], flow: Flow) -> dict[str, Any] | str:
+def parse_arguments(words: Sequence[str], flow: Flow) -> dict[str, Any] | str:
     """The arguments that words of a command line mean.
 
     Raises:
@@ -209,7 +209,7 @@ def given_arguments(words: Sequence[str], flow: Flow) -> dict[str, Any] | str:
     for word in words:
         name, equals, value = word.partition("=")
         if equals and name.isidentifier():
-            found[name] = _value(value)
+            found[name] = _parse_value(value)
         else:
             texts.append(word)
     if len(texts) > 1 or (texts and flow.program.language == "pl"):
@@ -220,7 +220,7 @@ def given_arguments(words: Sequence[str], flow: Flow) -> dict[str, Any] | str:
     return texts[0] if texts else found
 
 
-def _value(written: str) -> Any:
+def _parse_value(written: str) -> Any:
     if written.startswith("@"):
         written = read_input(written[1:])
     try:
@@ -229,7 +229,7 @@ def _value(written: str) -> Any:
         return written
 
 
-def named_tools(given: Sequence[str] | None) -> dict[str, Callable[..., Any]]:
+def load_tools(given: Sequence[str] | None) -> dict[str, Callable[..., Any]]:
     """The functions that `--tool` names.
 
     Raises:

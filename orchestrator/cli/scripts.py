@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from orchestrator.agent.agent import Prompt
     from orchestrator.diagnostics import Diagnostic
 
-__all__ = ["first_prompt", "is_script", "lint_script"]
+__all__ = ["capture_first_prompt", "is_script", "lint_script"]
 
 
 def is_script(path: Path) -> bool:
@@ -45,11 +45,11 @@ def lint_script(path: Path) -> list[Diagnostic]:
     return found
 
 
-class _Caught(OrchestratorError):
+class _FirstCallReached(OrchestratorError):
     """The first model call was reached."""
 
 
-class _Catching(Model):
+class _CapturingModel(Model):
     """Keeps the first request, and answers nothing."""
 
     def __init__(self, model_id: str) -> None:
@@ -63,10 +63,10 @@ class _Catching(Model):
             _Caught: Always.
         """
         self.request = self.request or request
-        raise _Caught("no model is asked")
+        raise _FirstCallReached("no model is asked")
 
 
-def first_prompt(
+def capture_first_prompt(
     path: Path, words: Sequence[str], model: str | None, tool: Sequence[str] | None
 ) -> tuple[Prompt, str]:
     """The first prompt that a script sends with these arguments, and where it does.
@@ -78,15 +78,15 @@ def first_prompt(
         ValidationError: It asks none.
     """
     from orchestrator.agent.flow import load_flow
-    from orchestrator.cli.run import given_arguments, named_tools
+    from orchestrator.cli.run import load_tools, parse_arguments
     from orchestrator.models import resolve_model
 
     flow = load_flow(path)
-    catching = _Catching(resolve_model(model or "local").model_id)
-    options: dict[str, Any] = {"model": catching, "tools": named_tools(tool)}
+    catching = _CapturingModel(resolve_model(model or "local").model_id)
+    options: dict[str, Any] = {"model": catching, "tools": load_tools(tool)}
     place = ""
     try:
-        for event in flow.stream(given_arguments(words, flow), **options):
+        for event in flow.stream(parse_arguments(words, flow), **options):
             if event.type == "statement_start":
                 place = f"line {event.line}: {event.statement}"
     except OrchestratorError:
@@ -94,10 +94,10 @@ def first_prompt(
             raise
     if catching.request is None:
         raise ValidationError("the script asks no model before it ends, or waits")
-    return _prompt(catching.request, catching.model_id), place
+    return _to_prompt(catching.request, catching.model_id), place
 
 
-def _prompt(request: ModelRequest, model_id: str) -> Prompt:
+def _to_prompt(request: ModelRequest, model_id: str) -> Prompt:
     from orchestrator.agent.agent import Prompt
     from orchestrator.message import Text
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestrator.cli.options import pairs
+from orchestrator.cli.options import parse_pairs
 from orchestrator.cli.terminal import Terminal, clean
 from orchestrator.cli.verb import verb
 from orchestrator.errors import ValidationError
@@ -153,7 +153,7 @@ def serve(
     from orchestrator.server import serving
     from orchestrator.server.settings import Settings
 
-    every, patterns = _models(model)
+    every, patterns = _parse_models(model)
     settings = Settings(
         host=host,
         port=port,
@@ -161,8 +161,8 @@ def serve(
         state=state.resolve() if state is not None else None,
         model=every,
         models=patterns,
-        lambdas=pairs(function, "--lambda"),
-        buckets={name: Path(it).resolve() for name, it in pairs(bucket, "--bucket").items()},
+        lambdas=parse_pairs(function, "--lambda"),
+        buckets={name: Path(it).resolve() for name, it in parse_pairs(bucket, "--bucket").items()},
         keys=keys.resolve() if keys is not None else None,
         open=everybody,
         workers=workers,
@@ -175,13 +175,13 @@ def serve(
     )
     end_log = serving.log_requests()
     try:
-        serving.serve(settings, lambda url, world: _tell(terminal, url, world))
+        serving.serve(settings, lambda url, world: _report_start(terminal, url, world))
     finally:
         end_log()
-    _end()
+    _schedule_exit()
 
 
-def _end() -> None:
+def _schedule_exit() -> None:
     """Has the process end though a thread still waits for a model that nobody waits for."""
     last = threading.Timer(_LAST_SECONDS, os._exit, (0,))
     last.daemon = True
@@ -223,13 +223,13 @@ def _check_names(region: str, account: str) -> None:
         raise ValidationError(f"--account {account!r} is no account: give twelve digits")
 
 
-def _models(given: list[str] | None) -> tuple[str | None, dict[str, str]]:
+def _parse_models(given: list[str] | None) -> tuple[str | None, dict[str, str]]:
     """The model that answers for all, and those that answer for some."""
     every: str | None = None
     some = {}
     for one in given or ():
         if "=" in one and not one.startswith(_SPECS[1:]):
-            some.update(pairs([one], "--model"))
+            some.update(parse_pairs([one], "--model"))
         elif every is not None:
             raise ValidationError(
                 f"--model {every!r} and --model {one!r} are both for every agent: give the ids "
@@ -240,8 +240,8 @@ def _models(given: list[str] | None) -> tuple[str | None, dict[str, str]]:
     return every, some
 
 
-def _tell(terminal: Terminal, url: str, world: World) -> None:
-    agents, wrong = _agents(world), _wrong(world)
+def _report_start(terminal: Terminal, url: str, world: World) -> None:
+    agents, wrong = _list_agents(world), _list_broken_agents(world)
     if terminal.json:
         told: dict[str, Any] = {"url": url, "pid": os.getpid(), "agents": agents}
         terminal.line({**told, "wrong": wrong} if wrong else told)
@@ -269,13 +269,13 @@ def _tell(terminal: Terminal, url: str, world: World) -> None:
             Text("  There are no agents yet: give --agents DIR, or create one with boto3.")
         )
     terminal.print()
-    for line in _snippet(url, world.settings, agents):
+    for line in _make_snippet(url, world.settings, agents):
         terminal.path(Text(f"  {line}", "quiet"))
     terminal.print()
     terminal.out.file.flush()
 
 
-def _agents(world: World) -> list[dict[str, Any]]:
+def _list_agents(world: World) -> list[dict[str, Any]]:
     from orchestrator.server.operations import Caller
 
     # With keys these are the agents in folders: what tenants have made is theirs alone.
@@ -285,7 +285,7 @@ def _agents(world: World) -> list[dict[str, Any]]:
     ]
 
 
-def _wrong(world: World) -> list[dict[str, str]]:
+def _list_broken_agents(world: World) -> list[dict[str, str]]:
     """The agents in folders that cannot run; the others do, and these once they are mended."""
     return [
         {"agentId": one.agent_id, "agentName": one.name, "reason": reason}
@@ -294,7 +294,7 @@ def _wrong(world: World) -> list[dict[str, str]]:
     ]
 
 
-def _snippet(url: str, settings: Settings, agents: list[dict[str, Any]]) -> list[str]:
+def _make_snippet(url: str, settings: Settings, agents: list[dict[str, Any]]) -> list[str]:
     """Three lines of Python that talk to the first agent."""
     first = agents[0] if agents else {"agentId": "AGENT_ID", "agentAliasId": "TSTALIASID"}
     region = settings.region

@@ -7,13 +7,13 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.cli.states import BegunCall
+from orchestrator.cli.states import UnfinishedCall
 from orchestrator.cli.terminal import Terminal, clean
 
 if TYPE_CHECKING:
-    from orchestrator.cli.journal import KeptTurn
+    from orchestrator.cli.journal import StoredTurn
 
-__all__ = ["ShownTurn", "iso_time", "local_time", "show_turn"]
+__all__ = ["TurnView", "iso_time", "local_time", "show_turn"]
 
 _UNKNOWN = "whether it took effect is not known"
 _ENDINGS = {"cancelled": "stopped by the user", "end_turn": ""}
@@ -25,7 +25,7 @@ _STATES = {
 
 
 @dataclass(frozen=True, slots=True)
-class ShownTurn:
+class TurnView:
     """A turn with what its records tell of its state.
 
     Attributes:
@@ -35,9 +35,9 @@ class ShownTurn:
         inputs: The calls that it waits for, in Bedrock's shape.
     """
 
-    turn: KeptTurn
+    turn: StoredTurn
     state: str
-    begun: list[BegunCall]
+    begun: list[UnfinishedCall]
     inputs: list[dict[str, Any]]
 
     def as_dict(self, *, trace: bool) -> dict[str, Any]:
@@ -54,7 +54,7 @@ class ShownTurn:
         return members
 
 
-def show_turn(terminal: Terminal, shown: ShownTurn, session: str, folder: str) -> None:
+def show_turn(terminal: Terminal, shown: TurnView, session: str, folder: str) -> None:
     """Writes a turn, and how to go on with it when it has not ended."""
     from rich.text import Text
 
@@ -69,12 +69,12 @@ def show_turn(terminal: Terminal, shown: ShownTurn, session: str, folder: str) -
     ending = _STATES.get(shown.state) or _ENDINGS.get(turn.stop_reason, turn.stop_reason)
     terminal.print(Text.assemble(("agent", "agent"), (f" {ending}" if ending else "", "quiet")))
     terminal.block(clean(turn.text), 2)
-    for line in _way_on(shown, session, folder):
+    for line in _suggest_next_steps(shown, session, folder):
         terminal.block(line, 2)
     terminal.print()
 
 
-def _show_steps(terminal: Terminal, shown: ShownTurn) -> None:
+def _show_steps(terminal: Terminal, shown: TurnView) -> None:
     from orchestrator.cli.steps import Step
     from orchestrator.cli.trace_view import TraceView
 
@@ -85,7 +85,7 @@ def _show_steps(terminal: Terminal, shown: ShownTurn) -> None:
         view = TraceView(terminal)
         for part in shown.turn.trace:
             view.show(view.feed(part))
-        view.rest()
+        view.flush()
         view.show(Step("calls", text, told) for text, told in calls)
         view.finish()
     else:
@@ -93,12 +93,12 @@ def _show_steps(terminal: Terminal, shown: ShownTurn) -> None:
             terminal.block(f"{clean(text)} {told}", 2)
 
 
-def _way_on(shown: ShownTurn, session: str, folder: str) -> list[str]:
-    from orchestrator.cli.returned import waiting_calls
+def _suggest_next_steps(shown: TurnView, session: str, folder: str) -> list[str]:
+    from orchestrator.cli.returned import list_waiting_calls
 
     again = f"orchestrator invoke {shlex.quote(folder)} --session {shlex.quote(session)}"
     if shown.state == "waiting":
-        waits = [f"{clean(call.text)} ({call.wants})" for call in waiting_calls(shown.inputs)]
+        waits = [f"{clean(call.text)} ({call.wants})" for call in list_waiting_calls(shown.inputs)]
         return [*waits, f"Go on with `{again} --results FILE`; another question gives it up."]
     if shown.state == "interrupted" and shown.begun:
         return [

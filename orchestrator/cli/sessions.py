@@ -10,7 +10,7 @@ import typer
 
 from orchestrator.cli.help import Verb, Verbs
 from orchestrator.cli.options import Model
-from orchestrator.cli.terminal import Terminal, clean, together
+from orchestrator.cli.terminal import Terminal, clean, join_facts
 from orchestrator.cli.verb import verb
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def list_sessions(terminal: Terminal, folder: Folder = HERE, state: State = None
     width = max((len(item["id"]) for item in listed), default=0)
     for item in listed:
         facts = item["state"], local_time(item["updated"]), f"{item['records']} records"
-        _line(terminal, item["id"].ljust(width), [*facts, item["agent"] or item["label"]])
+        _show_line(terminal, item["id"].ljust(width), [*facts, item["agent"] or item["label"]])
 
 
 @app.command(cls=Verb)
@@ -92,20 +92,20 @@ def show(
       $ orchestrator sessions show s-1 my-agent --trace
     """
     from orchestrator.agent.agent import Agent
-    from orchestrator.cli.journal import find_session, kept_turns
-    from orchestrator.cli.session_view import ShownTurn, show_turn
-    from orchestrator.cli.states import begun_calls, turn_logs, turn_state
+    from orchestrator.cli.journal import find_session, read_turns
+    from orchestrator.cli.session_view import TurnView, show_turn
+    from orchestrator.cli.states import find_unfinished_calls, turn_logs, turn_state
 
     sessions = _open(folder, state)
     info = find_session(sessions, session)
     agent = Agent.load(folder, model=model) if trace else None
     logs = {log.start["at"]: log for log in turn_logs(sessions, info)[1]}
     turns = []
-    for turn in kept_turns(sessions, info, agent):
+    for turn in read_turns(sessions, info, agent):
         log = logs[turn.at]
-        inputs = (log.suspended or {}).get("inputs", [])
-        begun = begun_calls(log, agent)
-        turns.append(ShownTurn(turn, turn_state(sessions, log), begun, inputs))
+        inputs = (log.suspend_record or {}).get("inputs", [])
+        begun = find_unfinished_calls(log, agent)
+        turns.append(TurnView(turn, turn_state(sessions, log), begun, inputs))
     if terminal.json:
         told = [turn.as_dict(trace=trace) for turn in turns]
         terminal.document({"label": info.label, "turns": told})
@@ -127,7 +127,7 @@ def end(terminal: Terminal, session: Id, folder: Folder = HERE, state: State = N
     sessions = _open(folder, state)
     info = find_session(sessions, session)
     sessions.end(info.label)
-    _done(terminal, "ended", info.label)
+    _report_done(terminal, "ended", info.label)
 
 
 @app.command(cls=Verb)
@@ -143,25 +143,25 @@ def delete(terminal: Terminal, session: Id, folder: Folder = HERE, state: State 
     sessions = _open(folder, state)
     info = find_session(sessions, session)
     sessions.store.delete(info.key)
-    _done(terminal, "deleted", info.label)
+    _report_done(terminal, "deleted", info.label)
 
 
 def _open(folder: Path, state: Path | None) -> Sessions:
-    from orchestrator.cli.agents import kept_file
+    from orchestrator.cli.agents import get_sessions_file
     from orchestrator.cli.journal import open_sessions
 
-    return open_sessions(state or kept_file(folder))
+    return open_sessions(state or get_sessions_file(folder))
 
 
-def _done(terminal: Terminal, what: str, label: str) -> None:
+def _report_done(terminal: Terminal, what: str, label: str) -> None:
     if terminal.json:
         terminal.document({what: label})
     else:
         terminal.print(f"{what} {label.rsplit('/', 1)[-1]}")
 
 
-def _line(terminal: Terminal, name: str, facts: Iterable[str]) -> None:
+def _show_line(terminal: Terminal, name: str, facts: Iterable[str]) -> None:
     from rich.text import Text
 
-    told = together(map(clean, facts))
+    told = join_facts(map(clean, facts))
     terminal.block(Text.assemble((clean(name), "name"), (f"  {told}", "quiet")))

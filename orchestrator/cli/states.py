@@ -14,11 +14,18 @@ if TYPE_CHECKING:
     from orchestrator.agent.agent import Agent
     from orchestrator.sessions import Session, SessionInfo, Sessions, TurnLog
 
-__all__ = ["BegunCall", "agent_name", "begun_calls", "session_state", "turn_logs", "turn_state"]
+__all__ = [
+    "UnfinishedCall",
+    "agent_name",
+    "find_unfinished_calls",
+    "session_state",
+    "turn_logs",
+    "turn_state",
+]
 
 
 @dataclass(frozen=True, slots=True)
-class BegunCall:
+class UnfinishedCall:
     """A call of an action that had begun when its process stopped; nobody knows its outcome.
 
     Attributes:
@@ -48,21 +55,21 @@ def turn_state(sessions: Sessions, log: TurnLog) -> str:
     """`ended`, `waiting` for its caller, `running`, or `interrupted`: its process stopped."""
     if log.end is not None:
         return "ended"
-    if log.suspended is not None:
+    if log.suspend_record is not None:
         return "waiting"
     return "running" if sessions.is_running(log) else "interrupted"
 
 
 def agent_name(folder: Path, info: SessionInfo) -> str | None:
     """The name of the agent that a session is of, if it is the one in `folder`."""
-    from orchestrator.agent.compile import made_id
+    from orchestrator.agent.compile import derive_agent_id
     from orchestrator.definition import load_definition
 
     try:
         definition = load_definition(folder)
     except OrchestratorError:
         return None
-    own = definition.agent_id or made_id(definition.agent_name)
+    own = definition.agent_id or derive_agent_id(definition.agent_name)
     return definition.agent_name if info.label.startswith(f"{own}/") else None
 
 
@@ -75,7 +82,7 @@ def session_state(sessions: Sessions, info: SessionInfo) -> str:
     return "failed" if end.get("result") == "failure" else "idle"
 
 
-def begun_calls(log: TurnLog, agent: Agent | None) -> list[BegunCall]:
+def find_unfinished_calls(log: TurnLog, agent: Agent | None) -> list[UnfinishedCall]:
     """The calls of a turn that were begun and have no outcome."""
     begun: dict[str, dict[str, Any]] = {}
     for record in log.records:
@@ -83,11 +90,13 @@ def begun_calls(log: TurnLog, agent: Agent | None) -> list[BegunCall]:
             begun |= {call["id"]: call for call in record["calls"]}
         elif record["kind"] == "action":
             begun.pop(record["id"], None)
-    texts = dict(_texts(log, agent)) if begun and agent is not None else {}
-    return [BegunCall(id, call["key"], texts.get(id, call["name"])) for id, call in begun.items()]
+    texts = dict(_describe_calls(log, agent)) if begun and agent is not None else {}
+    return [
+        UnfinishedCall(id, call["key"], texts.get(id, call["name"])) for id, call in begun.items()
+    ]
 
 
-def _texts(log: TurnLog, agent: Agent) -> Iterator[tuple[str, str]]:
+def _describe_calls(log: TurnLog, agent: Agent) -> Iterator[tuple[str, str]]:
     """The calls that the turn stopped at, by their ids, as lines with their parameters."""
     from orchestrator.engine.effects import Dispatch
     from orchestrator.engine.run.replay import Replay
@@ -99,13 +108,13 @@ def _texts(log: TurnLog, agent: Agent) -> Iterator[tuple[str, str]]:
         return
     if isinstance(reached, Dispatch):
         for call in reached.calls:
-            yield call.id, _line(agent, call)
+            yield call.id, _describe_call(agent, call)
 
 
-def _line(agent: Agent, call: Call) -> str:
-    from orchestrator.cli.steps import signature
+def _describe_call(agent: Agent, call: Call) -> str:
+    from orchestrator.cli.steps import format_call
     from orchestrator.engine.calls import invocation_input
     from orchestrator.engine.effects import WaitingCall
 
     told = invocation_input(WaitingCall(call, ""), agent.plan.agent_id)
-    return signature(next(iter(told.values())))
+    return format_call(next(iter(told.values())))

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from orchestrator.cli.policies import policies_of
-from orchestrator.cli.terminal import short
+from orchestrator.cli.policies import describe_policies
+from orchestrator.cli.terminal import shorten
 
-__all__ = ["Step", "Steps", "activity", "duration", "signature", "steps_of"]
+__all__ = ["Step", "Steps", "describe_activity", "format_call", "format_duration", "list_steps"]
 
 Json = Mapping[str, Any]
 
@@ -55,17 +55,17 @@ class Steps:
         self.model_calls = 0
         self.tokens = [0, 0]
         self.milliseconds: int | None = None
-        self._agents: dict[str, _Agent] = {}  # those of a team may work at the same time
+        self._agents: dict[str, _AgentSteps] = {}  # those of a team may work at the same time
         self._said: dict[str, str] = {}
 
     def feed(self, part: Json) -> Iterator[Step]:
         """The steps that are known with the next part."""
         who = part.get("collaboratorName") or ""
         if who not in self._agents:
-            self._agents[who] = _Agent()
+            self._agents[who] = _AgentSteps()
         trace = part.get("trace") or {}
-        self._count(who, trace)
-        for step in self._agents[who].of(trace):
+        self._count_usage(who, trace)
+        for step in self._agents[who].feed(trace):
             step.agent = who
             if step.verb in _SAYS:
                 self._said[who] = step.text
@@ -73,20 +73,20 @@ class Steps:
                 step.text = ""  # its own step has just told it
             yield step
 
-    def rest(self) -> Iterator[Step]:
+    def flush(self) -> Iterator[Step]:
         """What had no outcome: calls that wait for the caller, or that never came back."""
         for who, agent in self._agents.items():
-            for step in agent.rest():
+            for step in agent.flush():
                 step.agent = who
                 yield step
 
-    def _count(self, who: str, trace: Json) -> None:
+    def _count_usage(self, who: str, trace: Json) -> None:
         for told in trace.values():
             if not isinstance(told, Mapping):
                 continue
             if "modelInvocationOutput" in told:
                 self.model_calls += 1
-                used = _usage(told["modelInvocationOutput"]) or (0, 0)
+                used = _get_usage(told["modelInvocationOutput"]) or (0, 0)
                 self.tokens = [total + one for total, one in zip(self.tokens, used, strict=True)]
             final = (told.get("observation") or {}).get("finalResponse") or {}
             spent = (final.get("metadata") or {}).get("operationTotalTimeMs")
@@ -94,7 +94,7 @@ class Steps:
                 self.milliseconds = spent
 
 
-class _Agent:
+class _AgentSteps:
     # The steps of one agent of a team, of its own parts.
 
     def __init__(self) -> None:
@@ -104,19 +104,19 @@ class _Agent:
         self._thought: Step | None = None
         self._waiting: list[tuple[Json, Step]] = []
 
-    def of(self, trace: Json) -> Iterator[Step]:
+    def feed(self, trace: Json) -> Iterator[Step]:
         for kind, told in trace.items():
             if kind == "guardrailTrace":
                 yield from self._take_thought()
-                yield _guardrail(told)
+                yield _make_guardrail_step(told)
             elif kind == "failureTrace":
                 yield from self._take_thought()
                 yield Step("fails", text=told.get("failureReason", ""))
             elif isinstance(told, Mapping):
                 for member, value in told.items():
-                    yield from self._member(kind, member, value)
+                    yield from self._handle_member(kind, member, value)
 
-    def rest(self) -> Iterator[Step]:
+    def flush(self) -> Iterator[Step]:
         yield from self._take_thought()
         waiting, self._waiting = self._waiting, []
         for call, step in waiting:
@@ -126,7 +126,7 @@ class _Agent:
                 step.text = step.text or "no result"
             yield step
 
-    def _member(self, kind: str, member: str, value: Any) -> Iterator[Step]:
+    def _handle_member(self, kind: str, member: str, value: Any) -> Iterator[Step]:
         if member == "rationale":
             if self._thought is not None:
                 self._thought.text = value.get("text", "")
@@ -136,19 +136,19 @@ class _Agent:
             self._kind = value.get("type") or kind
             self._name_model(value.get("foundationModel", ""))
         elif member == "modelInvocationOutput":
-            self._thought = self._reply(kind, value)
+            self._thought = self._make_reply_step(kind, value)
         elif member == "invocationInput":
             yield from self._take_thought()
-            yield from self._begun(value)
+            yield from self._start_call(value)
         elif member == "observation":
             yield from self._take_thought()
-            yield self._observation(value)
+            yield self._make_observation_step(value)
         elif member == "event":
             yield from self._take_thought()
             yield Step("notes", text=value.get("text", ""))
 
-    def _begun(self, value: Json) -> Iterator[Step]:
-        call, step = _invocation(value)
+    def _start_call(self, value: Json) -> Iterator[Step]:
+        call, step = _parse_invocation(value)
         if call["kind"] == _AGENT:  # what that agent does comes before its outcome
             yield step
         else:
@@ -164,14 +164,14 @@ class _Agent:
         self._new_model = name if name != self._model else ""
         self._model = name
 
-    def _reply(self, kind: str, value: Json) -> Step:
+    def _make_reply_step(self, kind: str, value: Json) -> Step:
         facts = [self._new_model] if self._new_model else []
-        if used := _usage(value):
+        if used := _get_usage(value):
             facts.append(f"{used[0]:,} → {used[1]:,} tokens")
-        facts += duration((value.get("metadata") or {}).get("totalTimeMs"))
-        return _thought(kind, self._kind, value, facts)
+        facts += format_duration((value.get("metadata") or {}).get("totalTimeMs"))
+        return _make_thought_step(kind, self._kind, value, facts)
 
-    def _observation(self, value: Json) -> Step:
+    def _make_observation_step(self, value: Json) -> Step:
         kind = value.get("type", "")
         if kind == "FINISH":
             return Step("answers", text=(value.get("finalResponse") or {}).get("text", ""))
@@ -180,9 +180,9 @@ class _Agent:
         if kind == "REPROMPT":
             told = value.get("repromptResponse") or {}
             return Step("is told to try again", text=told.get("text", ""))
-        return self._outcome(value)
+        return self._make_outcome_step(value)
 
-    def _outcome(self, value: Json) -> Step:
+    def _make_outcome_step(self, value: Json) -> Step:
         member = next((name for name in _OUTPUTS if name in value), "")
         output = value.get(member) or {}
         kind, read = _OUTPUTS.get(member, ("", lambda _: ""))
@@ -194,28 +194,28 @@ class _Agent:
         elif kind == _AGENT:
             step = Step(_HEARS, output.get("agentCollaboratorName", ""))
         step.text = read(output)
-        step.facts += duration((output.get("metadata") or {}).get("totalTimeMs"))
+        step.facts += format_duration((output.get("metadata") or {}).get("totalTimeMs"))
         step.facts += output.get("files") or ()
         if found is not None and found[0].get("executionType") == "RETURN_CONTROL":
             _name_confirmation(step)
         return step
 
 
-def steps_of(parts: Iterable[Json]) -> list[Step]:
+def list_steps(parts: Iterable[Json]) -> list[Step]:
     """All steps of a whole trace."""
     steps = Steps()
     made = [step for part in parts for step in steps.feed(part)]
-    return [*made, *steps.rest()]
+    return [*made, *steps.flush()]
 
 
-def activity(part: Json) -> str:
+def describe_activity(part: Json) -> str:
     """What the agent is doing now that it has sent this part; empty when it has just stopped."""
     doing = ""
     for kind, told in (part.get("trace") or {}).items():
         if "modelInvocationInput" in told:
             doing = _STAGES.get(kind, "thinking")
         elif "invocationInput" in told:
-            call, step = _invocation(told["invocationInput"])
+            call, step = _parse_invocation(told["invocationInput"])
             handed = call.get("executionType") == "RETURN_CONTROL"
             asks = call["kind"] == _AGENT
             doing = "" if handed else f"asking {step.subject}" if asks else step.subject
@@ -223,14 +223,14 @@ def activity(part: Json) -> str:
     return f"{who}: {doing}" if who and doing else doing
 
 
-def signature(call: Json) -> str:
+def format_call(call: Json) -> str:
     """A call of an action on one line: `hr::request_vacation(start_date=2027-06-14)`.
 
     Args:
         call: `actionGroupInvocationInput` of a trace, or a member of `invocationInputs`.
     """
-    given = [*call.get("parameters", ()), *_body_of(call)]
-    listed = ", ".join(f"{it.get('name')}={short(str(it.get('value')), 80)}" for it in given)
+    given = [*call.get("parameters", ()), *_iter_body_properties(call)]
+    listed = ", ".join(f"{it.get('name')}={shorten(str(it.get('value')), 80)}" for it in given)
     group = call.get("actionGroupName") or call.get("actionGroup", "")
     if name := call.get("function"):
         return f"{group}::{name}({listed})"
@@ -238,7 +238,7 @@ def signature(call: Json) -> str:
     return f"{group}::{verb} {call.get('apiPath', '')}" + (f" ({listed})" if listed else "")
 
 
-def _body_of(call: Json) -> Iterator[Json]:
+def _iter_body_properties(call: Json) -> Iterator[Json]:
     for properties in ((call.get("requestBody") or {}).get("content") or {}).values():
         yield from properties.get("properties", ()) if isinstance(properties, dict) else properties
 
@@ -254,27 +254,30 @@ _SAYS = frozenset({"answers", "asks the user"})
 
 _OUTPUTS: dict[str, tuple[str, Callable[[Json], str]]] = {
     "actionGroupInvocationOutput": (_ACTION, lambda it: it.get("text", "")),
-    "agentCollaboratorInvocationOutput": (_AGENT, lambda it: _heard(it.get("output") or {})),
-    "codeInterpreterInvocationOutput": (_CODE, lambda it: _printed(it)),
+    "agentCollaboratorInvocationOutput": (
+        _AGENT,
+        lambda it: _format_collaborator_output(it.get("output") or {}),
+    ),
+    "codeInterpreterInvocationOutput": (_CODE, lambda it: _format_code_output(it)),
     "knowledgeBaseLookupOutput": (
         _SEARCH,
-        lambda it: _references(it.get("retrievedReferences") or ()),
+        lambda it: _format_references(it.get("retrievedReferences") or ()),
     ),
 }
 
 
-def _usage(output: Json) -> tuple[int, int] | None:
+def _get_usage(output: Json) -> tuple[int, int] | None:
     usage = (output.get("metadata") or {}).get("usage")
     return (usage.get("inputTokens", 0), usage.get("outputTokens", 0)) if usage else None
 
 
-def _heard(output: Json) -> str:
+def _format_collaborator_output(output: Json) -> str:
     if output.get("type") == "RETURN_CONTROL":
         return "its calls wait for the caller"
     return output.get("text") or ""
 
 
-def _printed(output: Json) -> str:
+def _format_code_output(output: Json) -> str:
     """What a program printed, and how it failed if it did."""
     told = [str(output.get("executionOutput") or "").strip()]
     if error := str(output.get("executionError") or "").strip():
@@ -284,17 +287,17 @@ def _printed(output: Json) -> str:
     return "; ".join(filter(None, told))
 
 
-def _references(found: Iterable[Json]) -> str:
-    texts = [short((it.get("content") or {}).get("text", ""), 160) for it in found]
+def _format_references(found: Iterable[Json]) -> str:
+    texts = [shorten((it.get("content") or {}).get("text", ""), 160) for it in found]
     count = f"{len(texts)} passage{'' if len(texts) == 1 else 's'}"
     return f"{count}: {' | '.join(texts)}" if texts else count
 
 
-def _invocation(value: Json) -> tuple[Json, Step]:
+def _parse_invocation(value: Json) -> tuple[Json, Step]:
     if call := value.get("actionGroupInvocationInput"):
-        return {**call, "kind": _ACTION}, Step("calls", signature(call))
+        return {**call, "kind": _ACTION}, Step("calls", format_call(call))
     if search := value.get("knowledgeBaseLookupInput"):
-        base = f"{search.get('knowledgeBaseId', '')} for {short(search.get('text', ''), 200)!r}"
+        base = f"{search.get('knowledgeBaseId', '')} for {shorten(search.get('text', ''), 200)!r}"
         return {"kind": _SEARCH}, Step("searches", base)
     if asked := value.get("agentCollaboratorInvocationInput"):
         given = asked.get("input") or {}
@@ -305,10 +308,10 @@ def _invocation(value: Json) -> tuple[Json, Step]:
             "asks the agent", asked.get("agentCollaboratorName", ""), text
         )
     code = (value.get("codeInterpreterInvocationInput") or {}).get("code", "")
-    return {"kind": _CODE}, Step("runs code", short(" ⏎ ".join(code.split("\n")), 200))
+    return {"kind": _CODE}, Step("runs code", shorten(" ⏎ ".join(code.split("\n")), 200))
 
 
-def _thought(trace: str, kind: str, value: Json, facts: list[str]) -> Step:
+def _make_thought_step(trace: str, kind: str, value: Json, facts: list[str]) -> Step:
     parsed = value.get("parsedResponse") or {}
     if trace == "preProcessingTrace":
         verb = "accepts the input" if parsed.get("isValid", True) else "refuses the input"
@@ -316,7 +319,7 @@ def _thought(trace: str, kind: str, value: Json, facts: list[str]) -> Step:
     if trace == "postProcessingTrace":
         return Step("rewrites the answer", text=parsed.get("text") or "", facts=facts)
     if trace == "routingClassifierTrace":
-        return _choice((value.get("rawResponse") or {}).get("content") or "", facts)
+        return _make_choice_step((value.get("rawResponse") or {}).get("content") or "", facts)
     if kind == "KNOWLEDGE_BASE_RESPONSE_GENERATION":
         return Step("reads what was found", facts=facts)
     reasoning = ((value.get("reasoningContent") or {}).get("reasoningText") or {}).get("text", "")
@@ -330,7 +333,7 @@ _NO_AGENT = {
 }  # (Bedrock: ROUTING_CLASSIFIER)
 
 
-def _choice(reply: str, facts: list[str]) -> Step:
+def _make_choice_step(reply: str, facts: list[str]) -> Step:
     found = _CHOICE.search(reply)
     if found is None:
         return Step("chooses no agent", text=reply, facts=facts)
@@ -348,15 +351,15 @@ def _name_confirmation(step: Step) -> None:
         step.verb = "may call"
 
 
-def _guardrail(told: Json) -> Step:
+def _make_guardrail_step(told: Json) -> Step:
     if told.get("action") == "NONE":
         return Step("passes the guardrail")
-    found, blocked = policies_of(told)
+    found, blocked = describe_policies(told)
     verb = "is stopped by the guardrail" if blocked else "is masked by the guardrail"
     return Step(verb, found)
 
 
-def duration(milliseconds: Any) -> list[str]:
+def format_duration(milliseconds: Any) -> list[str]:
     """A time as a fact, if it is known: `[]`, or `["640 ms"]`, or `["4.3 s"]`."""
     if not isinstance(milliseconds, (int, float)):
         return []

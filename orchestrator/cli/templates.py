@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.findings import as_findings
-from orchestrator.cli.options import pairs
+from orchestrator.cli.options import parse_pairs
 from orchestrator.errors import DefinitionError
 
 if TYPE_CHECKING:
@@ -32,13 +32,13 @@ def lint_template_file(path: Path) -> list[Diagnostic]:
         ResourceNotFound: There is no such file.
     """
     from orchestrator.prompts import load_template
-    from orchestrator.prompts.languages.inputs import undeclared_inputs
+    from orchestrator.prompts.languages.inputs import check_declared_inputs
 
     try:
         document = load_template(path)
     except DefinitionError as error:
         return list(as_findings(error))
-    return [*document.diagnostics, *undeclared_inputs(document)]
+    return [*document.diagnostics, *check_declared_inputs(document)]
 
 
 def template_prompt(path: Path, words: Sequence[str]) -> tuple[Prompt, list[Diagnostic]]:
@@ -55,20 +55,22 @@ def template_prompt(path: Path, words: Sequence[str]) -> tuple[Prompt, list[Diag
     """
     from orchestrator.agent.agent import Prompt
     from orchestrator.prompts import load_template
-    from orchestrator.prompts.languages.inputs import given_inputs
+    from orchestrator.prompts.languages.inputs import check_given_inputs
 
     document = load_template(path)
-    inputs = {name: _value(text) for name, text in pairs(list(words), "an input").items()}
+    inputs = {
+        name: _parse_value(text) for name, text in parse_pairs(list(words), "an input").items()
+    }
     rendered = document.render(inputs)
     system, messages, tools = rendered.converse()
     model_id = str(document.settings.get("model", "any model"))
     inference = document.settings.get("inference", {})
     prompt = Prompt("TEMPLATE", model_id, system, messages, tools, inference)
-    found = [*document.diagnostics, *rendered.diagnostics, *given_inputs(document, inputs)]
+    found = [*document.diagnostics, *rendered.diagnostics, *check_given_inputs(document, inputs)]
     return prompt, list(dict.fromkeys(found))
 
 
-def _value(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     if text[:1] not in ("[", "{"):
         return text
     try:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-__all__ = ["STYLES", "Terminal", "WordWrap", "clean", "short", "together"]
+__all__ = ["STYLES", "Terminal", "WordWrap", "clean", "join_facts", "shorten"]
 
 STYLES = {
     "error": "bold red",
@@ -44,13 +44,13 @@ def clean(text: str) -> str:
     return _CONTROLS.sub("�", text.replace("\r\n", "\n")) if not text.isprintable() else text
 
 
-def short(text: str, limit: int) -> str:
+def shorten(text: str, limit: int) -> str:
     """A text on one line, cut to `limit` characters."""
     line = " ".join(clean(text).split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
-def together(facts: Iterable[str]) -> str:
+def join_facts(facts: Iterable[str]) -> str:
     """Facts side by side for `Terminal.block`, which wraps between them and not inside."""
     return " · ".join(fact.replace(" ", _HELD) for fact in facts)
 

@@ -34,14 +34,14 @@ def trace(
       $ orchestrator trace reply.json
       $ orchestrator invoke my-agent "Hi" --json | orchestrator trace
     """
-    from orchestrator.cli.steps import steps_of
+    from orchestrator.cli.steps import list_steps
     from orchestrator.cli.trace_view import show_trace
 
-    parts = list(_parts(_read(read_input(file), file)))
+    parts = list(_find_parts(_read(read_input(file), file)))
     if not parts:
         raise ValidationError(f"there are no trace parts in {file!r}")
     if terminal.json:
-        terminal.document([step.as_dict() for step in steps_of(parts)])
+        terminal.document([step.as_dict() for step in list_steps(parts)])
     else:
         show_trace(terminal, parts)
 
@@ -56,13 +56,13 @@ def _read(text: str, file: str) -> Any:
             raise ValidationError(f"{file!r} is neither JSON nor JSON lines: {error}") from error
 
 
-def _parts(value: Any) -> list[Mapping[str, Any]]:
+def _find_parts(value: Any) -> list[Mapping[str, Any]]:
     """The trace parts in a value, wherever they are; a part is an object with a `trace` object."""
     if isinstance(value, list):
-        return [part for item in value for part in _parts(item)]
+        return [part for item in value for part in _find_parts(item)]
     if not isinstance(value, dict):
         return []
     inner = value.get("trace")
     if isinstance(inner, dict) and "trace" not in inner:
         return [value]
-    return [part for item in value.values() for part in _parts(item)]
+    return [part for item in value.values() for part in _find_parts(item)]

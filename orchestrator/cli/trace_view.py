@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from orchestrator.cli.steps import Step, Steps, duration
-from orchestrator.cli.terminal import Terminal, clean, short, together
+from orchestrator.cli.steps import Step, Steps, format_duration
+from orchestrator.cli.terminal import Terminal, clean, join_facts, shorten
 
 __all__ = ["TraceView", "show_trace"]
 
@@ -52,24 +52,24 @@ class TraceView:
         """Takes a part, and returns the steps that can now be shown."""
         return list(self._steps.feed(part))
 
-    def rest(self) -> None:
+    def flush(self) -> None:
         """Writes what waited for a later part."""
-        self.show(self._steps.rest())
+        self.show(self._steps.flush())
 
     def finish(self) -> None:
         """Writes what is left, and the sum."""
-        self.rest()
+        self.flush()
         steps = self._steps
         facts = []
         if steps.model_calls:
             plural = "" if steps.model_calls == 1 else "s"
             facts.append(f"{steps.model_calls} model call{plural}")
             facts.append(f"{steps.tokens[0]:,} → {steps.tokens[1]:,} tokens")
-        facts += duration(steps.milliseconds)
+        facts += format_duration(steps.milliseconds)
         if facts:
             from rich.text import Text
 
-            self._terminal.block(Text(together(facts), "quiet"), stderr=self._stderr)
+            self._terminal.block(Text(join_facts(facts), "quiet"), stderr=self._stderr)
 
     def show(self, steps: Iterable[Step]) -> None:
         """Writes steps."""
@@ -96,12 +96,12 @@ class TraceView:
         if step.subject:
             head.append(" ").append(clean(step.subject), "name")
         if step.facts:
-            head.append(f"  {together(step.facts)}", "quiet")
+            head.append(f"  {join_facts(step.facts)}", "quiet")
         self._terminal.block(head, stderr=self._stderr)
         if step.text:
             arrow = ("→ ", "quiet") if step.verb in _QUOTED else ""
             look = "answer" if step.verb in ("answers", "asks the user") else ""
-            body = Text.assemble(arrow, (short(step.text, _LINE), look))
+            body = Text.assemble(arrow, (shorten(step.text, _LINE), look))
             self._terminal.block(body, len(number), stderr=self._stderr)
 
 

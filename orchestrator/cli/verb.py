@@ -65,7 +65,7 @@ def verb(function: Callable[Concatenate[Terminal, P], None]) -> Callable[..., No
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
         except Exception as error:
-            raise typer.Exit(_tell(terminal, error)) from error
+            raise typer.Exit(_report_error(terminal, error)) from error
         finally:
             hide_prints()
 
@@ -76,7 +76,7 @@ def verb(function: Callable[Concatenate[Terminal, P], None]) -> Callable[..., No
     return run
 
 
-def _tell(terminal: Terminal, error: Exception) -> int:
+def _report_error(terminal: Terminal, error: Exception) -> int:
     from orchestrator.cli.findings import error_document, show_error
 
     if terminal.json:

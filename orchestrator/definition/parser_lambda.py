@@ -37,9 +37,15 @@ from orchestrator.message import Block
 from orchestrator.parsers import STAGES, Parsed, Parser
 from orchestrator.parsers.contract import WrongShape, read_response
 from orchestrator.parsers.scanner import Piece
-from orchestrator.support.user_code import place_in_folder, place_in_function, raised
+from orchestrator.support.user_code import describe_exception, place_in_folder, place_in_function
 
-__all__ = ["LambdaParser", "ParserFunction", "lambda_parser", "parser_function", "raised_by"]
+__all__ = [
+    "LambdaParser",
+    "ParserFunction",
+    "describe_parser_exception",
+    "lambda_parser",
+    "parser_function",
+]
 
 ParserFunction = Callable[[dict[str, Any]], Any]
 """A parser: Bedrock's event to Bedrock's object."""
@@ -113,7 +119,9 @@ class LambdaParser:
         try:
             return read_response(returned, self._stage)
         except WrongShape as error:
-            raise self._failed(f"returned an object that is not the contract's: {error}") from None
+            raise self._build_failure(
+                f"returned an object that is not the contract's: {error}"
+            ) from None
 
     def _call(self, event: dict[str, Any]) -> Any:
         try:
@@ -121,17 +129,17 @@ class LambdaParser:
         except OrchestratorError:
             raise
         except (Exception, SystemExit) as error:
-            raise self._failed(raised_by(self._function, error)) from error
+            raise self._build_failure(describe_parser_exception(self._function, error)) from error
 
-    def _failed(self, what: str) -> DependencyFailed:
+    def _build_failure(self, what: str) -> DependencyFailed:
         name = _name_of(self._function)
         return DependencyFailed(f"the parser {name!r} of stage {self._stage} {what}", resource=name)
 
 
-def raised_by(function: ParserFunction, error: BaseException) -> str:
+def describe_parser_exception(function: ParserFunction, error: BaseException) -> str:
     """What a function of `parser_function` raised, and where, as the end of a message."""
     place = getattr(function, "place", None)
-    return raised(error, place(error) if place is not None else "")
+    return describe_exception(error, place(error) if place is not None else "")
 
 
 def _name_of(function: Any) -> str:

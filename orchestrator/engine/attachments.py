@@ -20,10 +20,10 @@ from orchestrator.message import Block, Message, Span, clean, to_json
 
 __all__ = [
     "Attachments",
+    "append_files_to_question",
     "files_for",
-    "noted",
-    "question_with",
-    "raw_text",
+    "has_raw_text_prompt",
+    "mention_files",
     "text_to_check",
     "with_text",
 ]
@@ -49,8 +49,8 @@ def files_for(plan: Plan, files: Sequence[Mapping[str, str]]) -> dict[str, list[
             "have; give it the action group AMAZON.CodeInterpreter, or the file the use case "
             f"{CHAT!r}"
         )
-    if shown and raw_text(plan):
-        question_with("", shown)
+    if shown and has_raw_text_prompt(plan):
+        append_files_to_question("", shown)
     return {name: kept for name, kept in (("files", run), ("attachments", shown)) if kept}
 
 
@@ -60,7 +60,7 @@ def _runs_programs(plan: Plan) -> bool:
     )
 
 
-def raw_text(plan: Plan) -> bool:
+def has_raw_text_prompt(plan: Plan) -> bool:
     """Whether the prompt of an agent's loop is one raw text, without messages."""
     stage = plan.orchestration
     return stage.template.shape == "text" and stage.dialect.protocol == "text"
@@ -77,7 +77,7 @@ class Attachments:
         self._made: Message | None = None
         self._at = 0
 
-    def added(self, messages: list[Message]) -> list[Message]:
+    def add_to(self, messages: list[Message]) -> list[Message]:
         """Puts the files into the message that holds the question; changes and returns the list.
 
         That message is looked for, made and encoded once a turn, unless the template makes it anew
@@ -87,29 +87,32 @@ class Attachments:
             return messages
         at = self._at
         if self._made is None or at >= len(messages) or messages[at] is not self._source:
-            found = _asking(messages)
+            found = _find_question(messages)
             if found is None:
-                return [*messages, _Attached("user", self._blocks, ())]
+                return [*messages, _MessageWithFiles("user", self._blocks, ())]
             self._at = at = found
-            self._source, self._made = messages[at], _extended(messages[at], self._blocks)
+            self._source, self._made = messages[at], _append_blocks(messages[at], self._blocks)
         messages[at] = self._made
         return messages
 
 
-class _Attached(Message):
+class _MessageWithFiles(Message):
     """A message with files; `encoded`, which traces show, tells only how large they are."""
 
     __slots__ = ()
 
     @property
-    def encoded(self) -> str:
+    def json_text(self) -> str:
         if self._encoded is None:
-            told = {"role": self["role"], "content": [_told(it) for it in self["content"]]}
+            told = {
+                "role": self["role"],
+                "content": [_describe_block(it) for it in self["content"]],
+            }
             self._encoded = to_json(told)
         return self._encoded
 
 
-def _told(block: Block) -> Block:
+def _describe_block(block: Block) -> Block:
     for kind in ("image", "document"):
         if kind in block:
             size = len(base64.b64decode(block[kind]["source"]["bytes"]))
@@ -117,7 +120,7 @@ def _told(block: Block) -> Block:
     return block
 
 
-def _extended(message: Message, blocks: Sequence[Block]) -> Message:
+def _append_blocks(message: Message, blocks: Sequence[Block]) -> Message:
     first = len(message["content"])
     # A message without spans is some text of which nothing is known; blocks must not change that.
     spans = message.spans and (
@@ -128,10 +131,10 @@ def _extended(message: Message, blocks: Sequence[Block]) -> Message:
             if "text" in block
         ),
     )
-    return _Attached(message["role"], [*message["content"], *blocks], spans)
+    return _MessageWithFiles(message["role"], [*message["content"], *blocks], spans)
 
 
-def _asking(messages: Sequence[Message]) -> int | None:
+def _find_question(messages: Sequence[Message]) -> int | None:
     # By who wrote what, and not by looking for the question's text, which may stand elsewhere too.
     last = None
     for at in range(len(messages) - 1, -1, -1):
@@ -172,7 +175,7 @@ def with_text(file: Mapping[str, str], text: str) -> dict[str, str]:
     return {**file, "bytes": base64.b64encode(text.encode()).decode()}
 
 
-def question_with(question: str, files: Sequence[Mapping[str, str]]) -> str:
+def append_files_to_question(question: str, files: Sequence[Mapping[str, str]]) -> str:
     """The question and the texts of files, for a raw text prompt.
 
     Raises:
@@ -187,7 +190,7 @@ def question_with(question: str, files: Sequence[Mapping[str, str]]) -> str:
     return "\n\n".join([question, *map(_text, files)])
 
 
-def noted(messages: list[Message], files: Sequence[Mapping[str, Any]]) -> list[Message]:
+def mention_files(messages: list[Message], files: Sequence[Mapping[str, Any]]) -> list[Message]:
     """The messages of a finished turn, whose question says which files came with it."""
     if not messages:
         return messages

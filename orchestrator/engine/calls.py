@@ -15,12 +15,12 @@ from orchestrator.errors import ValidationError
 from orchestrator.prompts import Dialect
 
 __all__ = [
+    "AttributeMerger",
     "Slot",
-    "Together",
     "identity",
     "invocation_input",
     "match_results",
-    "merged",
+    "merge_changes",
     "prepare",
     "prepare_search",
     "result_text",
@@ -114,7 +114,7 @@ def prepare(catalog: Catalog, item: Mapping[str, Any], dialect: Dialect, id: str
         return slot
     values = item.get("actionGroupInput") or {}
     if dialect.unknown_value:
-        slot.unknown = _unknown(operation, values, dialect.unknown_value)
+        slot.unknown = _find_unknown(operation, values, dialect.unknown_value)
         if slot.unknown is not None:
             return slot
     given = {}
@@ -129,7 +129,7 @@ def prepare(catalog: Catalog, item: Mapping[str, Any], dialect: Dialect, id: str
     return slot
 
 
-def _unknown(operation: Operation, values: Mapping[str, Any], mark: str) -> Parameter | None:
+def _find_unknown(operation: Operation, values: Mapping[str, Any], mark: str) -> Parameter | None:
     for parameter in operation.parameters:
         if (values.get(parameter.name) or {}).get("value") == mark:
             return parameter
@@ -212,11 +212,13 @@ def match_results(
         _check_confirmation(item, result)
         found.append(result)
     if left:
-        raise ValidationError(f"{len(left)} results fit no call of the hand-over: {_told(left[0])}")
+        raise ValidationError(
+            f"{len(left)} results fit no call of the hand-over: {_describe_result(left[0])}"
+        )
     return found
 
 
-class Together:
+class AttributeMerger:
     """Session attributes that calls carried out at the same time return, brought together.
 
     Each call saw the attributes as they were before all of them and returns them whole; what it
@@ -236,11 +238,11 @@ class Together:
         now = self._before
         for one in self._order:
             if one in self._returned:
-                now = merged(self._before, now, self._returned[one])
+                now = merge_changes(self._before, now, self._returned[one])
         return now
 
 
-def merged(
+def merge_changes(
     before: Mapping[str, str], now: Mapping[str, str], returned: Mapping[str, str]
 ) -> Mapping[str, str]:
     """`now` with the changes that make `returned` out of `before`."""
@@ -309,5 +311,5 @@ def _fits(call: Call, result: Mapping[str, Any]) -> bool:
     return result.get("function") == operation.name
 
 
-def _told(result: Mapping[str, Any]) -> str:
+def _describe_result(result: Mapping[str, Any]) -> str:
     return repr(f"{result['actionGroup']}::{result.get('function') or result.get('apiPath')}")

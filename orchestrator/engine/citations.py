@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["cite", "source_ids", "still_cited"]
+__all__ = ["cite", "realign_citations", "source_ids"]
 
 
 def source_ids(
@@ -61,7 +61,7 @@ def cite(
     return citations
 
 
-def still_cited(citations: Sequence[Mapping[str, Any]], text: str) -> list[dict[str, Any]]:
+def realign_citations(citations: Sequence[Mapping[str, Any]], text: str) -> list[dict[str, Any]]:
     """The citations that hold for another text of the answer: masked, or post-processed.
 
     Args:

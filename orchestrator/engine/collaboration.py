@@ -9,8 +9,8 @@ from sys import maxsize
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.engine.calls import Slot
-from orchestrator.engine.citations import source_ids, still_cited
-from orchestrator.engine.decisions import refused
+from orchestrator.engine.citations import realign_citations, source_ids
+from orchestrator.engine.decisions import find_refusal
 from orchestrator.engine.effects import (
     ROUTE,
     Answer,
@@ -23,11 +23,11 @@ from orchestrator.engine.effects import (
     ReturnControl,
 )
 from orchestrator.engine.guardrail_checks import INTERVENED, guard_results
-from orchestrator.engine.payloads import readable, shared
+from orchestrator.engine.payloads import expand_payloads, readable
 from orchestrator.engine.plan import Plan, StagePlan
 from orchestrator.engine.prompt_history import Talk
 from orchestrator.engine.toolbox import message_name
-from orchestrator.errors import LimitExceeded, error_again
+from orchestrator.errors import LimitExceeded, rebuild_error
 from orchestrator.limits import Limits
 from orchestrator.message import Message
 from orchestrator.prompts import Dialect
@@ -53,14 +53,14 @@ def route(turn: Turn) -> Generator[Effect, Any, Result | None]:
     stage = turn.plan.routing
     if stage is None:
         return None
-    chosen = yield from _choice(turn, stage)
+    chosen = yield from _choose_collaborator(turn, stage)
     if chosen is None or isinstance(chosen, Refusal):
         return chosen
     name, message = chosen
     branch = branch_of(turn, ROUTE, name, message)
     (ended,) = yield Collaborate([branch], 0, live=turn.streams, routed=True)
     if "control" in ended:
-        return _handed_over(ended)
+        return _get_return_control(ended)
     _account(turn, ended)
     result = _as_result(ended)
     if isinstance(result, Answer) and turn.plan.post_processing is not None:
@@ -68,7 +68,7 @@ def route(turn: Turn) -> Generator[Effect, Any, Result | None]:
     return result
 
 
-def _choice(
+def _choose_collaborator(
     turn: Turn, stage: StagePlan
 ) -> Generator[Effect, Any, tuple[str, str] | Refusal | None]:
     # The collaborator's name and its message; none when the supervisor has to see to it itself.
@@ -76,12 +76,12 @@ def _choice(
     for _ in range(turn.limits.reprompts + 1):
         values = partial(_routing_values, turn)
         outcome = yield from turn.ask(stage, of_past=values, again=again)
-        if refusal := refused(outcome):
+        if refusal := find_refusal(outcome):
             return refusal
         parsed = outcome["response"].get("routingClassifierParsedResponse") or {}
         error = parsed.get("parsingErrorDetails")
         if not error:
-            return _chosen(turn, parsed.get("responseDetails") or {})
+            return _read_choice(turn, parsed.get("responseDetails") or {})
         said = text_blocks(outcome["content"]) or [{"text": EMPTY}]
         told = [{"text": error["repromptResponse"]}]
         again = [*again, Message("assistant", said), Message("user", told)]
@@ -96,7 +96,7 @@ def _as_draft(turn: Turn, name: str, answer: Answer) -> Generator[Effect, Any, A
         yield from guard_results(turn, [slot], 0)
         if slot.error:
             return Refusal(slot.text, INTERVENED)
-        answer.text, answer.citations = slot.text, still_cited(answer.citations, slot.text)
+        answer.text, answer.citations = slot.text, realign_citations(answer.citations, slot.text)
     turn.add_response(slot)
     return answer
 
@@ -131,7 +131,7 @@ def routing_values(dialect: Dialect, question: str, last_agent: str, talk: Talk)
     return values
 
 
-def _chosen(turn: Turn, details: Mapping[str, Any]) -> tuple[str, str] | None:
+def _read_choice(turn: Turn, details: Mapping[str, Any]) -> tuple[str, str] | None:
     chosen = details.get("agentCollaboratorInvocation") or {}
     name: str = chosen.get("agentCollaboratorName") or ""
     if details.get("type") == "LAST_AGENT":
@@ -156,7 +156,7 @@ def prepare_message(turn: Turn, item: Mapping[str, Any], id: str) -> Slot:
     name = item.get("agentCollaboratorName") or ""
     text = str((item.get("input") or {}).get("text") or "")
     slot = Slot(item.get("id") or id, message_name(turn.dialect.protocol))
-    found = _called(turn.plan, name)
+    found = _find_collaborator(turn.plan, name)
     if found is None:
         there = ", ".join(turn.plan.collaborators) or "none"
         slot.reject(f"{name!r} is not an agent that you can send messages to; there are: {there}.")
@@ -172,7 +172,7 @@ def prepare_message(turn: Turn, item: Mapping[str, Any], id: str) -> Slot:
     return slot
 
 
-def _called(plan: Plan, name: str) -> str | None:
+def _find_collaborator(plan: Plan, name: str) -> str | None:
     if name in plan.collaborators:
         return name
     folded = name.strip().casefold()
@@ -189,11 +189,11 @@ def collaborate(
     if len(branches) > 1:
         _share(turn, branches)
     for branch in branches:  # not before it is known that there are no more than may work
-        branch.message = shared(branch.message, turn.payloads)
+        branch.message = expand_payloads(branch.message, turn.payloads)
     outcomes = yield Collaborate(branches, number)
     waiting = next((one for one in outcomes if "control" in one), None)
     if waiting is not None:
-        return _handed_over(waiting)
+        return _get_return_control(waiting)
     failed: Failure | None = None
     for slot, outcome in zip(slots, outcomes, strict=True):
         _account(turn, outcome)
@@ -202,7 +202,7 @@ def collaborate(
             failed = failed or ended
             slot.text, slot.checked = _UNFINISHED, True  # for the turns to come
             continue
-        slot.text, slot.payloads = _told(turn, outcome), outcome["text"]
+        slot.text, slot.payloads = _render_answer(turn, outcome), outcome["text"]
         turn.add_response(slot)
     if failed is not None:
         raise failed.error
@@ -228,7 +228,7 @@ def _share(turn: Turn, branches: Sequence[Branch]) -> None:
         )
 
 
-def _told(turn: Turn, outcome: Record) -> str:
+def _render_answer(turn: Turn, outcome: Record) -> str:
     # With sources, an answer is told in parts, so that the supervisor can go on citing them.
     citations = outcome.get("citations") or []
     if not citations:
@@ -245,13 +245,13 @@ def _told(turn: Turn, outcome: Record) -> str:
 def _as_result(outcome: Record) -> Answer | Refusal | Failure:
     kind = outcome["result"]
     if kind == "failure":
-        error = error_again(outcome["error"], outcome["message"], outcome["stop_reason"])
+        error = rebuild_error(outcome["error"], outcome["message"], outcome["stop_reason"])
         return Failure(error, outcome["stop_reason"])
     if kind == "refusal":
         return Refusal(outcome["text"], outcome["stop_reason"])
     return Answer(outcome["text"], outcome["stop_reason"], outcome.get("citations") or [])
 
 
-def _handed_over(outcome: Record) -> ReturnControl:
+def _get_return_control(outcome: Record) -> ReturnControl:
     control: ReturnControl = outcome["control"]
     return control

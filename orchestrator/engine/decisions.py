@@ -20,8 +20,8 @@ __all__ = [
     "Decision",
     "Reprompt",
     "decide",
-    "refused",
-    "was_cut",
+    "find_refusal",
+    "find_truncation",
 ]
 
 REFUSAL = "Sorry, I am unable to assist you with this request."
@@ -91,10 +91,10 @@ def decide(record: Record, sources: Mapping[str, dict[str, Any]]) -> Decision:
     details = parsed.get("responseDetails") or {}
     kind = details.get("invocationType")
     if stop not in _USUAL:
-        unusual = _unusual(record, stop)
+        unusual = _handle_unusual_stop(record, stop)
         if unusual is not None:
             return unusual
-        if kind != "FINISH" and (cut := was_cut(record)):
+        if kind != "FINISH" and (cut := find_truncation(record)):
             raise cut
     error = parsed.get("parsingErrorDetails")
     if error:
@@ -117,15 +117,15 @@ def decide(record: Record, sources: Mapping[str, dict[str, Any]]) -> Decision:
     )
 
 
-def refused(record: Record) -> Refusal | None:
+def find_refusal(record: Record) -> Refusal | None:
     """The refusal that a guardrail or filter of the provider made of a reply, if one did."""
     stop = record["stop"]
     if stop in ("guardrail_intervened", "content_filtered"):
-        return Refusal(_said(record) or REFUSAL, stop)
+        return Refusal(_extract_streamed_text(record) or REFUSAL, stop)
     return None
 
 
-def _said(record: Record) -> str:
+def _extract_streamed_text(record: Record) -> str:
     # What was streamed of the reply, and no thinking or calls: only a parser can tell them apart.
     response = record["response"]
     if parsed := response.get("orchestrationParsedResponse"):
@@ -137,19 +137,23 @@ def _said(record: Record) -> str:
     return "" if "<" in text else text
 
 
-def was_cut(record: Record) -> ModelOutputError | None:
+def find_truncation(record: Record) -> ModelOutputError | None:
     """The error of a reply that ended too early, if it did."""
     if record["stop"] == "max_tokens":
-        return _cut(record, "the model reached `maximumLength` before its answer: raise it")
+        return _build_truncation_error(
+            record, "the model reached `maximumLength` before its answer: raise it"
+        )
     if record["stop"] == "model_context_window_exceeded":
-        return _cut(record, "the conversation no longer fits the model's context window")
+        return _build_truncation_error(
+            record, "the conversation no longer fits the model's context window"
+        )
     return None
 
 
-def _unusual(record: Record, stop: str) -> Decision | None:
-    if refusal := refused(record):
+def _handle_unusual_stop(record: Record, stop: str) -> Decision | None:
+    if refusal := find_refusal(record):
         return refusal
-    if stop == "model_context_window_exceeded" and (cut := was_cut(record)):
+    if stop == "model_context_window_exceeded" and (cut := find_truncation(record)):
         raise cut
     if stop in _MALFORMED and record.get("code"):
         # Some models' calls come under this stop reason and can be understood all the same.
@@ -157,7 +161,7 @@ def _unusual(record: Record, stop: str) -> Decision | None:
     return None
 
 
-def _cut(record: Record, why: str) -> ModelOutputError:
+def _build_truncation_error(record: Record, why: str) -> ModelOutputError:
     return ModelOutputError(
         f"{why} (stop reason {record['stop']!r})",
         code=record["stop"],

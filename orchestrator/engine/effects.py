@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from orchestrator.engine.run.replay import Replay
     from orchestrator.engine.turn import Turn
     from orchestrator.limits import Limits
-    from orchestrator.prompts import Bound
+    from orchestrator.prompts import BoundPrompt
     from orchestrator.sessions.journal import Record
 
 __all__ = [
@@ -82,7 +82,7 @@ class CallModel:
     live: bool = False
     excluded: frozenset[str] = frozenset()
     of_past: Callable[[Talk], Mapping[str, str]] | None = None
-    prompt: tuple[Bound, list[Message]] | None = None
+    prompt: tuple[BoundPrompt, list[Message]] | None = None
 
 
 @dataclass(slots=True)
@@ -239,11 +239,11 @@ class Branch:
     failed: OrchestratorError | None = None
 
     @property
-    def routed(self) -> bool:
+    def is_routed(self) -> bool:
         """Whether the routing classifier chose the collaborator: it answers the user itself."""
         return self.id == ROUTE or self.id.endswith(f"/{ROUTE}")
 
-    def heard(self, item: Any) -> Any:
+    def forward(self, item: Any) -> Any:
         """What a driver passes on of what it is told: of an iteration's texts, only that one came.
 
         Who listens is told the text at once, in order with all else that the iteration tells.

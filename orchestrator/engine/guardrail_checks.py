@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.engine.attachments import text_to_check, with_text
 from orchestrator.engine.calls import Slot
-from orchestrator.engine.citations import still_cited
+from orchestrator.engine.citations import realign_citations
 from orchestrator.engine.decisions import REFUSAL
 from orchestrator.engine.effects import Answer, Effect, Guard, Refusal, Result
 from orchestrator.memory.summaries import summary_text
@@ -145,7 +145,7 @@ def guard_answer(turn: Turn, result: Result) -> Generator[Effect, Any, Result]:
     if outcome["action"] == "INTERVENED":
         result = replace(result, text=outcome["text"])
         if isinstance(result, Answer):
-            result.citations = still_cited(result.citations, result.text)
+            result.citations = realign_citations(result.citations, result.text)
     return result
 
 

@@ -92,7 +92,7 @@ def _read(item: Any, left: int) -> tuple[dict[str, str], bytes]:
     if not isinstance(item, Mapping):
         raise ValidationError(f"a file is no {type(item).__name__}; {_FORMS}")
     if "source" in item:
-        return _of_bedrock(item, left)
+        return _read_bedrock_file(item, left)
     members = _members(item, "a file", "path", "name", "bytes", "type", "use_case")
     path, content = members.get("path"), members.get("bytes")
     if (path is None) == (content is None):
@@ -100,11 +100,11 @@ def _read(item: Any, left: int) -> tuple[dict[str, str], bytes]:
     name = members.get("name")
     if path is not None:
         name = Path(path).name if name is None else name
-        content = _on_disk(Path(path), left)
+        content = _read_from_disk(Path(path), left)
     return _file(name, members.get("type"), members.get("use_case", CHAT), content, left)
 
 
-def _of_bedrock(item: Mapping[str, Any], left: int) -> tuple[dict[str, str], bytes]:
+def _read_bedrock_file(item: Mapping[str, Any], left: int) -> tuple[dict[str, str], bytes]:
     members = _members(item, "a file", "name", "source", "use_case")
     name = members.get("name")
     here = f"the source of the file {name!r}"
@@ -112,7 +112,7 @@ def _of_bedrock(item: Mapping[str, Any], left: int) -> tuple[dict[str, str], byt
     kind = source.get("source_type")
     if kind == "S3" and "s3_location" in source:
         uri = _members(source["s3_location"], f"the s3Location of the file {name!r}", "uri")
-        content: Any = _in_s3(str(uri.get("uri")), left)
+        content: Any = _read_from_s3(str(uri.get("uri")), left)
         return _file(name, None, members.get("use_case"), content, left)
     if kind == "BYTE_CONTENT" and "byte_content" in source:
         inner = _members(
@@ -160,7 +160,7 @@ def _file(
     if len(content) > left:
         raise _too_large(name)
     if use_case == CHAT and kind_of(file)[0] == "text":
-        _decoded(name, content)
+        _decode_text(name, content)
     return file, content
 
 
@@ -201,7 +201,7 @@ def _too_large(name: str) -> ValidationError:
     )
 
 
-def _on_disk(path: Path, left: int) -> bytes:
+def _read_from_disk(path: Path, left: int) -> bytes:
     try:
         with path.open("rb") as file:
             return file.read(left + 1)
@@ -212,7 +212,7 @@ def _on_disk(path: Path, left: int) -> bytes:
         raise ValidationError(f"the file {str(path)!r} cannot be read: {why}") from None
 
 
-def _in_s3(uri: str, left: int) -> bytes:
+def _read_from_s3(uri: str, left: int) -> bytes:
     found = _S3_URI.fullmatch(uri)
     if found is None:
         raise ValidationError(f"{uri!r:.200} is no place in S3; write s3://BUCKET/KEY")
@@ -241,10 +241,10 @@ def kind_of(file: Mapping[str, str]) -> FileKind:
 
 def text_in(file: Mapping[str, str]) -> str:
     """The text of a file that was read."""
-    return _decoded(file["name"], base64.b64decode(file["bytes"]))
+    return _decode_text(file["name"], base64.b64decode(file["bytes"]))
 
 
-def _decoded(name: str, content: bytes) -> str:
+def _decode_text(name: str, content: bytes) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -28,10 +28,17 @@ from orchestrator.engine.effects import (
 from orchestrator.engine.run.branches import BranchRun, Lock
 from orchestrator.engine.run.invocation import Run, end_record
 from orchestrator.engine.run.replay import STOPPED
-from orchestrator.errors import DefinitionError, FlowError, OrchestratorError, error_again
+from orchestrator.errors import DefinitionError, FlowError, OrchestratorError, rebuild_error
 from orchestrator.sessions import Record
 
-__all__ = ["IterationRun", "branch_run", "error_of", "make_ready", "most_at_once", "not_begun"]
+__all__ = [
+    "IterationRun",
+    "branch_run",
+    "build_skipped_record",
+    "error_of",
+    "most_at_once",
+    "prepare_branches",
+]
 
 _DONE = "end_turn"
 
@@ -49,25 +56,25 @@ class IterationRun(BranchRun):
         )
 
     @property
-    def stopped(self) -> bool:
+    def is_stopped(self) -> bool:
         """Whether another iteration of the loop, or of one around it, has failed."""
         above = self.parent
-        return self._effect.stopped or (isinstance(above, IterationRun) and above.stopped)
+        return self._effect.stopped or (isinstance(above, IterationRun) and above.is_stopped)
 
     def begin(self) -> Live | Result:
         """The first effect to carry out, or the result."""
-        return self._unless_stopped(super().begin())
+        return self._stop_if_requested(super().begin())
 
     def take(self, effect: Any, outcome: Any) -> Live | Result:
         """Takes an effect's outcome; the next effect to carry out, or the result."""
-        return self._unless_stopped(super().take(effect, outcome))
+        return self._stop_if_requested(super().take(effect, outcome))
 
-    def _unless_stopped(self, following: Live | Result) -> Live | Result:
-        return self.replay.stop() if isinstance(following, LIVE) and self.stopped else following
+    def _stop_if_requested(self, following: Live | Result) -> Live | Result:
+        return self.replay.stop() if isinstance(following, LIVE) and self.is_stopped else following
 
-    def asks(self, following: Live | Result) -> int:
+    def count_script_calls(self, following: Live | Result) -> int:
         """How many model calls come with the next effect; at first, those of the journal, too."""
-        made = 0 if self._asked else _asks_of(self)
+        made = 0 if self._asked else _count_model_calls(self)
         self._asked = True
         return made + isinstance(following, Converse)
 
@@ -95,23 +102,23 @@ class IterationRun(BranchRun):
             "name": f"{self.branch.team}/{self.branch.id}",
             "asked": self.branch.message,
             "before": 0,
-            "usage": self.replay.turn.spent,
+            "usage": self.replay.turn.spending,
             "began": self.began,
             "ended": ended,
         }
-        if not _went_well(self.outcome):
+        if not _is_success(self.outcome):
             self._effect.stopped = True
         self.flush(self.outcome)
 
     def _more(self, result: Answer | Refusal | Failure) -> Record:
-        asks = _asks_of(self)
+        asks = _count_model_calls(self)
         if not isinstance(result, Failure):
             return {"asks": asks}
         self.branch.failed = result.error
         return {"asks": asks, "fault": _fault(result.error)}
 
 
-def _asks_of(run: Run) -> int:
+def _count_model_calls(run: Run) -> int:
     """How many model calls an iteration has made, with those of loops in it."""
     made = 0
     for effect, outcome in run.replay.steps:
@@ -148,27 +155,27 @@ def error_of(branch: Branch, record: Record) -> OrchestratorError | None:
     if branch.failed is not None:
         return branch.failed
     told = record.get("fault") or {}
-    error = error_again(record["error"], record["message"], record["stop_reason"])
+    error = rebuild_error(record["error"], record["message"], record["stop_reason"])
     if isinstance(error, FlowError) and "reason" in told:
         places = {name: told[name] for name in ("file", "line", "column", "statement")}
         error = FlowError(told["reason"], **places, message_zh=told["message_zh"])
     if "cause" in told:
         kind, message = told["cause"]
-        error.__cause__ = error_again(kind, message, "")
+        error.__cause__ = rebuild_error(kind, message, "")
     return error
 
 
-def _went_well(record: Record) -> bool:
+def _is_success(record: Record) -> bool:
     return bool(record["result"] == "answer" and record["stop_reason"] == _DONE)
 
 
-def make_ready(run: Run, effect: Collaborate, known: Mapping[str, Record]) -> None:
+def prepare_branches(run: Run, effect: Collaborate, known: Mapping[str, Record]) -> None:
     """Begins branches, some of whose ends the journal has: what those spent is spent."""
     if not isinstance(effect, Iterate):
         return
     above: Budget | None = getattr(run, "_budget", None)
     for record in known.values():
-        effect.stopped = effect.stopped or not _went_well(record)
+        effect.stopped = effect.stopped or not _is_success(record)
         asks = record.get("asks", 0)
         if above is not None:  # whose turn pays the rest, when it takes their ends
             above.add((0, 0, 0), asks)
@@ -189,7 +196,7 @@ def branch_run(run: Run, branch: Branch, lock: Lock, effect: Collaborate) -> Bra
     return BranchRun(run, branch, lock)
 
 
-def not_begun(run: Run, branch: Branch, effect: Collaborate) -> Record | None:
+def build_skipped_record(run: Run, branch: Branch, effect: Collaborate) -> Record | None:
     """The record of an iteration that is not begun, because another has failed; else `None`."""
     if not isinstance(effect, Iterate) or not effect.stopped:
         return None

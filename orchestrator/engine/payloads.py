@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["Payloads", "ReadableStream", "collect", "readable", "shared"]
+__all__ = ["Payloads", "ReadableStream", "collect", "expand_payloads", "readable"]
 
 _ID = r"\s{1,20}id=[\"']([^\"'<>]{1,100})[\"']\s{0,20}"
 _OPEN = re.compile(rf"<br:payload{_ID}>")
@@ -89,20 +89,20 @@ def collect(text: str) -> dict[str, str]:
     return found
 
 
-def shared(text: str, payloads: Payloads) -> str:
+def expand_payloads(text: str, payloads: Payloads) -> str:
     """A message with the payloads that it refers to.
 
     Unknown references stay as they are, as do those whose content would go over the bound.
     """
-    return _Resolved(payloads, tags=True).of(text)
+    return _PayloadResolver(payloads, tags=True).of(text)
 
 
 def readable(text: str, payloads: Payloads = _NOTHING) -> str:
     """The same for the user: the content of payloads, without their tags."""
-    return _Resolved(payloads, tags=False).of(text)
+    return _PayloadResolver(payloads, tags=False).of(text)
 
 
-class _Resolved:
+class _PayloadResolver:
     """Makes what is read of a text's parts, one after the other."""
 
     __slots__ = ("_left", "_payloads", "_tags")
@@ -145,7 +145,7 @@ class ReadableStream:
             payloads: What references stand for.
             tags: Whether tags stay around the content, for an agent that reads it.
         """
-        self._resolved = _Resolved(payloads, tags=tags)
+        self._resolved = _PayloadResolver(payloads, tags=tags)
         self._held = ""
 
     def feed(self, piece: str) -> str:

@@ -206,7 +206,7 @@ class StagePlan:
     verbatim: bool = False
     tool_choice: Mapping[str, Any] | None = None
 
-    def told(self, text: str) -> Message:
+    def to_history_message(self, text: str) -> Message:
         """The text of an answer, as later turns see it in their history."""
         if not self.verbatim:
             return self.dialect.answer_message([{"text": f"<answer>{text}</answer>"}])
@@ -325,12 +325,14 @@ class Plan:
             "tenant_key": tenant_key,
             "owner": owner,
             "collaborators": members,
-            "pre_processing": self._enabled(PRE_PROCESSING),
+            "pre_processing": self._find_enabled_stage(PRE_PROCESSING),
             "orchestration": self.stages[ORCHESTRATION],
-            "post_processing": self._enabled(POST_PROCESSING),
-            "knowledge_response": self._enabled(KNOWLEDGE_BASE_RESPONSE_GENERATION),
-            "routing": self._needed(ROUTING_CLASSIFIER) if features.routes and members else None,
-            "memory_stage": self._needed(MEMORY_SUMMARIZATION) if features.memory else None,
+            "post_processing": self._find_enabled_stage(POST_PROCESSING),
+            "knowledge_response": self._find_enabled_stage(KNOWLEDGE_BASE_RESPONSE_GENERATION),
+            "routing": self._require_stage(ROUTING_CLASSIFIER)
+            if features.routes and members
+            else None,
+            "memory_stage": self._require_stage(MEMORY_SUMMARIZATION) if features.memory else None,
             "guardrail": features.guardrail,
             "shortcut": self._takes_shortcut(),
             "depth": 1 + max((it.agent.depth for it in members.values() if it.agent), default=0),
@@ -342,11 +344,11 @@ class Plan:
         for name, value in derived.items():
             object.__setattr__(self, name, value)
 
-    def _enabled(self, stage: str) -> StagePlan | None:
+    def _find_enabled_stage(self, stage: str) -> StagePlan | None:
         found = self.stages.get(stage)
         return found if found is not None and found.enabled else None
 
-    def _needed(self, stage: str) -> StagePlan | None:
+    def _require_stage(self, stage: str) -> StagePlan | None:
         found = self.stages.get(stage)
         if found is None:
             raise DefinitionError(

@@ -13,12 +13,14 @@ from orchestrator.prompts import Dialect
 from orchestrator.prompts.steps import EMPTY, is_step, origin_message
 from orchestrator.sessions import Past, Said
 
-__all__ = ["Talk", "told_of"]
+__all__ = ["Talk", "select_history"]
 
 _THINKING, _END_THINKING = "<thinking>", "</thinking>"
 
 
-def told_of(past: Past, upto: int, turns: int | None, *, thinking: bool) -> Sequence[Message]:
+def select_history(
+    past: Past, upto: int, turns: int | None, *, thinking: bool
+) -> Sequence[Message]:
     """The messages of earlier turns that a prompt tells.
 
     Costs a walk over the messages that are told. A message is freed of its thinking once in a
@@ -34,11 +36,11 @@ def told_of(past: Past, upto: int, turns: int | None, *, thinking: bool) -> Sequ
     since = 0 if turns is None else _start_of(history, upto, turns)
     if thinking:
         return history[since:upto]
-    kept = past.retold.without_thinking
+    kept = past.cache.without_thinking
     known = len(kept)
     if known < upto:
         # One assignment, so that a trace that another thread reads meanwhile does no harm.
-        kept[known:upto] = [_freed(one) for one in history[known:upto]]
+        kept[known:upto] = [_strip_thinking(one) for one in history[known:upto]]
     return kept[since:upto]
 
 
@@ -73,10 +75,10 @@ class Talk:
         """
         said, upto = self._past.talk, self._upto
         since = 0 if turns is None else _start_of_talk(said, upto, turns)
-        partial = dialect.item_by_item("conversation", "turns")
+        partial = dialect.find_item_partial("conversation", "turns")
         if partial is None:  # a template of one's own, which may tell its turns in any way
             return dialect.partial("conversation", turns=_sayings([*said[since:upto], *last]))
-        known = self._past.retold.rendered.setdefault(partial, [])
+        known = self._past.cache.rendered.setdefault(partial, [])
         first = len(known)
         if first < upto:
             known[first:upto] = [partial({"turns": one}) for one in _one_by_one(said[first:upto])]
@@ -110,7 +112,7 @@ def _start_of(history: Sequence[Message], upto: int, turns: int) -> int:
     return at
 
 
-def _freed(message: Message) -> Message:
+def _strip_thinking(message: Message) -> Message:
     if message["role"] != "assistant":
         return message
     content = [made for block in message["content"] if (made := _without_thinking(block))]

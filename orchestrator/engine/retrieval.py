@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.engine.calls import Slot
 from orchestrator.engine.citations import cite, source_ids
-from orchestrator.engine.decisions import REFUSAL, refused, was_cut
+from orchestrator.engine.decisions import REFUSAL, find_refusal, find_truncation
 from orchestrator.engine.effects import Answer, Effect, Guard, Refusal, Result, Retrieve
 from orchestrator.engine.guardrail_checks import INTERVENED
 from orchestrator.prompts import Dialect
@@ -29,11 +29,11 @@ def search(turn: Turn, slots: Sequence[Slot], number: int) -> Generator[Effect, 
         if stage is None:
             slot.text = _results(turn.dialect, found)
         else:
-            yield from _answer(turn, stage, slot, found, number, index)
+            yield from _fill_slot(turn, stage, slot, found, number, index)
         turn.add_response(slot)
 
 
-def _answer(
+def _fill_slot(
     turn: Turn,
     stage: StagePlan,
     slot: Slot,
@@ -41,13 +41,13 @@ def _answer(
     number: int,
     index: int,
 ) -> Generator[Effect, Any, None]:
-    results, blocked = yield from _checked(turn, stage, found, number, index)
+    results, blocked = yield from _check_results(turn, stage, found, number, index)
     if blocked:
         slot.reject(results)
         return
     _, query = slot.search or ("", "")
     outcome = yield from _generate(turn, stage, query, results, number)
-    slot.text = _generated(turn, outcome)
+    slot.text = _render_answer(turn, outcome)
 
 
 def answer_from_knowledge(turn: Turn) -> Generator[Effect, Any, Result]:
@@ -59,12 +59,12 @@ def answer_from_knowledge(turn: Turn) -> Generator[Effect, Any, Result]:
     (base,) = turn.plan.knowledge_bases
     found = yield from _retrieve(turn, base, turn.question, 0, "search-0-0")
     stage = turn.plan.stages["KNOWLEDGE_BASE_RESPONSE_GENERATION"]
-    results, blocked = yield from _checked(turn, stage, found, 0, 0)
+    results, blocked = yield from _check_results(turn, stage, found, 0, 0)
     if blocked:
         return Refusal(results, INTERVENED)
     outcome = yield from _generate(turn, stage, turn.question, results, 0, live=turn.streams)
     turn.number = 1
-    if refusal := refused(outcome):
+    if refusal := find_refusal(outcome):
         return refusal
     parts = _parts(outcome)
     text = " ".join(part.get("text") or "" for part in parts)  # as parts are joined as they stream
@@ -89,7 +89,7 @@ def _results(dialect: Dialect, found: Mapping[str, dict[str, Any]]) -> str:
     return dialect.partial("search_results", results=results)
 
 
-def _checked(
+def _check_results(
     turn: Turn, stage: StagePlan, found: Mapping[str, dict[str, Any]], number: int, index: int
 ) -> Generator[Effect, Any, tuple[str, bool]]:
     """What a stage reads of what was found, and whether a guardrail blocked it."""
@@ -113,13 +113,13 @@ def _generate(
 ) -> Generator[Effect, Any, Record]:
     values = {"query": query, "search_results": results}
     outcome = yield from turn.ask(stage, values, number=number, live=live)
-    if cut := was_cut(outcome):
+    if cut := find_truncation(outcome):
         raise cut
     return outcome
 
 
-def _generated(turn: Turn, outcome: Record) -> str:
-    if refusal := refused(outcome):
+def _render_answer(turn: Turn, outcome: Record) -> str:
+    if refusal := find_refusal(outcome):
         return refusal.text
     told = [
         {

@@ -6,7 +6,7 @@ from collections.abc import Generator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.engine.decisions import refused
+from orchestrator.engine.decisions import find_refusal
 from orchestrator.engine.effects import Answer, Effect, Refusal, Result
 from orchestrator.engine.guardrail_checks import guard_summary
 from orchestrator.engine.prompt_history import Talk
@@ -35,7 +35,7 @@ def remember(turn: Turn, result: Result) -> Generator[Effect, Any, None]:
     values = partial(_values, turn, stage.dialect, said)
     try:
         outcome = yield from turn.ask(stage, of_past=values)
-        topics = [] if refused(outcome) else _topics(outcome)
+        topics = [] if find_refusal(outcome) else _topics(outcome)
         if topics and turn.plan.guardrail is not None:
             topics = yield from guard_summary(topics)
         turn.topics = topics

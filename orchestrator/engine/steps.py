@@ -13,7 +13,7 @@ from orchestrator.engine.calls import (
     identity,
     invocation_input,
     match_results,
-    merged,
+    merge_changes,
     prepare,
     prepare_search,
     result_text,
@@ -64,16 +64,16 @@ def act(turn: Turn, decided: Act, number: int) -> Generator[Effect, Any, Result 
         LimitExceeded: There are more calls than the turn may make.
     """
     slots = _slots(turn, decided, number)
-    question = _missing(turn, slots) if turn.dialect.unknown_value else ""
+    question = _render_missing_question(turn, slots) if turn.dialect.unknown_value else ""
     if question:
         return Answer(question, "ask_user")
     turn.spend_actions(slots)
     turn.begun = slots
-    ours, calls = _carried_out(slots)
+    ours, calls = _select_engine_calls(slots)
     if ours:
         _take_outcomes(turn, ours, (yield Dispatch(calls, number)))
     if len(ours) < len(slots):
-        handed_over = yield from _others(turn, slots, number)
+        handed_over = yield from _run_other_slots(turn, slots, number)
         if handed_over is not None:
             return handed_over
     if turn.plan.features.guard_results:
@@ -125,7 +125,7 @@ def _refuse_repetitions(turn: Turn, slots: list[Slot], done: set[tuple[str, str]
             slot.reject("This call was already made; its result is above. Answer with it.")
 
 
-def _missing(turn: Turn, slots: list[Slot]) -> str:
+def _render_missing_question(turn: Turn, slots: list[Slot]) -> str:
     for slot in slots:
         if slot.unknown is not None:
             name = slot.unknown.name.replace("_", " ")
@@ -136,7 +136,7 @@ def _missing(turn: Turn, slots: list[Slot]) -> str:
     return ""
 
 
-def _carried_out(slots: list[Slot]) -> tuple[list[Slot], list[Call]]:
+def _select_engine_calls(slots: list[Slot]) -> tuple[list[Slot], list[Call]]:
     """What the engine carries out of these, and its calls."""
     ours: list[Slot] = []
     calls: list[Call] = []
@@ -154,7 +154,7 @@ def _take_outcomes(turn: Turn, slots: list[Slot], outcomes: list[Record]) -> Non
         state = outcome.get("state")
         slot.text, slot.error = outcome["text"], bool(state)
         if state == "FAILURE":
-            failed = _failed(slot, outcome)
+            failed = _build_failure(slot, outcome)
             failure = failure or failed
             # The error's own text is for the developer, not for the model.
             unknown = isinstance(failed, ActionOutcomeUnknown)
@@ -162,7 +162,7 @@ def _take_outcomes(turn: Turn, slots: list[Slot], outcomes: list[Record]) -> Non
         turn.add_response(slot)
         if "prompt_attributes" in outcome:
             given = outcome["prompt_attributes"]
-            turn.prompt_attributes = merged(before, turn.prompt_attributes, given)
+            turn.prompt_attributes = merge_changes(before, turn.prompt_attributes, given)
         if "retrieval" in outcome:
             turn.start.retrieval = {**(turn.start.retrieval or {}), **outcome["retrieval"]}
         if turn.done is not None and slot.call is not None:
@@ -171,7 +171,7 @@ def _take_outcomes(turn: Turn, slots: list[Slot], outcomes: list[Record]) -> Non
         raise failure
 
 
-def _others(
+def _run_other_slots(
     turn: Turn, slots: list[Slot], number: int
 ) -> Generator[Effect, Any, ReturnControl | None]:
     yield from search(turn, [slot for slot in slots if slot.search], number)
@@ -180,10 +180,10 @@ def _others(
     if handed_over is not None:
         return handed_over
     waiting = [slot for slot in slots if slot.waits]
-    return (yield from _hand_over(turn, waiting, number)) if waiting else None
+    return (yield from _return_control(turn, waiting, number)) if waiting else None
 
 
-def _hand_over(
+def _return_control(
     turn: Turn, slots: list[Slot], number: int
 ) -> Generator[Effect, Any, ReturnControl | None]:
     agent_id = turn.plan.agent_id
@@ -218,7 +218,7 @@ def _take_result(turn: Turn, slot: Slot, result: Mapping[str, Any]) -> None:
     turn.add_response(slot)
 
 
-def _failed(slot: Slot, outcome: Record) -> OrchestratorError:
+def _build_failure(slot: Slot, outcome: Record) -> OrchestratorError:
     kind = error_class(outcome.get("error", ""))
     message = outcome["text"] or f"{slot.name!r} reported a failure"
     if issubclass(kind, DependencyFailed):

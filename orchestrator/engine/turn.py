@@ -15,9 +15,16 @@ from functools import partial
 from typing import Any, assert_never
 
 from orchestrator.engine.calls import Slot
-from orchestrator.engine.citations import still_cited
+from orchestrator.engine.citations import realign_citations
 from orchestrator.engine.collaboration import route
-from orchestrator.engine.decisions import REFUSAL, Act, Reprompt, decide, refused, was_cut
+from orchestrator.engine.decisions import (
+    REFUSAL,
+    Act,
+    Reprompt,
+    decide,
+    find_refusal,
+    find_truncation,
+)
 from orchestrator.engine.effects import (
     Answer,
     CallModel,
@@ -28,7 +35,7 @@ from orchestrator.engine.effects import (
     Result,
 )
 from orchestrator.engine.guardrail_checks import guard_answer, guard_input, keep_back
-from orchestrator.engine.payloads import Payloads, readable, shared
+from orchestrator.engine.payloads import Payloads, expand_payloads, readable
 from orchestrator.engine.plan import Plan, StagePlan
 from orchestrator.engine.prompt_history import Talk
 from orchestrator.engine.retrieval import answer_from_knowledge
@@ -43,7 +50,7 @@ from orchestrator.limits import Limits
 from orchestrator.message import Block, Message
 from orchestrator.prompts import Dialect
 from orchestrator.prompts.steps import EMPTY
-from orchestrator.prompts.values import memory_values
+from orchestrator.prompts.values import render_memory_values
 from orchestrator.sessions.journal import Record
 
 __all__ = ["Start", "Turn"]
@@ -195,7 +202,7 @@ class Turn:
             refusal = yield from self._pre_process(plan.pre_processing)
             if refusal is not None:
                 return refusal
-        result = None if plan.plain else (yield from self._specially())
+        result = None if plan.plain else (yield from self._run_other_loop())
         if result is None:
             result = yield from self._react()
         if isinstance(result, Answer):
@@ -210,12 +217,12 @@ class Turn:
     def _resolve(self, answer: Answer) -> None:
         # An agent above this one may share the payloads of its answer; the user has no use for
         # their tags.
-        make = shared if self.start.path else readable
+        make = expand_payloads if self.start.path else readable
         text = make(answer.text, self.payloads)
         if text != answer.text:
-            answer.text, answer.citations = text, still_cited(answer.citations, text)
+            answer.text, answer.citations = text, realign_citations(answer.citations, text)
 
-    def _specially(self) -> Generator[Effect, Any, Result | None]:
+    def _run_other_loop(self) -> Generator[Effect, Any, Result | None]:
         plan = self.plan
         if plan.features.orchestration is not None:
             result: Result = yield from plan.features.orchestration.run(self)
@@ -279,7 +286,7 @@ class Turn:
         return self._post is None
 
     @property
-    def spent(self) -> tuple[int, int, int]:
+    def spending(self) -> tuple[int, int, int]:
         """What the turn has spent: tokens, model calls and actions."""
         return self._tokens, self._calls, self._actions
 
@@ -320,7 +327,7 @@ class Turn:
     def values(self, stage: StagePlan) -> dict[str, str]:
         """Placeholder values of this turn that few agents need."""
         dialect = stage.dialect
-        values = memory_values(dialect, self.start.summaries)
+        values = render_memory_values(dialect, self.start.summaries)
         if self.start.files:
             name = "code_interpreter_files"
             files = [{"name": file["name"], "type": file["type"]} for file in self.start.files]
@@ -329,9 +336,9 @@ class Turn:
 
     def _pre_process(self, stage: StagePlan) -> Generator[Effect, Any, Refusal | None]:
         outcome = yield from self.ask(stage)
-        if refusal := refused(outcome):
+        if refusal := find_refusal(outcome):
             return refusal
-        if cut := was_cut(outcome):
+        if cut := find_truncation(outcome):
             raise cut
         verdict = outcome["response"].get("preProcessingParsedResponse") or {}
         return None if verdict.get("isValidInput") else Refusal(REFUSAL)
@@ -382,13 +389,13 @@ class Turn:
         # `$latest_response$` is the answer without its tags: the template brings its own.
         values = {"latest_response": answer.text, "responses": told, "bot_response": told}
         outcome = yield from self.ask(stage, values)
-        if refusal := refused(outcome):
+        if refusal := find_refusal(outcome):
             return refusal
-        if not was_cut(outcome):  # else the draft stays: it is whole
+        if not find_truncation(outcome):  # else the draft stays: it is whole
             parsed = outcome["response"].get("postProcessingParsedResponse") or {}
             if (text := parsed.get("responseText")) and text != answer.text:
                 self.forget_reply()
-                answer.text, answer.citations = text, still_cited(answer.citations, text)
+                answer.text, answer.citations = text, realign_citations(answer.citations, text)
         return answer
 
     def _spend_model_call(self, count: int = 1) -> None:
@@ -445,13 +452,13 @@ class Turn:
         dialect = self.dialect
         if self.start.closing:
             return []
-        told = self._unfinished_step() if isinstance(result, Failure) else []
+        told = self._build_unfinished_step() if isinstance(result, Failure) else []
         question = dialect.question_message(self.question)
         match result:
             case Answer(stop_reason="ask_user", text=text):
                 last = dialect.answer_message([{"text": f"<answer>{text}</answer>"}])
             case Answer():
-                return self.teller(result)()
+                return self.defer_transcript(result)()
             case Failure() if self.scratchpad or told:
                 last = dialect.answer_message([{"text": "<answer>(The turn failed.)</answer>"}])
             case Refusal() if self.scratchpad:  # not with what was refused: it would be again
@@ -460,17 +467,19 @@ class Turn:
                 return []
         return [question, *self.scratchpad, *told, last]
 
-    def teller(self, result: Result) -> Callable[[], list[Message]]:
+    def defer_transcript(self, result: Result) -> Callable[[], list[Message]]:
         """Makes the transcript when it is needed; after an answer, without keeping the turn."""
         if isinstance(result, Answer) and result.stop_reason != "ask_user":
             if self.plan.orchestration.verbatim:
-                return partial(_said, self.plan.orchestration, self.question, result.text)
+                return partial(
+                    _build_plain_transcript, self.plan.orchestration, self.question, result.text
+                )
             # What is not the loop's own last reply, word for word, is told as its text alone.
             content = self._last.get("content") or [{"text": f"<answer>{result.text}</answer>"}]
-            return _Answered(self.dialect, self.question, self.scratchpad, content)
+            return _DeferredTranscript(self.dialect, self.question, self.scratchpad, content)
         return partial(self.transcript, result)
 
-    def _unfinished_step(self) -> list[Message]:
+    def _build_unfinished_step(self) -> list[Message]:
         # What was carried out in a step that failed, or whose hand-over nobody answered.
         known = [slot for slot in self.begun if slot.text is not None]
         if not any(slot.call or slot.search or slot.branch for slot in known):
@@ -481,7 +490,7 @@ class Turn:
         return self.dialect.step_messages(self._last["content"], results)
 
 
-class _Answered:
+class _DeferredTranscript:
     # One object, where a partial function would be two, until the session has its next turn.
     __slots__ = ("_content", "_dialect", "_question", "_scratchpad")
 
@@ -498,8 +507,8 @@ class _Answered:
         return [question, *self._scratchpad, self._dialect.answer_message(self._content)]
 
 
-def _said(stage: StagePlan, question: str, text: str) -> list[Message]:
-    return [stage.dialect.question_message(question), stage.told(text)]
+def _build_plain_transcript(stage: StagePlan, question: str, text: str) -> list[Message]:
+    return [stage.dialect.question_message(question), stage.to_history_message(text)]
 
 
 def _limit(name: str, value: object, what: str) -> LimitExceeded:

@@ -22,7 +22,7 @@ def check_arguments(program: Program, given: Iterable[str]) -> None:
     Raises:
         ValidationError: One means nothing to it.
     """
-    wanted, known = _taken(program)
+    wanted, known = _find_arguments(program)
     if known is None:
         return
     for name in given:
@@ -33,19 +33,24 @@ def check_arguments(program: Program, given: Iterable[str]) -> None:
             )
 
 
-def _taken(program: Any) -> tuple[Collection[str], Collection[str] | None]:
+def _find_arguments(program: Any) -> tuple[Collection[str], Collection[str] | None]:
     """The arguments that it wants, and all names that mean something to it; `None` for any."""
     if program.language == "ppe":
         taken: tuple[list[str], frozenset[str] | None] = program.arguments()
         return taken
     from orchestrator.flows.pl.nodes import If
-    from orchestrator.flows.pl.uses import assigned, names_in_node, read_by, statements_in
+    from orchestrator.flows.pl.uses import (
+        find_assigned_names,
+        find_read_names,
+        names_in_node,
+        statements_in,
+    )
 
     read: dict[str, None] = {}
     made: set[str] = set()
     for one in statements_in(program.body):
-        read |= dict.fromkeys(read_by(one))
-        made.update(assigned(one))
+        read |= dict.fromkeys(find_read_names(one))
+        made.update(find_assigned_names(one))
         for branch in one.branches if isinstance(one, If) else ():
             read |= dict.fromkeys(names_in_node(branch.condition))
     return [name for name in read if name not in made], {*read, *made}

@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.actions.code_interpreter.operation import code_operation
 from orchestrator.engine.effects import Effect, Orchestrate, Result
 from orchestrator.errors import FlowError, LimitExceeded, OrchestratorError
-from orchestrator.flows.choosing import additional, chosen, forces, tool_of
-from orchestrator.flows.code import code_value, wrapped
+from orchestrator.flows.choosing import (
+    build_bias_fields,
+    build_choice_tool,
+    can_force_tool,
+    extract_choice,
+)
+from orchestrator.flows.code import parse_code_result, wrap_code
 from orchestrator.flows.custom.python_loop import ModelAnswer
 from orchestrator.flows.custom.request import (
     ConverseRequest,
@@ -20,32 +25,32 @@ from orchestrator.flows.custom.request import (
     read_messages,
 )
 from orchestrator.flows.custom.work import ToolResult, Work
-from orchestrator.flows.listening import Listener, told_in
+from orchestrator.flows.listening import Listener, add_members
 from orchestrator.flows.pausing import BREAKPOINT, PAUSING, USER
-from orchestrator.flows.reach import NoSuchCall, Reach
+from orchestrator.flows.reach import CallResolver, NoSuchCall
 from orchestrator.flows.steps import (
     Ask,
     AskUser,
     Call,
-    Chance,
     Code,
     Event,
+    Parallel,
     Pause,
     Place,
+    RandomNumber,
     Step,
-    Together,
 )
 from orchestrator.message import clean
 
 if TYPE_CHECKING:
     from orchestrator.engine.turn import Turn
 
-__all__ = ["Carrier"]
+__all__ = ["StepRunner"]
 
 _CODE = code_operation().tool_use_name
 
 
-class Carrier:
+class StepRunner:
     """Carries out the steps of one run of a script, or of one iteration of a loop in it.
 
     Attributes:
@@ -61,7 +66,7 @@ class Carrier:
         self,
         turn: Turn,
         work: Work,
-        reach: Reach,
+        reach: CallResolver,
         listener: Listener,
         file: str | None,
         *,
@@ -98,9 +103,9 @@ class Carrier:
         self._uses = self._draws = self._times = 0
         self._over = False
 
-    def within(self, turn: Turn, number: int) -> Carrier:
+    def for_iteration(self, turn: Turn, number: int) -> StepRunner:
         """What carries out an iteration of a loop, the `number`th."""
-        return Carrier(
+        return StepRunner(
             turn,
             Work(turn, self.work.name, self.work),
             self._reach,
@@ -112,11 +117,11 @@ class Carrier:
         )
 
     @property
-    def told_with(self) -> Mapping[str, Any]:
+    def iteration_members(self) -> Mapping[str, Any]:
         """What events say besides: the iteration that they are of."""
         return {"iteration": list(self.iteration)} if self.iteration else {}
 
-    def through(self, running: Generator[Step, Any, Any]) -> Generator[Effect, Any, Any]:
+    def run_steps(self, running: Generator[Step, Any, Any]) -> Generator[Effect, Any, Any]:
         """Carries out all steps; what they return, or the result that ends the turn before.
 
         Raises:
@@ -133,7 +138,7 @@ class Carrier:
                     return stop.value
                 answer, failed = None, None
                 try:
-                    answer = yield from self._watched(self._do(step))
+                    answer = yield from self._watch_failures(self._run_step(step))
                 except FlowError as error:
                     if self._over:
                         raise
@@ -143,7 +148,7 @@ class Carrier:
         finally:
             running.close()
 
-    def _watched(self, doing: Generator[Effect, Any, Any]) -> Generator[Effect, Any, Any]:
+    def _watch_failures(self, doing: Generator[Effect, Any, Any]) -> Generator[Effect, Any, Any]:
         """Notes that an effect failed: no journal has an outcome of it, so the turn is over."""
         outcome: Any = None
         while True:
@@ -159,17 +164,17 @@ class Carrier:
                     doing.throw(error)
                 raise
 
-    def _do(self, step: Step) -> Generator[Effect, Any, Any]:
+    def _run_step(self, step: Step) -> Generator[Effect, Any, Any]:
         if isinstance(step, Event):
-            return (yield from self._hear(step))
-        if isinstance(step, Chance):
-            return (yield from self._chance())
+            return (yield from self._report_event(step))
+        if isinstance(step, RandomNumber):
+            return (yield from self._draw_number())
         if isinstance(step, Pause | AskUser):
             return (yield from self._wait(step))
-        if isinstance(step, Together):
-            from orchestrator.flows.looping import side_by_side
+        if isinstance(step, Parallel):
+            from orchestrator.flows.looping import run_in_parallel
 
-            return (yield from side_by_side(self, step))
+            return (yield from run_in_parallel(self, step))
         try:
             if isinstance(step, Ask):
                 return (yield from self._ask(step))
@@ -177,9 +182,11 @@ class Carrier:
         except (FlowError, LimitExceeded):
             raise
         except OrchestratorError as error:
-            raise self.failed(step.place, error.message, f"执行失败: {error.message}") from error
+            raise self.build_error(
+                step.place, error.message, f"执行失败: {error.message}"
+            ) from error
 
-    def failed(self, place: Place, what: str, what_zh: str) -> FlowError:
+    def build_error(self, place: Place, what: str, what_zh: str) -> FlowError:
         """The error of a statement that failed."""
         return FlowError(
             what,
@@ -192,13 +199,13 @@ class Carrier:
 
     # What is told
 
-    def _hear(self, event: Event) -> Generator[Effect, Any, Any]:
+    def _report_event(self, event: Event) -> Generator[Effect, Any, Any]:
         """Tells the listener; statements and warnings are in the trace, too."""
         if self._stepping:
-            result = yield from self._step(event)
+            result = yield from self._wait_before_step(event)
             if isinstance(result, Result):
                 return result
-        self.listener.hear(told_in(event, self.told_with), self.turn.start.path)
+        self.listener.handle_event(add_members(event, self.iteration_members), self.turn.start.path)
         place = event.place
         where = f"line {place.line}"
         if self.iteration:
@@ -213,23 +220,23 @@ class Carrier:
         """Notes a statement, or a wait, and how long the run has worked, for when it goes on."""
         worked = self._reach.known.worked
 
-        def noted(_: object) -> dict[str, Any]:
+        def build_record(_: object) -> dict[str, Any]:
             worked.counts = True
             seconds = f"{worked.seconds:.6f}" if worked.seconds else ""
             return {"event": "TRACE", "text": seconds, "trace": clean(text)}
 
         worked.counts, self._times = False, worked.times
-        record = yield Orchestrate(state, self.turn.number, noted)
+        record = yield Orchestrate(state, self.turn.number, build_record)
         if not worked.counts and record["text"]:
             worked.seconds = float(record["text"])
 
-    def _step(self, event: Event) -> Generator[Effect, Any, Any]:
+    def _wait_before_step(self, event: Event) -> Generator[Effect, Any, Any]:
         """Waits before a statement, with the variables that were told of so far."""
         place, members = event.place, event.members
         if event.type == "variable_set":
             self._value = self._variables[members["name"]] = members["value"]
         elif event.type == "statement_start":
-            self.listener.hear(Event("breakpoint", place), self.turn.start.path)
+            self.listener.handle_event(Event("breakpoint", place), self.turn.start.path)
             mode = yield from self._wait(Pause(place, self._value, dict(self._variables)))
             if isinstance(mode, Result):
                 return mode
@@ -243,19 +250,19 @@ class Carrier:
 
     # What is done
 
-    def _chance(self) -> Generator[Effect, Any, int]:
+    def _draw_number(self) -> Generator[Effect, Any, int]:
         if self._seed is not None:
             self._draws += 1
             drawn = hashlib.sha256(f"{self._seed} {self._draws}".encode()).digest()
             return int.from_bytes(drawn[:7])
-        record = yield Orchestrate("CHANCE", self.turn.number, _drawn)
+        record = yield Orchestrate("CHANCE", self.turn.number, _build_draw_record)
         return int(record["text"])
 
     def _ask(self, step: Ask) -> Generator[Effect, Any, ModelAnswer]:
         try:
             messages = read_messages(list(step.messages))
         except NotConverse as error:
-            raise self.failed(
+            raise self.build_error(
                 step.place, f"the messages cannot be sent: {error}", f"消息无法发送: {error}"
             ) from None
         request = ConverseRequest(
@@ -263,29 +270,31 @@ class Carrier:
             clean(step.system),
             list(step.tools),
             dict(step.inference),
-            additional(step.bias),
+            build_bias_fields(step.bias),
         )
         if step.choices:
-            self._hold(request, step)
+            self._force_choice(request, step)
         live = step.live and (self.alone or (step.last and self.turn.streams))
-        with self._reading(step, live):
+        with self._attach_parser(step, live):
             record = yield from self.work.model(request, live=live)
         content = plain_content(record["content"])
         if request.tool_choice is not None:
-            content = chosen(content, step.separator)
+            content = extract_choice(content, step.separator)
         return ModelAnswer(content, record["stop"], messages)
 
-    def _reading(self, step: Ask, live: bool) -> AbstractContextManager[None]:
+    def _attach_parser(self, step: Ask, live: bool) -> AbstractContextManager[None]:
         """Reads a reply while it streams, where the script wants it told so."""
         if step.pieces is None or not (live and self.alone):
             return nullcontext()
-        return self.listener.reading(step.pieces(), self.turn.start.path, self.told_with)
+        return self.listener.attach_parser(
+            step.pieces(), self.turn.start.path, self.iteration_members
+        )
 
-    def _hold(self, request: ConverseRequest, step: Ask) -> None:
+    def _force_choice(self, request: ConverseRequest, step: Ask) -> None:
         """Holds the model to a choice, as far as it can be held."""
         choices = clean(list(step.choices))
-        if forces(self.turn.plan.orchestration.model.model_id, request.messages):
-            tool = tool_of(choices, step.picks)
+        if can_force_tool(self.turn.plan.orchestration.model.model_id, request.messages):
+            tool = build_choice_tool(choices, step.picks)
             request.tools = [tool]
             request.tool_choice = {"tool": {"name": tool["toolSpec"]["name"]}}
         else:
@@ -294,29 +303,29 @@ class Carrier:
 
     def _call(self, step: Call) -> Generator[Effect, Any, Any]:
         try:
-            name, given = self._reach.call(step)
+            name, given = self._reach.resolve(step)
         except NoSuchCall as error:
-            raise self.failed(step.place, *error.args) from None
-        result = yield from self._use(name, given)
+            raise self.build_error(step.place, *error.args) from None
+        result = yield from self._call_tool(name, given)
         if not isinstance(result, ToolResult):
             return result
         if result.error:
-            raise self.failed(
+            raise self.build_error(
                 step.place,
                 f"the call of {step.name!r} failed: {result.text}",
                 f"函数 {step.name} 执行失败: {result.text}",
             )
-        return self._reach.value(step.name, result.text)
+        return self._reach.parse_result(step.name, result.text)
 
     def _code(self, step: Code) -> Generator[Effect, Any, Any]:
-        result = yield from self._use(_CODE, {"code": wrapped(step)})
+        result = yield from self._call_tool(_CODE, {"code": wrap_code(step)})
         if not isinstance(result, ToolResult):
             return result
-        ended, value = code_value(result.text)
+        ended, value = parse_code_result(result.text)
         if not ended:
             last = [line for line in result.text.splitlines() if line.strip()][-1:]
             why = "".join(last)
-            raise self.failed(
+            raise self.build_error(
                 step.place,
                 f"the code failed: {why or 'no output'}",
                 f"Python 代码执行错误: {why or '没有输出'}",
@@ -331,13 +340,13 @@ class Carrier:
             name, given = BREAKPOINT, {"line": step.place.line, "statement": step.place.statement}
         else:
             name, given = USER, {"text": step.text}
-        result = yield from self._use(f"{PAUSING}::{name}", given)
+        result = yield from self._call_tool(f"{PAUSING}::{name}", given)
         if isinstance(result, ToolResult):
             self.listener.pause = None
             return result.text
         return result
 
-    def _use(
+    def _call_tool(
         self, name: str, given: Mapping[str, Any]
     ) -> Generator[Effect, Any, ToolResult | Result]:
         self._uses += 1
@@ -349,7 +358,7 @@ class Carrier:
         return result
 
 
-def _drawn(_: object) -> dict[str, Any]:
+def _build_draw_record(_: object) -> dict[str, Any]:
     import secrets
 
     return {"event": "CHANCE", "text": str(secrets.randbits(56))}

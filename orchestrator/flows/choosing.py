@@ -13,7 +13,14 @@ from typing import Any
 
 from orchestrator.message import Block, Message
 
-__all__ = ["CHOOSE", "additional", "biases", "chosen", "forces", "tool_of"]
+__all__ = [
+    "CHOOSE",
+    "build_bias_fields",
+    "build_choice_tool",
+    "can_bias",
+    "can_force_tool",
+    "extract_choice",
+]
 
 CHOOSE = "choose"
 """The tool whose input is the choice."""
@@ -23,7 +30,7 @@ _CHOICE = "choice"
 _FORCED = re.compile(r"anthropic\.claude-(?!v\d|instant)|amazon\.nova-|^openai:(?:gpt-|o\d)")
 
 
-def forces(model_id: str, messages: Sequence[Message]) -> bool:
+def can_force_tool(model_id: str, messages: Sequence[Message]) -> bool:
     """Whether a model can be made to call one tool, in this conversation.
 
     A model that is to go on with its own words cannot: it is in the middle of a text.
@@ -31,12 +38,12 @@ def forces(model_id: str, messages: Sequence[Message]) -> bool:
     return messages[-1]["role"] == "user" and _FORCED.search(model_id) is not None
 
 
-def biases(model_id: str) -> bool:
+def can_bias(model_id: str) -> bool:
     """Whether a model takes a bias of tokens."""
     return model_id.startswith("local:")
 
 
-def additional(bias: Sequence[tuple[str, float | None]]) -> dict[str, Any]:
+def build_bias_fields(bias: Sequence[tuple[str, float | None]]) -> dict[str, Any]:
     """The additional model request fields of a bias (llama.cpp: `logit_bias`, by texts).
 
     Each text is biased as a word of its own, too: with a space before it, it is other tokens.
@@ -51,7 +58,7 @@ def additional(bias: Sequence[tuple[str, float | None]]) -> dict[str, Any]:
     return {"logit_bias": [[text, value] for text, value in told.items()]}
 
 
-def tool_of(choices: Sequence[str], picks: tuple[int, int] = (1, 1)) -> dict[str, Any]:
+def build_choice_tool(choices: Sequence[str], picks: tuple[int, int] = (1, 1)) -> dict[str, Any]:
     """The tool that takes one of the choices, or a list of several."""
     one: dict[str, Any] = {"type": "string", "enum": list(dict.fromkeys(choices))}
     fewest, most = picks
@@ -64,7 +71,7 @@ def tool_of(choices: Sequence[str], picks: tuple[int, int] = (1, 1)) -> dict[str
     }
 
 
-def chosen(content: Sequence[Block], separator: str = ",") -> list[Block]:
+def extract_choice(content: Sequence[Block], separator: str = ",") -> list[Block]:
     """A reply with the choice as its text, when it calls the tool; else as it is."""
     for block in content:
         use: Mapping[str, Any] = block.get("toolUse", {})

@@ -9,20 +9,20 @@ from collections.abc import Iterator, Sequence
 from orchestrator.errors import FlowError
 from orchestrator.flows.steps import Code
 
-__all__ = ["code_value", "wrapped"]
+__all__ = ["parse_code_result", "wrap_code"]
 
 _MARK = "\x1evalue:"
 """What the line with the value begins with, behind all that the program printed."""
 
 
-def wrapped(step: Code) -> str:
+def wrap_code(step: Code) -> str:
     """The program that runs the code with its variables, and prints its value at last.
 
     Raises:
         FlowError: The code is no Python.
     """
     try:
-        names = _assigned(ast.parse(step.text))
+        names = _find_assigned_names(ast.parse(step.text))
     except (SyntaxError, ValueError, RecursionError) as error:
         line = getattr(error, "lineno", None)
         where = f" in its line {line}" if line else ""
@@ -46,17 +46,17 @@ def wrapped(step: Code) -> str:
     )
 
 
-def _assigned(tree: ast.Module) -> list[str]:
+def _find_assigned_names(tree: ast.Module) -> list[str]:
     """The names that the program's own statements bind, the last first."""
     found: dict[str, None] = {}
     for statement in tree.body:
-        for name in _bound(statement):
+        for name in _find_bound_names(statement):
             found.pop(name, None)
             found[name] = None
     return [*reversed(found)]
 
 
-def _bound(statement: ast.stmt) -> Iterator[str]:
+def _find_bound_names(statement: ast.stmt) -> Iterator[str]:
     if isinstance(statement, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
         return
     for node in ast.walk(statement):
@@ -64,7 +64,7 @@ def _bound(statement: ast.stmt) -> Iterator[str]:
             yield node.id
 
 
-def code_value(text: str) -> tuple[bool, object]:
+def parse_code_result(text: str) -> tuple[bool, object]:
     """Whether a program came to its end, and its value.
 
     Args:

@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from orchestrator.flows.tree import Node, Wrong
+from orchestrator.flows.tree import Node, ScriptError
 
 __all__ = ["MOST", "UNDEFINED", "Scope", "evaluate", "path_value"]
 
@@ -74,24 +74,24 @@ def evaluate(node: Node, scope: Scope) -> Any:
     return _EVALUATORS[node.kind](node, scope)
 
 
-def _mapping(node: Node, scope: Scope) -> dict[str, Any]:
+def _evaluate_mapping(node: Node, scope: Scope) -> dict[str, Any]:
     return {
-        str(_defined(evaluate(key, scope))): _defined(evaluate(value, scope))
+        str(_undefined_to_none(evaluate(key, scope))): _undefined_to_none(evaluate(value, scope))
         for key, value in node.parts
     }
 
 
-def _items(node: Node, scope: Scope) -> list[Any]:
-    return [_defined(evaluate(one, scope)) for one in node.parts]
+def _evaluate_items(node: Node, scope: Scope) -> list[Any]:
+    return [_undefined_to_none(evaluate(one, scope)) for one in node.parts]
 
 
-def _compared(node: Node, scope: Scope) -> bool:
+def _evaluate_comparison(node: Node, scope: Scope) -> bool:
     left, right = (evaluate(one, scope) for one in node.parts)
     sign = node.value
     if sign in _EQUAL:
-        return bool(_EQUAL[sign](_defined(left), _defined(right)))
-    if not _ordered(left, right):
-        raise Wrong(
+        return bool(_EQUAL[sign](_undefined_to_none(left), _undefined_to_none(right)))
+    if not _is_comparable(left, right):
+        raise ScriptError(
             f"{_kind(left)} and {_kind(right)} cannot be compared with {sign!r}",
             f"{_kind_zh(left)}与{_kind_zh(right)}不能用 {sign!r} 比较",
             node.offset,
@@ -99,11 +99,11 @@ def _compared(node: Node, scope: Scope) -> bool:
     return bool(_ORDER[sign](left, right))
 
 
-def _defined(value: Any) -> Any:
+def _undefined_to_none(value: Any) -> Any:
     return None if value is UNDEFINED else value
 
 
-def _ordered(left: Any, right: Any) -> bool:
+def _is_comparable(left: Any, right: Any) -> bool:
     if isinstance(left, str) and isinstance(right, str):
         return True
     return _is_number(left) and _is_number(right)
@@ -113,41 +113,41 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _contained(node: Node, scope: Scope) -> bool:
+def _evaluate_contains(node: Node, scope: Scope) -> bool:
     part, whole = (evaluate(one, scope) for one in node.parts)
     if isinstance(whole, str) and isinstance(part, str):
         return part in whole
     if isinstance(whole, list | tuple):
-        return _defined(part) in whole
+        return _undefined_to_none(part) in whole
     if isinstance(whole, dict):
         return isinstance(part, str) and part in whole
-    raise Wrong(
+    raise ScriptError(
         f"{_kind(part)} cannot be looked for in {_kind(whole)}",
         f"不能在{_kind_zh(whole)}中查找{_kind_zh(part)}",
         node.offset,
     )
 
 
-def _calculated(node: Node, scope: Scope) -> Any:
+def _evaluate_arithmetic(node: Node, scope: Scope) -> Any:
     left, right = (evaluate(one, scope) for one in node.parts)
     sign = node.value
     joined = sign == "+" and any(isinstance(left, it) and isinstance(right, it) for it in _JOINED)
     if joined:
         if len(left) + len(right) > MOST:
-            raise Wrong(
+            raise ScriptError(
                 f"{_kind(left)} would be longer than {MOST}",
                 f"{_kind_zh(left)}长度超过 {MOST}",
                 node.offset,
             )
         return left + right
     if not (_is_number(left) and _is_number(right)):
-        raise Wrong(
+        raise ScriptError(
             f"{_kind(left)} and {_kind(right)} cannot be calculated with {sign!r}",
             f"{_kind_zh(left)}与{_kind_zh(right)}不能做 {sign!r} 运算",
             node.offset,
         )
     if sign in "/%" and right == 0:
-        raise Wrong("a number is divided by zero", "除数为零", node.offset)
+        raise ScriptError("a number is divided by zero", "除数为零", node.offset)
     return _number(sign, left, right, node)
 
 
@@ -158,43 +158,47 @@ def _number(sign: str, left: Any, right: Any, node: Node) -> Any:
         value = math.inf
     large = value.bit_length() > _MOST_BITS if isinstance(value, int) else not math.isfinite(value)
     if large:
-        raise Wrong("the number is too large", "数字过大", node.offset)
+        raise ScriptError("the number is too large", "数字过大", node.offset)
     return int(value) if isinstance(value, float) and value.is_integer() and sign == "/" else value
 
 
-def _signed(node: Node, scope: Scope) -> Any:
+def _evaluate_sign(node: Node, scope: Scope) -> Any:
     value = evaluate(node.parts[0], scope)
     if not _is_number(value):
-        raise Wrong(f"{_kind(value)} has no sign", f"{_kind_zh(value)}不能带正负号", node.offset)
+        raise ScriptError(
+            f"{_kind(value)} has no sign", f"{_kind_zh(value)}不能带正负号", node.offset
+        )
     return -value if node.value == "-" else value
 
 
-def _member(node: Node, scope: Scope) -> Any:
+def _evaluate_member(node: Node, scope: Scope) -> Any:
     return path_value(evaluate(node.parts[0], scope), [node.value])
 
 
-def _index(node: Node, scope: Scope) -> Any:
+def _evaluate_index(node: Node, scope: Scope) -> Any:
     whole, step = (evaluate(one, scope) for one in node.parts)
     return path_value(whole, [step]) if isinstance(step, int | str) else UNDEFINED
 
 
-def _called(node: Node, scope: Scope) -> Any:
+def _evaluate_call(node: Node, scope: Scope) -> Any:
     (function,) = node.parts
     if function.kind != "name":
-        raise Wrong(
+        raise ScriptError(
             "only functions by their names can be called", "只能按名称调用函数", node.offset
         )
-    args = [_defined(evaluate(one.node, scope)) for one in node.value if not one.name]
-    kwargs = {one.name: _defined(evaluate(one.node, scope)) for one in node.value if one.name}
+    args = [_undefined_to_none(evaluate(one.node, scope)) for one in node.value if not one.name]
+    kwargs = {
+        one.name: _undefined_to_none(evaluate(one.node, scope)) for one in node.value if one.name
+    }
     return scope.call(function.value, args, kwargs)
 
 
-def _either(node: Node, scope: Scope) -> Any:
+def _evaluate_or(node: Node, scope: Scope) -> Any:
     first, second = node.parts
     return evaluate(first, scope) or evaluate(second, scope)
 
 
-def _both(node: Node, scope: Scope) -> Any:
+def _evaluate_and(node: Node, scope: Scope) -> Any:
     first, second = node.parts
     return evaluate(first, scope) and evaluate(second, scope)
 
@@ -236,17 +240,17 @@ _EVALUATORS: dict[str, Callable[[Node, Scope], Any]] = {
     "text": lambda node, scope: scope.text(node.value),
     "path": lambda node, scope: scope.variable(*node.value),
     "name": lambda node, scope: scope.variable((node.value,), node.value),
-    "items": _items,
-    "mapping": _mapping,
-    "either": _either,
-    "both": _both,
+    "items": _evaluate_items,
+    "mapping": _evaluate_mapping,
+    "either": _evaluate_or,
+    "both": _evaluate_and,
     "negated": lambda node, scope: not evaluate(node.parts[0], scope),
-    "compared": _compared,
-    "contained": _contained,
-    "missing": lambda node, scope: not _contained(node, scope),
-    "calculated": _calculated,
-    "signed": _signed,
-    "member": _member,
-    "index": _index,
-    "called": _called,
+    "compared": _evaluate_comparison,
+    "contained": _evaluate_contains,
+    "missing": lambda node, scope: not _evaluate_contains(node, scope),
+    "calculated": _evaluate_arithmetic,
+    "signed": _evaluate_sign,
+    "member": _evaluate_member,
+    "index": _evaluate_index,
+    "called": _evaluate_call,
 }

@@ -12,22 +12,22 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from orchestrator.flows.needed import missing
+from orchestrator.flows.needed import build_missing_error
 from orchestrator.flows.scanning import QUOTED
-from orchestrator.flows.tree import NAME, Argument, Node, Wrong, names_in, parts_of, path_of
+from orchestrator.flows.tree import NAME, Argument, Node, ScriptError, names_in, parts_of, path_of
 
 try:
     from lark import Lark, Token, UnexpectedInput, v_args
     from lark.exceptions import VisitError
     from lark.visitors import Transformer_NonRecursive
 except ImportError as _error:
-    raise missing("lark") from _error
+    raise build_missing_error("lark") from _error
 
 __all__ = [
     "NAME",
     "Argument",
     "Node",
-    "Wrong",
+    "ScriptError",
     "names_in",
     "parse_arguments",
     "parse_expression",
@@ -88,15 +88,15 @@ def parse_arguments(text: str) -> list[Argument]:
 
 def _parse(text: str, start: str) -> Any:
     if len(text) > _LONGEST:
-        raise Wrong(f"it is longer than {_LONGEST} characters", f"长度超过 {_LONGEST} 个字符")
+        raise ScriptError(f"it is longer than {_LONGEST} characters", f"长度超过 {_LONGEST} 个字符")
     if sum(1 for _ in _SIGN.finditer(text)) > _MOST_SIGNS:
-        raise Wrong(f"it has more than {_MOST_SIGNS} words and signs", "内容过多")
+        raise ScriptError(f"it has more than {_MOST_SIGNS} words and signs", "内容过多")
     try:
         made = _Builder().transform(_parser().parse(text, start=start))
     except UnexpectedInput as error:
-        raise _unexpected(text, error) from None
+        raise _build_syntax_error(text, error) from None
     except VisitError as error:
-        if isinstance(error.orig_exc, Wrong):
+        if isinstance(error.orig_exc, ScriptError):
             raise error.orig_exc from None
         raise
     for node in [made] if isinstance(made, Node) else [one.node for one in made]:
@@ -111,29 +111,29 @@ def _refuse_depth(node: Node) -> None:
         level = [part for one in level for part in parts_of(one)]
         if not level:
             return
-    raise Wrong("it is nested too deeply", "嵌套过深", level[0].offset)
+    raise ScriptError("it is nested too deeply", "嵌套过深", level[0].offset)
 
 
 _FULL_WIDTH = {"、": ",", "，": ",", "（": "(", "）": ")", "：": ":", "“": '"', "”": '"', "＝": "="}
 
 
-def _unexpected(text: str, error: UnexpectedInput) -> Wrong:
+def _build_syntax_error(text: str, error: UnexpectedInput) -> ScriptError:
     at = getattr(error, "pos_in_stream", None)
     ended = getattr(getattr(error, "token", None), "type", "") == "$END"
     if ended or at is None or not 0 <= at < len(text):
-        return Wrong("it ends too early", "内容不完整", max(len(text.rstrip()) - 1, 0))
+        return ScriptError("it ends too early", "内容不完整", max(len(text.rstrip()) - 1, 0))
     letter = text[at]
     if letter in _FULL_WIDTH:
         plain = _FULL_WIDTH[letter]
-        return Wrong(
+        return ScriptError(
             f"{letter!r} is a full-width sign; write {plain!r}",
             f"{letter!r} 是全角符号，请使用 {plain!r}",
             at,
         )
     if letter in "\"'" and QUOTED.match(text, at) is None:
-        return Wrong(f"the quote {letter} is not closed", f"引号 {letter} 没有闭合", at)
+        return ScriptError(f"the quote {letter} is not closed", f"引号 {letter} 没有闭合", at)
     rest = text[at : at + 20].partition("\n")[0]
-    return Wrong(f"{rest!r} is not expected here", f"此处不应出现 {rest!r}", at)
+    return ScriptError(f"{rest!r} is not expected here", f"此处不应出现 {rest!r}", at)
 
 
 @v_args(meta=True)
@@ -144,7 +144,7 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         named = False
         for one in parts:
             if named and not one.name:
-                raise Wrong(
+                raise ScriptError(
                     "an argument without a name follows one with a name; put it before",
                     "位置参数必须在关键字参数之前",
                     one.node.offset,
@@ -153,7 +153,7 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         twice = [one.name for one in parts if one.name]
         for name in twice:
             if twice.count(name) > 1:
-                raise Wrong(f"the argument {name!r} is given twice", f"参数 {name!r} 重复")
+                raise ScriptError(f"the argument {name!r} is given twice", f"参数 {name!r} 重复")
         return parts
 
     def named(self, meta: Any, parts: list[Any]) -> Argument:
@@ -166,12 +166,12 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         written = str(parts[0])
         number = float(written) if len(written) <= _MOST_DIGITS else math.inf
         if math.isinf(number):
-            raise Wrong("a number is too large", "数字过大", meta.start_pos)
+            raise ScriptError("a number is too large", "数字过大", meta.start_pos)
         whole = int(written) if written.isdecimal() else number
         return Node("value", whole, offset=meta.start_pos)
 
     def text(self, meta: Any, parts: list[Token]) -> Node:
-        return Node("text", _unquoted(parts[0]), offset=meta.start_pos)
+        return Node("text", _unquote(parts[0]), offset=meta.start_pos)
 
     def variable(self, meta: Any, parts: list[Token]) -> Node:
         written = str(parts[0])
@@ -181,7 +181,7 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         written = str(parts[0])
         steps = path_of(written[2:-1])
         if steps is None:
-            raise Wrong(
+            raise ScriptError(
                 f"{written!r} is no path", f"{written!r} 不是有效的变量路径", meta.start_pos
             )
         return Node("path", (steps, written), offset=meta.start_pos)
@@ -201,7 +201,7 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
     def pair(self, meta: Any, parts: list[Any]) -> tuple[Any, Node]:
         key, node = parts
         if key.type == "STRING":
-            return Node("text", _unquoted(key)), node
+            return Node("text", _unquote(key)), node
         if key.type == "VARIABLE":
             return Node("path", ((str(key)[1:],), str(key))), node
         return Node("value", str(key)), node
@@ -224,10 +224,10 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         return Node("called", parts[1], (parts[0],), meta.start_pos)
 
     def _plain(kind: str) -> Callable[[Any, Any, list[Any]], Node]:  # type: ignore[misc]
-        def made(self: Any, meta: Any, parts: list[Any]) -> Node:
+        def build_node(self: Any, meta: Any, parts: list[Any]) -> Node:
             return Node(kind, None, tuple(parts), meta.start_pos)
 
-        return made
+        return build_node
 
     either = _plain("either")
     both = _plain("both")
@@ -237,7 +237,7 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
     index = _plain("index")
 
 
-def _unquoted(token: Token) -> str:
+def _unquote(token: Token) -> str:
     return re.sub(
         r"\\(.)", lambda it: _ESCAPES.get(it[1], it[1]), str(token)[1:-1], flags=re.DOTALL
     )

@@ -13,9 +13,14 @@ from orchestrator.actions.names import did_you_mean
 from orchestrator.actions.results import as_text
 from orchestrator.actions.signatures import compile_function
 from orchestrator.errors import DefinitionError, DependencyFailed
-from orchestrator.support.user_code import place_in_function, raised
+from orchestrator.support.user_code import describe_exception, place_in_function
 
-__all__ = ["FUNCTIONS", "function_specs", "functions_group", "no_function"]
+__all__ = [
+    "FUNCTIONS",
+    "build_function_specs",
+    "build_functions_group",
+    "describe_missing_function",
+]
 
 FUNCTIONS = "flowfunctions"
 """The action group of a script's functions."""
@@ -66,7 +71,7 @@ class Functions:
         except Exception as error:
             where = place_in_function(error, function)
             raise DependencyFailed(
-                f"the function {name!r} {raised(error, where)}", resource=name
+                f"the function {name!r} {describe_exception(error, where)}", resource=name
             ) from error
 
 
@@ -94,17 +99,17 @@ def _check(
         ) from None
 
 
-def functions_group(functions: Mapping[str, Callable[..., Any]]) -> ActionGroup:
+def build_functions_group(functions: Mapping[str, Callable[..., Any]]) -> ActionGroup:
     """The action group of a script's functions."""
     return ActionGroup(FUNCTIONS, executor=Functions(functions))
 
 
-def function_specs(functions: Mapping[str, Callable[..., Any]]) -> dict[str, dict[str, Any]]:
+def build_function_specs(functions: Mapping[str, Callable[..., Any]]) -> dict[str, dict[str, Any]]:
     """What a model is told of functions that it may call, by their names."""
-    return {name: _spec(name, function) for name, function in functions.items()}
+    return {name: _build_spec(name, function) for name, function in functions.items()}
 
 
-def no_function(name: str, known: Collection[str]) -> str:
+def describe_missing_function(name: str, known: Collection[str]) -> str:
     """What is told of a function that is not there, and how one is given.
 
     Args:
@@ -120,7 +125,7 @@ def no_function(name: str, known: Collection[str]) -> str:
     )
 
 
-def _spec(name: str, function: Callable[..., Any]) -> dict[str, Any]:
+def _build_spec(name: str, function: Callable[..., Any]) -> dict[str, Any]:
     description, schema = inspect.getdoc(function) or name, _OBJECT
     with suppress(DefinitionError):  # such as one that takes anything
         operation, _ = compile_function(FUNCTIONS, name, function)

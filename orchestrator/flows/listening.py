@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import Any
 
-from orchestrator.flows.steps import AskUser, Event, Outcome, Pause, Pieces, Place
+from orchestrator.flows.steps import AskUser, Event, Outcome, Pause, Place, StreamParser
 
 __all__ = ["Listener"]
 
@@ -38,7 +38,7 @@ class Listener:
     told: int = 0
     warnings: list[Event] = field(default_factory=list)
     _counts: dict[str, int] = field(default_factory=dict, repr=False)
-    _pieces: dict[str, Pieces] = field(default_factory=dict, repr=False)
+    _pieces: dict[str, StreamParser] = field(default_factory=dict, repr=False)
     _lock: RLock = field(default_factory=RLock, repr=False)
 
     def begin(self, path: str = _WHOLE) -> None:
@@ -46,7 +46,7 @@ class Listener:
         with self._lock:
             self._counts[path] = 0
 
-    def hear(self, event: Event, path: str = _WHOLE) -> None:
+    def handle_event(self, event: Event, path: str = _WHOLE) -> None:
         """Takes an event; one that was told before is not told again."""
         with self._lock:
             count = self._counts[path] = self._counts.get(path, 0) + 1
@@ -58,17 +58,19 @@ class Listener:
                 if self.tell is not None:
                     self.tell(self.told, event)
 
-    def say(self, text: str, path: str, more: Mapping[str, Any]) -> None:
+    def handle_text(self, text: str, path: str, more: Mapping[str, Any]) -> None:
         """Takes a piece of what the model of an iteration says."""
-        self._say(self.read(text, path), more)
+        self._send_tokens(self.parse_text(text, path), more)
 
-    def read(self, text: str, path: str = _WHOLE) -> Sequence[Mapping[str, Any]]:
+    def parse_text(self, text: str, path: str = _WHOLE) -> Sequence[Mapping[str, Any]]:
         """What is told of a piece of what a model says: members of `token` events."""
         pieces = self._pieces.get(path)
         return [{"text": text}] if pieces is None else pieces.feed(text)
 
     @contextmanager
-    def reading(self, pieces: Pieces, path: str, more: Mapping[str, Any]) -> Iterator[None]:
+    def attach_parser(
+        self, pieces: StreamParser, path: str, more: Mapping[str, Any]
+    ) -> Iterator[None]:
         """Has something read what a model says meanwhile."""
         self._pieces[path] = pieces
         try:
@@ -76,9 +78,9 @@ class Listener:
         finally:
             if self._pieces.get(path) is pieces:  # one that is run again has its own
                 del self._pieces[path]
-        self._say(pieces.finish(), more)
+        self._send_tokens(pieces.finish(), more)
 
-    def _say(self, told: Sequence[Mapping[str, Any]], more: Mapping[str, Any]) -> None:
+    def _send_tokens(self, told: Sequence[Mapping[str, Any]], more: Mapping[str, Any]) -> None:
         tell = self.tell
         if tell is None:
             return
@@ -87,6 +89,6 @@ class Listener:
                 tell(self.told, Event("token", _NOWHERE, {**members, **more}))
 
 
-def told_in(event: Event, more: Mapping[str, object]) -> Event:
+def add_members(event: Event, more: Mapping[str, object]) -> Event:
     """An event with what tells the iteration that it is of."""
     return replace(event, members={**event.members, **more}) if more else event

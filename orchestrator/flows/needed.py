@@ -7,17 +7,17 @@ from typing import Any
 
 from orchestrator.errors import DefinitionError
 
-__all__ = ["missing", "needed"]
+__all__ = ["build_missing_error", "import_library"]
 
 
-def missing(library: str) -> DefinitionError:
+def build_missing_error(library: str) -> DefinitionError:
     """The error of an installation that lacks a library."""
     return DefinitionError(
         f"scripts need {library!r}, of the extra 'flows': pip install 'bedrock-orchestrator[flows]'"
     )
 
 
-def needed(library: str) -> Any:
+def import_library(library: str) -> Any:
     """A library.
 
     Raises:
@@ -26,4 +26,4 @@ def needed(library: str) -> Any:
     try:
         return import_module(library)
     except ImportError as error:
-        raise missing(library) from error
+        raise build_missing_error(library) from error

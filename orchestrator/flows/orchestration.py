@@ -20,15 +20,15 @@ from orchestrator.errors import (
     FlowError,
     OrchestratorError,
     ValidationError,
-    error_again,
+    rebuild_error,
 )
-from orchestrator.flows.carrying import Carrier
-from orchestrator.flows.choosing import biases
+from orchestrator.flows.carrying import StepRunner
+from orchestrator.flows.choosing import can_bias
 from orchestrator.flows.custom.work import Work
-from orchestrator.flows.functions import functions_group
+from orchestrator.flows.functions import build_functions_group
 from orchestrator.flows.listening import Listener
-from orchestrator.flows.pausing import pausing_group
-from orchestrator.flows.reach import Reach
+from orchestrator.flows.pausing import build_pause_group
+from orchestrator.flows.reach import CallResolver
 from orchestrator.flows.steps import Outcome, Program
 from orchestrator.message import clean, text_of, to_json
 
@@ -113,7 +113,7 @@ class FlowOrchestration:
         self.digest = program.digest
         _check_functions(functions)
         self.functions = dict(functions or {})
-        self.groups = _groups(self.functions, program)
+        self.groups = _build_groups(self.functions, program)
         self.listener = listener
         self.parallel = parallel
 
@@ -132,7 +132,7 @@ class FlowOrchestration:
             return (yield from _Run(self, turn).run())
         except FlowError as error:
             if self.listener is None and isinstance(error.__cause__, DependencyFailed):
-                raise _at_fault(error, error.__cause__) from error
+                raise _blame_dependency(error, error.__cause__) from error
             raise
 
 
@@ -145,18 +145,20 @@ def _check_functions(functions: object) -> None:
             raise ValidationError(f"the tool {name!r} is no function: it is {one!r:.40}")
 
 
-def _at_fault(error: FlowError, cause: DependencyFailed) -> OrchestratorError:
+def _blame_dependency(error: FlowError, cause: DependencyFailed) -> OrchestratorError:
     """What failed a statement, for who uses the agent: to him it is no fault of the script."""
-    made = error_again(type(cause).__name__, error.message, "")
+    made = rebuild_error(type(cause).__name__, error.message, "")
     if isinstance(made, DependencyFailed):
         made.resource = cause.resource
     return made
 
 
-def _groups(functions: Mapping[str, Callable[..., Any]], program: Program) -> list[ActionGroup]:
-    groups = [pausing_group()]
+def _build_groups(
+    functions: Mapping[str, Callable[..., Any]], program: Program
+) -> list[ActionGroup]:
+    groups = [build_pause_group()]
     if functions:
-        groups.append(functions_group(functions))
+        groups.append(build_functions_group(functions))
     if program.uses_code:
         groups.append(ActionGroup("code", signature=CODE_INTERPRETER))
     return groups
@@ -170,9 +172,9 @@ class _Run:
         self._listener = flow.listener or Listener()
         self._digest = flow.program.digest[:16]
         work = Work(turn, flow.name)
-        reach = Reach(turn, work.tools, flow.functions)
+        reach = CallResolver(turn, work.tools, flow.functions)
         most = turn.plan.limits.parallel
-        takes = biases(turn.plan.orchestration.model.model_id)
+        takes = can_bias(turn.plan.orchestration.model.model_id)
         self._known = replace(reach.known, most=min(flow.parallel or most, most), biases=takes)
         seed = stepped = None
         alone = flow.listener is not None
@@ -193,7 +195,7 @@ class _Run:
             if flow.parallel is not None:  # only so does a turn that was begun go on
                 self._known = replace(self._known, parallel=flow.parallel > 1)
                 self._digest += " parallel" if flow.parallel > 1 else " one by one"
-        self._carrier = Carrier(
+        self._carrier = StepRunner(
             turn,
             work,
             reach,
@@ -209,10 +211,10 @@ class _Run:
         # Only the same script goes on with what the journal has.
         yield from self._carrier.note(f"SCRIPT {self._digest}", "")
         running = self._program.run(self._arguments, self._known)
-        ended = yield from self._carrier.through(running)
-        return self._ended(ended) if isinstance(ended, Outcome) else ended
+        ended = yield from self._carrier.run_steps(running)
+        return self._build_answer(ended) if isinstance(ended, Outcome) else ended
 
-    def _ended(self, outcome: Outcome) -> Answer:
+    def _build_answer(self, outcome: Outcome) -> Answer:
         self._listener.outcome = outcome
         output = outcome.output
         text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from orchestrator.actions import ActionGroup, ReturnControl
 
-__all__ = ["BREAKPOINT", "PAUSING", "USER", "pausing_group"]
+__all__ = ["BREAKPOINT", "PAUSING", "USER", "build_pause_group"]
 
 PAUSING = "flowcontrol"
 """The action group."""
@@ -16,7 +16,7 @@ USER = "user"
 """Its function of a question to the user; answered with the user's text."""
 
 
-def pausing_group() -> ActionGroup:
+def build_pause_group() -> ActionGroup:
     """The action group."""
     return ActionGroup(
         PAUSING,

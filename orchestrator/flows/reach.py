@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.engine.toolbox import message_name, search_name
-from orchestrator.flows.functions import FUNCTIONS, function_specs, no_function
-from orchestrator.flows.steps import Call, Known
+from orchestrator.flows.functions import FUNCTIONS, build_function_specs, describe_missing_function
+from orchestrator.flows.steps import Call, CallCatalog
 
 if TYPE_CHECKING:
     from orchestrator.engine.turn import Turn
 
-__all__ = ["NoSuchCall", "Reach"]
+__all__ = ["CallResolver", "NoSuchCall"]
 
 _PROTOCOL = "tool_use"
 _SEND = message_name(_PROTOCOL)
@@ -31,7 +31,7 @@ class NoSuchCall(ValueError):
     """A script cannot call this so; `args` are the message, and the message in Chinese."""
 
 
-class Reach:
+class CallResolver:
     """What a script may call.
 
     Attributes:
@@ -51,19 +51,22 @@ class Reach:
             tools: Specifications of what its agent may call.
             functions: The script's registered functions.
         """
-        self._functions = function_specs(functions)
+        self._functions = build_function_specs(functions)
         self._actions = {it["toolSpec"]["name"]: it for it in tools if "toolSpec" in it}
         self._actions.pop(_SEND, None)
         members = turn.plan.collaborators
-        self._members = {_word(name): name for name in members}
+        self._members = {_to_identifier(name): name for name in members}
         specs = {
-            **{_word(name): _told(_word(name), it.instruction) for name, it in members.items()},
+            **{
+                _to_identifier(name): _build_agent_spec(_to_identifier(name), it.instruction)
+                for name, it in members.items()
+            },
             **self._actions,
             **self._functions,
         }
-        self.known = Known(specs, _names(_short(turn), specs))
+        self.known = CallCatalog(specs, _find_unique_names(_list_short_names(turn), specs))
 
-    def call(self, step: Call) -> tuple[str, dict[str, Any]]:
+    def resolve(self, step: Call) -> tuple[str, dict[str, Any]]:
         """The tool that a call means, and its input.
 
         Raises:
@@ -81,7 +84,7 @@ class Reach:
             return _SEND, {"recipient": self._members[name], "content": content}
         raise NoSuchCall(*self._unknown(step.name))
 
-    def value(self, name: str, text: str) -> Any:
+    def parse_result(self, name: str, text: str) -> Any:
         """What a call gave, of its result's text: data, where a function or an action gave JSON."""
         if self.known.name_of(name) in self._members:
             return text
@@ -104,21 +107,23 @@ class Reach:
 
     def _unknown(self, name: str) -> tuple[str, str]:
         known = {*self.known.specs, *filter(self.known.name_of, self.known.names)}
-        return no_function(name, known), f"未找到函数: {name}"
+        return describe_missing_function(name, known), f"未找到函数: {name}"
 
 
-def _short(turn: Turn) -> Iterator[tuple[str, str]]:
+def _list_short_names(turn: Turn) -> Iterator[tuple[str, str]]:
     """Shorter names, and what each means."""
     plan = turn.plan
     for one in plan.catalog.operations:
         for name in (one.name, f"{one.group}__{one.name}", one.tool_use_name):
-            yield _word(name), one.tool_use_name
+            yield _to_identifier(name), one.tool_use_name
     for id in plan.knowledge_bases:
-        yield _word(id), search_name(id, _PROTOCOL)
+        yield _to_identifier(id), search_name(id, _PROTOCOL)
         yield "search", search_name(id, _PROTOCOL)
 
 
-def _names(found: Iterator[tuple[str, str]], specs: Mapping[str, Any]) -> dict[str, str]:
+def _find_unique_names(
+    found: Iterator[tuple[str, str]], specs: Mapping[str, Any]
+) -> dict[str, str]:
     """The names that mean one thing only."""
     names: dict[str, str] = {}
     for name, meant in found:
@@ -126,11 +131,11 @@ def _names(found: Iterator[tuple[str, str]], specs: Mapping[str, Any]) -> dict[s
     return {name: meant for name, meant in names.items() if meant in specs and name not in specs}
 
 
-def _word(name: str) -> str:
+def _to_identifier(name: str) -> str:
     return re.sub(r"\W", "_", name)
 
 
-def _told(name: str, instruction: str) -> dict[str, Any]:
+def _build_agent_spec(name: str, instruction: str) -> dict[str, Any]:
     schema = {"type": "object", "properties": _MESSAGE, "required": list(_MESSAGE)}
     description = instruction or f"Asks the agent {name}."
     return {"toolSpec": {"name": name, "description": description, "inputSchema": {"json": schema}}}

@@ -10,7 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 
-__all__ = ["FENCE", "QUOTED", "LineStarts", "closing", "outside_quotes"]
+__all__ = ["FENCE", "QUOTED", "LineStarts", "find_closing_bracket", "outside_quotes"]
 
 FENCE = "```"
 
@@ -59,7 +59,7 @@ def outside_quotes(text: str, at: int) -> Iterator[tuple[int, str]]:
             at += 1
 
 
-def closing(text: str, at: int) -> int:
+def find_closing_bracket(text: str, at: int) -> int:
     """Where the bracket that opens at `at` is closed; -1 when it is not.
 
     Quotes and code fences are passed over.

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import DependencyFailed, FlowError
-from orchestrator.sessions.journal import Record, complaint
+from orchestrator.sessions.journal import Record, describe_problem
 
 __all__ = ["SECRET_VARIABLE", "read_state", "state_of"]
 
@@ -74,7 +74,7 @@ def read_state(state: Any, digest: str) -> dict[str, Any]:
             message_zh="状态属于另一个脚本，或此脚本的另一版本",
         )
     for record in given["journal"]:
-        if wrong := complaint(record):
+        if wrong := describe_problem(record):
             raise FlowError(
                 f"the state's journal has a record that {wrong}",
                 message_zh=f"状态的日志中有无效记录: {wrong}",
@@ -89,7 +89,7 @@ def _signature(state: Mapping[str, Any]) -> str:
 
 def _key() -> bytes:
     given = os.environ.get(SECRET_VARIABLE)
-    return given.encode() if given else _own_key(_key_file())
+    return given.encode() if given else _load_or_create_key(_key_file())
 
 
 def _key_file() -> Path:
@@ -98,14 +98,14 @@ def _key_file() -> Path:
 
 
 @cache
-def _own_key(file: Path) -> bytes:
+def _load_or_create_key(file: Path) -> bytes:
     """The key of this user's states, made once."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
             opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
-            return _existing(file)
+            return _read_key(file)
         with open(opened, "wb") as made:
             made.write(secrets.token_hex(32).encode())
         return file.read_bytes()
@@ -116,7 +116,7 @@ def _own_key(file: Path) -> bytes:
         ) from error
 
 
-def _existing(file: Path) -> bytes:
+def _read_key(file: Path) -> bytes:
     found = file.read_bytes()
     if len(found) < 32:
         raise DependencyFailed(

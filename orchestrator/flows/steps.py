@@ -15,19 +15,19 @@ __all__ = [
     "Ask",
     "AskUser",
     "Call",
-    "Chance",
+    "CallCatalog",
     "Code",
     "Event",
-    "Known",
     "Outcome",
+    "Parallel",
     "Pause",
-    "Pieces",
     "Place",
     "Program",
+    "RandomNumber",
     "Running",
     "Step",
-    "Together",
-    "Worked",
+    "StreamParser",
+    "WorkTime",
 ]
 
 
@@ -46,7 +46,7 @@ class Place:
     statement: str = ""
 
 
-class Pieces(Protocol):
+class StreamParser(Protocol):
     """Reads a reply while it streams: what is told of it, piece by piece, and with what."""
 
     def feed(self, text: str) -> Sequence[Mapping[str, Any]]:
@@ -92,7 +92,7 @@ class Ask:
     bias: Sequence[tuple[str, float | None]] = ()
     live: bool = True
     last: bool = False
-    pieces: Callable[[], Pieces] | None = None
+    pieces: Callable[[], StreamParser] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class Code:
 
 
 @dataclass(frozen=True, slots=True)
-class Chance:
+class RandomNumber:
     """Ask for chance. Its answer is a whole number, the same when the script is run again."""
 
 
@@ -170,7 +170,7 @@ class AskUser:
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class Parallel:
     """Do independent works side by side. Its answer is the list of what they return, in order.
 
     The first in order that fails, fails the step; the others stop at their next step.
@@ -218,7 +218,7 @@ class Event:
     members: Mapping[str, Any] = field(default_factory=dict)
 
 
-Step = Ask | Call | Code | Chance | Pause | AskUser | Together | Event
+Step = Ask | Call | Code | RandomNumber | Pause | AskUser | Parallel | Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +240,7 @@ Running = Generator[Step, Any, Outcome]
 
 
 @dataclass(slots=True)
-class Worked:
+class WorkTime:
     """How long a run has worked at what has a limit for all of it, such as regular expressions.
 
     The journal has it at each statement, so a run that goes on has worked no longer than before.
@@ -257,7 +257,7 @@ class Worked:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class CallCatalog:
     """What a script may call, besides what it defines itself.
 
     Attributes:
@@ -281,7 +281,7 @@ class Known:
     most: int = 8
     seconds: float = 1.0
     biases: bool = False
-    worked: Worked = field(default_factory=Worked)
+    worked: WorkTime = field(default_factory=WorkTime)
 
     def name_of(self, name: str) -> str:
         """The name in `specs` that a script's name means; empty when it means none."""
@@ -305,7 +305,7 @@ class Program(Protocol):
     uses_code: bool
     text_input: str
 
-    def run(self, arguments: Mapping[str, Any] | str | None, known: Known) -> Running:
+    def run(self, arguments: Mapping[str, Any] | str | None, known: CallCatalog) -> Running:
         """Runs it from its beginning.
 
         Args:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["NAME", "Argument", "Node", "Wrong", "names_in", "parts_of", "path_of"]
+__all__ = ["NAME", "Argument", "Node", "ScriptError", "names_in", "parts_of", "path_of"]
 
 NAME = r"[^\W\d]\w*"
 """What a name is, as a regular expression: a letter or `_` of any script, then digits, too."""
@@ -16,7 +16,7 @@ _STEP = re.compile(r"\.([^\W\d]\w*|\d+)|\[\s*(?:(-?\d+)|\"([^\"]*)\"|'([^']*)')\
 _HEAD = re.compile(r"\s*([^\W\d]\w*)")
 
 
-class Wrong(Exception):
+class ScriptError(Exception):
     """An expression is wrong, or cannot be evaluated.
 
     Attributes:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from orchestrator.guardrails.base import Guardrail, Source, Verdict
-from orchestrator.support.lazy_imports import lazily
+from orchestrator.support.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
     from orchestrator.guardrails.bedrock import BedrockGuardrail
@@ -32,4 +32,4 @@ _HOMES = {
     **dict.fromkeys(("LocalGuardrail", "Pii", "Regex", "Topic", "Word"), "local"),
 }
 
-__getattr__, __dir__ = lazily(__name__, _HOMES)
+__getattr__, __dir__ = lazy_exports(__name__, _HOMES)

@@ -10,7 +10,13 @@ from typing import Any, NamedTuple
 
 from orchestrator.guardrails.base import Source, Verdict
 from orchestrator.message import clean
-from orchestrator.support.aws import Settings, Target, region_of, shared_client, translated
+from orchestrator.support.aws import (
+    Settings,
+    Target,
+    get_shared_client,
+    region_of,
+    translate_errors,
+)
 
 __all__ = ["PIECE_CHARS", "BedrockGuardrail"]
 
@@ -113,8 +119,8 @@ class BedrockGuardrail:
     def _apply(self, text: str, source: Source) -> _Answer:
         if not text.strip():
             return _Answer(False, False, text, [])
-        client = self._client or shared_client(self._settings, self._target)
-        with translated(self._target):
+        client = self._client or get_shared_client(self._settings, self._target)
+        with translate_errors(self._target):
             response = client.apply_guardrail(
                 guardrailIdentifier=self.id,
                 guardrailVersion=self.version,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from orchestrator.knowledge.base import KnowledgeBase
-from orchestrator.support.lazy_imports import lazily
+from orchestrator.support.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
     from orchestrator.knowledge.bedrock import BedrockKnowledgeBase, References
@@ -39,4 +39,4 @@ _HOMES = {
     "Reranker": "rerank",
 }
 
-__getattr__, __dir__ = lazily(__name__, _HOMES)
+__getattr__, __dir__ = lazy_exports(__name__, _HOMES)

@@ -8,7 +8,7 @@ from typing import Any
 
 from orchestrator.errors import ValidationError
 from orchestrator.knowledge.settings import DEFAULT_RESULTS, check, checked_query, merged
-from orchestrator.support.aws import Settings, Target, shared_client, translated
+from orchestrator.support.aws import Settings, Target, get_shared_client, translate_errors
 
 __all__ = ["BedrockKnowledgeBase", "References"]
 
@@ -105,8 +105,8 @@ class BedrockKnowledgeBase:
             **({"retrievalConfiguration": settings} if settings else {}),
             **({"guardrailConfiguration": dict(self._guardrail)} if self._guardrail else {}),
         }
-        client = self._client or shared_client(self._settings, self._target)
-        with translated(self._target):
+        client = self._client or get_shared_client(self._settings, self._target)
+        with translate_errors(self._target):
             return self._pages(client, request, _wanted(settings))
 
     def _pages(self, client: Any, request: dict[str, Any], wanted: int) -> References:

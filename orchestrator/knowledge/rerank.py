@@ -6,7 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from orchestrator.errors import DependencyFailed, ValidationError
-from orchestrator.support.aws import Settings, Target, region_of, shared_client, translated
+from orchestrator.support.aws import (
+    Settings,
+    Target,
+    get_shared_client,
+    region_of,
+    translate_errors,
+)
 
 __all__ = ["BedrockReranker", "Reranker"]
 
@@ -104,8 +110,8 @@ class BedrockReranker:
                 "bedrockRerankingConfiguration": reranking,
             },
         }
-        client = self._client or shared_client(self._settings, self._target)
-        with translated(self._target):
+        client = self._client or get_shared_client(self._settings, self._target)
+        with translate_errors(self._target):
             answer = client.rerank(**request)
         return [self._placed(it, references) for it in answer.get("results") or ()]
 

@@ -128,7 +128,7 @@ class Store:
     # -- settings --------------------------------------------------------------------------------
 
     def _setting(self, name: str) -> str:
-        with self._file.used() as db:
+        with self._file.connection() as db:
             row = db.execute("SELECT value FROM setting WHERE name = ?", (name,)).fetchone()
         return str(row[0]) if row else ""
 
@@ -146,7 +146,7 @@ class Store:
 
     def digests(self) -> dict[str, str]:
         """What tells each document's content from any other, by the document's name."""
-        with self._file.used() as db:
+        with self._file.connection() as db:
             return dict(db.execute("SELECT name, digest FROM document").fetchall())
 
     def put(
@@ -206,13 +206,13 @@ class Store:
         Raises:
             DependencyFailed: The file failed, or holds something else than attributes.
         """
-        with self._file.used() as db:
+        with self._file.connection() as db:
             rows = db.execute("SELECT id, metadata FROM document").fetchall()
         return {id: self._attributes(text) for id, text in rows}
 
     def listed(self) -> list[tuple[str, int]]:
         """The documents' names, sorted, each with the number of its passages."""
-        with self._file.used() as db:
+        with self._file.connection() as db:
             return db.execute(
                 "SELECT name, (SELECT count(*) FROM passage WHERE document = document.id) "
                 "FROM document ORDER BY name"
@@ -238,7 +238,7 @@ class Store:
 
     def without_vector(self, limit: int) -> list[tuple[int, str]]:
         """Passages that are to be embedded: ids and whole texts."""
-        with self._file.used() as db:
+        with self._file.connection() as db:
             rows = db.execute(
                 "SELECT id, heading, text, more FROM passage WHERE vector IS NULL "
                 "ORDER BY id LIMIT ?",
@@ -263,7 +263,7 @@ class Store:
         Raises:
             DependencyFailed: The file failed, or a vector has another size.
         """
-        with self._file.used() as db:
+        with self._file.connection() as db:
             rows = db.execute(
                 "SELECT id, vector FROM passage WHERE vector IS NOT NULL ORDER BY id"
             ).fetchall()
@@ -275,13 +275,13 @@ class Store:
 
     def count(self) -> tuple[int, int]:
         """How many passages there are, and how many of them have a vector."""
-        with self._file.used() as db:
+        with self._file.connection() as db:
             row = db.execute("SELECT count(*), count(vector) FROM passage").fetchone()
         return row[0], row[1]
 
     def size(self) -> int:
         """How many passages there are."""
-        with self._file.used() as db:
+        with self._file.connection() as db:
             return int(db.execute("SELECT count(*) FROM passage").fetchone()[0])
 
     def with_words(
@@ -297,7 +297,7 @@ class Store:
         # The plus keeps SQLite from asking the keywords for each id by itself.
         only = "" if allowed is None else "AND +rowid IN (SELECT value FROM json_each(?))"
         ids = () if allowed is None else (json.dumps(list(allowed)),)
-        with self._file.used() as db:
+        with self._file.connection() as db:
             rows = db.execute(
                 f"SELECT rowid, rank FROM keyword WHERE keyword MATCH ? AND rank MATCH ? {only} "
                 "ORDER BY rank LIMIT ?",
@@ -307,7 +307,7 @@ class Store:
 
     def having(self, expression: str, limit: int) -> list[int]:
         """The ids of the first `limit` passages that an FTS5 expression finds, ascending."""
-        with self._file.used() as db:
+        with self._file.connection() as db:
             rows = db.execute(
                 "SELECT rowid FROM keyword WHERE keyword MATCH ? ORDER BY rowid LIMIT ?",
                 (expression, limit),
@@ -316,7 +316,7 @@ class Store:
 
     def owners(self) -> list[tuple[int, int]]:
         """Ids of all passages and of their documents."""
-        with self._file.used() as db:
+        with self._file.connection() as db:
             return db.execute("SELECT id, document FROM passage").fetchall()
 
     def read(self, ids: Sequence[int] | None = None) -> list[Found]:
@@ -326,7 +326,7 @@ class Store:
             DependencyFailed: The file failed, or holds something else than passages.
         """
         chosen = "" if ids is None else "WHERE passage.id IN (SELECT value FROM json_each(?))"
-        with self._file.used() as db:
+        with self._file.connection() as db:
             rows = db.execute(
                 "SELECT passage.id, document, name, metadata, place, heading, text, page "
                 f"FROM passage JOIN document ON document.id = document {chosen}",

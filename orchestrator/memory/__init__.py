@@ -3,15 +3,15 @@
 from typing import TYPE_CHECKING
 
 from orchestrator.memory.base import MemoryStore, SessionSummary
-from orchestrator.support.lazy_imports import lazily
+from orchestrator.support.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
     from orchestrator.memory.stores import InMemoryMemory, MemoryInfo, SqliteMemory
     from orchestrator.memory.summaries import (
+        build_summary,
         memory_contents,
-        summaries_told,
-        summary_of,
         summary_text,
+        to_prompt_summaries,
     )
 
 __all__ = [
@@ -20,10 +20,10 @@ __all__ = [
     "MemoryStore",
     "SessionSummary",
     "SqliteMemory",
+    "build_summary",
     "memory_contents",
-    "summaries_told",
-    "summary_of",
     "summary_text",
+    "to_prompt_summaries",
 ]
 
 _HOMES = {
@@ -33,4 +33,4 @@ _HOMES = {
     ),
 }
 
-__getattr__, __dir__ = lazily(__name__, _HOMES)
+__getattr__, __dir__ = lazy_exports(__name__, _HOMES)

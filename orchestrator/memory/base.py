@@ -42,7 +42,7 @@ class MemoryStore(Protocol):
         """Notes that a turn of a session began, which is thus to be summarised some day."""
         ...
 
-    def unsummarised(self, owner: str, before: int, memory_id: str | None = None) -> list[str]:
+    def find_unsummarised(self, owner: str, before: int, memory_id: str | None = None) -> list[str]:
         """Sessions that were touched last before that time and not summarised since.
 
         Args:

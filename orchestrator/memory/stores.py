@@ -62,7 +62,7 @@ class InMemoryMemory:
         with self._lock:
             self._touched[owner, session_id] = memory_id, at
 
-    def unsummarised(self, owner: str, before: int, memory_id: str | None = None) -> list[str]:
+    def find_unsummarised(self, owner: str, before: int, memory_id: str | None = None) -> list[str]:
         """Sessions that were touched last before that time and not summarised since."""
         with self._lock:
             return [
@@ -88,7 +88,7 @@ class InMemoryMemory:
             found = [
                 summary
                 for (whose, memory, _), summary in self._kept.items()
-                if (whose, memory) == (owner, memory_id) and not _expired(summary, now)
+                if (whose, memory) == (owner, memory_id) and not _is_expired(summary, now)
             ]
         return sorted(found, key=lambda it: (it.started, it.session_id), reverse=True)[
             : max(limit, 0)
@@ -109,13 +109,13 @@ class InMemoryMemory:
         grouped: dict[tuple[str, str], list[int]] = {}
         with self._lock:
             for (owner, memory, _), summary in self._kept.items():
-                if not _expired(summary, now):
+                if not _is_expired(summary, now):
                     grouped.setdefault((owner, memory), []).append(summary.started)
         infos = [MemoryInfo(*key, len(times), max(times)) for key, times in grouped.items()]
         return sorted(infos, key=lambda it: (-it.latest, it.owner, it.memory_id))
 
 
-def _expired(summary: SessionSummary, now: int) -> bool:
+def _is_expired(summary: SessionSummary, now: int) -> bool:
     return summary.expires is not None and summary.expires <= now
 
 
@@ -160,7 +160,7 @@ class SqliteMemory:
         with self._file.transaction() as db:
             db.execute("INSERT OR REPLACE INTO touched VALUES (?, ?, ?, ?)", row)
 
-    def unsummarised(self, owner: str, before: int, memory_id: str | None = None) -> list[str]:
+    def find_unsummarised(self, owner: str, before: int, memory_id: str | None = None) -> list[str]:
         """Sessions that were touched last before that time and not summarised since.
 
         Raises:

@@ -16,10 +16,10 @@ from orchestrator.memory.base import SessionSummary
 __all__ = [
     "DAY",
     "MAX_SUMMARY",
+    "build_summary",
     "memory_contents",
-    "summaries_told",
-    "summary_of",
     "summary_text",
+    "to_prompt_summaries",
 ]
 
 DAY = 86_400_000_000_000
@@ -38,7 +38,7 @@ _NOISE = re.compile(
 )
 
 
-def summary_of(
+def build_summary(
     memory_id: str,
     session_id: str,
     topics: Iterable[Mapping[str, Any]],
@@ -75,7 +75,7 @@ def summary_of(
         started=started,
         expires=now + storage_days * DAY,
         topics=kept,
-        text=(summary_text(kept) or plain(text))[:MAX_SUMMARY],
+        text=(summary_text(kept) or strip_markup(text))[:MAX_SUMMARY],
     )
 
 
@@ -87,7 +87,7 @@ def summary_text(topics: Iterable[Mapping[str, Any]]) -> str:
     )
 
 
-def summaries_told(summaries: Sequence[SessionSummary]) -> list[dict[str, Any]]:
+def to_prompt_summaries(summaries: Sequence[SessionSummary]) -> list[dict[str, Any]]:
     """Summaries as the partials of prompts take them.
 
     Args:
@@ -107,7 +107,7 @@ def summaries_told(summaries: Sequence[SessionSummary]) -> list[dict[str, Any]]:
     return told
 
 
-def plain(text: str) -> str:
+def strip_markup(text: str) -> str:
     """What a model said to its user: without thinking, calls, results and their tags."""
     if "<" not in text:
         return text.strip()
@@ -116,10 +116,10 @@ def plain(text: str) -> str:
 
 def memory_contents(summaries: Iterable[SessionSummary]) -> list[dict[str, Any]]:
     """Summaries as `memoryContents` of GetAgentMemory (Bedrock: `Memory`), ready for JSON."""
-    return [{"sessionSummary": _told(summary)} for summary in summaries]
+    return [{"sessionSummary": _to_bedrock(summary)} for summary in summaries]
 
 
-def _told(summary: SessionSummary) -> dict[str, Any]:
+def _to_bedrock(summary: SessionSummary) -> dict[str, Any]:
     told = {
         "memoryId": summary.memory_id,
         "sessionId": summary.session_id,

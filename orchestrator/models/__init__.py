@@ -15,7 +15,7 @@ from orchestrator.models.base import (
     ModelRequest,
     OperationFormat,
 )
-from orchestrator.support.lazy_imports import lazily
+from orchestrator.support.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
     from orchestrator.models.bedrock import BedrockModel
@@ -52,4 +52,4 @@ _HOMES = {
     "resolve_model": "resolve",
 }
 
-__getattr__, __dir__ = lazily(__name__, _HOMES)
+__getattr__, __dir__ = lazy_exports(__name__, _HOMES)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from orchestrator.message import Message
 from orchestrator.models._bedrock_frames import Frames
-from orchestrator.support.aws import Settings, Target, shared_client
+from orchestrator.support.aws import Settings, Target, get_shared_client
 
 __all__ = ["Connection", "Encoded", "connect", "prepare", "target_of"]
 
@@ -47,7 +47,7 @@ def connect(settings: Settings, target: Target) -> Connection:
     Raises:
         AccessDenied: There are no credentials or no region; nothing was sent, nothing is kept.
     """
-    client = shared_client(settings, target, prepare)
+    client = get_shared_client(settings, target, prepare)
     with _lock:
         workers = _workers.get(client)
         if workers is None:

@@ -34,7 +34,7 @@ encode: Callable[[Any], str] = json.JSONEncoder(
 def encoded(message: Message, encoder: Callable[[Message], str]) -> str:
     """`message` as `encoder` writes it, made once; a plain dict is encoded each time."""
     if isinstance(message, Message):
-        return message.encoded_by(encoder)
+        return message.encode_with(encoder)
     return encoder(message)
 
 

@@ -27,7 +27,7 @@ from orchestrator.models._bedrock_client import (
 from orchestrator.models._wire import encode
 from orchestrator.models.base import Model, ModelReply, ModelRequest
 from orchestrator.models.usage import Usage
-from orchestrator.support.aws import Settings, region_of, said, translated
+from orchestrator.support.aws import Settings, get_safe_message, region_of, translate_errors
 
 __all__ = ["BedrockModel"]
 
@@ -116,7 +116,7 @@ class BedrockModel(Model):
             ValidationError: Bedrock refused the request.
             DependencyFailed: The model failed or could not be reached.
         """
-        with translated(self._target):
+        with translate_errors(self._target):
             if request.raw_text and self._shape is not None:
                 return self._complete_text(request, self._shape)
             response = self._converse("converse", request)
@@ -134,7 +134,7 @@ class BedrockModel(Model):
         Raises:
             DependencyFailed: The stream ended before the reply did, or see `complete`.
         """
-        with translated(self._target):
+        with translate_errors(self._target):
             if request.raw_text and self._shape is not None:
                 yield from self._stream_text(request, self._shape)
                 return
@@ -165,7 +165,7 @@ class BedrockModel(Model):
             given = {"invokeModel": {"body": self._text_members(request, self._shape)["body"]}}
         else:
             given = {"converse": self._counted(request)}
-        with translated(self._target):
+        with translate_errors(self._target):
             response = self._call("count_tokens", input=given)
         with _understood(self.model_id):
             return int(response["inputTokens"])
@@ -356,7 +356,7 @@ _UNKNOWN_PARAMETER = re.compile(
 
 def _refused_parameters(error: Any) -> frozenset[str]:
     """The inference parameters that a refusal of Bedrock says to leave out."""
-    text = said(error)
+    text = get_safe_message(error)
     if "cannot both be specified" in text:
         return frozenset({"topP"})
     return _SAMPLING if _UNKNOWN_PARAMETER.search(text) else frozenset()

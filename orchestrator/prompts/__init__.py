@@ -15,12 +15,12 @@ from orchestrator.prompts.languages.loading import load_template
 from orchestrator.prompts.leaf import Use
 from orchestrator.prompts.lint import lint_template
 from orchestrator.prompts.placeholders import PLACEHOLDERS, STAGES, Placeholder
-from orchestrator.prompts.template import Bound, Template
+from orchestrator.prompts.template import BoundPrompt, Template
 
 __all__ = [
     "PLACEHOLDERS",
     "STAGES",
-    "Bound",
+    "BoundPrompt",
     "Dialect",
     "Placeholder",
     "StageDefaults",

@@ -13,13 +13,21 @@ from orchestrator.prompts.markers import Markers, Piece, end_of
 if TYPE_CHECKING:
     from orchestrator.prompts.dialect import Dialect
 
-__all__ = ["HISTORY", "SCRATCHPAD", "Bound", "TextBound", "Written", "append", "joined"]
+__all__ = [
+    "HISTORY",
+    "SCRATCHPAD",
+    "BoundPrompt",
+    "BoundTextPrompt",
+    "ScratchpadText",
+    "append_message",
+    "join_messages",
+]
 
 HISTORY, SCRATCHPAD = "conversation_history", "agent_scratchpad"
 """The placeholders that stand for messages."""
 
 
-class Bound:
+class BoundPrompt:
     """One turn's prompt of one stage: filled once, then steps are only appended.
 
     Attributes:
@@ -36,7 +44,7 @@ class Bound:
         tail: list[Message],
         *,
         raw_text: bool = False,
-        late: Callable[[Sequence[Message]], Bound] | None = None,
+        late: Callable[[Sequence[Message]], BoundPrompt] | None = None,
     ) -> None:
         self.system = system
         self.raw_text = raw_text
@@ -53,11 +61,11 @@ class Bound:
         """
         if self._late is not None and scratchpad:
             bound = self._late(scratchpad)
-            return joined(bound._head, (), bound._tail)
-        return joined(self._head, scratchpad, self._tail)
+            return join_messages(bound._head, (), bound._tail)
+        return join_messages(self._head, scratchpad, self._tail)
 
 
-class Written:
+class ScratchpadText:
     """The steps of one turn as text. Each message is rendered once, when it is first seen."""
 
     __slots__ = ("_before", "_dialect", "_end", "_markers", "_seen", "_texts")
@@ -85,14 +93,14 @@ class Written:
         for message in scratchpad[known:]:
             text = self._dialect.step_text(message)
             if self._markers is not None:
-                text = self._markers.added(self._end, text)
+                text = self._markers.break_marks_after(self._end, text)
                 self._end = end_of(self._end + text)
             self._texts.append(text)
             self._seen.append(message)
         return "".join(self._texts[: len(scratchpad)])
 
 
-class TextBound(Bound):
+class BoundTextPrompt(BoundPrompt):
     """A raw text prompt, as text-completion models take it: one text that ends where they go on."""
 
     __slots__ = ("_after", "_before", "_markers", "_written")
@@ -107,10 +115,10 @@ class TextBound(Bound):
         """
         super().__init__(Text(), [], [], raw_text=True)
         self._markers = dialect.markers
-        pieces = self._markers.apart([*before, *after])
+        pieces = self._markers.break_marks([*before, *after])
         self._before, self._after = pieces[: len(before)], pieces[len(before) :]
         told = "".join([text for _, text in self._before])
-        self._written = Written(dialect, told, self._markers)
+        self._written = ScratchpadText(dialect, told, self._markers)
 
     def messages(self, scratchpad: Sequence[Message] = ()) -> list[Message]:
         """The prompt as one user message.
@@ -120,7 +128,7 @@ class TextBound(Bound):
         after = self._after
         steps = self._written.text(scratchpad) if scratchpad else ""
         if steps and after:  # a mark could begin at the end of the steps
-            steps, after = self._markers.followed(steps, after)
+            steps, after = self._markers.break_marks_at_end(steps, after)
         pieces = [*self._before, (SCRATCHPAD, steps), *after]
         text = "".join([piece for _, piece in pieces])
         return [Message("user", [{"text": text}], partial(_spans, pieces))]
@@ -130,7 +138,7 @@ def _spans(pieces: Sequence[Piece]) -> tuple[Span, ...]:
     return tuple(spans_of(pieces))
 
 
-def joined(
+def join_messages(
     head: Sequence[Message], middle: Sequence[Message], tail: Sequence[Message]
 ) -> list[Message]:
     """The messages of all three, neighbours of one role merged."""
@@ -139,21 +147,21 @@ def joined(
         return messages
     for more in (middle, tail):
         if more:
-            append(messages, more[0])
+            append_message(messages, more[0])
             messages += more[1:]
     return messages
 
 
-def append(messages: list[Message], message: Message) -> None:
+def append_message(messages: list[Message], message: Message) -> None:
     """Appends `message`, as part of the last one when that has the same role."""
     if messages and messages[-1]["role"] == message["role"]:
         last = messages[-1]
         content = [*last["content"], *message["content"]]
-        messages[-1] = Message(message["role"], content, partial(_merged_spans, last, message))
+        messages[-1] = Message(message["role"], content, partial(_merge_spans, last, message))
     else:
         messages.append(message)
 
 
-def _merged_spans(first: Message, second: Message) -> tuple[Span, ...]:
+def _merge_spans(first: Message, second: Message) -> tuple[Span, ...]:
     shift = len(first["content"])
     return first.spans + tuple(span._replace(block=span.block + shift) for span in second.spans)

@@ -98,11 +98,11 @@ class _Compiler:
                 members["messages"], "'messages' is empty; it needs the user's message"
             )
         slots = [self._slot(item) for item in items]
-        self._refuse_late_history(items, slots)
+        self._check_history_order(items, slots)
         return self._template("messages", system, self._with_history(system, slots))
 
     def raw_text(self) -> Template:
-        self._refuse_raw_text()
+        self._check_raw_text_allowed()
         text = self.text.rstrip("\r\n")  # a file's end is no part of it: the model goes on there
         leaf = Leaf(text, self.stage, self.dialect.family)
         self._record(leaf, [use.offset for use in leaf.uses])
@@ -134,7 +134,7 @@ class _Compiler:
             diagnostics=tuple(self.found),
         )
 
-    def _refuse_raw_text(self) -> None:
+    def _check_raw_text_allowed(self) -> None:
         if self.dialect.protocol == "text" or self.stage in _RAW_TEXT_STAGES:
             return
         start = len(self.text) - len(self.text.lstrip())
@@ -206,11 +206,11 @@ class _Compiler:
             for index, slot in enumerate(slots)
             if any("question" in leaf.names for leaf in slot.leaves)
         )
-        at = min(next(asks, 0), _anchor(slots, SCRATCHPAD))  # earlier turns come first
+        at = min(next(asks, 0), _find_anchor(slots, SCRATCHPAD))  # earlier turns come first
         return [*slots[:at], Slot("", anchor=HISTORY), *slots[at:]]
 
-    def _refuse_late_history(self, items: list[Node], slots: list[Slot]) -> None:
-        steps = _anchor(slots, SCRATCHPAD)
+    def _check_history_order(self, items: list[Node], slots: list[Slot]) -> None:
+        steps = _find_anchor(slots, SCRATCHPAD)
         for item, slot in zip(items[steps:], slots[steps:], strict=True):
             if slot.anchor == HISTORY:
                 message = (
@@ -283,7 +283,7 @@ class _Compiler:
         )
 
 
-def _anchor(slots: list[Slot], name: str) -> int:
+def _find_anchor(slots: list[Slot], name: str) -> int:
     """Where the anchor `name` stands; behind the last place when there is none."""
     return next((index for index, slot in enumerate(slots) if slot.anchor == name), len(slots))
 

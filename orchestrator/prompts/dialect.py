@@ -18,11 +18,17 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.errors import TemplateError
 from orchestrator.message import Block, Message
 from orchestrator.prompts import steps
-from orchestrator.prompts.folder import Place, dialect_places, read_file, read_yaml, shipped
+from orchestrator.prompts.folder import (
+    Place,
+    dialect_places,
+    get_shipped_folder,
+    read_file,
+    read_yaml,
+)
 from orchestrator.prompts.markers import USUAL_MARKERS, Markers
 from orchestrator.prompts.placeholders import family_of
 from orchestrator.prompts.settings import StageDefaults, read_settings, texts
-from orchestrator.prompts.steps import is_step, said
+from orchestrator.prompts.steps import is_step, to_plain_message
 
 if TYPE_CHECKING:
     from orchestrator.prompts.partials import Partial
@@ -101,9 +107,9 @@ class Dialect:
         Raises:
             TemplateError: There is no such partial, it is wrong, or it lacks a value.
         """
-        return self._compiled(name)(context)
+        return self._compile_partial(name)(context)
 
-    def item_by_item(self, name: str, list_name: str) -> Partial | None:
+    def find_item_partial(self, name: str, list_name: str) -> Partial | None:
         """The partial `name`, if it only tells a list, each item for itself.
 
         Its text of a list is then that of its parts, one after the other.
@@ -111,10 +117,10 @@ class Dialect:
         Raises:
             TemplateError: There is no such partial, or it is wrong.
         """
-        compiled = self._compiled(name)
+        compiled = self._compile_partial(name)
         return compiled if compiled.list_name == list_name else None
 
-    def _compiled(self, name: str) -> Partial:
+    def _compile_partial(self, name: str) -> Partial:
         compiled = self._partials.get(name)
         if compiled is None:
             from orchestrator.prompts.partials import compile_partial
@@ -157,7 +163,7 @@ class Dialect:
                 {**result, "text": Encoded(result["text"])} if result.get("markup") else result
                 for result in results
             ]
-        return self._compiled("function_results")({"results": results})
+        return self._compile_partial("function_results")({"results": results})
 
     def step_text(self, message: Mapping[str, Any]) -> str:
         """A message of the scratchpad, as it stands inside a longer text.
@@ -174,7 +180,7 @@ class Dialect:
             steps: Whether the calls and results between question and answer are told.
         """
         told = [
-            self._step(message) if is_step(message) else said(message)
+            self._step(message) if is_step(message) else to_plain_message(message)
             for message in messages
             if steps or not is_step(message)
         ]
@@ -228,23 +234,23 @@ def dialect_for(model_id: str, overrides: Path | None = None) -> str:
     """
     bare = bare_model_id(model_id)
     best, name = 0, DEFAULT
-    for dialect, patterns in (*_own_patterns(overrides), *_shipped_patterns()):
+    for dialect, patterns in (*_read_custom_patterns(overrides), *_read_shipped_patterns()):
         match = _longest_match(bare, patterns)
         if match > best:
             best, name = match, dialect
     return name
 
 
-def _own_patterns(overrides: Path | None) -> list[tuple[str, list[str]]]:
-    return [_patterns(place) for place in dialect_places(overrides)] if overrides else []
+def _read_custom_patterns(overrides: Path | None) -> list[tuple[str, list[str]]]:
+    return [_read_patterns(place) for place in dialect_places(overrides)] if overrides else []
 
 
 @cache
-def _shipped_patterns() -> tuple[tuple[str, list[str]], ...]:
-    return tuple(_patterns(place) for place in dialect_places(shipped()))
+def _read_shipped_patterns() -> tuple[tuple[str, list[str]], ...]:
+    return tuple(_read_patterns(place) for place in dialect_places(get_shipped_folder()))
 
 
-def _patterns(place: Place) -> tuple[str, list[str]]:
+def _read_patterns(place: Place) -> tuple[str, list[str]]:
     text, file = read_file("dialect.yaml", (place,))
     return place.folder.name, texts(read_yaml(text, file), "patterns", file)
 
@@ -264,22 +270,22 @@ def load_dialect(name: str, overrides: Path | None = None, *, model_id: str = ""
     Raises:
         TemplateError: There is no such dialect, or one of its files is wrong.
     """
-    dialect = _shipped_dialect(name) if overrides is None else _read(name, overrides)
+    dialect = _read_shipped_dialect(name) if overrides is None else _read_dialect(name, overrides)
     return dialect.for_model(model_id) if model_id else dialect
 
 
 @cache
-def _shipped_dialect(name: str) -> Dialect:
+def _read_shipped_dialect(name: str) -> Dialect:
     # Its files do not change while a program runs, and most agents have one of them.
-    return _read(name, None)
+    return _read_dialect(name, None)
 
 
-def _read(name: str, overrides: Path | None) -> Dialect:
+def _read_dialect(name: str, overrides: Path | None) -> Dialect:
     if not _NAME.fullmatch(name):
         raise TemplateError(f"{name!r} is not the name of a dialect: letters, digits, '-' and '_'")
     settings = read_settings(name, overrides)
     if settings is None:
-        raise _no_dialect(name, overrides)
+        raise _unknown_dialect_error(name, overrides)
     protocol = settings.protocol()
     return Dialect(
         name=name,
@@ -295,11 +301,11 @@ def _read(name: str, overrides: Path | None) -> Dialect:
     )
 
 
-def _no_dialect(name: str, overrides: Path | None) -> TemplateError:
+def _unknown_dialect_error(name: str, overrides: Path | None) -> TemplateError:
     from difflib import get_close_matches
 
     own = dialect_places(overrides) if overrides else []
-    there = sorted({place.folder.name for place in (*own, *dialect_places(shipped()))})
+    there = sorted({place.folder.name for place in (*own, *dialect_places(get_shipped_folder()))})
     close = get_close_matches(name, there, n=1)
     meant = f": did you mean {close[0]!r}?" if close else "."
     return TemplateError(

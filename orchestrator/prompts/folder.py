@@ -18,11 +18,11 @@ __all__ = [
     "Place",
     "all_places",
     "dialect_places",
+    "get_shipped_folder",
     "places",
     "read_file",
     "read_template_file",
     "read_yaml",
-    "shipped",
 ]
 
 MAX_FILE_BYTES = 1_000_000
@@ -31,7 +31,7 @@ MAX_FILE_BYTES = 1_000_000
 _MAX_DEPTH = 20
 
 
-def shipped() -> Path:
+def get_shipped_folder() -> Path:
     """The folder of the shipped dialects."""
     return content_root() / "templates"
 
@@ -72,7 +72,7 @@ class Place(NamedTuple):
 
 def places(dialect: str, overrides: Path | None) -> tuple[Place, ...]:
     """Where a dialect keeps files of its own, best first: the user's folder, then the shipped."""
-    last = Place(shipped() / dialect, shipped())
+    last = Place(get_shipped_folder() / dialect, get_shipped_folder())
     return (last,) if overrides is None else (Place(overrides / dialect, overrides), last)
 
 
@@ -120,11 +120,11 @@ def read_file(name: str, where: Sequence[Place]) -> tuple[str, Path]:
     Raises:
         TemplateError: There is none, or it may not or cannot be read; says where it was looked for.
     """
-    path, where = _confined(name), _places_of(name, where)
+    path, where = _validate_path(name), _places_of(name, where)
     for place in where:
         if found := place.read(path):
             return found
-    raise _not_there(name, where)
+    raise _missing_file_error(name, where)
 
 
 def read_template_file(
@@ -141,20 +141,20 @@ def read_template_file(
     Raises:
         TemplateError: As for `read_file`; or a folder has more than one of these files.
     """
-    path, where = _confined(name), _places_of(name, where)
+    path, where = _validate_path(name), _places_of(name, where)
     others = [path.with_name(path.stem + ending) for ending in endings]
     for place in where:
-        names = [path] if place.root == shipped() else [path, *others]
+        names = [path] if place.root == get_shipped_folder() else [path, *others]
         found = [(one, it) for one in names if (it := place.read(one)) is not None]
         if len(found) > 1:
             both = " and ".join(str(one) for one, _ in found)
             raise TemplateError(f"there are {both}; keep one of them", file=found[0][1][1])
         if found:
             return found[0][1]
-    raise _not_there(name, where)
+    raise _missing_file_error(name, where)
 
 
-def _confined(name: str) -> PurePosixPath:
+def _validate_path(name: str) -> PurePosixPath:
     path = PurePosixPath(name)
     if not name or path.is_absolute() or ".." in path.parts or set(name) & set("\\:\0"):
         raise TemplateError(f"{name!r} is not the name of a file inside the templates folder")
@@ -165,7 +165,7 @@ def _places_of(name: str, where: Sequence[Place]) -> Sequence[Place]:
     return memory_places(where) if name.startswith("memory_") else where
 
 
-def _not_there(name: str, where: Sequence[Place]) -> TemplateError:
+def _missing_file_error(name: str, where: Sequence[Place]) -> TemplateError:
     looked = ", ".join(str(place.folder) for place in where)
     return TemplateError(f"there is no file {name!r}; looked in {looked}", file=name)
 

@@ -25,19 +25,27 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
 from orchestrator.errors import innermost
-from orchestrator.prompts.jinja_bounds import OWN_FILTERS, bounded, is_straight
-from orchestrator.prompts.jinja_pieces import VALUE, Put, Value, merged, named, put, together
+from orchestrator.prompts.jinja_bounds import OWN_FILTERS, instrument_tree, is_straight
+from orchestrator.prompts.jinja_pieces import (
+    VALUE,
+    OutputText,
+    Value,
+    join_output,
+    make_output,
+    merge_pieces,
+    tag_origin,
+)
 from orchestrator.prompts.jinja_work import (
-    begun,
-    bounded_filters,
-    bounded_tests,
-    method_called,
-    working,
+    call_method,
+    count_work,
+    get_work,
+    limit_filters,
+    limit_tests,
 )
 from orchestrator.prompts.markers import Piece
 from orchestrator.prompts.work import MOST_CHARS, Refused, Work
 
-__all__ = ["VALUE", "Compiled", "Jinja", "Mistake", "Value", "named"]
+__all__ = ["VALUE", "CompiledTemplate", "Jinja", "Mistake", "Value", "tag_origin"]
 
 _METHODS = {
     str: frozenset(
@@ -85,25 +93,25 @@ class Jinja(ImmutableSandboxedEnvironment):
             **options: As for Jinja2's `Environment`.
         """
         self._text = finalize or str
-        super().__init__(finalize=self._printed, autoescape=False, **options)
+        super().__init__(finalize=self._finalize_value, autoescape=False, **options)
         self.globals = {name: self.globals[name] for name in ("range", "namespace", "dict")}
-        self.filters = cast(Any, bounded_filters(self.filters))
+        self.filters = cast(Any, limit_filters(self.filters))
         self.filters.update(OWN_FILTERS)
-        self.tests = cast(Any, bounded_tests(cast(Any, self.tests)))
-        self.concat = together  # type: ignore[method-assign]
+        self.tests = cast(Any, limit_tests(cast(Any, self.tests)))
+        self.concat = join_output  # type: ignore[method-assign]
 
-    def _printed(self, value: Any) -> Put:
+    def _finalize_value(self, value: Any) -> OutputText:
         """What takes the place of `{{ value }}`."""
-        if isinstance(value, Put):
+        if isinstance(value, OutputText):
             return value
         if isinstance(value, Iterator):
             raise Refused("a filter's items are printed one by one, or with |list or |join")
-        working().measure(value)
+        get_work().measure(value)
         text = str(self._text(value))  # an undefined one may raise here
-        return put(text, [(value.origin if isinstance(value, Value) else VALUE, text)])
+        return make_output(text, [(value.origin if isinstance(value, Value) else VALUE, text)])
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
-        return bounded(super()._parse(source, name, filename))
+        return instrument_tree(super()._parse(source, name, filename))
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         """A member of data, or one of the few methods that data has here."""
@@ -128,7 +136,7 @@ class Jinja(ImmutableSandboxedEnvironment):
         try:
             if isinstance(obj, Mapping | list | tuple | str):
                 if isinstance(argument, tuple):
-                    working().measure(argument)
+                    get_work().measure(argument)
                 return obj[argument]
         except (LookupError, TypeError):
             pass
@@ -136,7 +144,7 @@ class Jinja(ImmutableSandboxedEnvironment):
 
     def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:
         """Calls macros, the globals, and data's few methods."""
-        work = working()
+        work = get_work()
         if isinstance(__obj, Macro):
             return __context.call(__obj, *args, **kwargs)
         for one in ("_loop_vars", "_block_vars"):  # Jinja2's own
@@ -149,7 +157,7 @@ class Jinja(ImmutableSandboxedEnvironment):
         if any(__obj is one for one in __self.globals.values()):
             return __obj(*args, **kwargs)
         if any(isinstance(owner, kind) and name in it for kind, it in _METHODS.items()):
-            return method_called(work, owner, __obj, args, kwargs)
+            return call_method(work, owner, __obj, args, kwargs)
         if isinstance(__obj, Undefined):
             __obj()  # raises, with the name that is missing
         raise Refused(f"a {type(__obj).__name__} cannot be called here")
@@ -167,10 +175,10 @@ class Jinja(ImmutableSandboxedEnvironment):
             raise Refused("the power is too large")
         if sum(sizes) > MOST_CHARS:
             raise Refused(f"a text has more than {MOST_CHARS} characters")
-        working().spend(sum(sizes))
+        get_work().spend(sum(sizes))
         return super().call_binop(context, operator, left, right)
 
-    def parsed(self, source: str) -> nodes.Template:
+    def parse_template(self, source: str) -> nodes.Template:
         """Parses a template.
 
         Raises:
@@ -181,7 +189,7 @@ class Jinja(ImmutableSandboxedEnvironment):
             self._check_names(tree)
         return tree
 
-    def undeclared(self, tree: nodes.Template) -> set[str]:
+    def find_undeclared(self, tree: nodes.Template) -> set[str]:
         """The names that a template reads and does not set, without the globals.
 
         Raises:
@@ -194,11 +202,11 @@ class Jinja(ImmutableSandboxedEnvironment):
         """Refuses filters and tests that are none, of which Jinja2 tells some late or never."""
         if any(one.name in ("filter", "test") for one in tree.find_all(nodes.Test)):
             return  # the template asks for them itself
-        self._check_known("filter", self.filters, tree.find_all(nodes.Filter))
-        self._check_known("test", self.tests, tree.find_all(nodes.Test))
+        self._refuse_unknown("filter", self.filters, tree.find_all(nodes.Filter))
+        self._refuse_unknown("test", self.tests, tree.find_all(nodes.Test))
 
     @staticmethod
-    def _check_known(
+    def _refuse_unknown(
         kind: str, known: Mapping[str, Any], used: Iterable[nodes.Filter | nodes.Test]
     ) -> None:
         for one in sorted(used, key=lambda it: it.lineno):
@@ -207,7 +215,9 @@ class Jinja(ImmutableSandboxedEnvironment):
                 meant = f"; did you mean {close[0]!r}?" if close else ""
                 raise TemplateSyntaxError(f"No {kind} named {one.name!r}{meant}", one.lineno)
 
-    def compiled(self, source: str | nodes.Template, *, calls: Collection[str] = ()) -> Compiled:
+    def compile_template(
+        self, source: str | nodes.Template, *, calls: Collection[str] = ()
+    ) -> CompiledTemplate:
         """Compiles a template.
 
         Args:
@@ -217,12 +227,12 @@ class Jinja(ImmutableSandboxedEnvironment):
         Raises:
             Mistake: It is wrong.
         """
-        tree = self.parsed(source) if isinstance(source, str) else source
+        tree = self.parse_template(source) if isinstance(source, str) else source
         with _mistakes():
-            names = frozenset(self.undeclared(tree))
+            names = frozenset(self.find_undeclared(tree))
             code = self.compile(tree)
             template = self.template_class.from_code(self, code, self.make_globals(None), None)
-        return Compiled(template, names, is_straight(tree, calls))
+        return CompiledTemplate(template, names, is_straight(tree, calls))
 
 
 @contextmanager
@@ -242,7 +252,7 @@ def _bits(value: Any) -> int:
     return value.bit_length() if isinstance(value, int) else 0
 
 
-class Compiled:
+class CompiledTemplate:
     """A template, compiled.
 
     Attributes:
@@ -275,8 +285,8 @@ class Compiled:
             Mistake: It cannot be rendered, or does too much.
         """
         try:
-            with begun(Work()):
-                return merged(self._template.render(values).pieces)
+            with count_work(Work()):
+                return merge_pieces(self._template.render(values).pieces)
         except (Refused, TemplateError, TypeError, ArithmeticError) as error:
             raise Mistake(f"the template cannot be rendered: {error}", _line_of(error)) from error
         except Exception as error:  # whatever filters raise, with words that may be a value's

@@ -13,7 +13,16 @@ from orchestrator.message import AUTHOR
 from orchestrator.prompts.markers import Piece
 from orchestrator.prompts.work import MOST_CHARS, Refused
 
-__all__ = ["TOLD", "VALUE", "Put", "Value", "merged", "named", "put", "together"]
+__all__ = [
+    "TOLD",
+    "VALUE",
+    "OutputText",
+    "Value",
+    "join_output",
+    "make_output",
+    "merge_pieces",
+    "tag_origin",
+]
 
 VALUE = "value"
 """The origin of a text that was calculated, of more than one input or of none."""
@@ -34,10 +43,10 @@ class Value(str):
     origin: str
 
 
-def named(value: Any, origin: str) -> Any:
+def tag_origin(value: Any, origin: str) -> Any:
     """An input's data, with its texts knowing the input's name; dates and the like are texts."""
     if isinstance(value, enum.Enum):
-        return named(value.value, origin)
+        return tag_origin(value.value, origin)
     if isinstance(value, TOLD):
         value = str(value)
     if isinstance(value, str):
@@ -45,11 +54,11 @@ def named(value: Any, origin: str) -> Any:
         made.origin = origin
         return made
     if isinstance(value, Mapping):
-        return {key: named(one, origin) for key, one in value.items()}
-    return [named(one, origin) for one in value] if isinstance(value, list | tuple) else value
+        return {key: tag_origin(one, origin) for key, one in value.items()}
+    return [tag_origin(one, origin) for one in value] if isinstance(value, list | tuple) else value
 
 
-class Put(str):
+class OutputText(str):
     """A text on its way to the output. Whatever is made of it otherwise is a plain text.
 
     Attributes:
@@ -64,14 +73,14 @@ class Put(str):
         return self
 
 
-def put(text: str, pieces: list[Piece]) -> Put:
+def make_output(text: str, pieces: list[Piece]) -> OutputText:
     """A text on its way to the output."""
-    made = Put(text)
+    made = OutputText(text)
     made.pieces = pieces
     return made
 
 
-def together(parts: Iterable[Any]) -> Put:
+def join_output(parts: Iterable[Any]) -> OutputText:
     """What a template, a macro or a block puts out."""
     texts: list[str] = []
     pieces: list[Piece] = []
@@ -81,11 +90,11 @@ def together(parts: Iterable[Any]) -> Put:
         if size > MOST_CHARS:
             raise Refused(f"the text has more than {MOST_CHARS} characters")
         texts.append(part)
-        pieces += part.pieces if isinstance(part, Put) else [(VALUE, str(part))]
-    return put("".join(texts), pieces)
+        pieces += part.pieces if isinstance(part, OutputText) else [(VALUE, str(part))]
+    return make_output("".join(texts), pieces)
 
 
-def merged(pieces: Iterable[Piece]) -> list[Piece]:
+def merge_pieces(pieces: Iterable[Piece]) -> list[Piece]:
     """Pieces without empty ones, and with the author's neighbouring ones joined."""
     found: list[tuple[str, list[str]]] = []
     for origin, text in pieces:

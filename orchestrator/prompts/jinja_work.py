@@ -14,7 +14,7 @@ from jinja2.utils import pass_environment
 
 from orchestrator.prompts.work import MOST_CHARS, STEP, Refused, Work
 
-__all__ = ["begun", "bounded_filters", "bounded_tests", "method_called", "working"]
+__all__ = ["call_method", "count_work", "get_work", "limit_filters", "limit_tests"]
 
 _MOST_IN_A_BATCH = 100_000
 _WIDEST_INDENT = 100
@@ -29,7 +29,7 @@ _REMOVED = frozenset(
 _work: ContextVar[Work] = ContextVar("work")
 
 
-def working() -> Work:
+def get_work() -> Work:
     """The work of the rendering that goes on.
 
     Raises:
@@ -42,7 +42,7 @@ def working() -> Work:
 
 
 @contextmanager
-def begun(work: Work) -> Iterator[Work]:
+def count_work(work: Work) -> Iterator[Work]:
     """Has work counted."""
     token = _work.set(work)
     try:
@@ -54,40 +54,42 @@ def begun(work: Work) -> Iterator[Work]:
 Called = Callable[..., Any]
 
 
-def bounded_filters(filters: Mapping[str, Called]) -> dict[str, Called]:
+def limit_filters(filters: Mapping[str, Called]) -> dict[str, Called]:
     """Filters that count, without those that reach too far."""
     found = {name: one for name, one in filters.items() if name not in _REMOVED} | _OWN
-    return {name: _counts(one) for name, one in found.items()}
+    return {name: _count_calls(one) for name, one in found.items()}
 
 
-def bounded_tests(tests: Mapping[str, Called]) -> dict[str, Called]:
+def limit_tests(tests: Mapping[str, Called]) -> dict[str, Called]:
     """Tests that count."""
-    return {name: _counts(one) if name != "callable" else _never for name, one in tests.items()}
+    return {
+        name: _count_calls(one) if name != "callable" else _never for name, one in tests.items()
+    }
 
 
 def _never(value: Any) -> bool:
     return False
 
 
-def _counts(function: Called) -> Called:
+def _count_calls(function: Called) -> Called:
     """A filter or a test that measures what it is given and what it gives."""
     first = 1 if hasattr(function, "jinja_pass_arg") else 0
 
     @wraps(function)
-    def called(*args: Any, **kwargs: Any) -> Any:
-        work = working()
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        work = get_work()
         work.spend(STEP)
         for one in (*args[first:], *kwargs.values()):
             work.measure(one)
         made = function(*args, **kwargs)
         if isinstance(made, str | list):
             work.spend(len(made))
-        return work.counted(made) if isinstance(made, Iterator) else made
+        return work.count_items(made) if isinstance(made, Iterator) else made
 
-    return called
+    return wrapper
 
 
-def method_called(
+def call_method(
     work: Work, owner: Any, method: Called, args: Iterable[Any], kwargs: Mapping[str, Any]
 ) -> Any:
     """The result of one of data's methods.
@@ -98,7 +100,7 @@ def method_called(
     work.measure(owner)
     name = method.__name__
     if isinstance(owner, str) and name == "replace":
-        return _replaced(owner, *args, **kwargs)
+        return _replace(owner, *args, **kwargs)
     if isinstance(owner, str) and name == "join":
         return _join(owner, *args)
     made = method(*args, **kwargs)
@@ -107,22 +109,22 @@ def method_called(
     return made
 
 
-def _refuse_size(size: int) -> None:
+def _spend_size(size: int) -> None:
     if size > MOST_CHARS:
         raise Refused(f"a text would have more than {MOST_CHARS} characters")
-    working().spend(size)
+    get_work().spend(size)
 
 
-def _replaced(text: str, old: str, new: str, count: int | None = -1) -> str:
+def _replace(text: str, old: str, new: str, count: int | None = -1) -> str:
     found = text.count(old)
     times = found if count is None or count < 0 else min(found, count)
-    _refuse_size(len(text) + times * max(len(new) - len(old), 0))
+    _spend_size(len(text) + times * max(len(new) - len(old), 0))
     return text.replace(old, new, -1 if count is None else count)
 
 
 def _join(between: str, items: Iterable[Any]) -> str:
-    texts = list(map(str, working().counted(items)))
-    _refuse_size(sum(map(len, texts)) + len(between) * len(texts))
+    texts = list(map(str, get_work().count_items(items)))
+    _spend_size(sum(map(len, texts)) + len(between) * len(texts))
     return between.join(texts)
 
 
@@ -133,14 +135,14 @@ def _do_join(environment: Any, value: Any, d: str = "", attribute: str | None = 
 
 
 def _do_replace(s: Any, old: str, new: str, count: int | None = None) -> str:
-    return _replaced(str(s), str(old), str(new), count)
+    return _replace(str(s), str(old), str(new), count)
 
 
 def _do_indent(s: str, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
     wide = len(width) if isinstance(width, str) else width
     if wide > _WIDEST_INDENT:
         raise Refused(f"an indentation has {_WIDEST_INDENT} characters at most")
-    _refuse_size(len(s) + (s.count("\n") + 1) * wide)
+    _spend_size(len(s) + (s.count("\n") + 1) * wide)
     return do_indent(s, width, first, blank)
 
 
@@ -157,7 +159,7 @@ def _do_sum(environment: Any, value: Any, attribute: Any = None, start: Any = 0)
         return sum(items, start)
     made = list(start)
     for one in items:
-        working().spend(len(one))
+        get_work().spend(len(one))
         made += one
     return made
 

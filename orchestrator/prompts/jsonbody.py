@@ -71,8 +71,8 @@ def parse(text: str, *, strict: bool = False, source: str | None = None) -> Body
         TemplateError: The text is not JSON; the message says what was expected, and where.
     """
     reader = _Reader(text, strict, source)
-    root = reader.value(reader.space(0), 0)
-    end = reader.space(_after(root))
+    root = reader.read_value(reader.skip_space(0), 0)
+    end = reader.skip_space(_end_offset(root))
     if end < len(text):
         raise reader.error(end, "expected nothing after the closing brace", _QUOTES)
     return Body(root, tuple(reader.controls), tuple(reader.repeated))
@@ -106,25 +106,25 @@ class _Reader:
         message += f" ({hint})" if hint else ""
         return TemplateError(message, file=self.source, line=line, column=column)
 
-    def space(self, offset: int) -> int:
+    def skip_space(self, offset: int) -> int:
         found = _SPACE.match(self.text, offset)
         return found.end() if found else offset
 
-    def value(self, offset: int, depth: int) -> Node:
+    def read_value(self, offset: int, depth: int) -> Node:
         if depth > _MAX_DEPTH:
             raise self.error(offset, f"expected at most {_MAX_DEPTH} levels of nesting")
         first = self.text[offset : offset + 1]
         if first == "{":
-            return self._object(offset, depth)
+            return self._read_object(offset, depth)
         if first == "[":
-            return self._array(offset, depth)
+            return self._read_array(offset, depth)
         if first == '"':
-            return self._string(offset)
+            return self._read_string(offset)
         if found := _SCALAR.match(self.text, offset):
             return Node("scalar", found[0], offset, found.end())
         raise self.error(offset, "expected a value: a text in double quotes, {...} or [...]")
 
-    def _string(self, offset: int) -> Node:
+    def _read_string(self, offset: int) -> Node:
         try:
             value, end = _scan_string(self.text, offset + 1, self.strict)
         except json.JSONDecodeError as error:
@@ -145,46 +145,46 @@ class _Reader:
         hint = 'after a backslash only " \\ / b f n r t and uXXXX may follow'
         return self.error(error.pos, "expected an escape that JSON knows", hint)
 
-    def _object(self, offset: int, depth: int) -> Node:
+    def _read_object(self, offset: int, depth: int) -> Node:
         members: dict[str, Node] = {}
-        position = self.space(offset + 1)
+        position = self.skip_space(offset + 1)
         if self.text[position : position + 1] == "}":
             return Node("object", members, offset, position + 1)
         while True:
             if self.text[position : position + 1] != '"':
                 raise self.error(position, "expected a member's name in double quotes")
-            name = self._string(position)
+            name = self._read_string(position)
             position = self._expect(":", name.end + 1, f"expected ':' after {name.value!r}")
             if name.value in members:
                 self.repeated.append((name.start, name.value))
-            value = members[name.value] = self.value(position, depth + 1)
-            after = self.space(_after(value))
+            value = members[name.value] = self.read_value(position, depth + 1)
+            after = self.skip_space(_end_offset(value))
             if self.text[after : after + 1] == "}":
                 return Node("object", members, offset, after + 1)
             missing = f"expected ',' or '}}' after the value of {name.value!r}"
             position = self._expect(",", after, missing, _hint(value))
 
-    def _array(self, offset: int, depth: int) -> Node:
+    def _read_array(self, offset: int, depth: int) -> Node:
         items: list[Node] = []
-        position = self.space(offset + 1)
+        position = self.skip_space(offset + 1)
         if self.text[position : position + 1] == "]":
             return Node("array", items, offset, position + 1)
         while True:
-            items.append(self.value(position, depth + 1))
-            after = self.space(_after(items[-1]))
+            items.append(self.read_value(position, depth + 1))
+            after = self.skip_space(_end_offset(items[-1]))
             if self.text[after : after + 1] == "]":
                 return Node("array", items, offset, after + 1)
             missing = "expected ',' or ']' after a list's item"
             position = self._expect(",", after, missing, _hint(items[-1]))
 
     def _expect(self, mark: str, offset: int, missing: str, hint: str = "") -> int:
-        position = self.space(offset)
+        position = self.skip_space(offset)
         if self.text[position : position + 1] != mark:
             raise self.error(position, missing, hint)
-        return self.space(position + 1)
+        return self.skip_space(position + 1)
 
 
-def _after(node: Node) -> int:
+def _end_offset(node: Node) -> int:
     return node.end + 1 if node.kind == "string" else node.end
 
 

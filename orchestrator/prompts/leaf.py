@@ -83,7 +83,7 @@ class Leaf:
         self._texts = [""] * (2 * len(runs) - 1)
         self._texts[::2] = ["".join([text for _, text in run]) for run in runs]
 
-    def fixed(self, values: Mapping[str, str]) -> Leaf:
+    def fill_fixed(self, values: Mapping[str, str]) -> Leaf:
         """The leaf with these values filled in, once and for all."""
         made = Leaf.__new__(Leaf)
         made.text, made.uses = self.text, self.uses

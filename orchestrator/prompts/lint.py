@@ -107,7 +107,7 @@ def inspect(text: str, stage: str, uses: Sequence[Use], source: str | None) -> I
     """
     seen: set[str] = set()
     for use in uses:
-        if finding := _doubt(use, stage, seen):
+        if finding := _check_use(use, stage, seen):
             severity, code, message, suggestion = finding
             yield Diagnostic(
                 severity=severity,
@@ -119,8 +119,8 @@ def inspect(text: str, stage: str, uses: Sequence[Use], source: str | None) -> I
                 column=use.column,
             )
         seen.add(use.name)
-    yield from _loose(text, stage, source)
-    yield from _missing({use.name for use in uses}, stage, source, "$")
+    yield from _find_misspelt(text, stage, source)
+    yield from _find_missing({use.name for use in uses}, stage, source, "$")
 
 
 def inspect_inputs(
@@ -141,15 +141,17 @@ def inspect_inputs(
                 severity="warning",
                 code="unknown-placeholder",
                 message=f"the input {use.name!r} is not a placeholder of {stage}; it is empty",
-                suggestion=_nearest_input(use.name, stage),
+                suggestion=_suggest_input(use.name, stage),
                 file=source,
                 line=use.line,
                 column=use.column,
             )
-    yield from _missing({use.name for use in uses}, stage, source, "")
+    yield from _find_missing({use.name for use in uses}, stage, source, "")
 
 
-def _missing(used: set[str], stage: str, source: str | None, mark: str) -> Iterator[Diagnostic]:
+def _find_missing(
+    used: set[str], stage: str, source: str | None, mark: str
+) -> Iterator[Diagnostic]:
     for name, severity, reason in _NEEDED.get(stage, ()):
         if used.isdisjoint((name, *_INSTEAD.get(name, ()))):
             shown = f"{mark}{name}{mark}"
@@ -162,18 +164,18 @@ def _missing(used: set[str], stage: str, source: str | None, mark: str) -> Itera
             )
 
 
-def _nearest_input(name: str, stage: str) -> str:
+def _suggest_input(name: str, stage: str) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(name, names(stage), n=1, cutoff=0.7)
     return f"did you mean {near[0]!r}?" if near else "give it a default, or remove it"
 
 
-def _doubt(use: Use, stage: str, seen: set[str]) -> tuple[_Severity, str, str, str] | None:
+def _check_use(use: Use, stage: str, seen: set[str]) -> tuple[_Severity, str, str, str] | None:
     shown = f"${use.name}$"
     if use.status == "unknown":
         stays = f"{shown} is not a placeholder of {stage}; it stays in the text as it is"
-        suggestion = _nearest(use.name, stage) if len(seen) < _MAX_SUGGESTIONS else ""
+        suggestion = _suggest_placeholder(use.name, stage) if len(seen) < _MAX_SUGGESTIONS else ""
         return "warning", "unknown-placeholder", stays, suggestion
     if use.name in _ANCHORS and use.name in seen:
         return "warning", "repeated-anchor", f"{shown} occurs twice", "keep one of them"
@@ -189,14 +191,14 @@ def _doubt(use: Use, stage: str, seen: set[str]) -> tuple[_Severity, str, str, s
     return None
 
 
-def _nearest(name: str, stage: str) -> str:
+def _suggest_placeholder(name: str, stage: str) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(name, names(stage), n=1, cutoff=0.7)
     return f"did you mean ${near[0]}$?" if near else "remove it, or write it in upper case"
 
 
-def _loose(text: str, stage: str, source: str | None) -> Iterator[Diagnostic]:
+def _find_misspelt(text: str, stage: str, source: str | None) -> Iterator[Diagnostic]:
     """Names that were meant as placeholders but are not written as such."""
     for found in _LOOSE.finditer(text):
         name = found[1] or found[2]

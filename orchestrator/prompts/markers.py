@@ -39,7 +39,7 @@ _BREAK_CHARS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 _WINDOW = 64  # characters before a piece that could be the beginning of a mark
 
 
-def _spelled(mark: str) -> str:
+def _build_mark_pattern(mark: str) -> str:
     """An expression of a mark, whatever that nobody sees stands between its letters."""
     between = f"[{_UNSEEN}]*"
     words = [between.join(map(re.escape, word)) for word in mark.split()]
@@ -57,10 +57,10 @@ class Markers:
         Args:
             words: What stands before the colon: `Human`, `Assistant`.
         """
-        written = "|".join(map(_spelled, words))
+        written = "|".join(map(_build_mark_pattern, words))
         self._find = re.compile(rf"{_LINE_START}({written})[{_COLONS}]", re.IGNORECASE)
 
-    def apart(self, pieces: Sequence[Piece]) -> list[Piece]:
+    def break_marks(self, pieces: Sequence[Piece]) -> list[Piece]:
         """The pieces with every mark taken apart that the author did not write alone."""
         text = "".join([piece for _, piece in pieces])
         found = list(self._find.finditer(text))
@@ -78,16 +78,16 @@ class Markers:
                 cuts.append((index, colon - start))
             elif start > match.start(1):  # begun by a value, ended by the author
                 cuts.append((index - 1, len(pieces[index - 1][1])))
-        return _with_spaces(pieces, cuts)
+        return _insert_spaces(pieces, cuts)
 
-    def added(self, before: str, text: str) -> str:
+    def break_marks_after(self, before: str, text: str) -> str:
         """A value's `text` as it may follow `before`, which is finished."""
-        return self.apart([("", end_of(before)), ("value", text)])[1][1]
+        return self.break_marks([("", end_of(before)), ("value", text)])[1][1]
 
-    def followed(self, text: str, after: Sequence[Piece]) -> tuple[str, list[Piece]]:
+    def break_marks_at_end(self, text: str, after: Sequence[Piece]) -> tuple[str, list[Piece]]:
         """A value's finished `text` and the pieces after it, without a mark across their border."""
         end = end_of(text)
-        (_, mended), *following = self.apart([("value", end), *after])
+        (_, mended), *following = self.break_marks([("value", end), *after])
         return text + mended[len(end) :], following
 
 
@@ -101,7 +101,7 @@ def end_of(text: str) -> str:
     return f"\n{line}" if len(line) <= _WINDOW else f"|{line[-_WINDOW:]}"  # no line begins there
 
 
-def _with_spaces(pieces: Sequence[Piece], cuts: Sequence[tuple[int, int]]) -> list[Piece]:
+def _insert_spaces(pieces: Sequence[Piece], cuts: Sequence[tuple[int, int]]) -> list[Piece]:
     by_piece: dict[int, list[int]] = {}
     for index, offset in cuts:
         by_piece.setdefault(index, []).append(offset)

@@ -170,7 +170,7 @@ def compile_partial(text: str, file: str) -> Partial:
     try:
         tree = environment.parse(text, filename=file)
         _check(tree, file)
-        list_name = _only_list(tree)
+        list_name = _find_only_list(tree)
         code = environment.compile(tree, filename=file)
     except TemplateSyntaxError as error:
         raise TemplateError(error.message or "not Jinja2", file=file, line=error.lineno) from error
@@ -179,7 +179,7 @@ def compile_partial(text: str, file: str) -> Partial:
     return Partial(JinjaTemplate.from_code(environment, code, {}), file, list_name)
 
 
-def _only_list(tree: nodes.Template) -> str:
+def _find_only_list(tree: nodes.Template) -> str:
     match tree.body:
         case [nodes.For(iter=nodes.Name(name=str(name)), else_=[]) as loop]:
             used = [one.name for one in loop.find_all(nodes.Name) if one.ctx == "load"]
@@ -187,7 +187,7 @@ def _only_list(tree: nodes.Template) -> str:
     return ""
 
 
-def _allowed(node: nodes.Node) -> bool:
+def _is_allowed(node: nodes.Node) -> bool:
     if isinstance(node, nodes.For):
         return not (node.test or node.recursive)
     if isinstance(node, nodes.Tuple):  # the names of `for name, value in ...`
@@ -197,7 +197,7 @@ def _allowed(node: nodes.Node) -> bool:
 
 def _check(node: nodes.Node, file: str) -> None:
     for child in node.iter_child_nodes():
-        if not _allowed(child):
+        if not _is_allowed(child):
             kind = type(child).__name__
             raise TemplateError(
                 f"a partial may not use {kind!r}: it has only text, {{{{ values }}}}, 'if', 'for' "

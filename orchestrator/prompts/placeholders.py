@@ -174,13 +174,13 @@ ROUTING_CLASSIFIER | last_user_request | - | + | The user's input.
 """
 
 
-def _rows() -> Iterator[Placeholder]:
+def _parse_table() -> Iterator[Placeholder]:
     for line in filter(None, _TABLE.splitlines()):
         stage, name, models, filled, meaning = (cell.strip() for cell in line.split("|", 4))
-        yield Placeholder(name, stage, _documented(models), filled == "+", meaning)
+        yield Placeholder(name, stage, _parse_families(models), filled == "+", meaning)
 
 
-def _documented(models: str) -> tuple[str, ...]:
+def _parse_families(models: str) -> tuple[str, ...]:
     if models == "all":
         return FAMILIES
     if models.startswith("-"):  # all others; nobody when it stands alone
@@ -188,7 +188,7 @@ def _documented(models: str) -> tuple[str, ...]:
     return tuple(models.split())
 
 
-PLACEHOLDERS: tuple[Placeholder, ...] = tuple(_rows())
+PLACEHOLDERS: tuple[Placeholder, ...] = tuple(_parse_table())
 """Every placeholder in every stage."""
 
 _BY_STAGE = {(row.stage, row.name): row for row in PLACEHOLDERS}

@@ -65,7 +65,7 @@ def read_settings(name: str, overrides: Path | None) -> Settings | None:
     files: list[_File] = []
     lineage: list[str] = []
     while name:
-        read = _read(name, overrides)
+        read = _read_dialect_file(name, overrides)
         if read is None or name in lineage:
             if not files:
                 return None
@@ -77,7 +77,7 @@ def read_settings(name: str, overrides: Path | None) -> Settings | None:
     return Settings(files, lineage, all_places(lineage, overrides))
 
 
-def _read(name: str, overrides: Path | None) -> _File | None:
+def _read_dialect_file(name: str, overrides: Path | None) -> _File | None:
     where = places(name, overrides)
     if not any((place.folder / "dialect.yaml").is_file() for place in where):
         return None
@@ -90,7 +90,7 @@ class _File:
 
     def __init__(self, data: Mapping[str, Any], file: Path) -> None:
         self.data, self.file = data, file
-        self._known(data, _MEMBERS, "the dialect")
+        self._check_members(data, _MEMBERS, "the dialect")
 
     def text(self, member: str, default: str) -> str:
         value = self.data.get(member, default)
@@ -121,7 +121,7 @@ class _File:
         return tuple(self._model(entry) for entry in entries)
 
     def _model(self, entry: Any) -> Mapping[str, Any]:
-        self._known(entry, ("patterns", "stages"), "an entry of 'models'")
+        self._check_members(entry, ("patterns", "stages"), "an entry of 'models'")
         stages = {
             stage: self._inference(settings.get("inference"), stage)
             for stage, settings in self._stage_entries(entry, ("inference",))
@@ -132,14 +132,14 @@ class _File:
         self, data: Mapping[str, Any], members: Sequence[str]
     ) -> Iterator[tuple[str, Mapping[str, Any]]]:
         entries = data.get("stages", {})
-        self._known(entries, STAGES, "'stages'")
+        self._check_members(entries, STAGES, "'stages'")
         for stage, entry in entries.items():
-            self._known(entry, members, f"the stage {stage}")
+            self._check_members(entry, members, f"the stage {stage}")
             yield stage, entry
 
     def _inference(self, settings: Any, stage: str) -> Mapping[str, Any]:
         settings = {} if settings is None else settings
-        self._known(settings, _INFERENCE, f"the inference settings of {stage}")
+        self._check_members(settings, _INFERENCE, f"the inference settings of {stage}")
         stops = settings.get("stopSequences", [])
         if not isinstance(stops, list) or not all(isinstance(stop, str) for stop in stops):
             raise self.error(f"'stopSequences' of {stage} must be a list of texts")
@@ -147,7 +147,7 @@ class _File:
             raise self.error(f"{stage} has {len(stops)} stop sequences; Bedrock allows 4")
         return dict(settings)
 
-    def _known(self, data: Any, members: Sequence[str], what: str) -> None:
+    def _check_members(self, data: Any, members: Sequence[str], what: str) -> None:
         if not isinstance(data, dict):
             raise self.error(f"{what} must be a mapping, not {data!r}")
         for member in data:
@@ -175,7 +175,7 @@ class Settings:
 
     def protocol(self) -> str:
         """How calls are written."""
-        file = self._of("protocol")
+        file = self._find_file("protocol")
         protocol = file.text("protocol", "")
         if protocol not in PROTOCOLS:
             message = f"'protocol' must be one of {', '.join(PROTOCOLS)}, not {protocol!r}"
@@ -184,16 +184,16 @@ class Settings:
 
     def text(self, member: str, default: str) -> str:
         """A member that is a text."""
-        return self._of(member).text(member, default)
+        return self._find_file(member).text(member, default)
 
     def texts(self, member: str) -> list[str]:
         """A member that is a list of texts."""
-        file = self._of(member)
+        file = self._find_file(member)
         return texts(file.data, member, file.file)
 
     def flag(self, member: str) -> bool:
         """A member that is true or false."""
-        file = self._of(member)
+        file = self._find_file(member)
         return member in file.data and file.flag(member)
 
     def stages(self) -> dict[str, StageDefaults]:
@@ -213,10 +213,10 @@ class Settings:
 
     def models(self) -> tuple[Mapping[str, Any], ...]:
         """Settings for some models of the family."""
-        file = self._of("models")
+        file = self._find_file("models")
         return file.models() if "models" in file.data else ()
 
-    def _of(self, member: str) -> _File:
+    def _find_file(self, member: str) -> _File:
         """The file that has the member; the dialect's own when none does."""
         return next((file for file in self._files if member in file.data), self._files[0])
 

@@ -18,9 +18,9 @@ __all__ = [
     "is_step",
     "native_results",
     "origin_message",
-    "said",
     "text_blocks",
     "tidy",
+    "to_plain_message",
 ]
 
 _ID = itemgetter("id")
@@ -135,18 +135,18 @@ def is_step(message: Mapping[str, Any]) -> bool:
     return any(span.origin == "agent_scratchpad" for span in getattr(message, "spans", ()))
 
 
-def said(message: Mapping[str, Any]) -> Message:
+def to_plain_message(message: Mapping[str, Any]) -> Message:
     """A question or an answer of an earlier turn, as another text tells it.
 
     An answer loses its thinking and its tags.
     """
     text = "".join([block["text"] for block in message["content"] if "text" in block])
     if message["role"] == "assistant":
-        text = _answer_alone(text)
+        text = _extract_answer(text)
     return Message(message["role"], [{"text": text}])
 
 
-def _answer_alone(text: str) -> str:
+def _extract_answer(text: str) -> str:
     _, opened, answer = text.rpartition(_ANSWER)
     if opened:
         return answer.partition(_END_ANSWER)[0].strip()

@@ -18,11 +18,11 @@ from orchestrator.message import Block, Message, Span, Text
 from orchestrator.prompts.bound import (
     HISTORY,
     SCRATCHPAD,
-    Bound,
-    TextBound,
-    Written,
-    append,
-    joined,
+    BoundPrompt,
+    BoundTextPrompt,
+    ScratchpadText,
+    append_message,
+    join_messages,
 )
 from orchestrator.prompts.leaf import Leaf, Use
 from orchestrator.prompts.placeholders import ORCHESTRATION
@@ -31,7 +31,15 @@ from orchestrator.prompts.steps import origin_message
 if TYPE_CHECKING:
     from orchestrator.prompts.dialect import Dialect
 
-__all__ = ["HISTORY", "SCRATCHPAD", "Bound", "Slot", "Template", "filled", "spoken"]
+__all__ = [
+    "HISTORY",
+    "SCRATCHPAD",
+    "BoundPrompt",
+    "Slot",
+    "Template",
+    "drop_tool_blocks",
+    "fill_slots",
+]
 
 _STEPS = (SCRATCHPAD, "bot_response")
 """What the steps of the loop take the place of in a raw text: the first of them that it has."""
@@ -73,9 +81,9 @@ class Slot(NamedTuple):
                 filled.append((leaf, parts))
         return Message(self.role, content, partial(_spans, filled)) if content else None
 
-    def with_fixed(self, values: Mapping[str, str]) -> Slot:
+    def fill_fixed(self, values: Mapping[str, str]) -> Slot:
         """The place with these values filled in, once and for all."""
-        leaves = tuple(leaf.fixed(values) for leaf in self.leaves)
+        leaves = tuple(leaf.fill_fixed(values) for leaf in self.leaves)
         slot = self._replace(leaves=leaves)
         if leaves and not any(leaf.names for leaf in leaves) and self.fixed is None:
             slot = slot._replace(fixed=slot.message({}))
@@ -160,7 +168,7 @@ class Template:
         self._tells_history = self._texts or any(slot.anchor == HISTORY for slot in slots)
         self._late = SCRATCHPAD in in_texts
 
-    def fixed(self, values: Mapping[str, str]) -> Template:
+    def fill_fixed(self, values: Mapping[str, str]) -> Template:
         """The template with these values filled in, once and for all.
 
         Args:
@@ -173,8 +181,8 @@ class Template:
         return Template(
             self.stage,
             self._dialect,
-            self._system.fixed(values) if self._system else None,
-            [slot.with_fixed(values) for slot in self._slots],
+            self._system.fill_fixed(values) if self._system else None,
+            [slot.fill_fixed(values) for slot in self._slots],
             shape=self.shape,
             text=self.text,
             source=self.source,
@@ -182,7 +190,7 @@ class Template:
             diagnostics=self.diagnostics,
         )
 
-    def bind(self, values: Mapping[str, str], history: Sequence[Message] = ()) -> Bound:
+    def bind(self, values: Mapping[str, str], history: Sequence[Message] = ()) -> BoundPrompt:
         """Fills the template for one turn.
 
         Args:
@@ -197,7 +205,7 @@ class Template:
         if not self._tells_history:
             history = ()
         elif self.stage != ORCHESTRATION:
-            history = spoken(history)
+            history = drop_tool_blocks(history)
         if self._texts and history and HISTORY not in values:
             told = self._dialect.history_text(history, steps=self.stage == ORCHESTRATION)
             values = {**values, HISTORY: told}
@@ -206,14 +214,16 @@ class Template:
         if self._tellings and self._tellings * len(repr(history)) > _MOST_REPEATED:
             self._refuse_size(HISTORY, self._tellings)
         if self._raw_text:
-            return self._bound_text(values)
+            return self._bind_text(values)
         system = self._system_text(values)
-        head = filled(self._head, values, history)
-        tail = filled(self._tail, values) if self._tail else []
+        head = fill_slots(self._head, values, history)
+        tail = fill_slots(self._tail, values) if self._tail else []
         late = None
         if self._late:
-            late = partial(self._with_scratchpad, values, history, Written(self._dialect))
-        return Bound(system, head, tail, late=late)
+            late = partial(
+                self._bind_with_scratchpad, values, history, ScratchpadText(self._dialect)
+            )
+        return BoundPrompt(system, head, tail, late=late)
 
     def _check_size(self, values: Mapping[str, str]) -> None:
         """Refuses what a small template would multiply, before any of it is joined."""
@@ -230,7 +240,7 @@ class Template:
             "the value"
         )
 
-    def _bound_text(self, values: Mapping[str, str]) -> Bound:
+    def _bind_text(self, values: Mapping[str, str]) -> BoundPrompt:
         from orchestrator.prompts.partials import encode
 
         (leaf,) = self._slots[-1].leaves
@@ -240,9 +250,9 @@ class Template:
             steps = next((leaf.names.index(name) for name in _STEPS if name in leaf.names), steps)
         pieces = leaf.pieces(parts)
         if steps == len(leaf.names):
-            return TextBound(pieces, [], self._dialect)
+            return BoundTextPrompt(pieces, [], self._dialect)
         before = len(leaf.pieces(parts[: 2 * steps + 1]))
-        return TextBound(pieces[:before], pieces[before + 1 :], self._dialect)
+        return BoundTextPrompt(pieces[:before], pieces[before + 1 :], self._dialect)
 
     def _system_text(self, values: Mapping[str, str]) -> Text:
         leaf = self._system
@@ -258,17 +268,17 @@ class Template:
             kept = self._kept = (filled, text)
         return kept[1]
 
-    def _with_scratchpad(
+    def _bind_with_scratchpad(
         self,
         values: Mapping[str, str],
         history: Sequence[Message],
-        written: Written,
+        written: ScratchpadText,
         scratchpad: Sequence[Message],
-    ) -> Bound:
+    ) -> BoundPrompt:
         return self.bind({**values, SCRATCHPAD: written.text(scratchpad)}, history)
 
 
-def filled(
+def fill_slots(
     slots: Sequence[Slot], values: Mapping[str, str], history: Sequence[Message] = ()
 ) -> list[Message]:
     """The messages of these places; the history stands where there is an anchor."""
@@ -276,16 +286,16 @@ def filled(
     for slot in slots:
         if slot.anchor:
             if history:
-                messages = joined(messages, history, ())
+                messages = join_messages(messages, history, ())
         elif message := slot.message(values):
             if messages:
-                append(messages, message)
+                append_message(messages, message)
             else:
                 messages.append(message)
     return messages
 
 
-def spoken(history: Sequence[Message]) -> Sequence[Message]:
+def drop_tool_blocks(history: Sequence[Message]) -> Sequence[Message]:
     """`history` without native calls and results: only the loop has the tools that they need."""
     kept: list[Message] = []
     for message in history:
@@ -294,7 +304,7 @@ def spoken(history: Sequence[Message]) -> Sequence[Message]:
             content = [block for block in content if "text" in block]
             message = origin_message(message["role"], content, HISTORY)
         if content:
-            append(kept, message)
+            append_message(kept, message)
     return kept
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from orchestrator.prompts.dialect import Dialect
 
-__all__ = ["OF_A_TURN", "SAME_TEXT", "AgentFacts", "fixed_values", "memory_values"]
+__all__ = ["OF_A_TURN", "SAME_TEXT", "AgentFacts", "render_agent_values", "render_memory_values"]
 
 OF_A_TURN = frozenset(
     {
@@ -81,7 +81,9 @@ class AgentFacts:
     code_interpreter: bool = False
 
 
-def fixed_values(names: Iterable[str], dialect: Dialect, facts: AgentFacts) -> dict[str, str]:
+def render_agent_values(
+    names: Iterable[str], dialect: Dialect, facts: AgentFacts
+) -> dict[str, str]:
     """The values of a template's placeholders that are the same in every turn.
 
     Args:
@@ -96,13 +98,13 @@ def fixed_values(names: Iterable[str], dialect: Dialect, facts: AgentFacts) -> d
         TemplateError: A partial is missing or wrong.
     """
     return {
-        name: _value(SAME_TEXT.get(name, name), dialect, facts)
+        name: _render_value(SAME_TEXT.get(name, name), dialect, facts)
         for name in names
         if name not in OF_A_TURN
     }
 
 
-def _value(name: str, dialect: Dialect, facts: AgentFacts) -> str:
+def _render_value(name: str, dialect: Dialect, facts: AgentFacts) -> str:
     if name in ("instruction", "model_instruction"):
         return facts.instruction
     if name == "any_function_name":  # AWS picks one at random; here a prompt is the same each time
@@ -115,7 +117,7 @@ def _value(name: str, dialect: Dialect, facts: AgentFacts) -> str:
     return dialect.partial(name)
 
 
-def memory_values(dialect: Dialect, sessions: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def render_memory_values(dialect: Dialect, sessions: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """The values of the placeholders that hold what is remembered.
 
     Args:

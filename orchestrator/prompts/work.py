@@ -91,7 +91,7 @@ class Work:
             elif data and not isinstance(one, (*_SCALARS, Iterator)):
                 raise Refused(f"a {type(one).__name__} is no data")
 
-    def counted(self, items: Iterable[Any], each: int = ITEM) -> Iterator[Any]:
+    def count_items(self, items: Iterable[Any], each: int = ITEM) -> Iterator[Any]:
         """The items, each of which counts.
 
         Args:

@@ -88,7 +88,7 @@ class Documents:
         Raises:
             DependencyFailed: SQLite failed; nothing was written.
         """
-        with self._file.used() as db:
+        with self._file.connection() as db:
             if db.in_transaction:
                 yield
                 return

@@ -51,10 +51,10 @@ __all__ = [
     "Said",
     "SessionInfo",
     "SessionStore",
-    "cancelled",
-    "closed",
-    "complaint",
-    "unclaimed",
+    "build_cancelled_record",
+    "build_closed_record",
+    "build_unclaimed_record",
+    "describe_problem",
 ]
 
 Record = dict[str, Any]
@@ -161,7 +161,7 @@ _SHAPES: dict[str, dict[Any, Any]] = {
 _SHARED = {"owner?": str, "until?": int, "branch?": str}
 
 
-def complaint(record: Any) -> str:
+def describe_problem(record: Any) -> str:
     """What is wrong with a record that a store gave back; empty when nothing is.
 
     A file may have been written by a newer version of this program, or by something else.
@@ -263,7 +263,7 @@ class SessionStore(Protocol):
         ...
 
 
-def cancelled(at: int) -> Record:
+def build_cancelled_record(at: int) -> Record:
     """The `end` record of a turn that was stopped, or given up, before its end."""
     return {
         "kind": "end",
@@ -274,11 +274,11 @@ def cancelled(at: int) -> Record:
     }
 
 
-def unclaimed() -> Record:
+def build_unclaimed_record() -> Record:
     """The record of a turn that its process has left: nobody runs it."""
     return {"kind": "claim", "owner": "", "until": 0}
 
 
-def closed(reason: str, at: int) -> Record:
+def build_closed_record(reason: str, at: int) -> Record:
     """The record that ends a session: `reason` is `ended` or `idle`."""
     return {"kind": "closed", "reason": reason, "at": at}

@@ -41,14 +41,14 @@ class Lanes:
         """
         place = hash(key) % len(self._lanes)
         given = _Work(work)
-        (self._lanes[place] or self._begun(place)).put(given)
-        await given.ended()
+        (self._lanes[place] or self._start_lane(place)).put(given)
+        await given.wait()
         if given.error is not None:
             raise given.error
         result: T = given.result
         return result
 
-    def _begun(self, place: int) -> SimpleQueue[_Work | None]:
+    def _start_lane(self, place: int) -> SimpleQueue[_Work | None]:
         with self._lock:
             lane = self._lanes[place]
             if lane is None:
@@ -84,16 +84,16 @@ class _Work:
         except BaseException as error:  # handed to whoever waits
             self.error = error
         try:
-            self._loop.call_soon_threadsafe(self._tell)
+            self._loop.call_soon_threadsafe(self._notify)
         except RuntimeError:
             return  # the loop was closed: nobody waits any more
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._done = True
         if not self._waiter.done():
             self._waiter.set_result(None)
 
-    async def ended(self) -> None:
+    async def wait(self) -> None:
         """Waits for the work's end, in the loop.
 
         Raises:

@@ -23,10 +23,10 @@ def process_owner() -> str:
 
 @cache
 def _owner(pid: int) -> str:
-    return f"{_host()}:{pid}:{_started(pid)}"
+    return f"{_host()}:{pid}:{_read_start_time(pid)}"
 
 
-def _started(pid: int) -> str:
+def _read_start_time(pid: int) -> str:
     # Tells a process apart from an earlier one with the same id; field 22 of Linux's stat. One
     # that has ended and whose parent does not know yet (state Z) is no longer the same.
     try:
@@ -49,4 +49,4 @@ def owner_is_alive(owner: str) -> bool | None:
         return False
     except (OSError, OverflowError):
         return None
-    return _started(int(number)) == started
+    return _read_start_time(int(number)) == started

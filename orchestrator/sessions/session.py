@@ -49,7 +49,7 @@ class TurnLog:
         return last if last["kind"] == "end" else None
 
     @property
-    def suspended(self) -> Record | None:
+    def suspend_record(self) -> Record | None:
         """The `suspend` record, when the turn waits for the caller."""
         last = self.records[-1]
         return last if last["kind"] == "suspend" else None
@@ -60,7 +60,7 @@ class TurnLog:
         return next((record for record in reversed(self.records) if "owner" in record), {})
 
 
-class _Retold:
+class _HistoryCache:
     """What happened before a turn in other words, as far as somebody asked for it.
 
     Attributes:
@@ -96,7 +96,7 @@ class Past:
         self.history = history
         self.talk = talk
         self._team = team
-        self._retold: _Retold | None = None
+        self._retold: _HistoryCache | None = None
 
     @property
     def team(self) -> dict[str, list[Message]]:
@@ -106,22 +106,22 @@ class Past:
         return self._team
 
     @property
-    def retold(self) -> _Retold:
+    def cache(self) -> _HistoryCache:
         """What happened, in other words."""
         if self._retold is None:
-            self._retold = _Retold()
+            self._retold = _HistoryCache()
         return self._retold
 
     def take(self, messages: list[Message]) -> None:
         """Adds the messages of a turn that has ended."""
         self.history += messages
 
-    def relayed(self, upto: int) -> list[Message]:
+    def build_relay_messages(self, upto: int) -> list[Message]:
         """The talk up to a saying as messages, for collaborators that read it.
 
         A saying is made a message once in a session.
         """
-        told = self.retold.relayed
+        told = self.cache.relayed
         known = len(told)
         if known < upto:
             # One assignment, so that two collaborators that begin at the same time do no harm.
@@ -220,7 +220,7 @@ class Session(Past):
         self.active = record["at"]
         self.attributes = record["attributes"]
 
-    def retell(self, record: Record) -> None:
+    def apply_guarded_history(self, record: Record) -> None:
         """Takes what the guardrail made of a message that the caller told as history.
 
         May be told the same again.
@@ -229,7 +229,7 @@ class Session(Past):
         if log is None or "branch" in record or not record["id"].startswith(HISTORY_GUARD):
             return
         if record["blocked"]:
-            self._untell(log)
+            self._drop_caller_history(log)
             return
         place = record["id"][len(HISTORY_GUARD) :]
         index = int(place) if place.isdecimal() else len(self.history)
@@ -238,7 +238,7 @@ class Session(Past):
             self.history[index] = Message(role, [{"text": record["text"]}])
             self.talk[log.spoken - len(self.history) + index] = (role, record["text"])
 
-    def _untell(self, log: TurnLog) -> None:
+    def _drop_caller_history(self, log: TurnLog) -> None:
         # Until its turn has ended, what the caller told is all of the history.
         first = log.spoken - len(self.history)
         del self.talk[first : log.spoken]
@@ -249,8 +249,10 @@ class Session(Past):
         log = self.open
         if log is None:
             return
-        if "guards_history" in log.start and not _was_read(log):
-            self._untell(log)  # the turn was stopped before the guardrail had read all of it
+        if "guards_history" in log.start and not _is_history_guarded(log):
+            self._drop_caller_history(
+                log
+            )  # the turn was stopped before the guardrail had read all of it
         self.open = None
         self.unread.append(log)
         if record["result"] == "answer":
@@ -291,7 +293,7 @@ _NO_ATTRIBUTES: dict[str, str] = {}
 _NOT_ANSWERED: dict[str, tuple[str, TurnLog]] = {}
 
 
-def _was_read(log: TurnLog) -> bool:
+def _is_history_guarded(log: TurnLog) -> bool:
     ids = {one["id"] for one in log.records if one["kind"] == "guarded" and "branch" not in one}
     given = range(len(log.start.get("history", ())))
     return all(f"{HISTORY_GUARD}{index}" in ids for index in given)
@@ -303,7 +305,7 @@ _TAKES: dict[str, Callable[[Session, Record], None]] = {
     "returned": Session._return,
     "branch": Session._branch,
     "closed": Session._close,
-    "guarded": Session.retell,
+    "guarded": Session.apply_guarded_history,
     "suspend": Session._change,
     "action": Session._change,
     "claim": Session._go_on,

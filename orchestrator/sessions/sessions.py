@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from orchestrator.errors import DependencyFailed, SessionConflict
-from orchestrator.sessions.journal import Record, SessionStore, closed, complaint
+from orchestrator.sessions.journal import (
+    Record,
+    SessionStore,
+    build_closed_record,
+    describe_problem,
+)
 from orchestrator.sessions.memory import MemoryStore
 from orchestrator.sessions.owners import owner_is_alive, process_owner
 from orchestrator.sessions.session import Session, TurnLog
@@ -125,12 +130,12 @@ class Sessions:
         return session
 
     def _read(self, session: Session) -> None:
-        if news := self._news(session):
-            session.apply(list(_checked(news, session.label, session.count)))
+        if news := self._load_new_records(session):
+            session.apply(list(_check_records(news, session.label, session.count)))
             if self.durable:
                 session.size += _size(news)
 
-    def _news(self, session: Session) -> Sequence[Record]:
+    def _load_new_records(self, session: Session) -> Sequence[Record]:
         # What was added to the journal, if it is still the one whose last record is known. It is
         # not when another process has deleted the session, and perhaps begun it again.
         last = session.last
@@ -194,7 +199,7 @@ class Sessions:
         Raises:
             DependencyFailed: The store, or the session's journal in it, cannot be read.
         """
-        return _checked(self.store.load(self.key(label)), label, 0)
+        return _check_records(self.store.load(self.key(label)), label, 0)
 
     def end(self, label: str) -> None:
         """Ends a session: its next turn begins with no attributes and no conversation.
@@ -207,7 +212,7 @@ class Sessions:
         try:
             self.refuse_running(session)
             if session.count:
-                self.write(session, [closed("ended", self.clock())])
+                self.write(session, [build_closed_record("ended", self.clock())])
         finally:
             self.release(session)
 
@@ -226,7 +231,7 @@ class Sessions:
     def key(self, label: str) -> str:
         """The store's key of a session."""
         # Where names meet a file system or a database, they do so as hashes.
-        return _hashed(label) if self.durable else label
+        return _hash_label(label) if self.durable else label
 
     def begin(self, session: Session, record: Record) -> None:
         """Opens a turn: durably, before anything is spent.
@@ -276,7 +281,7 @@ class Sessions:
 
     def is_running(self, log: TurnLog) -> bool:
         """Whether another process still runs this turn."""
-        if not self.durable or log.end or log.suspended:
+        if not self.durable or log.end or log.suspend_record:
             return False
         holder = log.holder
         owner, until = str(holder.get("owner")), holder.get("until", 0)
@@ -291,7 +296,7 @@ class Sessions:
             return
         if session.open is not None and self.is_running(session.open):
             return
-        self.write(session, [closed("idle", now)])
+        self.write(session, [build_closed_record("idle", now)])
 
     def _evict(self) -> None:
         idle = [
@@ -328,9 +333,9 @@ def _in_use(store: SessionStore) -> _InUse:
         return _IN_USE.setdefault(getattr(store, "identity", id(store)), _InUse())
 
 
-def _checked(records: Sequence[Record], label: str, first: int) -> Iterator[Record]:
+def _check_records(records: Sequence[Record], label: str, first: int) -> Iterator[Record]:
     for place, record in enumerate(records, first):
-        if wrong := complaint(record):
+        if wrong := describe_problem(record):
             raise DependencyFailed(
                 f"the journal of session {label!r} cannot be read: record {place} {wrong}; delete "
                 "the session, or use another session id",
@@ -349,5 +354,5 @@ def _size(value: Any) -> int:
     return size
 
 
-def _hashed(label: str) -> str:
+def _hash_label(label: str) -> str:
     return hashlib.sha256(label.encode("utf-8", "surrogatepass")).hexdigest()

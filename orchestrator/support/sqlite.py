@@ -62,12 +62,12 @@ class SqliteFile:
         self._what = what
         self._hint = hint
         self._lock = RLock()
-        with self._failing("cannot be opened"):
+        with self._translate_errors("cannot be opened"):
             self._db = sqlite3.connect(
                 self.path, timeout=30.0, isolation_level=None, check_same_thread=False
             )
         try:
-            with self._failing("cannot be opened"):
+            with self._translate_errors("cannot be opened"):
                 self._prepare(layout)
         except DependencyFailed:
             self._db.close()
@@ -113,14 +113,14 @@ class SqliteFile:
         return DependencyFailed(f"{self._what} {self.path!r} {text}", resource=self.path)
 
     @contextmanager
-    def _failing(self, what: str) -> Iterator[None]:
+    def _translate_errors(self, what: str) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
             raise self.failure(f"{what}: {error}; {self._hint}") from error
 
     @contextmanager
-    def used(self) -> Iterator[sqlite3.Connection]:
+    def connection(self) -> Iterator[sqlite3.Connection]:
         """The connection, for this thread alone.
 
         Raises:
@@ -139,7 +139,7 @@ class SqliteFile:
         Raises:
             DependencyFailed: SQLite failed; nothing was written.
         """
-        with self.used() as db:
+        with self.connection() as db:
             db.execute("BEGIN IMMEDIATE")
             try:
                 yield db
@@ -155,7 +155,7 @@ class SqliteFile:
         Raises:
             DependencyFailed: SQLite failed.
         """
-        with self.used() as db:
+        with self.connection() as db:
             return db.execute(statement, values).fetchall()
 
     def close(self) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 
 from orchestrator.errors import innermost
 
-__all__ = ["place_in_folder", "place_in_function", "raised"]
+__all__ = ["describe_exception", "place_in_folder", "place_in_function"]
 
 
-def raised(error: BaseException, place: str = "") -> str:
+def describe_exception(error: BaseException, place: str = "") -> str:
     """`raised KeyError at handler.py:3; ...`, the end of a message about the code."""
     where = f" at {place}" if place else ""
     return (

@@ -26,7 +26,7 @@ from orchestrator.models.scripted import Scripted, ScriptedModel
 from orchestrator.server.control.folders import FolderAgent
 from orchestrator.server.serving import serving
 from orchestrator.server.settings import Settings
-from orchestrator.testing.standing import Lambdas, TestWorld, answering
+from orchestrator.testing.standing import Lambdas, TestWorld, copy_with_model
 
 __all__ = ["Answer", "BedrockAgents", "ServedAgent"]
 
@@ -139,7 +139,7 @@ class BedrockAgents:
         """
         config = Config(retries={"total_max_attempts": 1}, proxies={})
         settings: dict[str, Any] = {"region_name": self._world.settings.region, "config": config}
-        made = _session().client(service, endpoint_url=self.url, **settings)
+        made = _get_session().client(service, endpoint_url=self.url, **settings)
         self._opened.callback(made.close)
         return made
 
@@ -171,7 +171,7 @@ class BedrockAgents:
         Returns:
             The model; `.requests` has what it was asked.
         """
-        model = ScriptedModel(_listed(replies), model_id, chunk=chunk)
+        model = ScriptedModel(_check_replies(replies), model_id, chunk=chunk)
         self._world.scripts[model_id] = model
         return model
 
@@ -203,8 +203,8 @@ class BedrockAgents:
         world, model = self._world, None
         if replies is not None:
             model_id = load_definition(path).foundation_model or "scripted"
-            model = ScriptedModel(_listed(replies), model_id, chunk=chunk)
-            world = answering(world, model)
+            model = ScriptedModel(_check_replies(replies), model_id, chunk=chunk)
+            world = copy_with_model(world, model)
         found = FolderAgent(world, path, [])
         found.agent()  # what is wrong with it is told here
         self._world.agents.folders.add(found)
@@ -225,14 +225,14 @@ class BedrockAgents:
         """
         name = members.pop("agentName", f"agent-{uuid.uuid4().hex[:8]}")
         agent_id = self.control.create_agent(agentName=name, **members)["agent"]["agentId"]
-        self._until(agent_id, "NOT_PREPARED")
+        self._wait_for_status(agent_id, "NOT_PREPARED")
         for group in action_groups:
             self.control.create_agent_action_group(agentId=agent_id, agentVersion="DRAFT", **group)
         self.control.prepare_agent(agentId=agent_id)
-        self._until(agent_id, "PREPARED")
+        self._wait_for_status(agent_id, "PREPARED")
         return ServedAgent(agent_id, _TEST_ALIAS, None, self)
 
-    def _until(self, agent_id: str, wanted: str) -> None:
+    def _wait_for_status(self, agent_id: str, wanted: str) -> None:
         until = time.monotonic() + _SECONDS
         while True:
             agent = self.control.get_agent(agentId=agent_id)["agent"]
@@ -288,10 +288,12 @@ class BedrockAgents:
         except (ClientError, EventStreamError) as error:
             causes = self.lambdas.raised[raised:]
             raise error from (causes[-1] if causes else None)
-        return _answer(response["sessionId"], events, self.requests[before:])
+        return _build_answer(response["sessionId"], events, self.requests[before:])
 
 
-def _answer(session_id: str, events: list[dict[str, Any]], requests: list[ModelRequest]) -> Answer:
+def _build_answer(
+    session_id: str, events: list[dict[str, Any]], requests: list[ModelRequest]
+) -> Answer:
     chunks = [event["chunk"] for event in events if "chunk" in event]
     told = [event["returnControl"] for event in events if "returnControl" in event]
     handed = [ReturnControl(it["invocationId"], it["invocationInputs"]) for it in told]
@@ -307,13 +309,13 @@ def _answer(session_id: str, events: list[dict[str, Any]], requests: list[ModelR
     )
 
 
-def _listed(replies: Iterable[Scripted]) -> list[Scripted]:
+def _check_replies(replies: Iterable[Scripted]) -> list[Scripted]:
     if isinstance(replies, str):  # which would be one reply a letter
         raise ValidationError(f"replies are a list: write [{replies[:40]!r}]")
     return list(replies)
 
 
 @cache
-def _session() -> boto3.Session:
+def _get_session() -> boto3.Session:
     # One for all tests: it reads the services' models once.
     return boto3.Session("testing", "testing", region_name=_REGION)

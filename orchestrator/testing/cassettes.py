@@ -13,7 +13,7 @@ from orchestrator.errors import ResourceNotFound
 from orchestrator.models import Model, RecordingModel, ReplayModel, resolve_model
 from orchestrator.models.base import ModelReply, ModelRequest
 
-__all__ = ["Cassette", "path_of"]
+__all__ = ["Cassette", "find_cassette_path"]
 
 
 class Cassette:
@@ -36,7 +36,7 @@ class Cassette:
         self.recording = recording
         self._test = test
         self._files: list[Path] = []
-        self._replayed: list[_Replayed] = []
+        self._replayed: list[_DriftTrackingReplay] = []
 
     def __call__(self, model: Model | str) -> Model:
         """The model, recorded or replayed; several are told apart by the order of these calls.
@@ -48,51 +48,53 @@ class Cassette:
         file = self.path if number == 1 else self.path.with_stem(f"{self.path.stem}.{number}")
         self._files.append(file)
         if self.recording:
-            _new(file).unlink(missing_ok=True)
-            return RecordingModel(resolve_model(model), _new(file))
+            _get_new_file(file).unlink(missing_ok=True)
+            return RecordingModel(resolve_model(model), _get_new_file(file))
         try:
             replay = ReplayModel(file)
         except ResourceNotFound:
-            pytest.fail(f"there is no recording {str(file)!r}; {self._way()}", pytrace=False)
-        self._replayed.append(_Replayed(replay))
+            pytest.fail(
+                f"there is no recording {str(file)!r}; {self._suggest_recording()}", pytrace=False
+            )
+        self._replayed.append(_DriftTrackingReplay(replay))
         return self._replayed[-1]
 
-    def _way(self) -> str:
+    def _suggest_recording(self) -> str:
         return f"with credentials of the real model, run: pytest --bedrock-record {self._test!r}"
 
     def finish(self, *, passed: bool) -> None:
         """Keeps what was recorded, if the test has passed; fails it if a prompt has changed."""
         for file in self._files if self.recording else ():
             if not passed:
-                _new(file).unlink(missing_ok=True)
-            elif _new(file).exists():
-                os.replace(_new(file), file)
+                _get_new_file(file).unlink(missing_ok=True)
+            elif _get_new_file(file).exists():
+                os.replace(_get_new_file(file), file)
             else:
                 pytest.fail(f"no model was asked, so that {str(file)!r} was not recorded")
         drifts = [drift for one in self._replayed for drift in one.drifts]
         if drifts:
-            pytest.fail(f"{drifts[0]}\n{self._way()}", pytrace=False)
+            pytest.fail(f"{drifts[0]}\n{self._suggest_recording()}", pytrace=False)
 
 
-def path_of(node: pytest.Item) -> Path:
+def find_cassette_path(node: pytest.Item) -> Path:
     """Where the recording of a test lies: as its marker says, or by its name."""
     marker = node.get_closest_marker("bedrock_cassette")
     if marker is not None and marker.args:
         named: str = marker.args[0]
         return node.path.parent / named
     name = node.nodeid.partition("::")[2]
-    return node.path.parent / "cassettes" / node.path.stem / f"{_written(name)}.jsonl"
+    return node.path.parent / "cassettes" / node.path.stem / f"{_to_file_name(name)}.jsonl"
 
 
-def _written(name: str) -> str:
+def _to_file_name(name: str) -> str:
     return re.sub(r"[^\w.-]+", "-", name).strip("-.") or "test"
 
 
-def _new(file: Path) -> Path:
+def _get_new_file(file: Path) -> Path:
     return file.with_name(f"{file.name}.new")
 
 
-class _Replayed(Model):
+class _DriftTrackingReplay(Model):
     """A replay that remembers which prompts it had no reply to."""
 
     def __init__(self, replay: ReplayModel) -> None:

@@ -97,7 +97,7 @@ def bedrock_agents(
 
     made = BedrockAgents(request.config.rootpath)
     request.node.stash[_RAISED] = made.lambdas.raised
-    set_environment(monkeypatch, made.url, recording=_records(request))
+    set_environment(monkeypatch, made.url, recording=_is_recording(request))
     yield made
     _bedrock_closing(made.close)
 
@@ -110,13 +110,13 @@ def bedrock_cassette(request: pytest.FixtureRequest) -> Iterator[Cassette]:
     `@pytest.mark.bedrock_cassette("<path>")` names, or `cassettes/<module>/<test>.jsonl` beside
     the test's own. A prompt that has changed since fails the test.
     """
-    from orchestrator.testing.cassettes import Cassette, path_of
+    from orchestrator.testing.cassettes import Cassette, find_cassette_path
 
     node = request.node
-    made = Cassette(path_of(node), recording=_records(request), test=node.nodeid)
+    made = Cassette(find_cassette_path(node), recording=_is_recording(request), test=node.nodeid)
     yield made
     made.finish(passed=node.stash.get(_PASSED, False))
 
 
-def _records(request: pytest.FixtureRequest) -> bool:
+def _is_recording(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--bedrock-record"))

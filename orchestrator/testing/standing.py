@@ -25,7 +25,7 @@ from orchestrator.server.operations import Caller
 from orchestrator.server.settings import Settings
 from orchestrator.server.world import LambdaCode, World
 
-__all__ = ["Lambdas", "TestWorld", "answering"]
+__all__ = ["Lambdas", "TestWorld", "copy_with_model"]
 
 Handler = Callable[..., Any]
 
@@ -57,29 +57,29 @@ class Lambdas(UserDict[str, Handler]):
         Raises:
             DefinitionError: There is no such file, or no such function in it.
         """
-        self.data[name] = handler if callable(handler) else self._from_file(handler)
+        self.data[name] = handler if callable(handler) else self._load_handler(handler)
 
-    def _from_file(self, spec: str) -> Handler:
+    def _load_handler(self, spec: str) -> Handler:
         path, _, function = spec.rpartition(":")
         file = handler_file(self._folder / path, None, "handler")
         check_function(file, function)
         handler: Handler = getattr(HandlerModule(file).load(), function)
         return handler
 
-    def of(self, arn: str) -> Handler | None:
+    def find_handler(self, arn: str) -> Handler | None:
         """The handler of a function that is named by its ARN, also with a version or alias."""
         named = _NAME.fullmatch(arn)
         places = (arn, ":".join(arn.split(":")[:7]), named[1] if named else "")
         return next((self.data[it] for it in places if it in self.data), None)
 
-    def standing_for(self, arn: str) -> Handler:
+    def get_stub(self, arn: str) -> Handler:
         """The handler; one that may be given later, if there is none yet."""
-        found = self.of(arn)
+        found = self.find_handler(arn)
         if found is not None:
-            return self._noted(found)
+            return self._wrap_handler(found)
 
-        def later(event: Any, context: Any) -> Any:
-            handler = self.of(arn)
+        def call_stub(event: Any, context: Any) -> Any:
+            handler = self.find_handler(arn)
             if handler is None:
                 name = (_NAME.fullmatch(arn) or ("", arn))[1]
                 raise DependencyFailed(
@@ -89,25 +89,25 @@ class Lambdas(UserDict[str, Handler]):
                 )
             return handler(event, context)
 
-        return self._noted(later)
+        return self._wrap_handler(call_stub)
 
-    def _noted(self, handler: Handler) -> Handler:
+    def _wrap_handler(self, handler: Handler) -> Handler:
         """The handler; what it raises is noted."""
 
         @wraps(handler)
-        def noted(event: Any, context: Any) -> Any:
-            with self._noting():
+        def wrapper(event: Any, context: Any) -> Any:
+            with self._record_errors():
                 returned = handler(event, context)
-            return self._awaited(returned) if isawaitable(returned) else returned
+            return self._await_result(returned) if isawaitable(returned) else returned
 
-        return noted
+        return wrapper
 
-    async def _awaited(self, returned: Awaitable[Any]) -> Any:
-        with self._noting():
+    async def _await_result(self, returned: Awaitable[Any]) -> Any:
+        with self._record_errors():
             return await returned
 
     @contextmanager
-    def _noting(self) -> Iterator[None]:
+    def _record_errors(self) -> Iterator[None]:
         try:
             yield
         except Exception as error:
@@ -141,17 +141,17 @@ class TestWorld(World):
         self.scripts: dict[str, Model] = {}
         self.knowledge_bases: dict[str, KnowledgeBase] = {}
         self.requests: list[ModelRequest] = []
-        self.models = _Models(settings, self._model)
-        self.bases = cast(Bases, _Bases(self.bases, self.knowledge_bases))
+        self.models = _Models(settings, self._make_model)
+        self.bases = cast(Bases, _TestBases(self.bases, self.knowledge_bases))
 
     def lambda_for(self, arn: str) -> LambdaCode | None:
         """What stands for a Lambda function here."""
-        return self.lambdas.standing_for(arn)
+        return self.lambdas.get_stub(arn)
 
-    def _model(self, model_id: str) -> Model:
-        return _Later(model_id, lambda: self._scripted(model_id), self.requests)
+    def _make_model(self, model_id: str) -> Model:
+        return _LateBoundModel(model_id, lambda: self._find_script(model_id), self.requests)
 
-    def _scripted(self, model_id: str) -> Model:
+    def _find_script(self, model_id: str) -> Model:
         found = self.scripts.get(model_id)
         if found is None:
             raise ModelOutputError(
@@ -162,11 +162,11 @@ class TestWorld(World):
         return found
 
 
-def answering(world: TestWorld, model: Model) -> TestWorld:
+def copy_with_model(world: TestWorld, model: Model) -> TestWorld:
     """The same world, where one model answers for all."""
     made = copy(world)
     made.settings = replace(world.settings, model=model.model_id)
-    asked = _Later(model.model_id, lambda: model, world.requests)
+    asked = _LateBoundModel(model.model_id, lambda: model, world.requests)
     made.models = _Models(world.settings, lambda _: asked)
     return made
 
@@ -184,7 +184,7 @@ class _Models(Models):
         return self._find(model_id)
 
 
-class _Later(Model):
+class _LateBoundModel(Model):
     """Stands for a model that may be given later, and notes what is asked."""
 
     def __init__(
@@ -194,30 +194,30 @@ class _Later(Model):
         self._find = find
         self._requests = requests
 
-    def _asked(self, request: ModelRequest) -> Model:
+    def _record_and_find(self, request: ModelRequest) -> Model:
         self._requests.append(request)
         return self._find()
 
     def complete(self, request: ModelRequest) -> ModelReply:
-        return self._asked(request).complete(request)
+        return self._record_and_find(request).complete(request)
 
     def stream(self, request: ModelRequest) -> Iterator[str | ModelReply]:
-        return self._asked(request).stream(request)
+        return self._record_and_find(request).stream(request)
 
     def count(self, request: ModelRequest) -> int | None:
         return self._find().count(request)
 
     async def acomplete(self, request: ModelRequest) -> ModelReply:
-        return await self._asked(request).acomplete(request)
+        return await self._record_and_find(request).acomplete(request)
 
     async def astream(self, request: ModelRequest) -> AsyncIterator[str | ModelReply]:
-        stream = self._asked(request).astream(request)
+        stream = self._record_and_find(request).astream(request)
         async with aclosing(stream):  # type: ignore[type-var]
             async for item in stream:
                 yield item
 
 
-class _Bases:
+class _TestBases:
     """A server's knowledge bases, and a test's before them."""
 
     def __init__(self, bases: Bases, given: Mapping[str, KnowledgeBase]) -> None:
@@ -233,11 +233,11 @@ class _Bases:
         try:
             self._bases.base(replace(caller, allow=()), knowledge_base_id)
         except ResourceNotFound:  # or one that only AWS may have
-            return _Missing(knowledge_base_id)
+            return _MissingKnowledgeBase(knowledge_base_id)
         return self._bases.base(caller, knowledge_base_id)
 
 
-class _Missing:
+class _MissingKnowledgeBase:
     """A knowledge base that is not there; nobody asks AWS for it."""
 
     def __init__(self, id: str) -> None:

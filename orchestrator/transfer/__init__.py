@@ -14,7 +14,7 @@ from orchestrator.transfer.document import Document
 from orchestrator.transfer.files import Change, changes, files_of, write_files
 from orchestrator.transfer.folder import read_folder
 from orchestrator.transfer.pull import read_agent
-from orchestrator.transfer.push import Options, Pushed, push
+from orchestrator.transfer.push import Options, PushResult, push
 from orchestrator.transfer.remote import Remote, connect
 from orchestrator.transfer.sending import Step
 from orchestrator.transfer.sources import read_source
@@ -24,7 +24,7 @@ __all__ = [
     "Difference",
     "Document",
     "Options",
-    "Pushed",
+    "PushResult",
     "Remote",
     "Step",
     "changes",

@@ -6,18 +6,18 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from orchestrator.errors import DependencyFailed
-from orchestrator.transfer.compare import same_content
-from orchestrator.transfer.pull import alias_called, read_alone, read_version_of_alias
-from orchestrator.transfer.remote import DRAFT, checked_id, ids_of_alias
+from orchestrator.transfer.compare import is_same_content
+from orchestrator.transfer.pull import find_alias_id, read_alias_version, read_single_agent
+from orchestrator.transfer.remote import DRAFT, check_id, parse_alias_arn
 from orchestrator.transfer.sending import Sender
 
-__all__ = ["NEW_ALIAS", "alias_of"]
+__all__ = ["NEW_ALIAS", "ensure_alias"]
 
 NEW_ALIAS = "arn:aws:bedrock:us-east-1:000000000000:agent-alias/0000000000/0000000000"
 """Stands in a dry run for the ARN of an alias that is not made."""
 
 
-def alias_of(
+def ensure_alias(
     sender: Sender, agent: str, agent_id: str, wanted: Mapping[str, Any], name: str, arn: str = ""
 ) -> str:
     """The ARN of an alias that leads to a version with an agent's content.
@@ -36,10 +36,10 @@ def alias_of(
     Raises:
         OrchestratorError: The endpoint failed, or told something that cannot be.
     """
-    return _Alias(sender, agent, agent_id, wanted).arn_of(name, arn)
+    return _AliasUpdater(sender, agent, agent_id, wanted).ensure(name, arn)
 
 
-class _Alias:
+class _AliasUpdater:
     def __init__(
         self, sender: Sender, agent: str, agent_id: str, wanted: Mapping[str, Any]
     ) -> None:
@@ -49,11 +49,11 @@ class _Alias:
         self.agent_id = agent_id
         self.wanted = wanted
 
-    def arn_of(self, name: str, arn: str) -> str:
-        ids = ids_of_alias(arn)
+    def ensure(self, name: str, arn: str) -> str:
+        ids = parse_alias_arn(arn)
         alias_id = ids[1] if ids and ids[0] == self.agent_id else ""
         if not alias_id and self.agent_id:
-            alias_id = alias_called(self.remote, self.agent_id, name)
+            alias_id = find_alias_id(self.remote, self.agent_id, name)
         if not alias_id:
             with self.sender.step(self.agent, "create", f"the alias {name!r}"):
                 answer = self.sender.send(
@@ -61,15 +61,15 @@ class _Alias:
                 )
                 if self.sender.dry_run:
                     return NEW_ALIAS
-                alias_id = checked_id(
+                alias_id = check_id(
                     (answer.get("agentAlias") or {}).get("agentAliasId"), "an alias"
                 )
-                return self.ready(alias_id)
+                return self.wait_until_ready(alias_id)
         if self.is_behind(alias_id):
             self.move(alias_id)
-        return self.ready(alias_id)
+        return self.wait_until_ready(alias_id)
 
-    def told(self, alias_id: str) -> dict[str, Any]:
+    def fetch_alias(self, alias_id: str) -> dict[str, Any]:
         """What GetAgentAlias tells."""
         answer = self.remote.call(
             f"the alias {alias_id!r}",
@@ -82,15 +82,15 @@ class _Alias:
 
     def is_behind(self, alias_id: str) -> bool:
         """Whether the version that an alias leads to is not what the agent is to be."""
-        version = read_version_of_alias(self.remote, self.agent_id, alias_id)
+        version = read_alias_version(self.remote, self.agent_id, alias_id)
         if version == DRAFT:
             return False
-        there = read_alone(self.remote, self.agent_id, version)
-        return not same_content(there.data, self.wanted)
+        there = read_single_agent(self.remote, self.agent_id, version)
+        return not is_same_content(there.data, self.wanted)
 
     def move(self, alias_id: str) -> None:
         """Has an alias lead to a new version, which is made when none is named."""
-        alias = self.told(alias_id)
+        alias = self.fetch_alias(alias_id)
         name = str(alias.get("agentAliasName"))
         with self.sender.step(self.agent, "move", f"the alias {name!r} to a new version"):
             self.sender.send(
@@ -103,23 +103,23 @@ class _Alias:
             )
             if self.sender.dry_run:
                 return
-            self.ready(alias_id)
+            self.wait_until_ready(alias_id)
             if self.is_behind(alias_id):
                 raise DependencyFailed(
                     f"the alias {name!r} still leads to the version before; route it to a new one"
                 )
 
-    def ready(self, alias_id: str) -> str:
+    def wait_until_ready(self, alias_id: str) -> str:
         """Waits until an alias can be used, and gives its ARN."""
         arn = ""
 
         def look() -> tuple[str, Collection[str]]:
             nonlocal arn
-            alias = self.told(alias_id)
+            alias = self.fetch_alias(alias_id)
             arn = str(alias.get("agentAliasArn"))
             return str(alias.get("agentAliasStatus")), alias.get("failureReasons") or []
 
-        self.sender.wait.until(f"the alias {alias_id!r}", look, ("PREPARED",))
-        if ids_of_alias(arn) != (self.agent_id, alias_id):
+        self.sender.wait.wait_for_status(f"the alias {alias_id!r}", look, ("PREPARED",))
+        if parse_alias_arn(arn) != (self.agent_id, alias_id):
             raise DependencyFailed(f"{arn!r} is not the ARN of the alias {alias_id!r}")
         return arn

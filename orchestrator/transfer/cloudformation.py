@@ -10,9 +10,9 @@ import yaml
 from orchestrator.engine.plan import MOST_LEVELS
 from orchestrator.errors import DefinitionError
 from orchestrator.transfer.document import Document, note
-from orchestrator.transfer.gathered import gathered, made_id
+from orchestrator.transfer.gathered import build_document, make_placeholder_id
 from orchestrator.transfer.intrinsics import Intrinsics
-from orchestrator.transfer.remote import ids_of_alias
+from orchestrator.transfer.remote import parse_alias_arn
 
 __all__ = ["is_cloudformation", "load_yaml", "read_cloudformation"]
 
@@ -24,7 +24,7 @@ class _Loader(yaml.SafeLoader):
     """PyYAML's safe loader, which reads `!Sub` and its kin as the functions that they mean."""
 
 
-def _function(loader: _Loader, suffix: str, node: yaml.Node) -> dict[str, Any]:
+def _construct_function(loader: _Loader, suffix: str, node: yaml.Node) -> dict[str, Any]:
     name = suffix if suffix in ("Ref", "Condition") else f"Fn::{suffix}"
     value: Any
     if isinstance(node, yaml.ScalarNode):
@@ -36,7 +36,7 @@ def _function(loader: _Loader, suffix: str, node: yaml.Node) -> dict[str, Any]:
     return {name: value}
 
 
-_Loader.add_multi_constructor("!", _function)
+_Loader.add_multi_constructor("!", _construct_function)
 
 
 def load_yaml(text: str, file: str) -> Any:
@@ -56,10 +56,10 @@ def load_yaml(text: str, file: str) -> Any:
 
 def is_cloudformation(data: Mapping[str, Any]) -> bool:
     """Whether data is a template with agents."""
-    return bool(_of_type(data, _AGENT))
+    return bool(_find_by_type(data, _AGENT))
 
 
-def _of_type(template: Mapping[str, Any], kind: str) -> dict[str, Mapping[str, Any]]:
+def _find_by_type(template: Mapping[str, Any], kind: str) -> dict[str, Mapping[str, Any]]:
     resources = template.get("Resources")
     return {
         str(name): properties
@@ -83,53 +83,55 @@ def read_cloudformation(
         DefinitionError: An agent is wrong, or functions are nested without end.
     """
     reader = _Reader(template, parameters)
-    return {name: reader.agent(name, ()) for name in reader.agents}
+    return {name: reader.read_agent(name, ()) for name in reader.agents}
 
 
 class _Reader:
     def __init__(self, template: Mapping[str, Any], parameters: Mapping[str, str]) -> None:
         self.template = template
         self.parameters = parameters
-        self.agents = _of_type(template, _AGENT)
-        self.ids = {made_id(name): name for name in self.agents}
-        self.aliases = {made_id(name): it for name, it in _of_type(template, _ALIAS).items()}
+        self.agents = _find_by_type(template, _AGENT)
+        self.ids = {make_placeholder_id(name): name for name in self.agents}
+        self.aliases = {
+            make_placeholder_id(name): it for name, it in _find_by_type(template, _ALIAS).items()
+        }
         self.known: dict[str, Document] = {}
 
-    def agent(self, name: str, above: tuple[str, ...]) -> Document:
+    def read_agent(self, name: str, above: tuple[str, ...]) -> Document:
         if name not in self.known:
             intrinsics = Intrinsics(self.template, self.parameters)
-            found = intrinsics.value(self.agents[name])
+            found = intrinsics.evaluate(self.agents[name])
             properties = dict(found) if isinstance(found, Mapping) else {}
             parts = [
-                [it for it in _list(properties.pop(part, None)) if isinstance(it, Mapping)]
+                [it for it in _as_list(properties.pop(part, None)) if isinstance(it, Mapping)]
                 for part in ("ActionGroups", "KnowledgeBases", "AgentCollaborators")
             ]
-            document = self.known[name] = gathered(properties, *parts)
-            self.team(document, (*above, name))
-            document.notes += _told(document, intrinsics)
+            document = self.known[name] = build_document(properties, *parts)
+            self.read_team(document, (*above, name))
+            document.notes += _note_placeholders(document, intrinsics)
         return self.known[name]
 
-    def team(self, document: Document, above: tuple[str, ...]) -> None:
+    def read_team(self, document: Document, above: tuple[str, ...]) -> None:
         for member in document.parts("agentCollaborators"):
-            led = self.led((member.get("agentDescriptor") or {}).get("aliasArn"))
+            led = self.find_collaborator((member.get("agentDescriptor") or {}).get("aliasArn"))
             if led and led not in above and len(above) < MOST_LEVELS:
-                document.team[str(member.get("collaboratorName"))] = self.agent(led, above)
+                document.team[str(member.get("collaboratorName"))] = self.read_agent(led, above)
 
-    def led(self, arn: Any) -> str | None:
+    def find_collaborator(self, arn: Any) -> str | None:
         """The logical id of the agent whose alias an ARN names."""
-        ids = ids_of_alias(arn)
+        ids = parse_alias_arn(arn)
         alias = self.aliases.get(ids[1]) if ids else None
         if alias is None:
             return None
-        agent = Intrinsics(self.template, self.parameters).value(alias.get("AgentId"))
+        agent = Intrinsics(self.template, self.parameters).evaluate(alias.get("AgentId"))
         return self.ids.get(str(agent))
 
 
-def _list(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _told(document: Document, intrinsics: Intrinsics) -> Iterator[Any]:
+def _note_placeholders(document: Document, intrinsics: Intrinsics) -> Iterator[Any]:
     """A note for each placeholder that the agent has come to hold."""
     members = [
         {**it, "agentDescriptor": None} if it.get("collaboratorName") in document.team else it

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from orchestrator.transfer.normal import normal
-from orchestrator.transfer.schemas import same_schema
+from orchestrator.transfer.normal import normalize_agent
+from orchestrator.transfer.schemas import is_same_schema
 
-__all__ = ["KEPT_THERE", "PARTS", "agent_part", "same_content", "same_part"]
+__all__ = ["KEPT_THERE", "PARTS", "is_same_content", "is_same_part", "pick_agent_members"]
 
 PARTS = {
     "actionGroups": "actionGroupName",
@@ -23,7 +23,9 @@ KEPT_THERE = ("agentResourceRoleArn", "foundationModel")
 _NOT_OF_A_VERSION = ("orchestrationType", "customOrchestration", "tags", "agentId")
 
 
-def agent_part(data: Mapping[str, Any], there: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def pick_agent_members(
+    data: Mapping[str, Any], there: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """The agent's own members, without its parts, id and tags.
 
     Args:
@@ -31,31 +33,31 @@ def agent_part(data: Mapping[str, Any], there: Mapping[str, Any] | None = None) 
         there: The agent as it is at the service, which keeps what `data` does not say and the
             service needs.
     """
-    own = {k: v for k, v in normal(data).items() if k not in (*PARTS, "agentId", "tags")}
+    own = {k: v for k, v in normalize_agent(data).items() if k not in (*PARTS, "agentId", "tags")}
     kept = {k: there[k] for k in KEPT_THERE if there and k in there}
     return {**kept, **own}
 
 
-def same_content(there: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+def is_same_content(there: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     """Whether a version is the agent, as far as versions tell."""
     one, other = (
         {k: v for k, v in it.items() if k not in _NOT_OF_A_VERSION}
-        for it in (agent_part(there), agent_part(wanted, there))
+        for it in (pick_agent_members(there), pick_agent_members(wanted, there))
     )
     return one == other and all(
-        _same_parts(there.get(part) or (), wanted.get(part) or (), key)
+        _are_same_parts(there.get(part) or (), wanted.get(part) or (), key)
         for part, key in PARTS.items()
     )
 
 
-def _same_parts(there: Any, wanted: Any, key: str) -> bool:
+def _are_same_parts(there: Any, wanted: Any, key: str) -> bool:
     mine, theirs = ({it[key]: it for it in parts} for parts in (there, wanted))
-    return mine.keys() == theirs.keys() and all(same_part(mine[k], theirs[k]) for k in mine)
+    return mine.keys() == theirs.keys() and all(is_same_part(mine[k], theirs[k]) for k in mine)
 
 
-def same_part(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def is_same_part(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether two action groups, or other parts, say the same; schemas by what they say."""
     mine, theirs = (str((it.get("apiSchema") or {}).get("payload", "")) for it in (one, other))
-    if mine and theirs and same_schema(mine, theirs):
+    if mine and theirs and is_same_schema(mine, theirs):
         one, other = ({**it, "apiSchema": {}} for it in (one, other))
     return one == other

@@ -13,13 +13,13 @@ from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import ResourceNotFound
 from orchestrator.transfer.compare import KEPT_THERE, PARTS
 from orchestrator.transfer.document import Document
-from orchestrator.transfer.files import Change, files_of, left_files
-from orchestrator.transfer.lambdas import lambdas_of
-from orchestrator.transfer.portable import portable
+from orchestrator.transfer.files import Change, files_of, find_leftover_files
+from orchestrator.transfer.lambdas import list_lambdas
+from orchestrator.transfer.portable import make_portable
 from orchestrator.transfer.pull import read_agent
 from orchestrator.transfer.push import find_agent
 from orchestrator.transfer.remote import Remote
-from orchestrator.transfer.schemas import same_schema
+from orchestrator.transfer.schemas import is_same_schema
 
 __all__ = ["Difference", "difference"]
 
@@ -72,8 +72,8 @@ def difference(
     there = read_agent(remote, agent_id, alias=alias, version=version)
     notes: list[Diagnostic] = []
     local = remote.endpoint_url is not None
-    one, other = _made_alike(there, document, notes, local)
-    before, after = files_of(one), {**_left(document), **files_of(other)}
+    one, other = _make_comparable(there, document, notes, local)
+    before, after = files_of(one), {**_read_leftover_files(document), **files_of(other)}
     changed = [
         Change(path, before.get(path), after.get(path))
         for path in dict.fromkeys([*before, *after])
@@ -82,20 +82,20 @@ def difference(
     return Difference(agent_id, changed, notes)
 
 
-def _left(document: Document) -> dict[str, str]:
+def _read_leftover_files(document: Document) -> dict[str, str]:
     """Templates and schemas of the folder that no definition names, and that a pull would take."""
     root, found = document.source.folder, {}
-    for one in document.everyone():
+    for one in document.iter_agents():
         folder = one.source.folder
         if root is None or folder is None or not folder.is_relative_to(root):
             continue
-        for path in left_files(folder, _named(one.source.file)):
+        for path in find_leftover_files(folder, _list_named_files(one.source.file)):
             file = folder / path
             found[file.relative_to(root).as_posix()] = decode(file.read_bytes(), str(file))
     return found
 
 
-def _named(file: str) -> set[str]:
+def _list_named_files(file: str) -> set[str]:
     definition = load_definition(file)
     overrides = definition.prompt_override_configuration
     stages = overrides.prompt_configurations if overrides else ()
@@ -108,13 +108,13 @@ _HANDLER = "arn:aws:lambda:us-east-1:000000000000:function:handler"
 """Stands for what runs here, where no function does there."""
 
 
-def _made_alike(
+def _make_comparable(
     there: Document, here: Document, notes: list[Diagnostic], local: bool
 ) -> tuple[Document, Document]:
     """Both agents without what is not compared, with their parts in one order."""
     groups = (str(it.get("actionGroupName")) for it in there.parts("actionGroups"))
-    known = {**dict.fromkeys(groups, _HANDLER), **dict(lambdas_of(there.data))}
-    found = portable(here, {}, known=known, local_models=local)
+    known = {**dict.fromkeys(groups, _HANDLER), **dict(list_lambdas(there.data))}
+    found = make_portable(here, {}, known=known, local_models=local)
     for group in found.data.get("actionGroups", ()):
         if group.get("actionGroupExecutor") == {"lambda": _HANDLER}:
             del group["actionGroupExecutor"]
@@ -127,28 +127,30 @@ def _made_alike(
     for data in (one, other):
         data.pop("agentId", None)
         data.pop("aliases", None)
-    _put_in_order(one, other)
-    _write_schemas_alike(one, other)
+    _sort_parts(one, other)
+    _unify_schemas(one, other)
     led_there, led_here = {}, {}
     for name, agent in here.team.items():
         if name in there.team:
-            led_there[name], led_here[name] = _made_alike(there.team[name], agent, notes, local)
+            led_there[name], led_here[name] = _make_comparable(
+                there.team[name], agent, notes, local
+            )
         else:
-            led_here[name] = Document(portable(agent, {}, local_models=local).data, agent.team)
+            led_here[name] = Document(make_portable(agent, {}, local_models=local).data, agent.team)
     return Document(one, led_there), Document(other, led_here)
 
 
-def _put_in_order(one: dict[str, Any], other: dict[str, Any]) -> None:
+def _sort_parts(one: dict[str, Any], other: dict[str, Any]) -> None:
     for part, key in PARTS.items():
         for data in (one, other):
             if part in data:
                 data[part] = sorted(data[part], key=lambda it: str(it.get(key)))
 
 
-def _write_schemas_alike(one: dict[str, Any], other: dict[str, Any]) -> None:
+def _unify_schemas(one: dict[str, Any], other: dict[str, Any]) -> None:
     texts = {it["actionGroupName"]: it.get("apiSchema") or {} for it in one.get("actionGroups", ())}
     for group in other.get("actionGroups", ()):
         mine = (group.get("apiSchema") or {}).get("payload")
         theirs = texts.get(group["actionGroupName"], {}).get("payload")
-        if mine and theirs and same_schema(mine, theirs):
+        if mine and theirs and is_same_schema(mine, theirs):
             group["apiSchema"] = {"payload": theirs}

@@ -45,7 +45,7 @@ class Document:
         found: list[dict[str, Any]] = self.data.get(member) or []
         return found
 
-    def everyone(self) -> Iterator[Document]:
+    def iter_agents(self) -> Iterator[Document]:
         """The agent and all agents that come along, each once, those that are led first."""
         seen: set[int] = set()
 
@@ -61,7 +61,7 @@ class Document:
 
     def all_notes(self) -> list[Diagnostic]:
         """The notes of the agent and of all that come along."""
-        told = dict.fromkeys(it for one in self.everyone() for it in one.notes)
+        told = dict.fromkeys(it for one in self.iter_agents() for it in one.notes)
         return list(told)
 
 

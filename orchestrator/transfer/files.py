@@ -17,9 +17,9 @@ from orchestrator.definition.document import MAX_BYTES, decode
 from orchestrator.definition.fields import NAME_PATTERN
 from orchestrator.errors import DefinitionError, ValidationError
 from orchestrator.transfer.document import Document
-from orchestrator.transfer.normal import STAGES, normal
+from orchestrator.transfer.normal import STAGES, normalize_agent
 
-__all__ = ["Change", "changes", "files_of", "left_files", "write_files"]
+__all__ = ["Change", "changes", "files_of", "find_leftover_files", "write_files"]
 
 _RESERVED = {"con", "prn", "aux", "nul", *(f"{it}{n}" for it in ("com", "lpt") for n in range(10))}
 """Names that are no files' names on Windows, with any suffix."""
@@ -49,12 +49,12 @@ def files_of(document: Document) -> dict[str, str]:
     Raises:
         DefinitionError: The data is no agent's.
     """
-    data = deepcopy(normal(document.data))
+    data = deepcopy(normalize_agent(document.data))
     files: dict[str, str] = {}
-    _checked_names(data)
-    _take_templates_out(data, files)
-    _take_schemas_out(data, files)
-    _take_team_out(document, data, files)
+    _check_names(data)
+    _extract_templates(data, files)
+    _extract_schemas(data, files)
+    _extract_team(document, data, files)
     try:
         definition = definition_of(data)
     except DefinitionError as error:
@@ -62,7 +62,7 @@ def files_of(document: Document) -> dict[str, str]:
     return {"agent.yaml": dump_definition(definition), **files}
 
 
-def _checked_names(data: Mapping[str, Any]) -> None:
+def _check_names(data: Mapping[str, Any]) -> None:
     """Refuses names that could lead out of the folder, whoever has told them."""
     for member, key in (
         ("actionGroups", "actionGroupName"),
@@ -76,11 +76,11 @@ def _checked_names(data: Mapping[str, Any]) -> None:
                 )
 
 
-def _take_templates_out(data: dict[str, Any], files: dict[str, str]) -> None:
+def _extract_templates(data: dict[str, Any], files: dict[str, str]) -> None:
     overrides = data.get("promptOverrideConfiguration") or {}
     for stage in overrides.get("promptConfigurations") or ():
         text, kind = stage.get("basePromptTemplate"), stage.get("promptType")
-        if kind not in STAGES or not isinstance(text, str) or not _survives(text):
+        if kind not in STAGES or not isinstance(text, str) or not _can_round_trip(text):
             continue  # the definition refuses other prompt types
         suffix = "json" if text.lstrip()[:1] in ("{", "[") else "txt"
         path = f"templates/{kind.lower()}.{suffix}"
@@ -88,19 +88,19 @@ def _take_templates_out(data: dict[str, Any], files: dict[str, str]) -> None:
         stage["basePromptTemplateFile"] = path
 
 
-def _take_schemas_out(data: dict[str, Any], files: dict[str, str]) -> None:
+def _extract_schemas(data: dict[str, Any], files: dict[str, str]) -> None:
     taken: set[str] = set()
     for group in data.get("actionGroups") or ():
         text = (group.get("apiSchema") or {}).get("payload")
-        if not isinstance(text, str) or not _survives(text):
+        if not isinstance(text, str) or not _can_round_trip(text):
             continue
-        folder = _own(group["actionGroupName"], taken)
+        folder = _choose_folder_name(group["actionGroupName"], taken)
         path = f"action_groups/{folder}/openapi.{'json' if _is_json(text) else 'yaml'}"
         files[path] = text
         group["apiSchema"] = {"file": path}
 
 
-def _take_team_out(document: Document, data: dict[str, Any], files: dict[str, str]) -> None:
+def _extract_team(document: Document, data: dict[str, Any], files: dict[str, str]) -> None:
     taken: set[str] = set()
     folders: dict[int, str] = {}
     for member in data.get("agentCollaborators") or ():
@@ -108,13 +108,13 @@ def _take_team_out(document: Document, data: dict[str, Any], files: dict[str, st
         if agent is None:
             continue
         if id(agent) not in folders:
-            folder = f"collaborators/{_own(member['collaboratorName'], taken)}"
+            folder = f"collaborators/{_choose_folder_name(member['collaboratorName'], taken)}"
             folders[id(agent)] = folder
             files |= {f"{folder}/{path}": text for path, text in files_of(agent).items()}
         member["agentDescriptor"] = {"folder": folders[id(agent)]}
 
 
-def _own(name: str, taken: set[str]) -> str:
+def _choose_folder_name(name: str, taken: set[str]) -> str:
     """A name as a folder's, also where upper and lower case are one, or names are reserved."""
     folder = f"{name}_" if name.lower() in _RESERVED else name
     while folder.lower() in taken:
@@ -123,7 +123,7 @@ def _own(name: str, taken: set[str]) -> str:
     return folder
 
 
-def _survives(text: str) -> bool:
+def _can_round_trip(text: str) -> bool:
     """Whether a text is the same when it is read from a file; others stay in `agent.yaml`."""
     try:
         return bool(text) and decode(text.encode(), "") == text
@@ -149,8 +149,8 @@ def changes(files: Mapping[str, str], folder: Path) -> list[Change]:
     """
     found = []
     for path, text in files.items():
-        target = _inside(folder, path)
-        before = _text_of(target)
+        target = _resolve_inside(folder, path)
+        before = _read_text(target)
         if before != text:
             found.append(Change(path, before, text))
     agents = [
@@ -158,12 +158,14 @@ def changes(files: Mapping[str, str], folder: Path) -> list[Change]:
     ]
     for agent in agents:
         known = {it.removeprefix(agent) for it in files if it.startswith(agent)}
-        for path in left_files(folder / agent, known):
-            found.append(Change(agent + path, _text_of(_inside(folder, agent + path)), None))
+        for path in find_leftover_files(folder / agent, known):
+            found.append(
+                Change(agent + path, _read_text(_resolve_inside(folder, agent + path)), None)
+            )
     return found
 
 
-def left_files(folder: Path, known: Collection[str]) -> list[str]:
+def find_leftover_files(folder: Path, known: Collection[str]) -> list[str]:
     """Files of one agent's folder that carrying it would have written, and that it does not have.
 
     Args:
@@ -199,24 +201,24 @@ def write_files(files: Mapping[str, str], folder: Path, *, force: bool = False) 
     changed = [it.path for it in found if it.before is not None]
     if changed and not force:
         raise ValidationError(
-            f"{_listed(changed)} in {str(folder)!r} would be changed or removed, and nothing was "
-            "written; --force does that, another folder keeps both"
+            f"{_format_paths(changed)} in {str(folder)!r} would be changed or removed, and nothing "
+            "was written; --force does that, another folder keeps both"
         )
     for change in found:
-        target = _inside(folder, change.path)
+        target = _resolve_inside(folder, change.path)
         if change.after is None:
             target.unlink(missing_ok=True)
         else:
-            _write(target, change.after)
+            _write_atomically(target, change.after)
     return found
 
 
-def _listed(paths: list[str]) -> str:
+def _format_paths(paths: list[str]) -> str:
     told = ", ".join(repr(it) for it in paths[:5])
     return f"{told} and {len(paths) - 5} more" if len(paths) > 5 else told
 
 
-def _inside(folder: Path, path: str) -> Path:
+def _resolve_inside(folder: Path, path: str) -> Path:
     parts = PurePosixPath(path)
     root = folder.resolve()
     target = root.joinpath(*parts.parts)
@@ -228,7 +230,7 @@ def _inside(folder: Path, path: str) -> Path:
     return target
 
 
-def _text_of(file: Path) -> str | None:
+def _read_text(file: Path) -> str | None:
     if file.is_dir():
         raise ValidationError(f"{str(file)!r} is a folder, and a file is to be written there")
     try:
@@ -238,7 +240,7 @@ def _text_of(file: Path) -> str | None:
         return None
 
 
-def _write(file: Path, text: str) -> None:
+def _write_atomically(file: Path, text: str) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile(dir=file.parent, prefix=f".{file.name}.", delete=False) as stream:
         try:

@@ -26,14 +26,14 @@ def read_folder(path: str | Path) -> Document:
         ResourceNotFound: There is nothing at `path`.
         DefinitionError: A definition is wrong, or names a file that is not there.
     """
-    return _read(Path(path), {}, 1)
+    return _read_agent_folder(Path(path), {}, 1)
 
 
-def _read(path: Path, known: dict[Path, Document], level: int) -> Document:
+def _read_agent_folder(path: Path, known: dict[Path, Document], level: int) -> Document:
     definition = load_definition(path)
     document = Document(as_data(definition), source=definition.source)
-    _put_templates_in(document.data, definition)
-    _put_schemas_in(document.data, definition)
+    _inline_templates(document.data, definition)
+    _inline_schemas(document.data, definition)
     for index, member in enumerate(definition.agent_collaborators):
         where = member.agent_descriptor
         if where is None or where.folder is None:
@@ -45,13 +45,13 @@ def _read(path: Path, known: dict[Path, Document], level: int) -> Document:
                 f"there are more than {MOST_LEVELS} levels of agents that lead agents", *at
             )
         if folder not in known:
-            known[folder] = _read(folder, known, level + 1)
+            known[folder] = _read_agent_folder(folder, known, level + 1)
         document.team[member.collaborator_name] = known[folder]
         del document.data["agentCollaborators"][index]["agentDescriptor"]
     return document
 
 
-def _put_templates_in(data: dict[str, Any], definition: AgentDefinition) -> None:
+def _inline_templates(data: dict[str, Any], definition: AgentDefinition) -> None:
     stages = data.get("promptOverrideConfiguration", {}).get("promptConfigurations", [])
     for stage in stages:
         if stage.pop("basePromptTemplateFile", None) is not None:
@@ -62,7 +62,7 @@ def _put_templates_in(data: dict[str, Any], definition: AgentDefinition) -> None
                     stage["templateFormat"] = language
 
 
-def _put_schemas_in(data: dict[str, Any], definition: AgentDefinition) -> None:
+def _inline_schemas(data: dict[str, Any], definition: AgentDefinition) -> None:
     for index, group in enumerate(data.get("actionGroups", [])):
         schema = group.get("apiSchema") or {}
         if schema.get("file") is not None:

@@ -14,11 +14,11 @@ from orchestrator.definition.knowledge_base import KnowledgeBaseAssociation
 from orchestrator.definition.trust import refuse_untrusted
 from orchestrator.errors import DefinitionError, ValidationError
 from orchestrator.transfer.document import Document, note
-from orchestrator.transfer.lambdas import lambdas_of
-from orchestrator.transfer.normal import normal
-from orchestrator.transfer.shaped import AGENT, BASE, GROUP, MEMBER, shaped
+from orchestrator.transfer.lambdas import list_lambdas
+from orchestrator.transfer.normal import normalize_agent
+from orchestrator.transfer.shaped import AGENT, BASE, GROUP, MEMBER, to_request_members
 
-__all__ = ["gathered", "made_id", "vouched"]
+__all__ = ["build_document", "make_placeholder_id", "refuse_untrusted_document"]
 
 _QUIET = {
     *(it.lower() for part in (AgentDefinition, ActionGroupDefinition) for it in part.READ_ONLY),
@@ -33,7 +33,7 @@ _QUIET = {
 """Members that say nothing of what an agent is, without case and underscores."""
 
 
-def gathered(
+def build_document(
     agent: Mapping[str, Any],
     groups: Iterable[Mapping[str, Any]],
     bases: Iterable[Mapping[str, Any]],
@@ -56,16 +56,16 @@ def gathered(
         DefinitionError: The data is no agent's.
     """
     left: list[str] = []
-    data = _shaped(AGENT, agent, left)
+    data = _to_agent_members(AGENT, agent, left)
     if agent_id:
         data["agentId"] = str(agent_id)
     data["agentName"] = slug(str(data.get("agentName") or "")) or "agent"
-    data["actionGroups"] = [_one_schema(_shaped(GROUP, it, left)) for it in groups]
+    data["actionGroups"] = [_keep_schema_text(_to_agent_members(GROUP, it, left)) for it in groups]
     for group in data["actionGroups"]:
         group["actionGroupName"] = slug(str(group.get("actionGroupName") or ""))
-    data["knowledgeBases"] = [_shaped(BASE, it, left) for it in bases]
-    data["agentCollaborators"] = [_shaped(MEMBER, it, left) for it in members]
-    document = Document(normal(data, listed=listed))
+    data["knowledgeBases"] = [_to_agent_members(BASE, it, left) for it in bases]
+    data["agentCollaborators"] = [_to_agent_members(MEMBER, it, left) for it in members]
+    document = Document(normalize_agent(data, listed=listed))
     unknown = sorted({it for it in left if it.replace("_", "").lower() not in _QUIET})
     if unknown:
         names = ", ".join(map(repr, unknown[:20]))
@@ -73,8 +73,8 @@ def gathered(
     return document
 
 
-def _shaped(operation: str, data: Mapping[str, Any], left: list[str]) -> dict[str, Any]:
-    made = shaped(operation, data, left)
+def _to_agent_members(operation: str, data: Mapping[str, Any], left: list[str]) -> dict[str, Any]:
+    made = to_request_members(operation, data, left)
     return {name: value for name, value in made.items() if name not in _OF_REQUESTS}
 
 
@@ -82,7 +82,7 @@ _OF_REQUESTS = ("agentId", "agentVersion", "clientToken")
 """Members of requests that say which agent they are about, and not what it is."""
 
 
-def _one_schema(group: dict[str, Any]) -> dict[str, Any]:
+def _keep_schema_text(group: dict[str, Any]) -> dict[str, Any]:
     """A group with the text of its schema, where the file holds both text and place."""
     schema = group.get("apiSchema")
     if isinstance(schema, dict) and schema.get("payload") is not None:
@@ -90,7 +90,7 @@ def _one_schema(group: dict[str, Any]) -> dict[str, Any]:
     return group
 
 
-def made_id(name: str) -> str:
+def make_placeholder_id(name: str) -> str:
     """Ten letters and digits that stand for the id of something that is not made yet."""
     letters = "".join(it for it in name if it.isascii() and it.isalnum()).upper()
     if len(letters) <= 10:
@@ -100,15 +100,15 @@ def made_id(name: str) -> str:
     return letters[:5] + sha256(name.encode()).hexdigest()[:5].upper()
 
 
-def vouched(document: Document) -> Document:
+def refuse_untrusted_document(document: Document) -> Document:
     """The document, if it and its team name nothing on this machine and no other addresses.
 
     Raises:
         ValidationError: They do: whoever tells an agent must not get at the host with it.
         DefinitionError: The data is no agent's.
     """
-    for one in document.everyone():
-        for what, spec in lambdas_of(one.data):
+    for one in document.iter_agents():
+        for what, spec in list_lambdas(one.data):
             if not is_arn(spec):
                 raise ValidationError(
                     f"{one.name}: {spec!r} as the Lambda function of {what!r} is no ARN; it could "

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from orchestrator.transfer.document import Document
-from orchestrator.transfer.gathered import gathered
+from orchestrator.transfer.gathered import build_document
 
 __all__ = ["is_get_agent", "read_get_agent"]
 
@@ -44,20 +44,22 @@ def read_get_agent(data: Mapping[str, Any], others: Iterable[Mapping[str, Any]] 
     parts = (_GROUPS, _BASES, _MEMBERS)
     names = {name for part in parts for name in part}
     own = {k: v for k, v in agent.items() if k not in names and k not in ("version", "alias")}
-    groups, bases, members = (list(_found(told, part)) for part in parts)
-    return gathered(own, groups, bases, members, agent_id=agent.get("agentId"), listed=True)
+    groups, bases, members = (list(_iter_parts(told, part)) for part in parts)
+    return build_document(own, groups, bases, members, agent_id=agent.get("agentId"), listed=True)
 
 
-def _found(told: Iterable[Mapping[str, Any]], names: Iterable[str]) -> Iterator[Mapping[str, Any]]:
+def _iter_parts(
+    told: Iterable[Mapping[str, Any]], names: Iterable[str]
+) -> Iterator[Mapping[str, Any]]:
     for answer in told:
         for name in names:
             value = answer.get(name)
             for item in value if isinstance(value, list) else [value]:
                 if isinstance(item, Mapping):
-                    yield _inner(item, names)
+                    yield _unwrap_part(item, names)
 
 
-def _inner(item: Mapping[str, Any], names: Iterable[str]) -> Mapping[str, Any]:
+def _unwrap_part(item: Mapping[str, Any], names: Iterable[str]) -> Mapping[str, Any]:
     """A part without the member that an answer has around it."""
     for name in names:
         if isinstance(inner := item.get(name), Mapping):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["CUSTOM", "PARSER", "given_for", "lambdas_of"]
+__all__ = ["CUSTOM", "PARSER", "list_lambdas", "select_lambdas"]
 
 PARSER = "overrideLambda"
 CUSTOM = "customOrchestration"
 
 
-def lambdas_of(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def list_lambdas(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The Lambda functions that an agent names, and what for: action groups, or the two others."""
     for group in data.get("actionGroups") or ():
         if arn := (group.get("actionGroupExecutor") or {}).get("lambda"):
@@ -24,7 +24,7 @@ def lambdas_of(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield CUSTOM, str(arn)
 
 
-def given_for(lambdas: Mapping[str, str], agent: str) -> dict[str, str]:
+def select_lambdas(lambdas: Mapping[str, str], agent: str) -> dict[str, str]:
     """Of the functions that were named with `[<agent>/]<what>`, those of one agent."""
     own = f"{agent}/"
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-__all__ = ["DEFAULT_TTL", "STAGES", "normal"]
+__all__ = ["DEFAULT_TTL", "STAGES", "normalize_agent"]
 
 STAGES = (
     "PRE_PROCESSING",
@@ -30,7 +30,7 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
 }
 
 
-def normal(data: Mapping[str, Any], *, listed: bool = False) -> dict[str, Any]:
+def normalize_agent(data: Mapping[str, Any], *, listed: bool = False) -> dict[str, Any]:
     """The same agent with the members that say something.
 
     Args:
@@ -38,20 +38,20 @@ def normal(data: Mapping[str, Any], *, listed: bool = False) -> dict[str, Any]:
         listed: Whether it is from Bedrock, whose GetAgent lists every stage: one that is not
             overridden then comes with the service's own template and settings, which are left out.
     """
-    made = _without(data, _DEFAULTS["agent"])
+    made = _drop_defaults(data, _DEFAULTS["agent"])
     for member in ("knowledgeBases", "agentCollaborators"):
         if member in made:
-            made[member] = [_without(it, _DEFAULTS[member]) for it in made[member]]
+            made[member] = [_drop_defaults(it, _DEFAULTS[member]) for it in made[member]]
     if made.get("agentCollaboration") == "DISABLED" and not made.get("agentCollaborators"):
         del made["agentCollaboration"]
     if "actionGroups" in made:
-        made["actionGroups"] = [_group(it) for it in made["actionGroups"]]
-    if prompts := _prompts(made.pop("promptOverrideConfiguration", {}), made, listed):
+        made["actionGroups"] = [_normalize_group(it) for it in made["actionGroups"]]
+    if prompts := _normalize_prompts(made.pop("promptOverrideConfiguration", {}), made, listed):
         made["promptOverrideConfiguration"] = prompts
     return made
 
 
-def _without(data: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_defaults(data: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
     return {
         key: value
         for key, value in data.items()
@@ -63,47 +63,51 @@ def _is_empty(value: Any) -> bool:
     return value is None or (isinstance(value, (str, dict, list)) and not value)
 
 
-def _group(group: Mapping[str, Any]) -> dict[str, Any]:
-    made = _without(group, _DEFAULTS["actionGroups"])
+def _normalize_group(group: Mapping[str, Any]) -> dict[str, Any]:
+    made = _drop_defaults(group, _DEFAULTS["actionGroups"])
     if signature := made.pop("parentActionSignature", None):  # what Bedrock calls it in answers
         made.setdefault("parentActionGroupSignature", signature)
     for member in ("apiSchema", "actionGroupExecutor"):
-        if member in made and _is_empty(inner := _without(made[member], {})):
+        if member in made and _is_empty(inner := _drop_defaults(made[member], {})):
             del made[member]
         elif member in made:
             made[member] = inner
     if functions := made.get("functionSchema", {}).get("functions"):
-        made["functionSchema"] = {"functions": [_function(it) for it in functions]}
+        made["functionSchema"] = {"functions": [_normalize_function(it) for it in functions]}
     else:
         made.pop("functionSchema", None)
     return made
 
 
-def _function(function: Mapping[str, Any]) -> dict[str, Any]:
-    made = _without(function, _DEFAULTS["functions"])
+def _normalize_function(function: Mapping[str, Any]) -> dict[str, Any]:
+    made = _drop_defaults(function, _DEFAULTS["functions"])
     if parameters := made.get("parameters"):
         made["parameters"] = {
-            name: _without(it, _DEFAULTS["parameters"]) for name, it in parameters.items()
+            name: _drop_defaults(it, _DEFAULTS["parameters"]) for name, it in parameters.items()
         }
     return made
 
 
-def _prompts(
+def _normalize_prompts(
     part: Mapping[str, Any], agent: Mapping[str, Any], listed: bool
 ) -> dict[str, Any] | None:
-    configured = (_prompt(it, agent, listed) for it in part.get("promptConfigurations") or ())
-    stages = _in_order(it for it in configured if len(it) > 1)
+    configured = (
+        _normalize_prompt(it, agent, listed) for it in part.get("promptConfigurations") or ()
+    )
+    stages = _sort_stages(it for it in configured if len(it) > 1)
     made = {"promptConfigurations": stages} if stages else {}
     return {**made, **{k: v for k, v in part.items() if k == "overrideLambda" and v}} or None
 
 
-def _in_order(stages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def _sort_stages(stages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     known = {stage: place for place, stage in enumerate(STAGES)}
     return sorted(stages, key=lambda it: known.get(str(it.get("promptType")), len(known)))
 
 
-def _prompt(prompt: Mapping[str, Any], agent: Mapping[str, Any], listed: bool) -> dict[str, Any]:
-    made = _without(prompt, {"parserMode": "DEFAULT"})
+def _normalize_prompt(
+    prompt: Mapping[str, Any], agent: Mapping[str, Any], listed: bool
+) -> dict[str, Any]:
+    made = _drop_defaults(prompt, {"parserMode": "DEFAULT"})
     inference = made.get("inferenceConfiguration")
     if inference is not None:
         made["inferenceConfiguration"] = {k: v for k, v in inference.items() if v is not None}

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.errors import DefinitionError, DependencyFailed
-from orchestrator.transfer.compare import PARTS, same_part
+from orchestrator.transfer.compare import PARTS, is_same_part
 from orchestrator.transfer.document import Document
-from orchestrator.transfer.portable import group_request
-from orchestrator.transfer.remote import DRAFT, checked_id
+from orchestrator.transfer.portable import to_group_request
+from orchestrator.transfer.remote import DRAFT, check_id
 from orchestrator.transfer.sending import Sender
 
 __all__ = ["Parts"]
@@ -28,7 +28,7 @@ class _Kind:
     request: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
     taken_away: Mapping[str, Any] | None = None
 
-    def of(self, name: str) -> str:
+    def describe(self, name: str) -> str:
         return f"the {self.noun} {name!r}"
 
 
@@ -44,7 +44,7 @@ _KINDS = {
         "actionGroupSummaries",
         "actionGroupId",
         ("create", "delete"),
-        group_request,
+        to_group_request,
         {"skipResourceInUseCheck": True},  # it is enabled until it is gone
     ),
     "knowledgeBases": _Kind(
@@ -100,35 +100,37 @@ class Parts:
             OrchestratorError: Something failed; what was told is done.
         """
         for part in PARTS:
-            self.take_away(part)
+            self.remove_unwanted(part)
             for value in self.wanted.get(part) or ():
                 self.put(part, value)
 
-    def take_away(self, part: str) -> None:
+    def remove_unwanted(self, part: str) -> None:
         """Takes away the parts that are there and not wanted."""
         key, kind = PARTS[part], _KINDS[part]
         wanted = {it[key] for it in self.wanted.get(part) or ()}
-        for name in [name for name in self.named(part) if name not in wanted]:
+        for name in [name for name in self.index_by_name(part) if name not in wanted]:
             self._gone.add((part, name))
-            with self.sender.step(self.document.name, kind.verbs[1], kind.of(name)):
+            with self.sender.step(self.document.name, kind.verbs[1], kind.describe(name)):
                 self.send(
-                    kind.operations[3], **{kind.id: self.id(part, name)}, **(kind.taken_away or {})
+                    kind.operations[3],
+                    **{kind.id: self.find_id(part, name)},
+                    **(kind.taken_away or {}),
                 )
 
     def put(self, part: str, value: Mapping[str, Any]) -> None:
         """Makes a part, or changes it if it differs."""
         key, kind = PARTS[part], _KINDS[part]
         name = value[key]
-        before = self.named(part).get(name)
+        before = self.index_by_name(part).get(name)
         if before is None:
-            with self.sender.step(self.document.name, kind.verbs[0], kind.of(name)):
+            with self.sender.step(self.document.name, kind.verbs[0], kind.describe(name)):
                 self.send(kind.operations[1], **kind.request(value))
         elif not self.is_same(before, value):
-            with self.sender.step(self.document.name, "update", kind.of(name)):
-                ids = {kind.id: self.id(part, name)}
+            with self.sender.step(self.document.name, "update", kind.describe(name)):
+                ids = {kind.id: self.find_id(part, name)}
                 self.send(kind.operations[2], **{**kind.request(value), **ids})
 
-    def named(self, part: str) -> dict[str, Any]:
+    def index_by_name(self, part: str) -> dict[str, Any]:
         """The parts that are there, by their names."""
         found = self.there.parts(part) if self.there else []
         named = {str(it.get(PARTS[part])): it for it in found}
@@ -139,22 +141,24 @@ class Parts:
         place = (there.get("apiSchema") or {}).get("s3")
         if place is not None and (wanted.get("apiSchema") or {}).get("payload") is not None:
             try:
-                there = {**there, "apiSchema": {"payload": self.sender.remote.schema(place)}}
+                there = {**there, "apiSchema": {"payload": self.sender.remote.read_schema(place)}}
             except (DefinitionError, DependencyFailed):
                 return False
-        return same_part(there, wanted)
+        return is_same_part(there, wanted)
 
-    def id(self, part: str, name: str) -> str:
+    def find_id(self, part: str, name: str) -> str:
         """The id of a part that is there."""
         kind = _KINDS[part]
         if part == "knowledgeBases":
-            return checked_id(name, "a knowledge base")
+            return check_id(name, "a knowledge base")
         what = f"the agent {self.document.name!r}"
         at = {"agentId": self.agent_id, "agentVersion": DRAFT}
         for it in self.sender.remote.pages(what, kind.operations[0], kind.listed, **at):
             if it.get(PARTS[part]) == name:
-                return checked_id(it.get(kind.id), f"the {kind.noun}")
-        raise DependencyFailed(f"{kind.of(name)} was taken away meanwhile; run the command again")
+                return check_id(it.get(kind.id), f"the {kind.noun}")
+        raise DependencyFailed(
+            f"{kind.describe(name)} was taken away meanwhile; run the command again"
+        )
 
     def send(self, operation: str, **params: Any) -> None:
         """Sends a request about the working draft."""

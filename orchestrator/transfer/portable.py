@@ -11,13 +11,13 @@ from orchestrator.definition.files import is_arn
 from orchestrator.definition.places import Keys
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.prompts.languages import language_of
-from orchestrator.transfer.bounds import misfits
+from orchestrator.transfer.bounds import find_violations
 from orchestrator.transfer.document import Document, note
 from orchestrator.transfer.lambdas import CUSTOM, PARSER
-from orchestrator.transfer.normal import DEFAULT_TTL, normal
-from orchestrator.transfer.schemas import function_schema
+from orchestrator.transfer.normal import DEFAULT_TTL, normalize_agent
+from orchestrator.transfer.schemas import to_function_schema
 
-__all__ = ["NOT_PORTABLE", "Portable", "agent_request", "group_request", "portable"]
+__all__ = ["NOT_PORTABLE", "Portable", "make_portable", "to_agent_request", "to_group_request"]
 
 NOT_PORTABLE = "not-portable"
 """Code of findings about what was taken out, so that the rest can be carried without it."""
@@ -46,7 +46,7 @@ class Portable:
     notes: list[Diagnostic] = field(default_factory=list)
 
 
-def portable(
+def make_portable(
     document: Document,
     lambdas: Mapping[str, str],
     *,
@@ -64,11 +64,11 @@ def portable(
         model: The foundation model there, instead of the agent's own.
         local_models: Whether the place may have models of its own, such as `local`.
     """
-    work = _Work(document, lambdas, known or {}, model, local_models)
-    return work.done()
+    work = _PortableBuilder(document, lambdas, known or {}, model, local_models)
+    return work.build()
 
 
-class _Work:
+class _PortableBuilder:
     """Goes through an agent, takes out what cannot be carried, and tells it."""
 
     def __init__(
@@ -89,25 +89,25 @@ class _Work:
         self.left: list[Diagnostic] = []
         self.notes: list[Diagnostic] = []
 
-    def done(self) -> Portable:
+    def build(self) -> Portable:
         self.data.pop("aliases", None)  # made one by one there
-        self.top()
-        self.models()
-        self.stages()
-        self.code(PARSER, self.data.get("promptOverrideConfiguration"), "overrideLambda")
+        self.check_members()
+        self.check_models()
+        self.check_stages()
+        self.replace_code(PARSER, self.data.get("promptOverrideConfiguration"), "overrideLambda")
         custom = self.data.get("customOrchestration")
-        self.code(CUSTOM, (custom or {}).get("executor"), "lambda", "executor")
-        self.loose_files()
-        places = {part: self.keep(part) for part in _PARTS}
-        data = normal(self.data)
-        self.fit(data, places)
+        self.replace_code(CUSTOM, (custom or {}).get("executor"), "lambda", "executor")
+        self.check_loose_files()
+        places = {part: self.keep_portable(part) for part in _PARTS}
+        data = normalize_agent(self.data)
+        self.check_limits(data, places)
         return Portable(data, self.left, self.notes)
 
     def refuse(self, message: str, way: str, *keys: str | int, code: str = NOT_PORTABLE) -> None:
         text = f"{self.document.name}: {message}"
         self.left.append(self.source.diagnostic("error", code, text, *keys, suggestion=way))
 
-    def top(self) -> None:
+    def check_members(self) -> None:
         for member, what in _OURS.items():
             if self.data.pop(member, None):
                 self.refuse(f"Bedrock has no {what}", "leave it out there", member)
@@ -133,7 +133,7 @@ class _Work:
             )
             del self.data["agentCollaborators"]
 
-    def models(self) -> None:
+    def check_models(self) -> None:
         if self.model is not None:
             self.data["foundationModel"] = self.model
         if self.is_local(self.data.get("foundationModel")):
@@ -153,7 +153,7 @@ class _Work:
                     *(*_STAGES, index, "foundationModel"),
                 )
 
-    def stages(self) -> None:
+    def check_stages(self) -> None:
         """Templates in other languages, and settings that Bedrock takes only with a template."""
         overrides = self.data.get(_STAGES[0]) or {}
         for index, stage in enumerate(overrides.get(_STAGES[1]) or ()):
@@ -181,12 +181,12 @@ class _Work:
             return False
         return spec == "local" or spec.startswith(_LOCAL_MODELS)
 
-    def code(self, name: str, part: dict[str, Any] | None, member: str, *way: str) -> None:
+    def replace_code(self, name: str, part: dict[str, Any] | None, member: str, *way: str) -> None:
         """A parser, or an orchestration: a file here, a Lambda function there."""
         spec = (part or {}).get(member)
         if part is None or spec is None:
             return
-        if arn := self.instead_of(name, spec):
+        if arn := self.find_lambda(name, spec):
             part[member] = arn
             return
         del part[member]
@@ -203,12 +203,12 @@ class _Work:
             self.data.pop("customOrchestration", None)
             self.data.pop("orchestrationType", None)
 
-    def loose_files(self) -> None:
+    def check_loose_files(self) -> None:
         """Templates and partials that the folder has without naming them in `agent.yaml`."""
         root = self.source.folder
         if root is None:
             return
-        named = self.named_files()
+        named = self.list_named_files()
         for name in ("templates", "memory"):
             found = sorted(
                 file.relative_to(root).as_posix()
@@ -223,7 +223,7 @@ class _Work:
                     "name whole templates as basePromptTemplateFile, which are carried",
                 )
 
-    def named_files(self) -> set[str]:
+    def list_named_files(self) -> set[str]:
         from orchestrator.definition import load_definition
 
         definition = load_definition(self.source.file)
@@ -231,18 +231,18 @@ class _Work:
         stages = overrides.prompt_configurations if overrides else ()
         return {str(it.base_prompt_template_file) for it in stages if it.base_prompt_template_file}
 
-    def keep(self, part: str) -> list[int]:
+    def keep_portable(self, part: str) -> list[int]:
         """Takes out of a list what cannot be carried; the places of what remains."""
         check: Callable[[int, dict[str, Any]], bool] = {
-            "actionGroups": self.group,
-            "knowledgeBases": self.base,
+            "actionGroups": self.check_group,
+            "knowledgeBases": self.check_knowledge_base,
             "agentCollaborators": lambda *_: True,
         }[part]
         kept = [(i, it) for i, it in enumerate(self.data.get(part) or ()) if check(i, it)]
         self.data[part] = [it for _, it in kept]
         return [index for index, _ in kept]
 
-    def base(self, index: int, base: dict[str, Any]) -> bool:
+    def check_knowledge_base(self, index: int, base: dict[str, Any]) -> bool:
         at = ("knowledgeBases", index)
         if base.get("folder") is not None:
             self.refuse(
@@ -259,7 +259,7 @@ class _Work:
             )
         return True
 
-    def group(self, index: int, group: dict[str, Any]) -> bool:
+    def check_group(self, index: int, group: dict[str, Any]) -> bool:
         at = ("actionGroups", index)
         name = group["actionGroupName"]
         executor = group.get("actionGroupExecutor") or {}
@@ -268,19 +268,19 @@ class _Work:
         handler = executor.get("lambda")
         if own is None and handler is None:
             return True
-        arn = self.instead_of(name, handler or "")
+        arn = self.find_lambda(name, handler or "")
         if not arn or own == "mcp":
             self.refuse_group(name, own, handler, (*at, "actionGroupExecutor"))
             return False
         if own == "python":
-            group["functionSchema"] = self.functions_of(index)
+            group["functionSchema"] = self.build_function_schema(index)
         group["actionGroupExecutor"] = {"lambda": arn}
         if had_environment:
             text = f"{self.document.name}: the environment of the action group {name!r}"
             self.notes.append(note("environment", f"{text} is not carried; {arn} has its own"))
         return True
 
-    def instead_of(self, name: str, spec: str) -> str:
+    def find_lambda(self, name: str, spec: str) -> str:
         """The function that is called there; empty when there is none."""
         if name not in self.lambdas and is_arn(spec):
             return spec
@@ -306,32 +306,32 @@ class _Work:
             *at,
         )
 
-    def functions_of(self, index: int) -> dict[str, Any]:
+    def build_function_schema(self, index: int) -> dict[str, Any]:
         """The functions of a Python file, as Bedrock's function schema; the file is run."""
         from orchestrator.definition import build_action_groups, load_definition
 
         definition = load_definition(self.source.file)
         only = definition.model_copy(update={"action_groups": (definition.action_groups[index],)})
-        return function_schema(build_action_groups(only, self.source.folder)[0].operations)
+        return to_function_schema(build_action_groups(only, self.source.folder)[0].operations)
 
-    def fit(self, data: dict[str, Any], places: Mapping[str, list[int]]) -> None:
+    def check_limits(self, data: dict[str, Any], places: Mapping[str, list[int]]) -> None:
         """What of what remains the service would refuse."""
         if "foundationModel" not in data and not self.left:
-            self.misfit(("foundationModel",), "is missing, and Bedrock needs it")
-        for keys, text in misfits("CreateAgent", agent_request(data)):
-            self.misfit(self.as_written(data, keys), text)
+            self.refuse_value(("foundationModel",), "is missing, and Bedrock needs it")
+        for keys, text in find_violations("CreateAgent", to_agent_request(data)):
+            self.refuse_value(self.locate_in_source(data, keys), text)
         requests: dict[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
-            "actionGroups": ("CreateAgentActionGroup", group_request),
+            "actionGroups": ("CreateAgentActionGroup", to_group_request),
             "knowledgeBases": ("AssociateAgentKnowledgeBase", dict),
             "agentCollaborators": ("AssociateAgentCollaborator", dict),
         }
         for part, (operation, request) in requests.items():
             for place, value in zip(places[part], data.get(part) or (), strict=True):
-                for keys, text in misfits(operation, request(value)):
+                for keys, text in find_violations(operation, request(value)):
                     if keys[0] not in _GIVEN_LATER:
-                        self.misfit((part, place, *keys), text)
+                        self.refuse_value((part, place, *keys), text)
 
-    def as_written(self, data: Mapping[str, Any], keys: Keys) -> Keys:
+    def locate_in_source(self, data: Mapping[str, Any], keys: Keys) -> Keys:
         """The way to a stage's member in the document, whose stages may be in another order."""
         if keys[:2] != _STAGES or len(keys) < 3:
             return keys
@@ -340,7 +340,7 @@ class _Work:
         place = next(i for i, it in enumerate(written) if it["promptType"] == stage)
         return (*_STAGES, place, *keys[3:])
 
-    def misfit(self, keys: Keys, text: str) -> None:
+    def refuse_value(self, keys: Keys, text: str) -> None:
         from orchestrator.definition.problems import path_of
 
         self.refuse(f"{path_of(keys)} {text}", "", *keys, code="bedrock-limit")
@@ -350,7 +350,7 @@ _STAGES = ("promptOverrideConfiguration", "promptConfigurations")
 _GIVEN_LATER = ("agentId", "agentVersion", "agentDescriptor")
 
 
-def agent_request(data: Mapping[str, Any]) -> dict[str, Any]:
+def to_agent_request(data: Mapping[str, Any]) -> dict[str, Any]:
     """The members of CreateAgent and UpdateAgent, without ids and tags; nothing is left to guess.
 
     A stage without a template of its own says that it has none.
@@ -367,6 +367,6 @@ def agent_request(data: Mapping[str, Any]) -> dict[str, Any]:
     return made
 
 
-def group_request(group: Mapping[str, Any]) -> dict[str, Any]:
+def to_group_request(group: Mapping[str, Any]) -> dict[str, Any]:
     """The members of CreateAgentActionGroup and UpdateAgentActionGroup, without ids."""
     return {"actionGroupState": "ENABLED", **group}

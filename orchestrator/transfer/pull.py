@@ -15,12 +15,12 @@ from orchestrator.errors import (
 )
 from orchestrator.prompts.placeholders import lookup, scan
 from orchestrator.transfer.document import Document, note
-from orchestrator.transfer.gathered import vouched
-from orchestrator.transfer.lambdas import lambdas_of
-from orchestrator.transfer.normal import normal
-from orchestrator.transfer.remote import DRAFT, Remote, checked_id, ids_of_alias
+from orchestrator.transfer.gathered import refuse_untrusted_document
+from orchestrator.transfer.lambdas import list_lambdas
+from orchestrator.transfer.normal import normalize_agent
+from orchestrator.transfer.remote import DRAFT, Remote, check_id, parse_alias_arn
 
-__all__ = ["alias_called", "read_agent", "read_alone", "read_version_of_alias"]
+__all__ = ["find_alias_id", "read_agent", "read_alias_version", "read_single_agent"]
 
 TEST_ALIAS = "TSTALIASID"
 """The alias of the working draft, which every agent has (Bedrock)."""
@@ -64,25 +64,25 @@ def read_agent(
         DefinitionError: What the endpoint told is no agent.
         DependencyFailed: The endpoint failed, or told something that cannot be.
     """
-    checked_id(agent_id, "an agent")
+    check_id(agent_id, "an agent")
     if alias is not None:
-        version = read_version_of_alias(remote, agent_id, _alias_id(remote, agent_id, alias))
+        version = read_alias_version(remote, agent_id, _resolve_alias_id(remote, agent_id, alias))
     reader = _Reader(remote)
-    document = reader.read(agent_id, version or DRAFT, ())
-    _take_aliases(document, remote, agent_id, version)
-    vouched(document)
-    for one in document.everyone():
-        _tell_what_stays(one, remote)
+    document = reader.read_agent(agent_id, version or DRAFT, ())
+    _add_aliases(document, remote, agent_id, version)
+    refuse_untrusted_document(document)
+    for one in document.iter_agents():
+        _note_what_stays(one, remote)
     return document
 
 
-def _take_aliases(document: Document, remote: Remote, agent_id: str, version: str | None) -> None:
+def _add_aliases(document: Document, remote: Remote, agent_id: str, version: str | None) -> None:
     """Keeps the aliases that the agent is known by, as far as they lead to what was read.
 
     The working draft stands for all of them: whoever pulls it runs it in place of each.
     """
     try:
-        found = list(_aliases(remote, agent_id))
+        found = list(_list_aliases(remote, agent_id))
     except OrchestratorError as error:
         text = f"the aliases of the agent were not carried: {error.message}"
         document.notes.append(note("aliases", text))
@@ -90,44 +90,45 @@ def _take_aliases(document: Document, remote: Remote, agent_id: str, version: st
     aliases = [
         {"agentAliasName": it.get("agentAliasName"), "agentAliasId": it.get("agentAliasId")}
         for it in found
-        if it.get("agentAliasId") != TEST_ALIAS and (version or DRAFT) in (DRAFT, _leads_to(it))
+        if it.get("agentAliasId") != TEST_ALIAS
+        and (version or DRAFT) in (DRAFT, _get_target_version(it))
     ]
     if aliases:
         document.data["aliases"] = aliases
 
 
-def _aliases(remote: Remote, agent_id: str) -> Iterable[dict[str, Any]]:
+def _list_aliases(remote: Remote, agent_id: str) -> Iterable[dict[str, Any]]:
     what = f"the aliases of the agent {agent_id!r}"
     return remote.pages(what, "list_agent_aliases", "agentAliasSummaries", agentId=agent_id)
 
 
-def _leads_to(alias: dict[str, Any]) -> str:
+def _get_target_version(alias: dict[str, Any]) -> str:
     routes = alias.get("routingConfiguration") or [{}]
     return str(routes[0].get("agentVersion") or DRAFT)
 
 
-def _alias_id(remote: Remote, agent_id: str, alias: str) -> str:
+def _resolve_alias_id(remote: Remote, agent_id: str, alias: str) -> str:
     if alias == TEST_ALIAS:
         return alias
-    found = alias_called(remote, agent_id, alias)
+    found = find_alias_id(remote, agent_id, alias)
     if not found:
         raise ResourceNotFound(f"the agent {agent_id!r} has no alias with the id or name {alias!r}")
     return found
 
 
-def alias_called(remote: Remote, agent_id: str, name: str) -> str:
+def find_alias_id(remote: Remote, agent_id: str, name: str) -> str:
     """The id of the alias with a name, or with that id; empty when there is none.
 
     Raises:
         OrchestratorError: The endpoint failed.
     """
-    for it in _aliases(remote, agent_id):
+    for it in _list_aliases(remote, agent_id):
         if name in (it.get("agentAliasName"), it.get("agentAliasId")):
-            return checked_id(it.get("agentAliasId"), "an alias")
+            return check_id(it.get("agentAliasId"), "an alias")
     return ""
 
 
-def read_version_of_alias(remote: Remote, agent_id: str, alias: str) -> str:
+def read_alias_version(remote: Remote, agent_id: str, alias: str) -> str:
     """The version that an alias leads to.
 
     Raises:
@@ -135,19 +136,19 @@ def read_version_of_alias(remote: Remote, agent_id: str, alias: str) -> str:
     """
     if alias == TEST_ALIAS:
         return DRAFT
-    checked_id(alias, "an alias")
+    check_id(alias, "an alias")
     what = f"the alias {alias!r} of the agent {agent_id!r}"
     found = remote.call(what, "get_agent_alias", agentId=agent_id, agentAliasId=alias)
-    return _leads_to(found.get("agentAlias", {}))
+    return _get_target_version(found.get("agentAlias", {}))
 
 
-def read_alone(remote: Remote, agent_id: str, version: str = DRAFT) -> Document:
+def read_single_agent(remote: Remote, agent_id: str, version: str = DRAFT) -> Document:
     """Reads an agent with its parts, without the agents that it leads or schemas in Amazon S3.
 
     Raises:
         OrchestratorError: There is no such agent, or the endpoint failed.
     """
-    return _Reader(remote).read_one(agent_id, version)
+    return _Reader(remote).read_single_agent(agent_id, version)
 
 
 class _Reader:
@@ -157,29 +158,29 @@ class _Reader:
         self.remote = remote
         self.known: dict[tuple[str, str], Document] = {}
 
-    def read(self, agent_id: str, version: str, above: tuple[str, ...]) -> Document:
+    def read_agent(self, agent_id: str, version: str, above: tuple[str, ...]) -> Document:
         key = (agent_id, version)
         if key not in self.known:
             if len(self.known) >= _MOST_AGENTS:
                 raise DependencyFailed(f"the team has more than {_MOST_AGENTS} agents")
-            document = self.known[key] = self.read_one(agent_id, version)
+            document = self.known[key] = self.read_single_agent(agent_id, version)
             self.fetch_schemas(document)
             self.read_team(document, (*above, agent_id))
         return self.known[key]
 
-    def read_one(self, agent_id: str, version: str) -> Document:
-        agent, arn = self.agent(agent_id, version)
+    def read_single_agent(self, agent_id: str, version: str) -> Document:
+        agent, arn = self.fetch_agent(agent_id, version)
         at = {"agentId": agent_id, "agentVersion": version}
         parts = {
-            "actionGroups": self.groups(agent_id, at),
-            "knowledgeBases": self.bases(agent_id, at),
-            "agentCollaborators": self.members(agent_id, at),
+            "actionGroups": self.fetch_groups(agent_id, at),
+            "knowledgeBases": self.fetch_knowledge_bases(agent_id, at),
+            "agentCollaborators": self.fetch_collaborators(agent_id, at),
         }
-        tags, notes = self.tags(agent_id, arn)
-        data = {**_only(agent, _AGENT), "tags": tags, **parts}
-        return Document(normal(data, listed=True), notes=notes)
+        tags, notes = self.fetch_tags(agent_id, arn)
+        data = {**_pick_members(agent, _AGENT), "tags": tags, **parts}
+        return Document(normalize_agent(data, listed=True), notes=notes)
 
-    def agent(self, agent_id: str, version: str) -> tuple[dict[str, Any], str]:
+    def fetch_agent(self, agent_id: str, version: str) -> tuple[dict[str, Any], str]:
         what = f"the agent {agent_id!r}"
         agent = self.remote.call(what, "get_agent", agentId=agent_id).get("agent", {})
         if version != DRAFT:
@@ -189,37 +190,37 @@ class _Reader:
             )
             # What a version does not tell (custom orchestration) is that of the working draft.
             told = ("orchestrationType", "customOrchestration", "agentArn")
-            agent = {**_only(agent, told), **answer.get("agentVersion", {})}
+            agent = {**_pick_members(agent, told), **answer.get("agentVersion", {})}
         if agent.get("agentId") != agent_id:
             raise DependencyFailed(f"the endpoint told another agent than {agent_id!r}")
         return agent, str(agent.get("agentArn", ""))
 
-    def groups(self, agent_id: str, at: dict[str, str]) -> list[dict[str, Any]]:
+    def fetch_groups(self, agent_id: str, at: dict[str, str]) -> list[dict[str, Any]]:
         what = f"the action groups of the agent {agent_id!r}"
         found = []
         for it in self.remote.pages(what, "list_agent_action_groups", "actionGroupSummaries", **at):
-            id = checked_id(it.get("actionGroupId"), "an action group")
+            id = check_id(it.get("actionGroupId"), "an action group")
             answer = self.remote.call(what, "get_agent_action_group", actionGroupId=id, **at)
             found.append(answer.get("agentActionGroup", {}))
-        return _in_order_of_making(found, _GROUP)
+        return _sort_by_creation(found, _GROUP)
 
-    def bases(self, agent_id: str, at: dict[str, str]) -> list[dict[str, Any]]:
+    def fetch_knowledge_bases(self, agent_id: str, at: dict[str, str]) -> list[dict[str, Any]]:
         what = f"the knowledge bases of the agent {agent_id!r}"
         key = "agentKnowledgeBaseSummaries"
         found = []
         for it in self.remote.pages(what, "list_agent_knowledge_bases", key, **at):
-            id = checked_id(it.get("knowledgeBaseId"), "a knowledge base")
+            id = check_id(it.get("knowledgeBaseId"), "a knowledge base")
             answer = self.remote.call(what, "get_agent_knowledge_base", knowledgeBaseId=id, **at)
             found.append(answer.get("agentKnowledgeBase", {}))
-        return _in_order_of_making(found, _BASE)
+        return _sort_by_creation(found, _BASE)
 
-    def members(self, agent_id: str, at: dict[str, str]) -> list[dict[str, Any]]:
+    def fetch_collaborators(self, agent_id: str, at: dict[str, str]) -> list[dict[str, Any]]:
         what = f"the collaborators of the agent {agent_id!r}"
         key = "agentCollaboratorSummaries"
         found = list(self.remote.pages(what, "list_agent_collaborators", key, **at))
-        return _in_order_of_making(found, _MEMBER)
+        return _sort_by_creation(found, _MEMBER)
 
-    def tags(self, agent_id: str, arn: str) -> tuple[dict[str, str], list[Any]]:
+    def fetch_tags(self, agent_id: str, arn: str) -> tuple[dict[str, str], list[Any]]:
         if not arn:
             return {}, []
         try:
@@ -238,7 +239,7 @@ class _Reader:
             if place is None:
                 continue
             try:
-                group["apiSchema"] = {"payload": self.remote.schema(place)}
+                group["apiSchema"] = {"payload": self.remote.read_schema(place)}
             except (DefinitionError, DependencyFailed) as error:
                 document.notes.append(
                     note(
@@ -252,7 +253,7 @@ class _Reader:
         for member in document.parts("agentCollaborators"):
             name = str(member.get("collaboratorName"))
             arn = (member.get("agentDescriptor") or {}).get("aliasArn")
-            ids = ids_of_alias(arn)
+            ids = parse_alias_arn(arn)
             if ids is None:
                 raise DependencyFailed(f"{arn!r} of the collaborator {name!r} is no alias's ARN")
             if ids[0] in above or len(above) >= MOST_LEVELS:
@@ -261,27 +262,27 @@ class _Reader:
                 document.notes.append(note("collaborator", text))
                 continue
             try:
-                version = read_version_of_alias(self.remote, *ids)
-                document.team[name] = self.read(ids[0], version, above)
+                version = read_alias_version(self.remote, *ids)
+                document.team[name] = self.read_agent(ids[0], version, above)
             except (AccessDenied, ResourceNotFound) as error:
                 text = f"the collaborator {name!r} stays where {arn!r} says: {error.message}"
                 document.notes.append(note("collaborator", text))
 
 
-def _only(data: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def _pick_members(data: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: data[name] for name in names if name in data}
 
 
-def _in_order_of_making(parts: list[dict[str, Any]], names: Iterable[str]) -> list[dict[str, Any]]:
+def _sort_by_creation(parts: list[dict[str, Any]], names: Iterable[str]) -> list[dict[str, Any]]:
     """The parts without what only the service sets, the oldest first: tools are told in order."""
     if all("createdAt" in part for part in parts):
         parts = sorted(parts, key=lambda part: part["createdAt"])
-    return [_only(part, names) for part in parts]
+    return [_pick_members(part, names) for part in parts]
 
 
-def _tell_what_stays(document: Document, remote: Remote) -> None:
+def _note_what_stays(document: Document, remote: Remote) -> None:
     """Notes what of an agent is not in its data, and what a local run can use instead."""
-    for where, arn in lambdas_of(document.data):
+    for where, arn in list_lambdas(document.data):
         text = f"the code of the Lambda function {arn!r} ({where}) was not carried"
         way = "put a handler file in the folder and name it instead, or leave it in AWS"
         document.notes.append(note("lambda", text, way))
@@ -292,14 +293,14 @@ def _tell_what_stays(document: Document, remote: Remote) -> None:
             document.notes.append(note("executor", text, way))
     overrides = document.data.get("promptOverrideConfiguration") or {}
     for stage in overrides.get("promptConfigurations") or ():
-        if _in_another_language(stage.get("basePromptTemplate") or "", stage["promptType"]):
+        if _is_in_other_language(stage.get("basePromptTemplate") or "", stage["promptType"]):
             text = f"the template of {stage['promptType']} has none of Bedrock's placeholders, and "
             text += "seems to be in another language, which the endpoint cannot tell"
             way = "say which: templateFormat, beside the template"
             document.notes.append(note("template-language", text, way))
     for base in document.parts("knowledgeBases"):
         id = base.get("knowledgeBaseId")
-        places = _documents_of(remote, str(id))
+        places = _list_document_locations(remote, str(id))
         where = f" ({', '.join(places)})" if places else ""
         text = f"the documents of the knowledge base {id!r}{where} stay where they are, and it is "
         text += "asked there"
@@ -311,19 +312,19 @@ def _tell_what_stays(document: Document, remote: Remote) -> None:
         document.notes.append(note("guardrail", text, way))
 
 
-def _in_another_language(text: str, stage: str) -> bool:
+def _is_in_other_language(text: str, stage: str) -> bool:
     known = any(lookup(name, stage) is not None for _, _, name in scan(text, stage))
     return "{{" in text and not known
 
 
-def _documents_of(remote: Remote, base: str) -> list[str]:
+def _list_document_locations(remote: Remote, base: str) -> list[str]:
     """Where the documents of a knowledge base are in Amazon S3, as far as the caller may know."""
     what = f"the data sources of the knowledge base {base!r}"
     found = []
     try:
         key = "dataSourceSummaries"
         for it in remote.pages(what, "list_data_sources", key, knowledgeBaseId=base):
-            id = checked_id(it.get("dataSourceId"), "a data source")
+            id = check_id(it.get("dataSourceId"), "a data source")
             answer = remote.call(what, "get_data_source", knowledgeBaseId=base, dataSourceId=id)
             source = (answer.get("dataSource") or {}).get("dataSourceConfiguration") or {}
             place = source.get("s3Configuration") or {}

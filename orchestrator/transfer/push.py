@@ -9,17 +9,17 @@ from typing import Any
 from orchestrator.definition.places import complaint
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import ResourceNotFound, ValidationError
-from orchestrator.transfer.aliases import alias_of
-from orchestrator.transfer.compare import agent_part
+from orchestrator.transfer.aliases import ensure_alias
+from orchestrator.transfer.compare import pick_agent_members
 from orchestrator.transfer.document import Document
-from orchestrator.transfer.lambdas import given_for, lambdas_of
+from orchestrator.transfer.lambdas import list_lambdas, select_lambdas
 from orchestrator.transfer.parts import Parts
-from orchestrator.transfer.portable import NOT_PORTABLE, Portable, agent_request, portable
-from orchestrator.transfer.pull import read_alone
-from orchestrator.transfer.remote import Remote, checked_id, ids_of_alias
-from orchestrator.transfer.sending import Sender, Step, Waiting
+from orchestrator.transfer.portable import NOT_PORTABLE, Portable, make_portable, to_agent_request
+from orchestrator.transfer.pull import read_single_agent
+from orchestrator.transfer.remote import Remote, check_id, parse_alias_arn
+from orchestrator.transfer.sending import Sender, Step, Waiter
 
-__all__ = ["Options", "Pushed", "find_agent", "push"]
+__all__ = ["Options", "PushResult", "find_agent", "push"]
 
 TEAM_ALIAS = "live"
 """The alias through which a supervisor reaches a collaborator that has no other yet."""
@@ -50,7 +50,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Pushed:
+class PushResult:
     """What a push came to.
 
     Attributes:
@@ -81,8 +81,8 @@ def push(
     options: Options | None = None,
     *,
     tell: Callable[[Step], None] | None = None,
-    wait: Waiting | None = None,
-) -> Pushed:
+    wait: Waiter | None = None,
+) -> PushResult:
     """Makes an agent, and those that it leads, be at an endpoint as they are in a folder.
 
     The agent there is the one with the folder's `agentId`, or else with its name. Nothing is sent
@@ -102,7 +102,7 @@ def push(
         DependencyFailed: The endpoint failed.
     """
     options = options or Options()
-    sender = Sender(remote, options.dry_run, tell, wait or Waiting())
+    sender = Sender(remote, options.dry_run, tell, wait or Waiter())
     return _Push(document, options, sender).run()
 
 
@@ -121,12 +121,12 @@ def find_agent(remote: Remote, document: Document) -> str:
             pass
         else:
             return document.agent_id
-    return _id_of_name(remote, document.name)
+    return _find_id_by_name(remote, document.name)
 
 
-def _id_of_name(remote: Remote, name: str) -> str:
+def _find_id_by_name(remote: Remote, name: str) -> str:
     found = [
-        checked_id(it.get("agentId"), "an agent")
+        check_id(it.get("agentId"), "an agent")
         for it in remote.pages("the agents", "list_agents", "agentSummaries")
         if it.get("agentName") == name
     ]
@@ -146,23 +146,23 @@ class _Push:
         self.remote = sender.remote
         self.targets: dict[int, _Target] = {}
 
-    def run(self) -> Pushed:
-        everyone = self.found()
-        notes = self.checked(everyone)
+    def run(self) -> PushResult:
+        everyone = self.find_targets()
+        notes = self.check_targets(everyone)
         for one in everyone:
-            self.agent(one)
+            self.push_agent(one)
         target = self.targets[id(self.document)]
-        arn = self.alias(self.document, self.options.alias, "") if self.options.alias else ""
-        ids = None if self.options.dry_run else ids_of_alias(arn)
-        return Pushed(target.id, ids[1] if ids else "", tuple(self.sender.steps), tuple(notes))
+        arn = self.point_alias(self.document, self.options.alias, "") if self.options.alias else ""
+        ids = None if self.options.dry_run else parse_alias_arn(arn)
+        return PushResult(target.id, ids[1] if ids else "", tuple(self.sender.steps), tuple(notes))
 
-    def found(self) -> list[Document]:
+    def find_targets(self) -> list[Document]:
         """Every agent once, those that are led first; copies in several folders are one agent."""
         first: dict[str, Document] = {}
-        for one in self.document.everyone():
+        for one in self.document.iter_agents():
             same = first.setdefault(one.agent_id or one.name, one)
             if same is one:
-                self.targets[id(one)] = self.target(one)
+                self.targets[id(one)] = self.make_target(one)
             elif same.data == one.data:
                 self.targets[id(one)] = self.targets[id(same)]
             else:
@@ -172,32 +172,32 @@ class _Push:
                 )
         return list(first.values())
 
-    def target(self, document: Document) -> _Target:
-        id = self.find(document)
-        before = read_alone(self.remote, id) if id else None
-        wanted = portable(
+    def make_target(self, document: Document) -> _Target:
+        id = self.find_agent_id(document)
+        before = read_single_agent(self.remote, id) if id else None
+        wanted = make_portable(
             document,
-            given_for(self.options.lambdas, document.name),
-            known=dict(lambdas_of(before.data)) if before else {},
+            select_lambdas(self.options.lambdas, document.name),
+            known=dict(list_lambdas(before.data)) if before else {},
             model=self.options.model,
             local_models=self.remote.endpoint_url is not None,
         )
         return _Target(id, before, wanted)
 
-    def find(self, document: Document) -> str:
+    def find_agent_id(self, document: Document) -> str:
         if document is not self.document:
             return find_agent(self.remote, document)
         if self.options.create:
-            if _id_of_name(self.remote, document.name):
+            if _find_id_by_name(self.remote, document.name):
                 raise ValidationError(
                     f"there is an agent {document.name!r} already; without --create it is changed"
                 )
             return ""
         if self.options.agent_id:
-            return checked_id(self.options.agent_id, "an agent")
+            return check_id(self.options.agent_id, "an agent")
         return find_agent(self.remote, document)
 
-    def checked(self, everyone: list[Document]) -> list[Diagnostic]:
+    def check_targets(self, everyone: list[Document]) -> list[Diagnostic]:
         """What is left out and what is different, if that is all there is to say."""
         targets = [self.targets[id(one)] for one in everyone]
         found = [it for target in targets for it in target.wanted.left]
@@ -206,20 +206,20 @@ class _Push:
             raise complaint(fatal)
         return [*found, *(it for target in targets for it in target.wanted.notes)]
 
-    def agent(self, document: Document) -> None:
+    def push_agent(self, document: Document) -> None:
         target = self.targets[id(document)]
         data = target.wanted.data
         for member in data.get("agentCollaborators") or ():
             if member["collaboratorName"] in document.team:
                 led = document.team[member["collaboratorName"]]
-                arn = self.alias(led, None, _arn_there(target, member))
+                arn = self.point_alias(led, None, _find_existing_alias_arn(target, member))
                 member["agentDescriptor"] = {"aliasArn": arn}
         before = len(self.sender.steps)
         if target.before is None:
             self.create(document, target)
         parts = Parts(self.sender, document, target.id, target.before, data)
         if data.get("agentCollaboration") in (None, "DISABLED"):
-            parts.take_away("agentCollaborators")  # who leads others cannot say otherwise
+            parts.remove_unwanted("agentCollaborators")  # who leads others cannot say otherwise
         if target.before is not None:
             self.update(document, target, target.before)
         parts.match()
@@ -228,22 +228,22 @@ class _Push:
     def create(self, document: Document, target: _Target) -> None:
         data = target.wanted.data
         with self.sender.step(document.name, "create", "the agent"):
-            request = {**agent_request(data), "tags": data.get("tags")}
+            request = {**to_agent_request(data), "tags": data.get("tags")}
             answer = self.sender.send(document.name, "create_agent", **request)
             if not self.options.dry_run:
                 made = answer.get("agent") or {}
-                target.id = checked_id(made.get("agentId"), "an agent")
-                self.sender.until_settled(target.id)
+                target.id = check_id(made.get("agentId"), "an agent")
+                self.sender.wait_until_settled(target.id)
 
     def update(self, document: Document, target: _Target, before: Document) -> None:
-        there = agent_part(before.data)
-        wanted = agent_part(target.wanted.data, before.data)
+        there = pick_agent_members(before.data)
+        wanted = pick_agent_members(target.wanted.data, before.data)
         if there != wanted:
             differ = sorted(k for k in {*there, *wanted} if there.get(k) != wanted.get(k))
             with self.sender.step(document.name, "update", f"the agent ({', '.join(differ)})"):
-                request = {**agent_request(wanted), "agentId": target.id}
+                request = {**to_agent_request(wanted), "agentId": target.id}
                 self.sender.send(document.name, "update_agent", **request)
-                self.sender.until_settled(target.id)
+                self.sender.wait_until_settled(target.id)
         if not before.notes:  # else its tags could not be read
             self.tag(document, target, before.data.get("tags") or {})
 
@@ -252,26 +252,26 @@ class _Push:
         if there == wanted:
             return
         with self.sender.step(document.name, "change", "the tags"):
-            arn = self.sender.agent_at(target.id).get("agentArn")
+            arn = self.sender.fetch_agent(target.id).get("agentArn")
             if gone := sorted(set(there) - set(wanted)):
                 self.sender.send(document.name, "untag_resource", resourceArn=arn, tagKeys=gone)
             if wanted:
                 self.sender.send(document.name, "tag_resource", resourceArn=arn, tags=wanted)
 
     def prepare(self, document: Document, target: _Target, *, changed: bool) -> None:
-        if not changed and self.sender.agent_at(target.id).get("agentStatus") == "PREPARED":
+        if not changed and self.sender.fetch_agent(target.id).get("agentStatus") == "PREPARED":
             return  # a new agent has been changed in any case
         with self.sender.step(document.name, "prepare", "the agent"):
             self.sender.send(document.name, "prepare_agent", agentId=target.id)
-            self.sender.until_settled(target.id)
+            self.sender.wait_until_settled(target.id)
 
-    def alias(self, document: Document, name: str | None, arn: str) -> str:
+    def point_alias(self, document: Document, name: str | None, arn: str) -> str:
         target = self.targets[id(document)]
         name = name or self.options.alias or TEAM_ALIAS
-        return alias_of(self.sender, document.name, target.id, target.wanted.data, name, arn)
+        return ensure_alias(self.sender, document.name, target.id, target.wanted.data, name, arn)
 
 
-def _arn_there(target: _Target, member: Mapping[str, Any]) -> str:
+def _find_existing_alias_arn(target: _Target, member: Mapping[str, Any]) -> str:
     """The alias through which the agent there reaches a collaborator already."""
     for it in target.before.parts("agentCollaborators") if target.before else ():
         if it.get("collaboratorName") == member["collaboratorName"]:

@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 
 from orchestrator.definition.fields import AGENT_ID_PATTERN
 from orchestrator.errors import DependencyFailed, ValidationError
-from orchestrator.support.aws import Settings, Target, shared_client, translated
+from orchestrator.support.aws import Settings, Target, get_shared_client, translate_errors
 from orchestrator.support.aws.arns import ALIAS_ARN
 
-__all__ = ["DRAFT", "Remote", "checked_id", "connect", "ids_of_alias"]
+__all__ = ["DRAFT", "Remote", "check_id", "connect", "parse_alias_arn"]
 
 DRAFT = "DRAFT"
 
@@ -45,7 +45,7 @@ def connect(
         AccessDenied: There are no credentials, or no region.
     """
     if endpoint_url is None:
-        return Remote(_client("bedrock-agent", region, profile), region, profile)
+        return Remote(_make_client("bedrock-agent", region, profile), region, profile)
     parts = urlsplit(endpoint_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValidationError(
@@ -53,8 +53,8 @@ def connect(
         )
     region = region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     place = (region or _REGION, profile, endpoint_url)
-    unsigned = _unsigned(*place) if parts.hostname in _LOOPBACK else None
-    client = unsigned or _client("bedrock-agent", *place)
+    unsigned = _make_unsigned_client(*place) if parts.hostname in _LOOPBACK else None
+    client = unsigned or _make_client("bedrock-agent", *place)
     _bound_answers(client)
     return Remote(client, *place)
 
@@ -66,13 +66,13 @@ def _bound_answers(client: Any) -> None:
         request.stream_output = True  # so that nothing of the body is read yet
         response = client._endpoint.http_session.send(request)
         # botocore has no other place between an answer's head and its body.
-        response._content = _body(response.raw)
+        response._content = _read_body(response.raw)
         return response
 
     client.meta.events.register("before-send.bedrock-agent", send, unique_id="bounded-answers")
 
 
-def _body(raw: Any) -> bytes:
+def _read_body(raw: Any) -> bytes:
     until, pieces, size = time.monotonic() + _SECONDS, [], 0
     for piece in raw.stream(65_536):
         size += len(piece)
@@ -86,21 +86,21 @@ def _body(raw: Any) -> bytes:
     return b"".join(pieces)
 
 
-def _target(what: str, resource: str = "", operation: str = "") -> Target:
+def _make_target(what: str, resource: str = "", operation: str = "") -> Target:
     allow = f"allow bedrock:{operation}" if operation else "allow it"
     return Target(what, resource, allow, find="check its id, the region and the endpoint")
 
 
-def _client(
+def _make_client(
     service: str, region: str | None, profile: str | None, endpoint_url: str | None = None
 ) -> Any:
     settings = Settings(
         service, region=region, profile=profile, endpoint_url=endpoint_url, deadline=60.0
     )
-    return shared_client(settings, _target(endpoint_url or "Amazon Bedrock"))
+    return get_shared_client(settings, _make_target(endpoint_url or "Amazon Bedrock"))
 
 
-def _unsigned(region: str, profile: str | None, endpoint_url: str) -> Any | None:
+def _make_unsigned_client(region: str, profile: str | None, endpoint_url: str) -> Any | None:
     """A client that does not sign; `None` when there are credentials to sign with."""
     import boto3
     import botocore.session
@@ -110,7 +110,7 @@ def _unsigned(region: str, profile: str | None, endpoint_url: str) -> Any | None
     core = botocore.session.Session(profile=profile)
     # Nobody who asks a server on this machine wants to wait for the credentials of a cloud's.
     core.set_config_variable("metadata_service_num_attempts", 0)
-    with translated(_target("the endpoint")):
+    with translate_errors(_make_target("the endpoint")):
         if core.get_credentials() is not None:
             return None
     session = boto3.Session(botocore_session=core, region_name=region)
@@ -147,7 +147,7 @@ class Remote:
         """
         title = "".join(word.capitalize() for word in operation.split("_"))
         given = {name: value for name, value in params.items() if value is not None}
-        with translated(_target(what, operation=title)):
+        with translate_errors(_make_target(what, operation=title)):
             try:
                 answer: dict[str, Any] = getattr(self.client, operation)(**given)
             except (
@@ -184,19 +184,19 @@ class Remote:
                 raise DependencyFailed(f"{operation} for {what} gave the same page again")
             seen.add(token)
 
-    def schema(self, place: Mapping[str, Any]) -> str:
+    def read_schema(self, place: Mapping[str, Any]) -> str:
         """The text of an API schema in Amazon S3, read with the same profile and region.
 
         Raises:
             DefinitionError: It is too large, or is no text.
             DependencyFailed: It is not there, or may not be read.
         """
-        from orchestrator.transfer.schemas import schema_in_s3
+        from orchestrator.transfer.schemas import read_schema_from_s3
 
-        return schema_in_s3(place, self.region, self.profile)
+        return read_schema_from_s3(place, self.region, self.profile)
 
 
-def checked_id(value: object, what: str) -> str:
+def check_id(value: object, what: str) -> str:
     """An id, if it is one.
 
     Raises:
@@ -207,7 +207,7 @@ def checked_id(value: object, what: str) -> str:
     raise ValidationError(f"{value!r} is no id of {what}: ten letters and digits")
 
 
-def ids_of_alias(arn: object) -> tuple[str, str] | None:
+def parse_alias_arn(arn: object) -> tuple[str, str] | None:
     """Agent and alias of an alias's ARN; `None` for anything else."""
     found = ALIAS_ARN.fullmatch(str(arn))
     return (found["agent"], found["alias"]) if found else None

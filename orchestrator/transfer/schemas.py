@@ -8,12 +8,12 @@ from typing import Any
 from orchestrator.actions import Operation
 from orchestrator.definition.document import MAX_BYTES, decode, parse
 from orchestrator.errors import DefinitionError
-from orchestrator.support.aws import Settings, Target, body_of, shared_client, translated
+from orchestrator.support.aws import Settings, Target, body_of, get_shared_client, translate_errors
 
-__all__ = ["function_schema", "same_schema", "schema_in_s3"]
+__all__ = ["is_same_schema", "read_schema_from_s3", "to_function_schema"]
 
 
-def schema_in_s3(place: Mapping[str, Any], region: str | None, profile: str | None) -> str:
+def read_schema_from_s3(place: Mapping[str, Any], region: str | None, profile: str | None) -> str:
     """The text of an API schema in Amazon S3.
 
     Args:
@@ -35,12 +35,12 @@ def schema_in_s3(place: Mapping[str, Any], region: str | None, profile: str | No
         callers=False,
     )
     settings = Settings("s3", region=region, profile=profile, read_timeout=30.0, deadline=30.0)
-    with translated(target):
-        answer = shared_client(settings, target).get_object(Bucket=bucket, Key=key)
+    with translate_errors(target):
+        answer = get_shared_client(settings, target).get_object(Bucket=bucket, Key=key)
         return decode(body_of(answer["Body"], MAX_BYTES), address)
 
 
-def same_schema(one: str, other: str) -> bool:
+def is_same_schema(one: str, other: str) -> bool:
     """Whether two texts of API schemas say the same, however they are written."""
     if one == other:
         return True
@@ -51,7 +51,7 @@ def same_schema(one: str, other: str) -> bool:
         return False
 
 
-def function_schema(operations: Iterable[Operation]) -> dict[str, Any]:
+def to_function_schema(operations: Iterable[Operation]) -> dict[str, Any]:
     """Bedrock's `functionSchema` of functions in Python."""
     functions = [
         {

@@ -11,7 +11,7 @@ from typing import Any
 from orchestrator.errors import DependencyFailed
 from orchestrator.transfer.remote import Remote
 
-__all__ = ["Sender", "Step", "Waiting"]
+__all__ = ["Sender", "Step", "Waiter"]
 
 _DONE = {
     "create": "created",
@@ -42,18 +42,18 @@ class Step:
     what: str
 
     @property
-    def done(self) -> str:
+    def done_text(self) -> str:
         """As it is told afterwards."""
         return f"{_DONE[self.verb]} {self.what}"
 
     @property
-    def would(self) -> str:
+    def dry_run_text(self) -> str:
         """As it is told in a dry run."""
         return f"would {self.verb} {self.what}"
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiter:
     """How to wait for what takes time at the service.
 
     Attributes:
@@ -66,7 +66,7 @@ class Waiting:
     first: float = 0.1
     sleep: Callable[[float], object] = time.sleep
 
-    def until(
+    def wait_for_status(
         self,
         what: str,
         look: Callable[[], tuple[str, Collection[str]]],
@@ -111,7 +111,7 @@ class Sender:
     remote: Remote
     dry_run: bool = False
     tell: Callable[[Step], None] | None = None
-    wait: Waiting = field(default_factory=Waiting)
+    wait: Waiter = field(default_factory=Waiter)
     steps: list[Step] = field(default_factory=list)
 
     @contextmanager
@@ -133,19 +133,19 @@ class Sender:
             return {}
         return self.remote.call(f"the agent {agent!r}", operation, **params)
 
-    def agent_at(self, agent_id: str) -> dict[str, Any]:
+    def fetch_agent(self, agent_id: str) -> dict[str, Any]:
         """What GetAgent tells of an agent."""
         answer = self.remote.call(f"the agent {agent_id!r}", "get_agent", agentId=agent_id)
         agent: dict[str, Any] = answer.get("agent") or {}
         return agent
 
-    def until_settled(self, agent_id: str) -> None:
+    def wait_until_settled(self, agent_id: str) -> None:
         """Waits until an agent can be changed again."""
         if self.dry_run:
             return
 
         def look() -> tuple[str, Collection[str]]:
-            agent = self.agent_at(agent_id)
+            agent = self.fetch_agent(agent_id)
             return str(agent.get("agentStatus")), agent.get("failureReasons") or []
 
-        self.wait.until(f"the agent {agent_id!r}", look)
+        self.wait.wait_for_status(f"the agent {agent_id!r}", look)

@@ -12,12 +12,12 @@ from orchestrator.definition.document import decode
 from orchestrator.errors import DefinitionError, ResourceNotFound, ValidationError
 from orchestrator.transfer.cloudformation import is_cloudformation, load_yaml, read_cloudformation
 from orchestrator.transfer.document import Document
-from orchestrator.transfer.gathered import vouched
+from orchestrator.transfer.gathered import refuse_untrusted_document
 from orchestrator.transfer.get_agent import is_get_agent, read_get_agent
 from orchestrator.transfer.terraform import is_terraform, read_terraform
 from orchestrator.transfer.toolkit import is_toolkit, read_toolkit
 
-__all__ = ["Found", "read_source"]
+__all__ = ["ImportedAgents", "read_source"]
 
 _MOST_BYTES = 50_000_000
 _MOST_NODES = 2_000_000
@@ -28,7 +28,7 @@ _FORMATS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ImportedAgents:
     """The agents of a file.
 
     Attributes:
@@ -39,13 +39,13 @@ class Found:
     format: str
     agents: dict[str, Document]
 
-    def leading(self) -> dict[str, Document]:
+    def find_top_level(self) -> dict[str, Document]:
         """The agents that none of the others leads."""
         led = {id(it) for one in self.agents.values() for it in one.team.values()}
         own = {name: it for name, it in self.agents.items() if id(it) not in led}
         return own or dict(self.agents)
 
-    def called(self, name: str) -> Document:
+    def get_agent(self, name: str) -> Document:
         """The agent with a name: what the file calls it, or its own.
 
         Raises:
@@ -62,7 +62,7 @@ class Found:
 
 def read_source(
     file: Path, others: Sequence[Path] = (), parameters: Mapping[str, str] | None = None
-) -> Found:
+) -> ImportedAgents:
     """Reads the agents of a file, whose format is told by what it holds.
 
     Args:
@@ -75,60 +75,60 @@ def read_source(
         ValidationError: It is none of the formats, or its agents name what is on this machine.
         DefinitionError: It cannot be read, or an agent is wrong.
     """
-    data = _read(file)
-    extra = [_read(it) for it in others]
-    found = _found(data, extra, parameters or {}, str(file))
+    data = _load_file(file)
+    extra = [_load_file(it) for it in others]
+    found = _read_agents(data, extra, parameters or {}, str(file))
     if extra and found.format != "GetAgent":
         raise ValidationError(f"only GetAgent's answer has others beside it, not {found.format}")
     for document in found.agents.values():
-        vouched(document)
+        refuse_untrusted_document(document)
     return found
 
 
-def _found(
+def _read_agents(
     data: Mapping[str, Any], extra: Sequence[Mapping[str, Any]], given: Mapping[str, str], file: str
-) -> Found:
+) -> ImportedAgents:
     if is_cloudformation(data):
-        return Found("CloudFormation", read_cloudformation(data, given))
+        return ImportedAgents("CloudFormation", read_cloudformation(data, given))
     if is_terraform(data):
         agents = read_terraform(data)
         if not agents:
             raise ValidationError(f"{file!r} has no aws_bedrockagent_agent")
-        return Found("Terraform", agents)
+        return ImportedAgents("Terraform", agents)
     if is_toolkit(data):
         document = read_toolkit(data)
-        return Found("bedrock_config.json", {document.name: document})
+        return ImportedAgents("bedrock_config.json", {document.name: document})
     if is_get_agent(data):
         document = read_get_agent(data, extra)
-        return Found("GetAgent", {document.name: document})
+        return ImportedAgents("GetAgent", {document.name: document})
     raise ValidationError(f"{file!r} holds no agent: {_FORMATS} would")
 
 
-def _read(file: Path) -> Mapping[str, Any]:
+def _load_file(file: Path) -> Mapping[str, Any]:
     try:
         with file.open("rb") as stream:
             content = stream.read(_MOST_BYTES + 1)
     except FileNotFoundError:
         raise ResourceNotFound(f"there is no file {str(file)!r}") from None
     text = decode(content, str(file), limit=_MOST_BYTES)
-    data = _json(text, file) if text.lstrip()[:1] == "{" else load_yaml(text, str(file))
+    data = _parse_json(text, file) if text.lstrip()[:1] == "{" else load_yaml(text, str(file))
     if not isinstance(data, Mapping):
         raise ValidationError(f"{str(file)!r} holds no agent: {_FORMATS} would")
-    if sum(1 for _ in _nodes(data, _MOST_NODES)) >= _MOST_NODES:
+    if sum(1 for _ in _iter_nodes(data, _MOST_NODES)) >= _MOST_NODES:
         raise DefinitionError(f"it comes to more than {_MOST_NODES:,} values", file=str(file))
     return data
 
 
-def _json(text: str, file: Path) -> Any:
+def _parse_json(text: str, file: Path) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        return _yaml_flow(text, file, error)
+        return _parse_yaml_flow(text, file, error)
     except RecursionError:
         raise DefinitionError("it is nested too deeply", file=str(file)) from None
 
 
-def _yaml_flow(text: str, file: Path, error: json.JSONDecodeError) -> Any:
+def _parse_yaml_flow(text: str, file: Path, error: json.JSONDecodeError) -> Any:
     """What begins like JSON and is YAML."""
     try:
         return load_yaml(text, str(file))
@@ -138,7 +138,7 @@ def _yaml_flow(text: str, file: Path, error: json.JSONDecodeError) -> Any:
         ) from None
 
 
-def _nodes(data: Any, most: int) -> Iterator[None]:
+def _iter_nodes(data: Any, most: int) -> Iterator[None]:
     """One for every value, wherever it stands: an alias of YAML counts each time."""
     todo = [data]
     while todo and most > 0:

@@ -10,9 +10,9 @@ from typing import Any
 from orchestrator.engine.plan import MOST_LEVELS
 from orchestrator.errors import DefinitionError
 from orchestrator.transfer.document import Document, note
-from orchestrator.transfer.gathered import gathered, made_id
+from orchestrator.transfer.gathered import build_document, make_placeholder_id
 from orchestrator.transfer.references import References
-from orchestrator.transfer.remote import ids_of_alias
+from orchestrator.transfer.remote import parse_alias_arn
 
 __all__ = ["is_terraform", "read_terraform"]
 
@@ -68,15 +68,15 @@ def read_terraform(plan: Mapping[str, Any]) -> dict[str, Document]:
         DefinitionError: An agent is wrong, or modules are nested without end.
     """
     reader = _Reader(plan)
-    return {it.address: reader.agent(it, ()) for it in reader.of(_AGENT)}
+    return {it.address: reader.read_agent(it, ()) for it in reader.find_by_type(_AGENT)}
 
 
-def _resources(module: Any, depth: int = 0) -> Iterator[_Resource]:
+def _iter_resources(module: Any, depth: int = 0) -> Iterator[_Resource]:
     if not isinstance(module, Mapping):
         return
     if depth > _MOST_LEVELS_OF_MODULES:
         raise DefinitionError("the modules are nested too deeply")
-    for it in _list(module.get("resources")):
+    for it in _as_list(module.get("resources")):
         if isinstance(it, Mapping) and it.get("mode", "managed") == "managed":
             values = it.get("values")
             yield _Resource(
@@ -85,70 +85,78 @@ def _resources(module: Any, depth: int = 0) -> Iterator[_Resource]:
                 str(it.get("name")),
                 values if isinstance(values, Mapping) else {},
             )
-    for child in _list(module.get("child_modules")):
-        yield from _resources(child, depth + 1)
+    for child in _as_list(module.get("child_modules")):
+        yield from _iter_resources(child, depth + 1)
 
 
-def _list(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
 class _Reader:
     def __init__(self, plan: Mapping[str, Any]) -> None:
         values = plan.get("planned_values", plan.get("values")) or {}
-        self.resources = list(_resources(values.get("root_module")))
+        self.resources = list(_iter_resources(values.get("root_module")))
         self.references = References(plan)
         self.known: dict[str, Document] = {}
 
-    def of(self, kind: str) -> list[_Resource]:
+    def find_by_type(self, kind: str) -> list[_Resource]:
         return [it for it in self.resources if it.kind == kind]
 
-    def agent(self, agent: _Resource, above: tuple[str, ...]) -> Document:
+    def read_agent(self, agent: _Resource, above: tuple[str, ...]) -> Document:
         if agent.address not in self.known:
             notes: list[Any] = []
             parts = [
-                [self.part(it, notes) for it in self.of(kind) if self.owner(it) is agent]
+                [
+                    self.read_part(it, notes)
+                    for it in self.find_by_type(kind)
+                    if self.find_owner(it) is agent
+                ]
                 for kind in (_GROUP, _BASE, _MEMBER)
             ]
             values = {k: v for k, v in agent.values.items() if k != "agent_version"}
-            document = gathered(values, *parts, agent_id=agent.values.get("agent_id"))
+            document = build_document(values, *parts, agent_id=agent.values.get("agent_id"))
             if document.name == "agent" and not agent.values.get("agent_name"):
                 document.data["agentName"] = agent.name
             document.notes += notes
-            self.tell_unknown(document, agent)
+            self.note_unknown(document, agent)
             self.known[agent.address] = document
-            self.team(document, agent, (*above, agent.address))
+            self.read_team(document, agent, (*above, agent.address))
         return self.known[agent.address]
 
-    def owner(self, part: _Resource) -> _Resource | None:
+    def find_owner(self, part: _Resource) -> _Resource | None:
         """The agent that a part belongs to."""
-        return self.meant(part, "agent_id", _AGENT, ("agent_id", "id"))
+        return self.find_referenced(part, "agent_id", _AGENT, ("agent_id", "id"))
 
-    def meant(
+    def find_referenced(
         self, part: _Resource, member: str, kind: str, ids: tuple[str, ...]
     ) -> _Resource | None:
         """The resource of a kind that a member names, by its value or by its reference."""
         value = part.values.get(member)
-        candidates = self.of(kind)
+        candidates = self.find_by_type(kind)
         if value is not None:
             known = [it for it in candidates if value in [it.values.get(id) for id in ids]]
             if known:
                 return known[0]
-        places = self.references.of(part.place, member)
+        places = self.references.resolve_member(part.place, member)
         found = [it for it in candidates if it.place in places]
         same = [it for it in found if it.indexes == part.indexes]
         if same or len(found) == 1:
             return (same or found)[0]
         return None
 
-    def part(self, part: _Resource, notes: list[Any]) -> dict[str, Any]:
+    def read_part(self, part: _Resource, notes: list[Any]) -> dict[str, Any]:
         values = {k: v for k, v in part.values.items() if k not in _NOT_OF_A_PART}
         if part.kind == _GROUP:
             self.put_lambda(part, values, notes)
         if part.kind == _BASE and not values.get("knowledge_base_id"):
-            places = sorted(self.references.of(part.place, "knowledge_base_id"))
-            values["knowledge_base_id"] = made_id((places or [part.name])[0].split(".")[-1])
-            notes.append(_unknown(f"{part.address}.knowledge_base_id", values["knowledge_base_id"]))
+            places = sorted(self.references.resolve_member(part.place, "knowledge_base_id"))
+            values["knowledge_base_id"] = make_placeholder_id(
+                (places or [part.name])[0].split(".")[-1]
+            )
+            notes.append(
+                _make_unknown_note(f"{part.address}.knowledge_base_id", values["knowledge_base_id"])
+            )
         return values
 
     def put_lambda(self, part: _Resource, values: dict[str, Any], notes: list[Any]) -> None:
@@ -159,41 +167,41 @@ class _Reader:
             return
         if values.get("parent_action_group_signature"):
             return
-        places = self.references.of(part.place, "action_group_executor")
+        places = self.references.resolve_member(part.place, "action_group_executor")
         made = [it for it in self.resources if it.place in places and "lambda" in it.kind]
         names = [str(it.values.get("function_name") or it.name) for it in made]
         name = (names or [it.split(".")[-1] for it in sorted(places)] or [part.name])[0]
         arn = f"arn:aws:lambda:us-east-1:000000000000:function:{name}"
         values["action_group_executor"] = [{"lambda": arn}]
-        notes.append(_unknown(f"{part.address}.action_group_executor.lambda", arn))
+        notes.append(_make_unknown_note(f"{part.address}.action_group_executor.lambda", arn))
 
-    def team(self, document: Document, agent: _Resource, above: tuple[str, ...]) -> None:
-        for part in self.of(_MEMBER):
-            if self.owner(part) is not agent:
+    def read_team(self, document: Document, agent: _Resource, above: tuple[str, ...]) -> None:
+        for part in self.find_by_type(_MEMBER):
+            if self.find_owner(part) is not agent:
                 continue
-            led = self.led(part)
+            led = self.find_collaborator(part)
             name = str(part.values.get("collaborator_name"))
             if led is not None and led.address not in above and len(above) < MOST_LEVELS:
-                document.team[name] = self.agent(led, above)
+                document.team[name] = self.read_agent(led, above)
 
-    def led(self, part: _Resource) -> _Resource | None:
+    def find_collaborator(self, part: _Resource) -> _Resource | None:
         """The agent that a collaborator is, if it is in the plan."""
         descriptor = part.values.get("agent_descriptor")
         block = descriptor[0] if isinstance(descriptor, list) and descriptor else descriptor
         arn = block.get("alias_arn") if isinstance(block, Mapping) else None
-        if ids := ids_of_alias(arn):
-            known = [it for it in self.of(_AGENT) if it.values.get("agent_id") == ids[0]]
+        if ids := parse_alias_arn(arn):
+            known = [it for it in self.find_by_type(_AGENT) if it.values.get("agent_id") == ids[0]]
             return known[0] if known else None
-        alias = self.meant(part, "agent_descriptor", _ALIAS, ())
-        return self.owner(alias) if alias is not None else None
+        alias = self.find_referenced(part, "agent_descriptor", _ALIAS, ())
+        return self.find_owner(alias) if alias is not None else None
 
-    def tell_unknown(self, document: Document, agent: _Resource) -> None:
-        for member in sorted(self.references.members(agent.place)):
+    def note_unknown(self, document: Document, agent: _Resource) -> None:
+        for member in sorted(self.references.find_referring_members(agent.place)):
             if member not in agent.values or agent.values[member] is None:
                 text = f"{document.name}: {agent.address}.{member} is known only when applied"
                 document.notes.append(note("unknown", text, "set it in agent.yaml if you need it"))
 
 
-def _unknown(what: str, value: str) -> Any:
+def _make_unknown_note(what: str, value: str) -> Any:
     text = f"{what} is known only when applied; {value!r} stands for it"
     return note("unknown", text, "change it in agent.yaml, or put a file of yours in its place")

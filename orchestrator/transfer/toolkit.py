@@ -14,7 +14,7 @@ from orchestrator.actions.names import slug
 from orchestrator.engine.plan import MOST_LEVELS
 from orchestrator.errors import DefinitionError
 from orchestrator.transfer.document import Document, note
-from orchestrator.transfer.gathered import gathered
+from orchestrator.transfer.gathered import build_document
 
 __all__ = ["is_toolkit", "read_toolkit"]
 
@@ -35,14 +35,14 @@ def read_toolkit(data: Mapping[str, Any], level: int = 1) -> Document:
     """
     if level > MOST_LEVELS:
         raise DefinitionError(f"there are more than {MOST_LEVELS} levels of agents")
-    agent = {k: v for k, v in _mapping(data, "agent").items() if k not in _NOT_OURS}
+    agent = {k: v for k, v in _get_mapping(data, "agent").items() if k not in _NOT_OURS}
     agent["guardrailConfiguration"] = _guardrail(agent.get("guardrailConfiguration"))
-    led = _mappings(data, "collaborators")
+    led = _get_mappings(data, "collaborators")
     members = [_member(it) for it in led]
-    document = gathered(
+    document = build_document(
         agent,
-        _mappings(data, "action_groups"),
-        [_base(it) for it in _mappings(data, "knowledge_bases")],
+        _get_mappings(data, "action_groups"),
+        [_base(it) for it in _get_mappings(data, "knowledge_bases")],
         members,
         agent_id=agent.get("agentId"),
         listed=True,
@@ -57,12 +57,12 @@ def read_toolkit(data: Mapping[str, Any], level: int = 1) -> Document:
     return document
 
 
-def _mapping(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _get_mapping(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     value = data.get(name)
     return value if isinstance(value, Mapping) else {}
 
 
-def _mappings(data: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+def _get_mappings(data: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     value = data.get(name)
     return [it for it in value if isinstance(it, Mapping)] if isinstance(value, list) else []
 
@@ -82,6 +82,6 @@ def _base(told: Mapping[str, Any]) -> dict[str, Any]:
 
 def _member(config: Mapping[str, Any]) -> dict[str, Any]:
     names = ("collaborationInstruction", "relayConversationHistory")
-    fallback = _mapping(config, "agent").get("agentName")
+    fallback = _get_mapping(config, "agent").get("agentName")
     name = slug(str(config.get("collaboratorName") or fallback or ""))
     return {"collaboratorName": name, **{k: config.get(k) for k in names}}

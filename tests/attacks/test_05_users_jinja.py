@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.prompts.jinja import Jinja, Mistake, named
+from orchestrator.prompts.jinja import Jinja, Mistake, tag_origin
 
 JINJA = Jinja()
 
@@ -104,7 +104,7 @@ def test_a_template_reaches_nothing_of_python(source: str) -> None:
     values: dict[str, Any] = {"v": "text", "l": [1], "m": {"a": 1}}
     before = {"v": "text", "l": [1], "m": {"a": 1}}
     try:
-        made = JINJA.compiled(source).render(values)
+        made = JINJA.compile_template(source).render(values)
     except Mistake as mistake:
         made = mistake.message
     assert not any(one in made for one in NEVER)
@@ -127,7 +127,7 @@ class Thing:
 )
 def test_an_object_among_the_values_tells_nothing(source: str) -> None:
     try:
-        made = JINJA.compiled(source).render({"x": Thing()})
+        made = JINJA.compile_template(source).render({"x": Thing()})
     except Mistake as mistake:
         made = mistake.message
     assert "canary" not in made
@@ -135,5 +135,5 @@ def test_an_object_among_the_values_tells_nothing(source: str) -> None:
 
 @pytest.mark.parametrize("source", HOSTILE)
 def test_a_value_is_no_template(source: str) -> None:
-    made = JINJA.compiled("a{{ v }}b").pieces({"v": named(source, "v")})
+    made = JINJA.compile_template("a{{ v }}b").pieces({"v": tag_origin(source, "v")})
     assert made[1] == ("v", source)

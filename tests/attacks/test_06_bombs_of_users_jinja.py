@@ -119,31 +119,31 @@ BOMBS = [
 def test_a_bomb_is_a_mistake(source: str) -> None:
     values = {"v": "a" * BIG, "w": "a" * BIG, "l": [1], "m": {}}
     with pytest.raises(Mistake):
-        JINJA.compiled(source).render(values)
+        JINJA.compile_template(source).render(values)
 
 
 @pytest.mark.parametrize("source", BUSY, ids=range(len(BUSY)))
 def test_what_stands_in_a_loop_or_a_macro_counts(source: str) -> None:
     with pytest.raises(Mistake, match="does too much"):
-        JINJA.compiled(source).render({"l": [1], "m": {"a": 1}})
+        JINJA.compile_template(source).render({"l": [1], "m": {"a": 1}})
 
 
 def test_loops_inside_of_loops_count_themselves() -> None:
-    assert JINJA.compiled(f"{LOOP}{{% if i %}}{{% endif %}}{END}").render({}) == ""
+    assert JINJA.compile_template(f"{LOOP}{{% if i %}}{{% endif %}}{END}").render({}) == ""
     nested = f"{{% for i in l %}}{{% for j in [] %}}{CROWDED[2]}{END}{END}"
-    assert JINJA.compiled(nested).render({"l": list(range(10_000))}) == ""
+    assert JINJA.compile_template(nested).render({"l": list(range(10_000))}) == ""
 
 
 def test_a_rendering_has_a_size() -> None:
     text = "a" * (MOST_CHARS // 2)
-    assert JINJA.compiled("{{ v }}{{ v }}").render({"v": text}) == text * 2
+    assert JINJA.compile_template("{{ v }}{{ v }}").render({"v": text}) == text * 2
     with pytest.raises(Mistake, match="characters"):
-        JINJA.compiled("{{ v }}{{ v }}!").render({"v": text})
+        JINJA.compile_template("{{ v }}{{ v }}!").render({"v": text})
 
 
 def test_large_values_that_are_printed_once_are_fine() -> None:
     rows = [{"text": "x" * 1000, "n": n} for n in range(2000)]
-    made = JINJA.compiled("{% for r in rows if r.n >= 0 %}{{ r.text }}{% endfor %}").render(
+    made = JINJA.compile_template("{% for r in rows if r.n >= 0 %}{{ r.text }}{% endfor %}").render(
         {"rows": rows}
     )
     assert len(made) == 2_000_000

@@ -7,14 +7,14 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.memory import SqliteMemory, summary_of
+from orchestrator.memory import SqliteMemory, build_summary
 
 IDS = ["..", "a:b", "CON", "C:", "-.", "::", "x" * 100, "__proto__", "%", "_"]
 
 
 def remember(store: SqliteMemory, memory: str, session: str) -> None:
     topics = [{"topic": "T", "summary": f"{memory}/{session}"}]
-    store.add("a/x", summary_of(memory, session, topics, started=1, now=1))
+    store.add("a/x", build_summary(memory, session, topics, started=1, now=1))
 
 
 def test_ids_stay_in_the_file_and_apart(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.memory import InMemoryMemory, SqliteMemory, summary_of
+from orchestrator.memory import InMemoryMemory, SqliteMemory, build_summary
 
 TEXT = st.text(st.sampled_from("ab/%_*'\"\\ .:"), min_size=1, max_size=4)
 
@@ -21,7 +21,7 @@ def test_owner_and_memory_must_both_be_the_same(make, mine, others, session):
     store = make()
     for owner, memory in others:
         topics = [{"topic": "theirs", "summary": "secret"}]
-        store.add(owner, summary_of(memory, session, topics, started=1, now=1))
+        store.add(owner, build_summary(memory, session, topics, started=1, now=1))
     owner, memory = mine
     assert bool(store.recent(owner, memory, 1, 99)) == (mine in others)
     store.delete(owner, memory)

@@ -94,10 +94,10 @@ def test_fifty_megabytes_of_a_result_do_not_reach_the_model(family: Family) -> N
     model = family.model([family.calls(days(1)), answer("Too large.")])
     reply = agent(model, Calls("x" * 50_000_000).groups()).invoke("Go")
     assert reply.text == "Too large."
-    sent = sum(len(message.encoded) for message in model.requests[1].messages)
-    before = sum(len(message.encoded) for message in model.requests[0].messages)
+    sent = sum(len(message.json_text) for message in model.requests[1].messages)
+    before = sum(len(message.json_text) for message in model.requests[0].messages)
     assert sent - before < 2_000
-    assert "50000000 bytes" in model.requests[1].messages[-1].encoded
+    assert "50000000 bytes" in model.requests[1].messages[-1].json_text
     assert len(str(reply.trace)) < 1_000_000
 
 

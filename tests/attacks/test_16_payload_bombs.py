@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from whole_agents import NATIVE, answer
 
 from orchestrator import Agent, Collaborator, Limits
-from orchestrator.engine.payloads import Payloads, ReadableStream, readable, shared
+from orchestrator.engine.payloads import Payloads, ReadableStream, expand_payloads, readable
 from orchestrator.testing import ScriptedModel
 
 MOST = Limits().result_bytes
@@ -36,7 +36,7 @@ def test_a_message_that_would_grow_is_sent_back(many: int) -> None:
                               answer("Done."))  # fmt: skip
     assert agent.invoke("Go!", "s-1").text == "Done."
     assert "'error'" in str(boss.requests[2].messages[-1])
-    assert f"more than {MOST} bytes. Refer to fewer" in boss.requests[2].messages[-1].encoded
+    assert f"more than {MOST} bytes. Refer to fewer" in boss.requests[2].messages[-1].json_text
     assert below.requests[1].messages[-1]["content"][0]["text"] == "See " + "x" * (MOST - 9)
     assert max(len(str(one.messages)) for one in below.requests) < 3 * MOST
 
@@ -45,7 +45,7 @@ def test_a_message_that_would_grow_is_sent_back(many: int) -> None:
 def test_a_payload_that_is_too_long_is_not_shared(payload: str) -> None:
     agent, boss, _ = team(payload, answer(SHARE))
     assert agent.invoke("Go!", "s-1").text == SHARE
-    assert "payload 'p' is too long to be shared." in boss.requests[1].messages[-1].encoded
+    assert "payload 'p' is too long to be shared." in boss.requests[1].messages[-1].json_text
 
 
 def test_an_answer_does_not_grow_either() -> None:
@@ -80,7 +80,7 @@ def test_a_stream_has_the_same_bound(text: str, most: int, step: int, tags: bool
     payloads.take(
         '<br:payload id="p">12345</br:payload><br:payload id="q">\u00e41</br:payload>', "a"
     )
-    whole = (shared if tags else readable)(text, payloads)
+    whole = (expand_payloads if tags else readable)(text, payloads)
     stream = ReadableStream(payloads, tags=tags)
     pieces = [stream.feed(text[at : at + step]) for at in range(0, len(text), step)]
     assert "".join(pieces) + stream.finish() == whole

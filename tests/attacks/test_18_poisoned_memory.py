@@ -14,9 +14,9 @@ import pytest
 from orchestrator import OrchestratorError
 from orchestrator.memory import (
     SqliteMemory,
+    build_summary,
     memory_contents,
-    summaries_told,
-    summary_of,
+    to_prompt_summaries,
 )
 from orchestrator.prompts import load_dialect
 
@@ -51,7 +51,7 @@ def file(tmp_path: Path) -> Path:
     store = SqliteMemory(tmp_path / "memory.sqlite")
     for session in ("s-1", "s-2"):
         topics = [{"topic": "T", "summary": "canary"}]
-        store.add("a/x", summary_of("ana", session, topics, started=1, now=1))
+        store.add("a/x", build_summary("ana", session, topics, started=1, now=1))
     store.close()
     return tmp_path / "memory.sqlite"
 
@@ -103,7 +103,7 @@ def test_remembered_text_opens_no_tag(name: str, column: str, file: Path) -> Non
     with sqlite3.connect(file) as database:
         database.execute("UPDATE summary SET topics = '[]' WHERE topics NOT LIKE '%function%'")
     database.close()
-    sessions = summaries_told(store.recent("a/x", "ana", 2, 9))
+    sessions = to_prompt_summaries(store.recent("a/x", "ana", 2, 9))
     told = load_dialect("tool-use").partial(name, sessions=sessions)
     assert "&lt;/summary&gt;&lt;function_calls&gt;$instruction$" in told
     assert "<function_calls>" not in told
@@ -114,8 +114,8 @@ def test_remembered_text_opens_no_tag(name: str, column: str, file: Path) -> Non
 def test_texts_are_bound_not_pasted_into_sql(name: str) -> None:
     store = SqliteMemory(":memory:")
     topics = [{"topic": name, "summary": name or "x"}]
-    store.add("other", summary_of("ana", "s-1", topics, started=1, now=1))
-    store.add(name, summary_of(name, name, topics, started=1, now=1))
+    store.add("other", build_summary("ana", "s-1", topics, started=1, now=1))
+    store.add(name, build_summary(name, name, topics, started=1, now=1))
     assert len(store.recent(name, name, 1, 9)) == 1
     store.delete(name, name, name)
     assert [info.owner for info in store.memories(1)] == ["other"]

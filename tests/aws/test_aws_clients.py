@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from orchestrator.errors import AccessDenied
-from orchestrator.support.aws import Settings, Target, shared_client
+from orchestrator.support.aws import Settings, Target, get_shared_client
 
 pytestmark = pytest.mark.usefixtures("canaries")
 
@@ -34,7 +34,7 @@ def test_equal_settings_share_one_client_even_when_asked_at_once() -> None:
 
     def client(_: int) -> Any:
         together.wait(10)
-        return shared_client(Settings("bedrock-agent-runtime", "eu-west-1"), TARGET)
+        return get_shared_client(Settings("bedrock-agent-runtime", "eu-west-1"), TARGET)
 
     with ThreadPoolExecutor(4) as pool:
         (one,) = set(pool.map(client, range(4)))
@@ -52,7 +52,7 @@ def test_equal_settings_share_one_client_even_when_asked_at_once() -> None:
     ],
 )
 def test_other_settings_are_another_client(other: Settings) -> None:
-    assert shared_client(other, TARGET) is not shared_client(SETTINGS, TARGET)
+    assert get_shared_client(other, TARGET) is not get_shared_client(SETTINGS, TARGET)
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,9 @@ def test_other_settings_are_another_client(other: Settings) -> None:
 def test_another_environment_is_another_client(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
-    first = shared_client(SETTINGS, TARGET)
+    first = get_shared_client(SETTINGS, TARGET)
     monkeypatch.setenv(name, value)
-    second = shared_client(SETTINGS, TARGET)
+    second = get_shared_client(SETTINGS, TARGET)
     assert second is not first
     if name.startswith("AWS_ENDPOINT"):
         assert second.meta.endpoint_url == value
@@ -77,8 +77,8 @@ def test_another_environment_is_another_client(
 
 def test_a_client_is_prepared_once_and_not_for_others() -> None:
     prepared: list[Any] = []
-    plain = shared_client(SETTINGS, TARGET)
-    mine = shared_client(SETTINGS, TARGET, prepared.append)
+    plain = get_shared_client(SETTINGS, TARGET)
+    mine = get_shared_client(SETTINGS, TARGET, prepared.append)
     assert mine is not plain
     assert prepared == [mine]
 
@@ -90,7 +90,7 @@ def test_the_profiles_region_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     )
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
-    client = shared_client(Settings("s3", profile="there"), TARGET)
+    client = get_shared_client(Settings("s3", profile="there"), TARGET)
     assert client.meta.region_name == "ap-south-1"
 
 
@@ -101,13 +101,13 @@ def test_nothing_is_kept_of_a_client_that_could_not_be_made(
     monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
     settings = Settings("bedrock-agent-runtime")
     with pytest.raises(AccessDenied, match="no AWS region is known for the thing 'x': set AWS_REG"):
-        shared_client(settings, TARGET)
+        get_shared_client(settings, TARGET)
     monkeypatch.setenv("AWS_REGION", "eu-west-3")
-    assert shared_client(settings, TARGET).meta.region_name == "eu-west-3"
+    assert get_shared_client(settings, TARGET).meta.region_name == "eu-west-3"
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     with pytest.raises(AccessDenied, match="no AWS credentials were found for the thing 'x'") as e:
-        shared_client(settings, TARGET)
+        get_shared_client(settings, TARGET)
     assert e.value.resource == "x"
 
 
@@ -115,6 +115,6 @@ def test_a_token_for_bedrock_is_enough_for_bedrock_alone(monkeypatch: pytest.Mon
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", "token")
-    assert shared_client(SETTINGS, TARGET)
+    assert get_shared_client(SETTINGS, TARGET)
     with pytest.raises(AccessDenied, match="no AWS credentials"):
-        shared_client(Settings("s3"), TARGET)
+        get_shared_client(Settings("s3"), TARGET)

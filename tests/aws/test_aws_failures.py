@@ -17,7 +17,7 @@ from orchestrator.errors import (
     ThrottlingError,
     ValidationError,
 )
-from orchestrator.support.aws import Target, failure, never_sent, translated
+from orchestrator.support.aws import Target, failure, is_unsent, translate_errors
 
 TARGET = Target("the thing 'x'", "x", "allow it:Use", "look there", "the other thing")
 SENT = "what was sent"
@@ -30,7 +30,7 @@ def refusal(code: str, status: int = 400, text: str = f"AWS says: {SENT}") -> bo
 
 
 def of(error: Exception, target: Target = TARGET) -> OrchestratorError:
-    with pytest.raises(OrchestratorError) as caught, translated(target):
+    with pytest.raises(OrchestratorError) as caught, translate_errors(target):
         raise error
     return caught.value
 
@@ -104,7 +104,7 @@ def test_what_happens_on_the_way(error: Exception, kind: type, told: str) -> Non
 
 def test_a_defect_stays_itself_and_an_error_of_the_tree_too() -> None:
     assert failure(KeyError("x"), TARGET) is None
-    with pytest.raises(KeyError), translated(TARGET):
+    with pytest.raises(KeyError), translate_errors(TARGET):
         raise KeyError("x")
     mine = ThrottlingError("mine", resource="y")
     assert of(mine) is mine
@@ -121,4 +121,4 @@ def test_a_defect_stays_itself_and_an_error_of_the_tree_too() -> None:
     ],
 )
 def test_what_may_have_arrived(error: Exception, unsent: bool) -> None:
-    assert never_sent(error) is unsent
+    assert is_unsent(error) is unsent

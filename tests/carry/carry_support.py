@@ -17,8 +17,8 @@ from orchestrator.server.serving import serving
 from orchestrator.server.settings import Settings
 from orchestrator.server.world import World
 from orchestrator.testing import ScriptedModel
-from orchestrator.transfer import Document, Options, Pushed, Remote, files_of, push, read_agent
-from orchestrator.transfer.sending import Waiting
+from orchestrator.transfer import Document, Options, PushResult, Remote, files_of, push, read_agent
+from orchestrator.transfer.sending import Waiter
 
 CLAUDE = "anthropic.claude-3-5-sonnet-20240620-v1:0"
 ROLE = "arn:aws:iam::123456789012:role/AmazonBedrockExecutionRoleForAgents_1"
@@ -66,7 +66,7 @@ FUNCTIONS = [
     }
 ]
 INSTRUCTION = "You help the customers of an insurer with what they ask about their claims."
-NOW = Waiting(sleep=lambda seconds: None)
+NOW = Waiter(sleep=lambda seconds: None)
 
 
 def whole(**members: Any) -> dict[str, Any]:
@@ -189,7 +189,7 @@ class Place:
     def remote(self) -> Remote:
         return Remote(self.client, "us-east-1", None, self.url)
 
-    def push(self, document: Document, **options: Any) -> Pushed:
+    def push(self, document: Document, **options: Any) -> PushResult:
         return push(document, self.remote, Options(**options), wait=NOW)
 
     def pull(self, agent_id: str, **options: Any) -> dict[str, str]:

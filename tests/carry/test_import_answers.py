@@ -13,7 +13,7 @@ from orchestrator import Agent
 from orchestrator.errors import DefinitionError, ResourceNotFound, ValidationError
 from orchestrator.testing import ScriptedModel
 from orchestrator.transfer import files_of, read_source, write_files
-from orchestrator.transfer.sources import Found
+from orchestrator.transfer.sources import ImportedAgents
 
 AGENT = {
     "agentId": "ABCDEFGHIJ",
@@ -84,7 +84,7 @@ def saved(folder: Path, data: Any, name: str = "told.json") -> Path:
     return file
 
 
-def only(found: Found) -> dict[str, str]:
+def only(found: ImportedAgents) -> dict[str, str]:
     [document] = found.agents.values()
     return files_of(document)
 

@@ -249,22 +249,22 @@ def test_agents_of_the_same_template_are_a_team(tmp_path: Path) -> None:
     file.write_text(TEAM)
     found = read_source(file)
     assert {*found.agents} == {"Billing", "Boss", "Other"}
-    assert {*found.leading()} == {"Boss", "Other"}
-    boss = found.called("Boss")
+    assert {*found.find_top_level()} == {"Boss", "Other"}
+    boss = found.get_agent("Boss")
     assert boss.team == {"billing": found.agents["Billing"]}
-    assert found.called("boss") is boss
+    assert found.get_agent("boss") is boss
     assert boss.notes == []
     files = files_of(boss)
     assert [*files] == ["agent.yaml", "collaborators/billing/agent.yaml"]
     assert "agent-alias/ABCDEFGHIJ/KLMNOPQRST" in files["agent.yaml"]
     with pytest.raises(ValidationError, match="Billing, Boss, Other"):
-        found.called("nobody")
+        found.get_agent("nobody")
 
 
 def test_what_was_imported_runs(tmp_path: Path) -> None:
     file = tmp_path / "template.yaml"
     file.write_text(TEAM)
-    write_files(files_of(read_source(file).called("Billing")), tmp_path / "agent")
+    write_files(files_of(read_source(file).get_agent("Billing")), tmp_path / "agent")
     model = ScriptedModel(["<answer>Good day.</answer>"], "anthropic.claude-3-sonnet-20240229-v1:0")
     assert Agent.load(tmp_path / "agent", model=model).invoke("Hello?", "s-1").text == "Good day."
 
@@ -325,7 +325,7 @@ def test_functions(node: Any, value: Any) -> None:
             "No": {"Fn::Or": [{"Fn::Not": [{"Condition": "Yes"}]}]},
         },
     }
-    assert Intrinsics(template, {}).value(node) == value
+    assert Intrinsics(template, {}).evaluate(node) == value
 
 
 names = st.sampled_from(
@@ -359,6 +359,6 @@ def test_no_template_breaks_it(node: Any, condition: Any) -> None:
         "Parameters": {"P": {"Default": 1}},
     }
     try:
-        Intrinsics(template, {}).value(node)
+        Intrinsics(template, {}).evaluate(node)
     except DefinitionError as error:
         assert "nested" in str(error)

@@ -38,7 +38,7 @@ def test_a_pulled_folder_is_what_the_server_tells(
         told = files_of(document)
         write_files(told, tmp_path / "pulled")
         assert sorted(told) == sorted(files)
-        assert {it.code for one in document.everyone() for it in one.notes} == notes
+        assert {it.code for one in document.iter_agents() for it in one.notes} == notes
         for folder in (tmp_path / "pulled", own):
             assert difference(read_folder(folder), there.remote, agent_id).changes == []
 

@@ -39,7 +39,7 @@ from orchestrator.transfer import (
     read_agent,
     read_folder,
 )
-from orchestrator.transfer.sending import Waiting
+from orchestrator.transfer.sending import Waiter
 
 ROC = {"customControl": "RETURN_CONTROL"}
 
@@ -162,7 +162,7 @@ def test_a_dry_run_tells_the_same_and_does_nothing(there: Place, folder: Path) -
     done = there.push(read_folder(root), alias="live")
     assert [it.what for it in told.steps] == [it.what for it in done.steps]
     assert told.agent_id == told.alias_id == ""
-    assert told.steps[0].would == "would create the agent"
+    assert told.steps[0].dry_run_text == "would create the agent"
 
 
 def test_those_that_are_led_come_first(there: Place, folder: Path) -> None:
@@ -280,7 +280,7 @@ def test_it_goes_on_where_it_stopped(there: Place, folder: Path) -> None:
     document = read_folder(write(folder, whole()))
     broken = Remote(Breaking(there.client), "us-east-1", None, there.url)
     with pytest.raises(DependencyFailed):
-        push(document, broken, wait=NOW, tell=lambda step: told.append(step.done))
+        push(document, broken, wait=NOW, tell=lambda step: told.append(step.done_text))
     assert told == ["created the agent", "created the action group 'visits'"]
     assert steps(there.push(document)) == [
         "claims: created the action group 'claims'",
@@ -532,8 +532,8 @@ def status_of(*told: str) -> Callable[[], tuple[str, list[str]]]:
 
 def test_waiting_takes_longer_each_time() -> None:
     waits: list[float] = []
-    wait = Waiting(first=1.0, seconds=5.0, sleep=waits.append)
-    wait.until("it", status_of("CREATING", "UPDATING", "PREPARING", "PREPARED"))
+    wait = Waiter(first=1.0, seconds=5.0, sleep=waits.append)
+    wait.wait_for_status("it", status_of("CREATING", "UPDATING", "PREPARING", "PREPARED"))
     assert waits == [1.0, 2.0, 2.0]
 
 
@@ -546,6 +546,6 @@ def test_waiting_takes_longer_each_time() -> None:
     ],
 )
 def test_waiting_ends(statuses: list[str], text: str) -> None:
-    wait = Waiting(first=1.0, seconds=4.0, sleep=lambda seconds: None)
+    wait = Waiter(first=1.0, seconds=4.0, sleep=lambda seconds: None)
     with pytest.raises(OrchestratorError, match=text):
-        wait.until("it", status_of(*statuses))
+        wait.wait_for_status("it", status_of(*statuses))

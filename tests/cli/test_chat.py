@@ -30,7 +30,7 @@ class Typist:
 
 def talk(folder, model, typist, capsys, trace=False):
     agent = load_agent(folder, model.removeprefix("--model="))
-    Chat(Terminal(), agent, "s-1", {}, trace=trace).by_hand(typist)
+    Chat(Terminal(), agent, "s-1", {}, trace=trace).run_interactive(typist)
     return capsys.readouterr()
 
 

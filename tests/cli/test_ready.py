@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator import Agent, Collaborator
 from orchestrator.cli import agents
-from orchestrator.cli.agents import get_ready
+from orchestrator.cli.agents import load_models
 from orchestrator.errors import DependencyFailed, ModelNotReady
 from orchestrator.models import LocalModel
 
@@ -68,18 +68,18 @@ def test_weights_are_only_offered_where_something_can_run_them(
         lambda name, *rest: None if name in missing else SimpleNamespace(),
     )
     with pytest.raises(DependencyFailed, match=rf"bedrock-orchestrator\[{extra}\]"):
-        get_ready(local(weights), terminal())
+        load_models(local(weights), terminal())
     missing.clear()
     shown = terminal()
     with pytest.raises(ModelNotReady):  # the user declined
-        get_ready(local(weights), shown)
+        load_models(local(weights), shown)
     assert weights in shown.notes[0]
 
 
 def test_nobody_is_asked_where_nobody_sits(asked):
     shown = terminal(interactive=False)
     with pytest.raises(ModelNotReady):
-        get_ready(local("all-minilm-l6-v2"), shown)
+        load_models(local("all-minilm-l6-v2"), shown)
     assert shown.notes == []
 
 
@@ -92,5 +92,5 @@ def test_a_teams_models_are_made_ready_before_its_first_turn(monkeypatch):
         team = Agent(name, "You lead.", "anthropic.claude-v2", collaborators=[
             Collaborator(team, "Helps.")
         ])  # fmt: skip
-    get_ready(team, terminal())
+    load_models(team, terminal())
     assert low in loaded

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.cli.findings import shown_path
-from orchestrator.cli.terminal import Terminal, WordWrap, clean, short, together
+from orchestrator.cli.findings import format_path
+from orchestrator.cli.terminal import Terminal, WordWrap, clean, join_facts, shorten
 
 TEXTS = st.text(alphabet="ab \n\t", max_size=200)
 
@@ -34,7 +34,7 @@ def test_lines_fit(words):
 def test_nothing_that_a_terminal_obeys_is_left(text):
     left = set(clean(text)) - {"\n", "\t"}
     assert not any(ord(letter) < 32 or 127 <= ord(letter) < 160 for letter in left)
-    assert "\n" not in short(text, 20) and len(short(text, 20)) <= 20
+    assert "\n" not in shorten(text, 20) and len(shorten(text, 20)) <= 20
 
 
 @given(st.integers(20, 60))
@@ -42,7 +42,7 @@ def test_a_fact_stays_on_one_line(width):
     terminal, facts = Terminal(), ["1,366 → 35 tokens", "3 ms", "2 model calls", "57.9 s"]
     terminal.out.width = width
     with terminal.out.capture() as shown:
-        terminal.block(together(facts))
+        terminal.block(join_facts(facts))
     lines = [line.strip("· ") for line in shown.get().splitlines()]
     assert [it for line in lines for it in line.split(" · ")] == facts
     assert all(len(line) <= width for line in lines)
@@ -52,6 +52,6 @@ def test_a_path_is_shown_from_where_one_is_or_from_home(place, monkeypatch):
     monkeypatch.setenv("HOME", str(place / "home"))
     (place / "work").mkdir()
     monkeypatch.chdir(place / "work")
-    assert shown_path(place / "work" / "agent.yaml") == "agent.yaml"
-    assert shown_path(place / "home" / "models" / "a.gguf") == "~/models/a.gguf"
-    assert shown_path(place / "other") == str(place / "other")
+    assert format_path(place / "work" / "agent.yaml") == "agent.yaml"
+    assert format_path(place / "home" / "models" / "a.gguf") == "~/models/a.gguf"
+    assert format_path(place / "other") == str(place / "other")

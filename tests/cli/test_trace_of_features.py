@@ -9,7 +9,7 @@ from cli_support import CLAUDE, call
 
 from orchestrator import ActionGroup, Agent, Collaborator, ReturnControl, action
 from orchestrator.cli.live import LiveTurn
-from orchestrator.cli.steps import activity, steps_of
+from orchestrator.cli.steps import describe_activity, list_steps
 from orchestrator.cli.terminal import Terminal
 from orchestrator.guardrails import LocalGuardrail, Pii, Regex, Topic, Word
 from orchestrator.testing import ScriptedModel
@@ -54,7 +54,7 @@ def team(**options):
 def told(reply):
     return [
         (step.agent, step.verb, step.subject, step.text)
-        for step in steps_of(reply.trace)
+        for step in list_steps(reply.trace)
         if step.verb != "passes the guardrail"
     ]
 
@@ -85,9 +85,9 @@ def test_agents_at_work_at_the_same_time_are_not_taken_for_one_another():
     while any(of.values()):  # one part of each in turn
         mixed += [parts.pop(0) for parts in of.values() if parts]
     outcomes = [it for it in trace[begins:ends] if it not in mixed]
-    steps = steps_of([*trace[:begins], *mixed, *outcomes, *trace[ends:]])
+    steps = list_steps([*trace[:begins], *mixed, *outcomes, *trace[ends:]])
     for name in NAMES:
-        alone = [it for it in steps_of(trace) if it.agent == name]
+        alone = [it for it in list_steps(trace) if it.agent == name]
         assert [it.as_dict() for it in steps if it.agent == name] == [it.as_dict() for it in alone]
 
 
@@ -96,7 +96,7 @@ NAMES = ("billing", "visits")
 
 def test_an_agent_elsewhere_is_heard_with_its_answer():
     trace = [it for it in team().invoke("Paid?", "s-1").trace if "collaboratorName" not in it]
-    heard = [step for step in steps_of(trace) if step.verb == "hears from"]
+    heard = [step for step in list_steps(trace) if step.verb == "hears from"]
     assert [(it.subject, it.text) for it in heard] == [
         ("billing", "Unpaid."),
         ("visits", "Booked."),
@@ -162,7 +162,7 @@ def test_what_a_guardrail_found(question, answer, verb, found):
 
 def test_a_guardrail_that_says_nothing_of_why():
     part = {"trace": {"guardrailTrace": {"action": "INTERVENED", "traceId": "t"}}}
-    (step,) = steps_of([part])
+    (step,) = list_steps([part])
     assert (step.verb, step.subject) == ("is stopped by the guardrail", "")
 
 
@@ -171,7 +171,7 @@ def test_what_is_only_detected_is_not_told():
     filters = [{"type": "PROMPT_ATTACK", "confidence": "HIGH", "action": "BLOCKED"}]
     assessment = {"topicPolicy": {"topics": topics}, "contentPolicy": {"filters": filters}}
     trace = {"action": "INTERVENED", "inputAssessments": [assessment]}
-    (step,) = steps_of([{"trace": {"guardrailTrace": trace}}])
+    (step,) = list_steps([{"trace": {"guardrailTrace": trace}}])
     assert step.subject == "in the input: PROMPT_ATTACK (HIGH)"
 
 
@@ -201,7 +201,7 @@ def program(output):
 )
 def test_a_program_with_what_it_printed(output, text):
     files = {"files": ["plot.png"], "metadata": {"totalTimeMs": 54}}
-    (step,) = steps_of(program({**output, **files}))
+    (step,) = list_steps(program({**output, **files}))
     assert (step.verb, step.subject) == ("runs code", "import math ⏎ print(math.pi)")
     assert (step.text, step.facts) == (text, ["54 ms", "plot.png"])
 
@@ -212,7 +212,7 @@ def test_a_program_and_an_action_at_the_same_time():
     seen = {"type": "ACTION_GROUP", "actionGroupInvocationOutput": {"text": "done"}}
     begun, ended = program({"executionOutput": "3.14"})
     done = {"trace": {"orchestrationTrace": {"observation": seen}}}
-    steps = steps_of([{"trace": {"orchestrationTrace": invoked}}, begun, ended, done])
+    steps = list_steps([{"trace": {"orchestrationTrace": invoked}}, begun, ended, done])
     assert [(it.verb, it.text) for it in steps] == [("runs code", "3.14"), ("calls", "done")]
 
 
@@ -281,6 +281,6 @@ def test_the_answer_of_a_chosen_agent_streams_and_is_told_once(capsys):
 
 
 def test_what_a_team_is_doing():
-    doing = [activity(part) for part in team().invoke("Paid?", "s-1").trace]
+    doing = [describe_activity(part) for part in team().invoke("Paid?", "s-1").trace]
     wanted = ("asking billing", "billing: thinking", "billing: bills::status(bill=88)", "thinking")
     assert set(wanted) <= set(doing)

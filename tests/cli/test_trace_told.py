@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from cli_support import ANSWER, ORDER
 
-from orchestrator.cli.steps import signature, steps_of
+from orchestrator.cli.steps import format_call, list_steps
 
 GOLDEN = Path(__file__).resolve().parents[3] / "shared" / "golden"
 
@@ -17,7 +17,7 @@ def verbs(name):
         pytest.skip("the recordings are not here")
     events = json.loads(file.read_text())["events"]
     parts = [event["payload"] for event in events if event["type"] == "trace"]
-    return [step.verb for step in steps_of(parts)]
+    return [step.verb for step in list_steps(parts)]
 
 
 @pytest.mark.parametrize(
@@ -84,18 +84,18 @@ def observed(text):
 
 
 def test_parallel_calls_keep_their_results():
-    steps = steps_of([action("a"), action("b"), observed("1"), observed("2")])
+    steps = list_steps([action("a"), action("b"), observed("1"), observed("2")])
     assert [(step.subject, step.text) for step in steps] == [("g::a()", "1"), ("g::b()", "2")]
 
 
 def test_a_call_without_an_outcome_is_told_last():
-    waits, lost = steps_of([action("a", "RETURN_CONTROL"), action("b")])
+    waits, lost = list_steps([action("a", "RETURN_CONTROL"), action("b")])
     assert (waits.verb, waits.text) == ("hands over", "waits for the caller")
     assert (lost.verb, lost.text) == ("calls", "no result")
 
 
 def test_a_collaborator_is_named():
-    (step,) = steps_of([{**observed("1"), "collaboratorName": "billing"}])
+    (step,) = list_steps([{**observed("1"), "collaboratorName": "billing"}])
     assert (step.agent, step.verb) == ("billing", "is given")
 
 
@@ -107,4 +107,4 @@ def test_a_body_is_part_of_a_call():
         "httpMethod": "POST",
         "requestBody": {"content": {"application/json": {"properties": properties}}},
     }
-    assert signature(call) == "claims::POST /reminders (claimId=claim-857)"
+    assert format_call(call) == "claims::POST /reminders (claimId=claim-857)"

@@ -32,7 +32,13 @@ from semantic_kernel.prompt_template import (
 )
 
 from orchestrator.errors import TemplateError
-from orchestrator.prompts.languages.base import Media, Said, ToolResult, ToolUse, Words
+from orchestrator.prompts.languages.base import (
+    Media,
+    RenderedMessage,
+    TextContent,
+    ToolResult,
+    ToolUse,
+)
 from orchestrator.prompts.languages.semantic_kernel import read
 
 Told = list[tuple[str, str | None, list[tuple[str, ...]]]]
@@ -71,12 +77,12 @@ def ours(document: Any, **inputs: Any) -> Told:
     return [_our_message(one) for one in document.render(inputs).messages]
 
 
-def _our_message(said: Said) -> Any:
+def _our_message(said: RenderedMessage) -> Any:
     return said.role, said.attributes.get("name"), [_our_item(one) for one in said.content]
 
 
 def _our_item(one: Any) -> tuple[str, ...]:
-    if isinstance(one, Words):
+    if isinstance(one, TextContent):
         return ("text", one.text)
     if isinstance(one, Media):
         return ("image", one.url)

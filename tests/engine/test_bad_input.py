@@ -42,7 +42,7 @@ from orchestrator import (
 )
 from orchestrator.errors import AccessDenied, ResourceNotFound
 from orchestrator.models.base import ModelReply
-from orchestrator.support.shipped import root
+from orchestrator.support.shipped import content_root
 from orchestrator.testing import FakeKnowledgeBase, ScriptedModel
 
 INSTRUCTION = "You help."
@@ -60,7 +60,7 @@ def last(script: list[Any]) -> list[Any]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """An agent in a folder, which tests then break."""
-    shutil.copytree(root() / "examples" / "hr", tmp_path / "hr")
+    shutil.copytree(content_root() / "examples" / "hr", tmp_path / "hr")
     return tmp_path / "hr"
 
 
@@ -69,7 +69,7 @@ def load(folder: Path, **options: Any) -> Agent:
 
 
 def mend(folder: Path) -> None:
-    shutil.copy(root() / "examples" / "hr" / "agent.yaml", folder / "agent.yaml")
+    shutil.copy(content_root() / "examples" / "hr" / "agent.yaml", folder / "agent.yaml")
 
 
 def override(folder: Path, line: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from engine_turns import roc_agent
 from whole_agents import NATIVE, Calls, answer
 
-from orchestrator import Agent, KeptTurn, SessionConflict, Sessions, SQLiteStore, ValidationError
+from orchestrator import Agent, PastTurn, SessionConflict, Sessions, SQLiteStore, ValidationError
 from orchestrator.errors import ThrottlingError
 from orchestrator.testing import FakeClock, MemoryStore, ScriptedModel
 
@@ -22,7 +22,7 @@ def made(store: Any, *script: Any, clock: FakeClock | None = None) -> Agent:
     return roc_agent(NATIVE.model(list(script)), *Calls().groups(), sessions=sessions)
 
 
-def told(turns: list[KeptTurn]) -> list[tuple[str, str, str, bool]]:
+def told(turns: list[PastTurn]) -> list[tuple[str, str, str, bool]]:
     return [(turn.question, turn.text, turn.stop_reason, turn.new) for turn in turns]
 
 
@@ -90,9 +90,9 @@ def test_a_changed_agent_is_known_to_be_one(tmp_path: Path) -> None:
     first.invoke("Days?", "s-1")
     same = Agent("desk", "You answer the staff.", NATIVE.model([]), sessions=store)
     other = Agent("desk", "You sing for the staff.", ScriptedModel([], "my-model"), sessions=store)
-    assert [turn.changed for turn in same.turns("s-1")] == [False]
+    assert [turn.has_changed for turn in same.turns("s-1")] == [False]
     (turn,) = other.turns("s-1")
-    assert turn.changed
+    assert turn.has_changed
     sent = turn.trace[0]["trace"]["orchestrationTrace"]["modelInvocationInput"]
     assert sent["foundationModel"] == model.model_id
     assert [record["kind"] for record in turn.records] == ["turn", "model", "end"]

@@ -435,8 +435,8 @@ def test_peek_shows_a_session_and_changes_nothing(tmp_path: Path) -> None:
     (before,) = asked.sessions.store.list()
     session = asked.sessions.peek(label)
     assert session.attributes == {"a": "1"}
-    assert session.open is not None and session.open.suspended is not None
-    assert session.open.suspended["invocation_id"] == control.invocation_id
+    assert session.open is not None and session.open.suspend_record is not None
+    assert session.open.suspend_record["invocation_id"] == control.invocation_id
     assert session.open.start["question"] == "Light?"
     assert (before.label, before.records) == (label, 3)
     assert list(asked.sessions.store.list()) == [before]

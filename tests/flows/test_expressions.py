@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from orchestrator.flows.evaluation import MOST, UNDEFINED, evaluate, path_value
 from orchestrator.flows.expressions import (
-    Wrong,
+    ScriptError,
     names_in,
     parse_arguments,
     parse_expression,
@@ -33,7 +33,7 @@ class Names:
         return text
 
     def call(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        raise Wrong(f"no {name}")
+        raise ScriptError(f"no {name}")
 
 
 def value(text: str, **values: Any) -> Any:
@@ -114,14 +114,14 @@ def test_values(text: str, found: Any) -> None:
     ],
 )
 def test_values_that_do_not_go_together(text: str, what: str, zh: str) -> None:
-    with pytest.raises(Wrong, match=what) as caught:
+    with pytest.raises(ScriptError, match=what) as caught:
         value(text, a={"b": 1})
     assert zh in caught.value.message_zh
 
 
 def test_texts_and_lists_stay_small() -> None:
     for start in ("x" * MOST, [0] * MOST):
-        with pytest.raises(Wrong, match="longer"):
+        with pytest.raises(ScriptError, match="longer"):
             value("a + a", a=start)
 
 
@@ -148,7 +148,7 @@ def test_texts_and_lists_stay_small() -> None:
     ],
 )
 def test_what_is_no_expression(text: str, what: str, at: int) -> None:
-    with pytest.raises(Wrong, match=what) as caught:
+    with pytest.raises(ScriptError, match=what) as caught:
         parse_expression(text)
     assert caught.value.offset == at
     assert caught.value.message_zh
@@ -175,9 +175,9 @@ def test_what_is_no_expression(text: str, what: str, at: int) -> None:
     ids=range(14),
 )
 def test_deep_and_long_expressions_are_refused(text: str) -> None:
-    with pytest.raises(Wrong):
+    with pytest.raises(ScriptError):
         parse_expression(text)
-    with pytest.raises(Wrong):
+    with pytest.raises(ScriptError):
         parse_arguments(text)
 
 
@@ -197,10 +197,10 @@ def test_arguments(text: str, given: list[tuple[str, Any]]) -> None:
 
 
 def test_arguments_by_name_come_last_and_once() -> None:
-    with pytest.raises(Wrong, match="without a name follows") as caught:
+    with pytest.raises(ScriptError, match="without a name follows") as caught:
         parse_arguments("a=1, 2")
     assert caught.value.offset == 5
-    with pytest.raises(Wrong, match="'a' is given twice"):
+    with pytest.raises(ScriptError, match="'a' is given twice"):
         parse_arguments("a=1, a=2")
 
 
@@ -263,7 +263,7 @@ VALUES = {"n": 3, "s": "ab", "l": [1, "a", 2.5]}
 def test_a_value_is_pythons(text: str) -> None:
     try:
         ours = value(text, **VALUES)
-    except Wrong:
+    except ScriptError:
         return  # stricter: of truth values, and of what is repeated
     try:
         with warnings.catch_warnings(action="ignore"):
@@ -280,7 +280,7 @@ def test_any_text_is_an_expression_or_wrong(text: str) -> None:
     for read in (parse_expression, parse_arguments):
         try:
             read(text)
-        except Wrong as wrong:
+        except ScriptError as wrong:
             assert wrong.message
             assert 0 <= wrong.offset <= len(text)
 

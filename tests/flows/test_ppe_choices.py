@@ -8,7 +8,7 @@ import pytest
 from flow_support import CLAUDE, PLAIN, script, scripted, texts
 
 from orchestrator import FlowError
-from orchestrator.flows.choosing import additional
+from orchestrator.flows.choosing import build_bias_fields
 from orchestrator.flows.ppe.choices import Choice
 
 LOCAL = "local:some-model"
@@ -163,7 +163,7 @@ def test_no_value_biases() -> None:
 
 
 def test_a_word_is_biased_where_a_space_is_before_it_too() -> None:
-    assert additional([]) == {}
-    assert additional([("joy", 1.0), (" joy", None)]) == {
+    assert build_bias_fields([]) == {}
+    assert build_bias_fields([("joy", 1.0), (" joy", None)]) == {
         "logit_bias": [["joy", 1.0], [" joy", False]]
     }

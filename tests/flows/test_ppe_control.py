@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator import Flow, FlowError
-from orchestrator.flows.expressions import Wrong
+from orchestrator.flows.expressions import ScriptError
 from orchestrator.flows.ppe.matching import read_pattern
 from orchestrator.flows.ppe.regexes import Searches
 
@@ -82,7 +82,7 @@ def test_patterns(pattern: str, value: Any, found: Any) -> None:
 def test_any_pattern_is_read_or_wrong(written: str) -> None:
     try:
         pattern = read_pattern(written)
-    except Wrong as wrong:
+    except ScriptError as wrong:
         assert wrong.message and wrong.message_zh
     else:
         for value in (None, 1, "a", [1, "b"], {"a": 1}):

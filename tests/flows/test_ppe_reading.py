@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator import FlowError, load_flow
-from orchestrator.flows.expressions import Wrong
+from orchestrator.flows.expressions import ScriptError
 from orchestrator.flows.ppe.choices import Choice, read_substitution
 from orchestrator.flows.ppe.reader import read_script
 from orchestrator.flows.ppe.styles import as_jinja
@@ -157,7 +157,7 @@ def test_go_templates(written: str, said: str) -> None:
 
 @pytest.mark.parametrize("written", ['{{template "x"}}', "{{ .x | upper }}", "{{if .x}}", "{{.}}"])
 def test_go_templates_that_are_not_understood(written: str) -> None:
-    with pytest.raises(Wrong, match="Go's template"):
+    with pytest.raises(ScriptError, match="Go's template"):
         as_jinja(written, "golang")
 
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator import FlowError
-from orchestrator.flows.expressions import Wrong
-from orchestrator.flows.ppe.regexes import Searches, translated
+from orchestrator.flows.expressions import ScriptError
+from orchestrator.flows.ppe.regexes import Searches, translate_pattern
 
 
 def matched(pattern: str, text: str, flags: str = "") -> bool:
@@ -119,7 +119,7 @@ _NOTHING_TO_REPEAT = (
     ],
 )
 def test_an_expression_that_is_none(pattern: str, flags: str, what: str) -> None:
-    with pytest.raises(Wrong, match=what):
+    with pytest.raises(ScriptError, match=what):
         matched(pattern, "a", flags)
 
 
@@ -140,7 +140,7 @@ def test_an_expression_that_takes_all_time_is_stopped(pattern: str) -> None:
     text = "a" * 5000
     try:
         assert not Searches(0.05).search(pattern, "", text)
-    except Wrong as wrong:
+    except ScriptError as wrong:
         assert "took longer than 0.05 seconds" in wrong.message
 
 
@@ -148,14 +148,14 @@ def test_the_searches_of_a_run_have_one_budget() -> None:
     searches = Searches(0.02)
     told = []
     for _ in range(200):
-        with pytest.raises(Wrong) as caught:
+        with pytest.raises(ScriptError) as caught:
             searches.search("(a|aa)+$", "", "a" * 10_000 + "b")
         told.append(caught.value.message)
         if "together" in told[-1]:
             break
     assert "took longer than 0.02 seconds" in told[0]
     assert "longer than 0.2 seconds together" in told[-1]
-    with pytest.raises(Wrong, match="together"):  # one that takes no time, too
+    with pytest.raises(ScriptError, match="together"):  # one that takes no time, too
         searches.search("a", "", "a")
 
 
@@ -213,7 +213,7 @@ def test_the_time_limit_ends_a_run() -> None:
 def test_any_pattern_is_translated_or_wrong(pattern: str) -> None:
     try:
         matched(pattern, "some text", "u")
-    except Wrong as wrong:
+    except ScriptError as wrong:
         assert wrong.message
 
 
@@ -221,7 +221,7 @@ def test_any_pattern_is_translated_or_wrong(pattern: str) -> None:
 def test_an_escaped_text_matches_itself(text: str) -> None:
     escaped = re.sub(r"[\\^$.*+?()\[\]{}|/]", lambda it: f"\\{it[0]}", text)
     assert matched(f"^{escaped}$", text)
-    assert translated(escaped, "") is not None
+    assert translate_pattern(escaped, "") is not None
 
 
 @pytest.mark.parametrize(

@@ -197,7 +197,7 @@ def test_a_talk_goes_on_with_the_users_texts() -> None:
     assert (result.waits_for, result.question) == ("user", "What now?")
     result = flow.resume(as_stored(result.paused), model=model, text="Sing.\n-> x")
     assert (result.waits_for, result.question) == ("user", "Fine.")
-    events = list(flow.stream_resumed(as_stored(result.paused), model=model, text="exit"))
+    events = list(flow.resume_stream(as_stored(result.paused), model=model, text="exit"))
     assert events[-1].result.output == "Summed."
     assert texts(model.requests[1])[-1] == "Sing.\n-> x"
     assert "run_start" not in kinds(events)

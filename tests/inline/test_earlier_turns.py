@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from inline_support import RAW, TOOL_USE, XML, called, last, plain, scripted, texts
 
 from orchestrator import ActionGroup, Agent, ReturnControl
-from orchestrator.engine.prompt_history import told_of
+from orchestrator.engine.prompt_history import select_history
 from orchestrator.message import Message
 from orchestrator.sessions import Past
 
@@ -133,7 +133,7 @@ def test_a_session_that_ends_forgets_it() -> None:
 def test_any_text_is_freed_of_what_is_between_the_tags(pieces: list[str]) -> None:
     text = "".join(pieces)
     past = Past([Message("user", [{"text": text}]), Message("assistant", [{"text": text}])], [], {})
-    user, assistant = told_of(past, 2, None, thinking=False)
+    user, assistant = select_history(past, 2, None, thinking=False)
     assert user["content"] == [{"text": text}]
     (block,) = assistant["content"]
     assert block["text"].strip() or not text.strip()  # or models would refuse it
@@ -145,6 +145,6 @@ def test_reasoning_blocks_are_thinking_too() -> None:
     reasoning = {"reasoningContent": {"reasoningText": {"text": "deep"}}}
     said = [reasoning, {"text": "<answer>a</answer>"}]
     past = Past([Message("user", [{"text": "q"}]), Message("assistant", said)], [], {})
-    assert told_of(past, 2, 1, thinking=False)[1]["content"] == said[1:]
+    assert select_history(past, 2, 1, thinking=False)[1]["content"] == said[1:]
     past = Past([Message("user", [{"text": "q"}]), Message("assistant", [reasoning])], [], {})
-    assert told_of(past, 2, 1, thinking=False)[1]["content"] == [{"text": "(empty)"}]
+    assert select_history(past, 2, 1, thinking=False)[1]["content"] == [{"text": "(empty)"}]

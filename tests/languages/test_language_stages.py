@@ -17,7 +17,7 @@ from orchestrator.prompts import compile_template, lint_template, load_dialect
 from orchestrator.prompts.placeholders import STAGES
 from orchestrator.testing import ScriptedModel
 from orchestrator.transfer.folder import read_folder
-from orchestrator.transfer.portable import portable
+from orchestrator.transfer.portable import make_portable
 
 MODEL = "anthropic.claude-3-5-sonnet-20240620-v1:0"
 PROMPTY = "system:\n{{instruction}}\nuser:\nP {{question}}"
@@ -338,6 +338,6 @@ def test_bedrock_is_given_no_template_that_it_does_not_read(
     (tmp_path / name).write_text(PROMPTY)
     text = DEFINITION.format(model=MODEL) + (PROMPTS + rows if rows else "")
     (tmp_path / "agent.yaml").write_text(text)
-    made = portable(read_folder(tmp_path), {})
+    made = make_portable(read_folder(tmp_path), {})
     assert PROMPTY not in json.dumps(made.data) and "templateFormat" not in json.dumps(made.data)
     assert sum("prompty" in it.message for it in made.left) == 1

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.prompts.jinja import Mistake, named
+from orchestrator.prompts.jinja import Mistake, tag_origin
 from orchestrator.prompts.languages.mustache import compile_mustache
 from orchestrator.prompts.languages.values import value_text
 
@@ -67,7 +67,7 @@ def test_it_knows_its_names_and_who_wrote_what() -> None:
     template = compile_mustache("A {{x.y}} {{#l}}{{z}}{{.}}{{/l}}", value_text)
     assert template.names == {"x", "l", "z"}
     pieces = template.pieces(
-        {name: named(it, name) for name, it in {"x": {"y": "v"}, "l": ["w"]}.items()}
+        {name: tag_origin(it, name) for name, it in {"x": {"y": "v"}, "l": ["w"]}.items()}
     )
     assert pieces == [("template", "A "), ("x", "v"), ("template", " "), ("l", "w")]
 
@@ -84,4 +84,4 @@ def test_any_text_is_rendered_or_refused(text: str, value: str) -> None:
         template = compile_mustache(text, value_text)
     except Mistake:
         return
-    template.pieces({"x": named(value, "x"), "y": [named(value, "y")]})
+    template.pieces({"x": tag_origin(value, "x"), "y": [tag_origin(value, "y")]})

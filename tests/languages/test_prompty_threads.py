@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator import TemplateError, ValidationError
 from orchestrator.prompts.languages import read_template
-from orchestrator.prompts.languages.base import Media, Said, Thread, Words
+from orchestrator.prompts.languages.base import Media, RenderedMessage, TextContent, Thread
 
 FRONT = """\
 ---
@@ -269,7 +269,11 @@ def test_calls_that_are_none_are_told(calls: Any) -> None:
     [
         ("user:\n{{img}}", {"img": "https://x/i.png"}, "fetches no image from 'https://x/i.png'"),
         ("user:\n{{img}}", {"img": "s3://b/i.tiff"}, "takes no image of type 's3://b/i.tiff'"),
-        ("{{c}}", {"c": [Said("wizard", (Words((("c", "x"),)),))]}, "no role 'wizard'"),
+        (
+            "{{c}}",
+            {"c": [RenderedMessage("wizard", (TextContent((("c", "x"),)),))]},
+            "no role 'wizard'",
+        ),
         ("{{c}}", {"c": [{"role": "function", "name": "f", "content": "x"}]}, "answers no call"),
         ("{{c}}", {"c": [{"role": "system", "content": [{"image": "u"}]}]}, "can only have text"),
     ],

@@ -137,7 +137,7 @@ def body(found: list[Any]) -> list[Any]:
 
 @pytest.mark.parametrize("case", TREES, ids=lambda case: case["name"])
 def test_the_trees(case: dict[str, Any]) -> None:
-    made = Jinja(keep_trailing_newline=True).parsed(case["template"])
+    made = Jinja(keep_trailing_newline=True).parse_template(case["template"])
     assert body(made.body) == case["ast"]["nodes"]
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from orchestrator.errors import TemplateError
-from orchestrator.prompts.languages.base import Said, Thread, Words
+from orchestrator.prompts.languages.base import RenderedMessage, TextContent, Thread
 from orchestrator.prompts.languages.jinja2_messages import read
 
 HISTORY = [
@@ -33,7 +33,7 @@ def told(template, functions=None, **inputs):
 def test_histories(template):
     expected = [(one["role"], one["content"]) for one in HISTORY]
     assert told(template, history=HISTORY) == expected
-    said = [Said(role, (Words((("h", text),)),)) for role, text in expected]
+    said = [RenderedMessage(role, (TextContent((("h", text),)),)) for role, text in expected]
     if "in history" not in template:
         assert told(template, history=said) == expected
 

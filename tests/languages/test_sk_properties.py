@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from orchestrator.errors import OrchestratorError, TemplateError
-from orchestrator.prompts.languages.base import Words
+from orchestrator.prompts.languages.base import TextContent
 from orchestrator.prompts.languages.semantic_kernel import FORMATS, read
 
 HOSTILE = (
@@ -64,7 +64,7 @@ def shape(messages):
 
 
 def of_values(messages):
-    words = [part for one in messages for part in one.content if isinstance(part, Words)]
+    words = [part for one in messages for part in one.content if isinstance(part, TextContent)]
     return {text for one in words for origin, text in one.pieces if origin != "template"}
 
 
@@ -87,7 +87,7 @@ def test_no_value_is_structure_and_all_come_back(name, value):
 def pieces_of(part):
     return (
         [text for origin, text in part.pieces if origin != "template"]
-        if isinstance(part, Words)
+        if isinstance(part, TextContent)
         else []
     )
 

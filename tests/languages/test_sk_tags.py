@@ -5,7 +5,7 @@ import base64
 import pytest
 
 from orchestrator.errors import TemplateError
-from orchestrator.prompts.languages.base import Media, Thread, ToolResult, ToolUse, Words
+from orchestrator.prompts.languages.base import Media, TextContent, Thread, ToolResult, ToolUse
 from orchestrator.prompts.languages.semantic_kernel import read
 
 
@@ -159,7 +159,7 @@ def test_media():
         '<binary uri="s3://b/a.mp4" mime_type="video/mp4"/>'
         '<file_reference file_id="f-1"/></message>'
     )
-    assert [one.text if isinstance(one, Words) else one for one in found] == [
+    assert [one.text if isinstance(one, TextContent) else one for one in found] == [
         "look",
         Media("image", "https://x/y.png", attributes={"detail": "low"}),
         "\n  lead",  # there it is lost, as the trail is
@@ -185,7 +185,7 @@ def test_calls_and_results():
     )
     assert isinstance(result, ToolResult)
     assert (result.id, result.name) == ("c1", "p-f")
-    assert [one.text if isinstance(one, Words) else one.kind for one in result.content] == [
+    assert [one.text if isinstance(one, TextContent) else one.kind for one in result.content] == [
         "4",
         "image",
         "2\n",

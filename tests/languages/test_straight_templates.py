@@ -148,7 +148,7 @@ def told(template: Any, values: dict[str, str], past: list[Message]) -> Any:
 
 def compiled(text: str, language: str, stage: str, given: dict[str, str]) -> Any:
     made = compile_template(text, stage=stage, dialect=load_dialect("tool-use"), language=language)
-    return made.fixed(given)
+    return made.fill_fixed(given)
 
 
 texts = st.sampled_from(HOSTILE) | st.text(max_size=4)

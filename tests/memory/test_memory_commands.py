@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from orchestrator.cli import app
-from orchestrator.cli.memory import memory_file
-from orchestrator.memory import SqliteMemory, summary_of
+from orchestrator.cli.memory import get_memory_file
+from orchestrator.memory import SqliteMemory, build_summary
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def run(monkeypatch):
 @pytest.fixture
 def folder(tmp_path):
     agent = tmp_path / "shop"
-    file = memory_file(agent)
+    file = get_memory_file(agent)
     file.parent.mkdir(parents=True)
     assert file == agent / ".orchestrator" / "memory.sqlite"
     store, now = SqliteMemory(file), time.time_ns()
@@ -36,7 +36,7 @@ def folder(tmp_path):
     ):
         topics = [{"topic": "T", "summary": said}]
         now += 1
-        store.add(owner, summary_of(memory, session, topics, started=now, now=now))
+        store.add(owner, build_summary(memory, session, topics, started=now, now=now))
     store.close()
     return agent
 
@@ -84,7 +84,7 @@ def test_an_empty_store(run, tmp_path):
 
 
 def test_a_row_that_cannot_be_read_can_be_deleted(run, folder):
-    with sqlite3.connect(memory_file(folder)) as db:
+    with sqlite3.connect(get_memory_file(folder)) as db:
         db.execute("UPDATE summary SET topics = '{', started = 'never' WHERE memory_id = 'ana'")
     db.close()
     assert "ana" in run("list", folder).stdout

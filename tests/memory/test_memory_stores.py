@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.errors import DependencyFailed
-from orchestrator.memory import InMemoryMemory, SessionSummary, SqliteMemory, summary_of
+from orchestrator.memory import InMemoryMemory, SessionSummary, SqliteMemory, build_summary
 from orchestrator.memory.summaries import DAY
 from orchestrator.sessions import SQLiteStore
 
@@ -20,7 +20,7 @@ NOW = 1_800_000_000_000_000_000
 def summary(session="s-1", memory="ana", at=0, days=30, topic="Orders"):
     topics = [{"topic": topic, "summary": f"Ana asked in {session}."}]
     when = NOW + at * DAY
-    return summary_of(memory, session, topics, started=when, now=when, storage_days=days)
+    return build_summary(memory, session, topics, started=when, now=when, storage_days=days)
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -102,7 +102,7 @@ def test_the_memories_of_a_store(store):
 
 @given(st.text(), st.text(min_size=1), st.text())
 def test_any_text_can_be_remembered(topic, said, text):
-    made = summary_of(
+    made = build_summary(
         "m-1", "s-1", [{"topic": topic, "summary": said}], started=1, now=1, text=text
     )
     store = SqliteMemory(":memory:")
@@ -112,7 +112,7 @@ def test_any_text_can_be_remembered(topic, said, text):
 
 
 def test_halves_of_surrogate_pairs_are_no_failure(store):
-    store.add("a/x", summary_of("m-1", "s-1", [], started=1, now=1, text="a\ud800b"))
+    store.add("a/x", build_summary("m-1", "s-1", [], started=1, now=1, text="a\ud800b"))
     (kept,) = store.recent("a/x", "m-1", 1, 1)
     assert kept.text.startswith("a") and kept.text.endswith("b")
 

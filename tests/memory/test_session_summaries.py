@@ -10,10 +10,10 @@ from botocore_shapes import problems, service
 
 from orchestrator.memory import (
     SessionSummary,
+    build_summary,
     memory_contents,
-    summaries_told,
-    summary_of,
     summary_text,
+    to_prompt_summaries,
 )
 from orchestrator.memory.summaries import DAY, MAX_SUMMARY, MAX_TOLD
 
@@ -29,7 +29,7 @@ def kept(session="s-1", text="Ana likes tea.", expires=NOW + DAY):
 
 
 def test_a_summary_is_made_of_its_topics():
-    made = summary_of("ana", "s-1", TOPICS, started=NOW - 5, now=NOW, storage_days=7)
+    made = build_summary("ana", "s-1", TOPICS, started=NOW - 5, now=NOW, storage_days=7)
     assert made == SessionSummary(
         "ana", "s-1", NOW - 5, NOW + 7 * DAY, TOPICS, summary_text(TOPICS)
     )
@@ -38,7 +38,7 @@ def test_a_summary_is_made_of_its_topics():
 
 @pytest.mark.parametrize("topics", [[], [{"topic": "Nothing", "summary": ""}], [{}]])
 def test_without_topics_the_reply_itself_is_kept(topics):
-    made = summary_of(
+    made = build_summary(
         "ana", "s-1", topics, started=1, now=1, text="<thinking>Hm.</thinking> Ana likes tea. "
     )
     assert (made.topics, made.text) == ([], "Ana likes tea.")
@@ -46,19 +46,19 @@ def test_without_topics_the_reply_itself_is_kept(topics):
 
 def test_a_summary_is_bounded():
     topics = [{"topic": str(number), "summary": "x" * 15_000} for number in range(5)]
-    made = summary_of("ana", "s-1", topics, started=1, now=1)
+    made = build_summary("ana", "s-1", topics, started=1, now=1)
     assert sum(len(it["topic"]) + len(it["summary"]) for it in made.topics) <= MAX_SUMMARY
     assert len(made.topics) == 2 and len(made.text) <= MAX_SUMMARY
-    assert len(summary_of("a", "s", [], started=1, now=1, text="x" * 10**6).text) == MAX_SUMMARY
+    assert len(build_summary("a", "s", [], started=1, now=1, text="x" * 10**6).text) == MAX_SUMMARY
 
 
 def test_what_a_prompt_is_told_is_bounded_and_the_newest_counts():
     many = [kept(f"s-{number}", "x" * 9_999 + str(number)) for number in range(9)]
-    told = summaries_told(many)
+    told = to_prompt_summaries(many)
     assert sum(len(it["text"]) for it in told) <= MAX_TOLD
     assert [it["text"][-1] for it in told] == ["0", "1", "2", "3", "4", "5"]
-    assert len(summaries_told([kept(text="x" * (MAX_TOLD + 1))])) == 1
-    assert summaries_told([]) == []
+    assert len(to_prompt_summaries([kept(text="x" * (MAX_TOLD + 1))])) == 1
+    assert to_prompt_summaries([]) == []
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_what_a_prompt_is_told_is_bounded_and_the_newest_counts():
     ],
 )  # fmt: skip
 def test_a_reply_is_kept_without_noise(said, told):
-    assert summary_of("ana", "s-1", [], started=1, now=1, text=said).text == told
+    assert build_summary("ana", "s-1", [], started=1, now=1, text=said).text == told
 
 
 def test_memory_contents_are_bedrocks():

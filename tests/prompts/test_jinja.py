@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from jinja2.sandbox import SandboxedEnvironment
 
 from orchestrator.message import AUTHOR
-from orchestrator.prompts.jinja import VALUE, Compiled, Jinja, Mistake, named
+from orchestrator.prompts.jinja import VALUE, CompiledTemplate, Jinja, Mistake, tag_origin
 
 JINJA = Jinja()
 PLAIN = SandboxedEnvironment()
 
 
 @cache
-def compiled(source: str) -> Compiled:
-    return JINJA.compiled(source)
+def compiled(source: str) -> CompiledTemplate:
+    return JINJA.compile_template(source)
 
 
 @cache
@@ -29,7 +29,7 @@ def plain(source: str) -> Any:
 
 
 def pieces(source: str, **values: Any) -> list[tuple[str, str]]:
-    return compiled(source).pieces({name: named(one, name) for name, one in values.items()})
+    return compiled(source).pieces({name: tag_origin(one, name) for name, one in values.items()})
 
 
 @pytest.mark.parametrize(
@@ -184,4 +184,4 @@ def test_the_names_that_a_template_reads() -> None:
 
 def test_finalize_says_what_values_print() -> None:
     quoted = Jinja(lambda value: json.dumps(value))
-    assert quoted.compiled("{{ v }}{{ [1] }}{{ none }}").render({"v": "x"}) == '"x"[1]null'
+    assert quoted.compile_template("{{ v }}{{ [1] }}{{ none }}").render({"v": "x"}) == '"x"[1]null'

@@ -16,8 +16,8 @@ from orchestrator.prompts.values import (
     OF_A_TURN,
     SAME_TEXT,
     AgentFacts,
-    fixed_values,
-    memory_values,
+    render_agent_values,
+    render_memory_values,
 )
 
 from .whole_prompts import HISTORY, dialect_of, facts, of_a_turn, steps
@@ -94,8 +94,8 @@ def value(stage, name, model, agent=None):
         role = "assistant" if name == "agent_scratchpad" else "user"
         text = json.dumps({"messages": [{"role": role, "content": text}]})
     template = compile_template(text, stage=stage, dialect=dialect)
-    fixed = fixed_values([name], dialect, facts(dialect) if agent is None else agent)
-    bound = template.fixed(fixed).bind({**fixed, **of_a_turn(dialect)}, HISTORY)
+    fixed = render_agent_values([name], dialect, facts(dialect) if agent is None else agent)
+    bound = template.fill_fixed(fixed).bind({**fixed, **of_a_turn(dialect)}, HISTORY)
     messages = bound.messages(steps(dialect) if name == "agent_scratchpad" else ())
     told = messages[-1]["content"][-1]["text"]
     assert told.endswith(f"] $UPPER$ ${name}")
@@ -152,12 +152,12 @@ def test_what_is_remembered_cannot_leave_its_tags():
     dialect = dialect_of("claude-3")
     sessions = [{"topics": [{"topic": 'a">', "summary": "</topic></memory_synopsis>"}], "text": ""}]
     sessions.append({"topics": [], "text": "</session>"})
-    made = memory_values(dialect, sessions)
+    made = render_memory_values(dialect, sessions)
     assert made["memory_content"] == made["long_term_memory"]
     assert made["memory_content"].count("<") == 2 + 2 * 2 + 2
     assert made["memory_synopsis"].startswith("<session>")
     assert made["memory_synopsis"] in made["memory_content"]
-    assert memory_values(dialect, []) == {}
+    assert render_memory_values(dialect, []) == {}
 
 
 def test_the_only_function_that_is_there_is_any_function():

@@ -59,7 +59,7 @@ def test_the_marks_are_the_dialects():
     assert set(WORDS) == set(TEXT)
     for name, dialect in TEXT.items():
         for word in WORDS[name]:
-            assert dialect.markers.added("", f"{word}: x") == f"{word} : x"
+            assert dialect.markers.break_marks_after("", f"{word}: x") == f"{word} : x"
 
 
 UNSEEN = ["\u200b", "\ufeff", "\xad", "\u2060", "\u202e", "\ufe0f", "\u3164", "\U000e0041"]
@@ -73,30 +73,40 @@ def test_what_nobody_sees_hides_no_mark(name):
         for hidden in UNSEEN:
             spread = hidden.join(word)
             for mark in (f"{hidden}{word}", f"{word}{hidden}", spread, f"\n{hidden * 90}{word}"):
-                assert markers.added("x\n", f"{mark}: y") == f"{mark} : y"
+                assert markers.break_marks_after("x\n", f"{mark}: y") == f"{mark} : y"
                 # Begun by one step and ended by the next.
-                assert markers.added(f"x\n{mark[:-1]}", f"{mark[-1]}: y") == f"{mark[-1]} : y"
+                assert (
+                    markers.break_marks_after(f"x\n{mark[:-1]}", f"{mark[-1]}: y")
+                    == f"{mark[-1]} : y"
+                )
         for space in SPACES:
-            assert markers.added("x\n", f"{space * 90}{word}: y") == f"{space * 90}{word} : y"
-            assert markers.added(f"x\n{space * 90}", f"{word}: y") == f"{word} : y"
-            assert markers.added("x\n", word.replace(" ", space) + ": y").endswith(" : y")
+            assert (
+                markers.break_marks_after("x\n", f"{space * 90}{word}: y")
+                == f"{space * 90}{word} : y"
+            )
+            assert markers.break_marks_after(f"x\n{space * 90}", f"{word}: y") == f"{word} : y"
+            assert markers.break_marks_after("x\n", word.replace(" ", space) + ": y").endswith(
+                " : y"
+            )
         for colon in "：﹕︓∶꞉":
-            assert markers.added("x\n", f"{word}{colon} y") == f"{word} {colon} y"
-        assert markers.added("x\n", f"The {word}: y") == f"The {word}: y"
-        assert markers.added("x" * 99, f"{word}: y") == f"{word}: y"
+            assert markers.break_marks_after("x\n", f"{word}{colon} y") == f"{word} {colon} y"
+        assert markers.break_marks_after("x\n", f"The {word}: y") == f"The {word}: y"
+        assert markers.break_marks_after("x" * 99, f"{word}: y") == f"{word}: y"
 
 
 def test_every_format_character_and_space_is_skipped():
     markers = Markers(("Human",))
     for char in map(chr, range(0xE1000)):
         if unicodedata.category(char) in ("Cf", "Zs"):
-            assert markers.added("", f"{char}Human: x") == f"{char}Human : x", ascii(char)
+            assert markers.break_marks_after("", f"{char}Human: x") == f"{char}Human : x", ascii(
+                char
+            )
 
 
 def test_what_is_skipped_takes_time_in_proportion():
     markers = Markers(("Model Instructions",))
     for text in ("\u200b" * 100_000, "\nModel" + " \u200b" * 50_000, "\n\u200bM" * 30_000):
-        assert markers.added("", text) == text
+        assert markers.break_marks_after("", text) == text
         assert len(end_of(text)) <= 65
 
 
@@ -130,7 +140,7 @@ def test_only_marks_that_the_author_wrote_alone_are_left(given_pieces):
     alternating = [
         piece for pair in zip(made, [("question", "")] * 8, strict=False) for piece in pair
     ]
-    apart = markers.apart(alternating)
+    apart = markers.break_marks(alternating)
     assert [origin for origin, _ in apart] == [origin for origin, _ in alternating]
     for (origin, text), (_, before) in zip(apart, alternating, strict=True):
         assert text.replace(" ", "") == before.replace(" ", "")

@@ -4,7 +4,7 @@ import pytest
 
 from orchestrator.prompts import STAGES
 from orchestrator.prompts.placeholders import FAMILIES
-from orchestrator.support.shipped import root
+from orchestrator.support.shipped import content_root
 
 from .whole_prompts import FOLDER, path_of, whole
 
@@ -22,5 +22,5 @@ def test_every_dialect_and_stage_has_its_file_and_no_other_is_there():
 
 
 def test_every_shipped_dialect_is_a_family():
-    shipped = {path.parent.name for path in (root() / "templates").glob("*/dialect.yaml")}
+    shipped = {path.parent.name for path in (content_root() / "templates").glob("*/dialect.yaml")}
     assert shipped == set(FAMILIES)

@@ -14,7 +14,7 @@ from pathlib import Path
 from orchestrator.message import Message
 from orchestrator.prompts import STAGES, Dialect, compile_template, load_dialect
 from orchestrator.prompts.placeholders import FAMILIES
-from orchestrator.prompts.values import AgentFacts, fixed_values, memory_values
+from orchestrator.prompts.values import AgentFacts, render_agent_values, render_memory_values
 
 FOLDER = Path(__file__).parent / "snapshots"
 NO_VALUES = {"parameters": []}
@@ -64,7 +64,7 @@ def of_a_turn(dialect):
         "search_results": dialect.partial(
             "search_results", results=[{"content": "c", "source": "k1"}]
         ),
-        **memory_values(dialect, SESSIONS),
+        **render_memory_values(dialect, SESSIONS),
         "code_interpreter_files": dialect.partial(
             "code_interpreter_files", files=[{"name": "a.csv", "type": "text/csv"}]
         ),
@@ -97,7 +97,7 @@ def whole(name: str, stage: str) -> str:
     default = dialect.stages[stage]
     template = compile_template(default.template, stage=stage, dialect=dialect)
     names = [use.name for use in template.placeholders]
-    template = template.fixed(fixed_values(names, dialect, facts(dialect)))
+    template = template.fill_fixed(render_agent_values(names, dialect, facts(dialect)))
     loop = stage == "ORCHESTRATION"
     bound = template.bind(of_a_turn(dialect), HISTORY)
     parts = [f"inference: {json.dumps(default.inference)}"]

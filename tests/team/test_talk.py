@@ -148,7 +148,7 @@ def test_a_payload_s_id_is_its_first_author_s() -> None:
     boss = agent("boss", {"Go": script}, source, search, payer)
     assert boss.invoke("Go!", "s-1").text == "Done."
     assert [one for one in questions(payer) if "Pay" in one][-1] == "Pay to IBAN 2"
-    asked = [request.messages[-1].encoded for request in model_of(boss).requests]
+    asked = [request.messages[-1].json_text for request in model_of(boss).requests]
     assert "payload 'acct' is another agent's, and stays as it was." in asked[2]
     assert not any("another agent's" in one for one in (asked[1], *asked[3:]))
     assert "IBAN 1" in str(model_of(payer).requests[0].messages)

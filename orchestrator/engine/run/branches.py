@@ -13,11 +13,11 @@ from typing import Any
 
 from orchestrator.actions.base import CallContext
 from orchestrator.engine.budget import Budget
-from orchestrator.engine.calls import merged
+from orchestrator.engine.calls import merge_changes
 from orchestrator.engine.effects import LIVE, Branch, Effect, Live, Result, ReturnControl
 from orchestrator.engine.run.invocation import Run, end_record
 from orchestrator.engine.run.replay import Replay
-from orchestrator.engine.run.restore import take_routed
+from orchestrator.engine.run.restore import add_routed_turns
 from orchestrator.sessions import Record
 
 __all__ = ["BranchRun", "Lock"]
@@ -84,30 +84,30 @@ class BranchRun(Run):
     def begin(self) -> Live | Result:
         """The first effect to carry out, or the result."""
         step = super().begin()
-        self.resumed = self.replay.resumed_at, len(self.replay.steps)
+        self.resumed = self.replay.resume_step, len(self.replay.steps)
         if self._budget is None:
             return step
         with self._budget.lock:
-            return self._affordable(self._budget, step)
+            return self._charge_budget(self._budget, step)
 
     def take(self, effect: Effect, outcome: Any) -> Live | Result:
         """Takes an effect's outcome; the next effect to carry out, or the result."""
         if self._budget is None:
             return super().take(effect, outcome)
         with self._budget.lock:  # from one effect to the next nobody else spends
-            return self._affordable(self._budget, super().take(effect, outcome))
+            return self._charge_budget(self._budget, super().take(effect, outcome))
 
-    def _affordable(self, budget: Budget, following: Live | Result) -> Live | Result:
-        now, known = self.replay.turn.spent, zip(self._counted, self._paid, strict=True)
+    def _charge_budget(self, budget: Budget, following: Live | Result) -> Live | Result:
+        now, known = self.replay.turn.spending, zip(self._counted, self._paid, strict=True)
         new = [
             max(spent - counted - paid, 0)  # what those below have spent they have paid
             for spent, (counted, paid) in zip(now, known, strict=True)
         ]
         self._counted, self._paid = now, _NOTHING
-        over = budget.spend(new, following, self.asks(following))
+        over = budget.spend(new, following, self.count_script_calls(following))
         return self.fail(over) if over is not None and isinstance(following, LIVE) else following
 
-    def asks(self, following: Live | Result) -> int:
+    def count_script_calls(self, following: Live | Result) -> int:
         """How many model calls of a script come with the next effect."""
         return 0
 
@@ -116,13 +116,13 @@ class BranchRun(Run):
         above, budget = self.parent, self._budget
         if budget is not None and isinstance(above, BranchRun):
             with budget.lock:
-                paid = zip(above._paid, self.replay.turn.spent, strict=True)
+                paid = zip(above._paid, self.replay.turn.spending, strict=True)
                 above._paid = tuple(map(sum, paid))  # type: ignore[assignment]
 
     @property
-    def routed(self) -> bool:
+    def is_routed(self) -> bool:
         """Whether its answer is the supervisor's."""
-        return self.branch.routed
+        return self.branch.is_routed
 
     def finish(self, result: Result) -> None:
         """Writes the collaborator's end, and takes its turn into the collaborator's history."""
@@ -148,21 +148,21 @@ class BranchRun(Run):
             "name": self.branch.team,
             "asked": self.branch.message,
             "before": self.replay.before,
-            "usage": self.replay.turn.spent,
+            "usage": self.replay.turn.spending,
             "began": self.began,
             "ended": ended,
         }
-        if given := self._given():
+        if given := self._collect_prompt_attributes():
             self.outcome["prompt_attributes"] = given[-1]
         self.flush(self.outcome)
-        if self.routed:
+        if self.is_routed:
             return  # its history tells what the supervisor lets the user read
         with self._lock:
             history += self.replay.transcript(result)
             self.log.taken |= {self.branch.id}
-            take_routed(self.replay, self.log, result)
+            add_routed_turns(self.replay, self.log, result)
 
-    def _given(self) -> list[Mapping[str, str]]:
+    def _collect_prompt_attributes(self) -> list[Mapping[str, str]]:
         # Prompt session attributes that came with results of this branch, or of one below.
         return [
             record["prompt_attributes"]
@@ -186,7 +186,7 @@ class BranchRun(Run):
         with self._lock:
             if "attributes" in record:
                 now, returned = self.session.attributes, record["attributes"]
-                record["attributes"] = merged(self._seen, now, returned)
+                record["attributes"] = merge_changes(self._seen, now, returned)
             super().record_action(record)
             if "attributes" in record:
                 self.flush()  # the journal's last attributes are the session's

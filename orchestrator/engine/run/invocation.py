@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from orchestrator.actions.base import Call, CallContext
-from orchestrator.engine.calls import Together
+from orchestrator.engine.calls import AttributeMerger
 from orchestrator.engine.effects import (
     LIVE,
     Answer,
@@ -35,17 +35,21 @@ from orchestrator.engine.effects import (
 )
 from orchestrator.engine.plan import Memory, Plan
 from orchestrator.engine.run.replay import Replay
-from orchestrator.engine.run.restore import restore_team, take_routed
+from orchestrator.engine.run.restore import add_routed_turns, restore_team
 from orchestrator.errors import LimitExceeded, OrchestratorError, SessionConflict
 from orchestrator.guardrails import Verdict
 from orchestrator.memory import MemoryStore
-from orchestrator.memory.summaries import summary_of
+from orchestrator.memory.summaries import build_summary
 from orchestrator.models.base import ModelReply, ModelRequest
 from orchestrator.parsers.base import Parsed
 from orchestrator.sessions import Record, Session, Sessions, TurnLog
-from orchestrator.sessions.journal import cancelled, closed, unclaimed
+from orchestrator.sessions.journal import (
+    build_cancelled_record,
+    build_closed_record,
+    build_unclaimed_record,
+)
 
-__all__ = ["Run", "end_record", "told_of"]
+__all__ = ["Run", "count_known_records", "end_record"]
 
 
 class Run:
@@ -119,7 +123,7 @@ class Run:
         self._unwritten: list[Record] = []
         self._begun: list[Call] = []
         self._begun_at = 0
-        self._together: Together | None = None
+        self._together: AttributeMerger | None = None
         self._durable = sessions.durable
         seconds = plan.limits.seconds
         self.deadline = None if seconds is None else sessions.clock() + int(seconds * 1e9)
@@ -183,7 +187,7 @@ class Run:
             result.begun = True
         return result
 
-    def late(self) -> LimitExceeded:
+    def build_timeout_error(self) -> LimitExceeded:
         """The error of a turn whose time is over."""
         return LimitExceeded(
             f"the turn took longer than its limit of {self.plan.limits.seconds} seconds; raise "
@@ -192,16 +196,16 @@ class Run:
         )
 
     def _out_of_time(self, following: Live | Result) -> Live | Result:
-        return self.fail(self.late()) if isinstance(following, LIVE) else following
+        return self.fail(self.build_timeout_error()) if isinstance(following, LIVE) else following
 
     def new_records(self) -> list[Record]:
         """The records that this invocation has written; later ones may have added others."""
         return self.log.records[self._before : self._after]
 
     @property
-    def told(self) -> int:
+    def known_record_count(self) -> int:
         """How many records the caller knew of: those up to the last results that it brought."""
-        return told_of(self.log, self._before) if self._before > 1 else 0
+        return count_known_records(self.log, self._before) if self._before > 1 else 0
 
     def request(self, effect: CallModel) -> ModelRequest:
         """Renders a model call."""
@@ -247,7 +251,7 @@ class Run:
 
     def intend(self, calls: list[Call]) -> None:
         """Writes down that calls are about to be carried out."""
-        self._together = Together(self.session.attributes, calls) if len(calls) > 1 else None
+        self._together = AttributeMerger(self.session.attributes, calls) if len(calls) > 1 else None
         if self._durable:
             self.flush(_intent(calls))
         else:  # no later process could read it, but the next turn must know if this one stops
@@ -274,7 +278,7 @@ class Run:
             MappingProxyType(turn.prompt_attributes),
             plan.limits.result_bytes,
             plan.limits.action_seconds,
-            [_decoded(file) for file in turn.start.files] if turn.start.files else (),
+            [_decode_file(file) for file in turn.start.files] if turn.start.files else (),
             plan.tenant_key,
         )
 
@@ -299,13 +303,13 @@ class Run:
         turn = self.replay.turn
         kept_open = turn.unremembered or (turn.start.closing and isinstance(result, Failure))
         if self.log.ends_session and not kept_open:  # whoever asked for it has been written down
-            self.flush(end, closed("ended", self.now()))
+            self.flush(end, build_closed_record("ended", self.now()))
         else:
             self.flush(end)
         if self.plan.routing is not None:
-            take_routed(self.replay, self.log, result)
-        if not (isinstance(result, Failure) and self._failed_in_actions()):
-            self.log.transcript = self.replay.turn.teller(result)
+            add_routed_turns(self.replay, self.log, result)
+        if not (isinstance(result, Failure) and self._has_failed_in_actions()):
+            self.log.transcript = self.replay.turn.defer_transcript(result)
 
     def memory_work(self, result: Result) -> Iterator[Callable[[], None]]:
         """What is to be done in the agent's memory before `finish`; each piece may block.
@@ -334,7 +338,7 @@ class Run:
         if not topics:
             yield partial(memory.store.settle, self.plan.owner, self.session_id)
             return
-        summary = summary_of(
+        summary = build_summary(
             memory_id,
             self.session_id,
             topics,
@@ -344,21 +348,21 @@ class Run:
         )
         yield partial(memory.store.add, self.plan.owner, summary)
 
-    def _failed_in_actions(self) -> bool:
+    def _has_failed_in_actions(self) -> bool:
         # The turn knows less than its journal then, from which its transcript is made instead.
         effect, outcome = self.replay.steps[-1] if self.replay.steps else (None, None)
         return isinstance(effect, Dispatch) and outcome is None
 
     def cancel(self) -> None:
         """Writes that the caller stopped the turn before its end, or that this process left it."""
-        if self.log.end or self.log.suspended:
+        if self.log.end or self.log.suspend_record:
             return  # it was stopped when all was written
         # Its transcript is made from what was written, which may be more than `turn` knows.
         if self.left or self.sessions.leaving:
-            self.flush(unclaimed())
+            self.flush(build_unclaimed_record())
             self.sessions.forget(self.session)
         else:
-            self.flush(cancelled(self.now()))
+            self.flush(build_cancelled_record(self.now()))
 
     def close(self) -> None:
         """Gives the session back."""
@@ -391,7 +395,7 @@ def _intent(calls: list[Call]) -> Record:
     return {"kind": "intent", "calls": told}
 
 
-def _decoded(file: Mapping[str, Any]) -> dict[str, Any]:
+def _decode_file(file: Mapping[str, Any]) -> dict[str, Any]:
     return {**file, "bytes": base64.b64decode(file["bytes"])}
 
 
@@ -421,7 +425,7 @@ def end_record(result: Answer | Refusal | Failure, now: int) -> Record:
     return record
 
 
-def told_of(log: TurnLog, upto: int) -> int:
+def count_known_records(log: TurnLog, upto: int) -> int:
     """Up to which of the first `upto` records the caller knew a turn when it went on with it."""
     records = log.records
     for place in range(upto, 1, -1):

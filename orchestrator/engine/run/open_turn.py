@@ -16,14 +16,14 @@ from orchestrator.engine.attachments import files_for
 from orchestrator.engine.calls import match_results
 from orchestrator.engine.effects import Dispatch
 from orchestrator.engine.plan import Plan
-from orchestrator.engine.run.replay import Replay, changed_agent
+from orchestrator.engine.run.replay import Replay, build_version_conflict
 from orchestrator.errors import SessionConflict, ValidationError
 from orchestrator.limits import Limits
-from orchestrator.memory.summaries import summaries_told
+from orchestrator.memory.summaries import to_prompt_summaries
 from orchestrator.message import clean
 from orchestrator.prompts.steps import EMPTY
 from orchestrator.sessions import Record, Session, Sessions, TurnLog
-from orchestrator.sessions.journal import cancelled, closed
+from orchestrator.sessions.journal import build_cancelled_record, build_closed_record
 from orchestrator.support.ids import request_id
 
 __all__ = ["Input", "check_memory_id", "check_session_id", "open_turn"]
@@ -128,10 +128,10 @@ def _check_retrieval(given: object) -> None:
         )
 
 
-def _known_bases(plan: Plan) -> set[str]:
+def _collect_knowledge_bases(plan: Plan) -> set[str]:
     # Collaborators search with the same configurations.
     members = [it.agent for it in plan.collaborators.values() if it.agent is not None]
-    return set(plan.knowledge_bases).union(*map(_known_bases, members))
+    return set(plan.knowledge_bases).union(*map(_collect_knowledge_bases, members))
 
 
 def _check_history(history: Sequence[Mapping[str, Any]]) -> None:
@@ -187,7 +187,7 @@ def open_turn(plan: Plan, sessions: Sessions, session: Session, given: Input) ->
     if given.results is not None:
         return _take_results(plan, sessions, session, given)
     log = session.open
-    goes_on = log is not None and not log.suspended and _is_for(given, log)
+    goes_on = log is not None and not log.suspend_record and _is_for(given, log)
     if log is not None and goes_on and clean(given.question) in ("", log.start["question"]):
         _claim(plan, sessions, session, log, given)
         return None
@@ -246,7 +246,7 @@ def _add_more(
     if given.prompt_session_attributes:
         record["prompt_attributes"] = clean(dict(given.prompt_session_attributes))
     if given.conversation_history and not session.history:
-        record["history"] = _alternating(clean(list(given.conversation_history)))
+        record["history"] = _alternate_roles(clean(list(given.conversation_history)))
         if plan.guardrail is not None:
             record["guards_history"] = True
     if given.end_session:
@@ -255,7 +255,7 @@ def _add_more(
         record["with"] = more
 
 
-def _remembered(plan: Plan, sessions: Sessions, session: Session, given: Input) -> dict[str, Any]:
+def _load_memory(plan: Plan, sessions: Sessions, session: Session, given: Input) -> dict[str, Any]:
     memory, memory_id = plan.features.memory, given.memory_id or session.memory_id
     if memory is None or not memory_id:
         return {}
@@ -268,7 +268,7 @@ def _remembered(plan: Plan, sessions: Sessions, session: Session, given: Input) 
     if not given.closing:
         memory.store.touch(plan.owner, memory_id, given.session_id, now)
     found = memory.store.recent(plan.owner, memory_id, now, most)
-    told = {"summaries": clean(summaries_told(found))} if found else {}
+    told = {"summaries": clean(to_prompt_summaries(found))} if found else {}
     return {"memory_id": memory_id, **told}
 
 
@@ -276,14 +276,14 @@ def _more(plan: Plan, sessions: Sessions, session: Session, given: Input) -> dic
     # What few turns have; written down, because a turn that is run again must find the same.
     more: dict[str, Any] = {}
     if plan.features.memory is not None:
-        more.update(_remembered(plan, sessions, session, given))
+        more.update(_load_memory(plan, sessions, session, given))
     if session.last_agent and plan.routing is not None:
         more["last_agent"] = session.last_agent
     if given.retrieval:
-        if unknown := set(given.retrieval) - _known_bases(plan):
+        if unknown := set(given.retrieval) - _collect_knowledge_bases(plan):
             raise ValidationError(
                 f"knowledge_bases has {sorted(unknown)}, which the agent does not search; there "
-                f"are {', '.join(sorted(_known_bases(plan))) or 'none'}"
+                f"are {', '.join(sorted(_collect_knowledge_bases(plan))) or 'none'}"
             )
         more["retrieval"] = clean(dict(given.retrieval))
     if given.files:
@@ -302,8 +302,8 @@ _NO_ATTRIBUTES: dict[str, str] = {}
 
 def _give_up(sessions: Sessions, session: Session, log: TurnLog, given: Input) -> None:
     at = sessions.clock()
-    ending = [closed("ended", at)] if log.ends_session and not given.closing else []
-    sessions.write(session, [cancelled(at), *ending])
+    ending = [build_closed_record("ended", at)] if log.ends_session and not given.closing else []
+    sessions.write(session, [build_cancelled_record(at), *ending])
 
 
 def _take_results(plan: Plan, sessions: Sessions, session: Session, given: Input) -> TurnLog | None:
@@ -311,9 +311,9 @@ def _take_results(plan: Plan, sessions: Sessions, session: Session, given: Input
     results = clean(results)
     digest = _digest(results)
     if id in session.answered:
-        return _answered_before(plan, sessions, session, given, (id, digest))
+        return _find_answered_turn(plan, sessions, session, given, (id, digest))
     log = session.open
-    waits = log.suspended if log is not None else None
+    waits = log.suspend_record if log is not None else None
     if log is None or waits is None or waits["invocation_id"] != id:
         raise ValidationError(
             f"no call waits for results under invocation id {id!r} in session "
@@ -338,7 +338,7 @@ def _take_results(plan: Plan, sessions: Sessions, session: Session, given: Input
     return None
 
 
-def _answered_before(
+def _find_answered_turn(
     plan: Plan, sessions: Sessions, session: Session, given: Input, answered: tuple[str, str]
 ) -> TurnLog | None:
     id, digest = answered
@@ -347,7 +347,7 @@ def _answered_before(
         raise SessionConflict(
             f"other results were already given for invocation id {id!r}; they stand"
         )
-    if log is session.open and not log.suspended:
+    if log is session.open and not log.suspend_record:
         # The process stopped after it had taken them: go on.
         _claim(plan, sessions, session, log, given)
         return None
@@ -358,10 +358,10 @@ def _check_results(
     plan: Plan, session: Session, log: TurnLog, results: list[dict[str, Any]]
 ) -> None:
     # Before they are written down: results that fit no call must not end the turn.
-    waits = (log.suspended or {}).get("waits", "")
-    effect = Replay(plan, log, session).waiting(waits)
+    waits = (log.suspend_record or {}).get("waits", "")
+    effect = Replay(plan, log, session).find_awaited_results(waits)
     if effect is None:
-        raise changed_agent("waits for results that this version does not ask for")
+        raise build_version_conflict("waits for results that this version does not ask for")
     match_results(effect.waiting, results)
 
 
@@ -379,7 +379,7 @@ def _check_version(plan: Plan, session: Session, log: TurnLog) -> None:
     if begun:
         calls = reached.calls if isinstance(reached, Dispatch) else []
         if not begun <= {call.id for call in calls}:
-            raise changed_agent("has begun calls that this version does not make")
+            raise build_version_conflict("has begun calls that this version does not make")
 
 
 def _control_results(given: Any) -> tuple[str, list[dict[str, Any]]]:
@@ -402,7 +402,7 @@ def _digest(results: list[dict[str, Any]]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _alternating(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _alternate_roles(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     # From the user's first message to an assistant's last, as templates and models need it.
     told: list[dict[str, Any]] = []
     for message in messages:

@@ -114,7 +114,7 @@ def read_options(question: str, session_id: str, options: Options) -> Input:
     if not given.keys() <= _OPTIONS:
         given = _in_python_spelling(given)
     if any(name in given for name in _OBJECTS):
-        given = _unfolded(given)
+        given = _flatten_options(given)
     files = given.get("files")
     if files:
         from orchestrator.engine.input_files import read_files
@@ -155,14 +155,14 @@ def _in_python_spelling(options: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _unfolded(options: Mapping[str, Any]) -> dict[str, Any]:
+def _flatten_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that Bedrock's objects mean; those that are given themselves win."""
     if "session_state" in options and "inline_session_state" in options:
         raise ValidationError("give either session_state or inline_session_state, not both")
     found: dict[str, Any] = {}
     for name, members in _OBJECTS.items():
         if options.get(name) is not None:
-            found.update(_of_object(name, options[name], members))
+            found.update(_read_object(name, options[name], members))
     id, results = found.pop("invocationId", None), found.pop("returnControlInvocationResults", None)
     if id is not None or results is not None:
         found["results"] = {"invocationId": id, "returnControlInvocationResults": results}
@@ -170,11 +170,13 @@ def _unfolded(options: Mapping[str, Any]) -> dict[str, Any]:
     return {**found, **own}
 
 
-def _of_object(name: str, given: Any, members: Mapping[str, str]) -> dict[str, Any]:
+def _read_object(name: str, given: Any, members: Mapping[str, str]) -> dict[str, Any]:
     found = {}
-    for member, value in _named(name, given, members).items():
+    for member, value in _read_members(name, given, members).items():
         if member == "conversationHistory":
-            value = _named(f"{name}.conversationHistory", value, ("messages",)).get("messages", ())
+            value = _read_members(f"{name}.conversationHistory", value, ("messages",)).get(
+                "messages", ()
+            )
         elif member == "knowledgeBaseConfigurations":
             value = _retrieval(f"{name}.knowledgeBaseConfigurations", value)
         if value is not None and members[member]:
@@ -187,7 +189,9 @@ def _retrieval(place: str, given: Any) -> dict[str, Any]:
         raise ValidationError(f"{place} must be a list")
     found = {}
     for one in given:
-        base = _named(f"an item of {place}", one, ("knowledgeBaseId", "retrievalConfiguration"))
+        base = _read_members(
+            f"an item of {place}", one, ("knowledgeBaseId", "retrievalConfiguration")
+        )
         if len(base) < 2:
             raise ValidationError(
                 f"an item of {place} has a knowledgeBaseId and a retrievalConfiguration"
@@ -196,7 +200,7 @@ def _retrieval(place: str, given: Any) -> dict[str, Any]:
     return found
 
 
-def _named(place: str, given: Any, members: Any) -> dict[str, Any]:
+def _read_members(place: str, given: Any, members: Any) -> dict[str, Any]:
     """The members of one of Bedrock's objects, in Bedrock's spelling."""
     if not isinstance(given, Mapping):
         raise ValidationError(f"{place} must be a mapping, not {type(given).__name__}")

@@ -13,7 +13,12 @@ from functools import partial
 from typing import Any
 
 from orchestrator.actions.base import Call
-from orchestrator.engine.attachments import Attachments, noted, question_with, raw_text
+from orchestrator.engine.attachments import (
+    Attachments,
+    append_files_to_question,
+    has_raw_text_prompt,
+    mention_files,
+)
 from orchestrator.engine.effects import (
     LIVE,
     AwaitResults,
@@ -33,15 +38,15 @@ from orchestrator.engine.effects import (
     Retrieve,
 )
 from orchestrator.engine.plan import ORCHESTRATION, Plan
-from orchestrator.engine.prompt_history import Talk, told_of
+from orchestrator.engine.prompt_history import Talk, select_history
 from orchestrator.engine.turn import Start, Turn
 from orchestrator.errors import DependencyFailed, OrchestratorError, SessionConflict
 from orchestrator.message import Message, Text
-from orchestrator.prompts import Bound
-from orchestrator.prompts.steps import is_step, said
+from orchestrator.prompts import BoundPrompt
+from orchestrator.prompts.steps import is_step, to_plain_message
 from orchestrator.sessions import Past, Record, TurnLog
 
-__all__ = ["STOPPED", "Replay", "changed_agent"]
+__all__ = ["STOPPED", "Replay", "build_version_conflict"]
 
 _KINDS: dict[type, str] = {
     CallModel: "model",
@@ -111,11 +116,11 @@ class Replay:
         self.steps: list[tuple[Effect, Any]] = []
         self.result: Result | None = None
         self.iterates = False
-        self._bound: dict[str, tuple[Mapping[str, str], Mapping[str, str], Bound | None]] = {}
+        self._bound: dict[str, tuple[Mapping[str, str], Mapping[str, str], BoundPrompt | None]] = {}
         self._more: Mapping[str, Any] = log.start.get("with") or _NOTHING
         self._attachments: Attachments | None = None
         if plan.features.orchestration is not None:
-            self.turn.start.earlier = self._earlier
+            self.turn.start.earlier = self._load_plain_history
         self._generator = self.turn.run()
         self._feed: list[Record] = []
         self._intents: Collection[str] = ()
@@ -138,9 +143,11 @@ class Replay:
             if plan is None:
                 raise AssertionError("an agent elsewhere has its own journal")
             start = self._start_of(branch)
-            if branch.routed:  # it reads the user's own message; others, their supervisor's
+            if branch.is_routed:  # it reads the user's own message; others, their supervisor's
                 start.attachments = self.turn.attachments
-            before = next((one["before"] for one in self.log.records if _ended(one, branch)), None)
+            before = next(
+                (one["before"] for one in self.log.records if _is_branch_end(one, branch)), None
+            )
             branch.replay = Replay(plan, self.log, self._past_of(branch), start, before)
         return branch.replay
 
@@ -177,7 +184,7 @@ class Replay:
         past = self.past
         history = past.team.setdefault(branch.team, [])
         if branch.collaborator.relay:
-            history = past.relayed(min(self.log.spoken, len(past.talk)))
+            history = past.build_relay_messages(min(self.log.spoken, len(past.talk)))
         return Past(history, [], past.team)
 
     def session_id(self, root: str) -> str:
@@ -195,7 +202,7 @@ class Replay:
         try:
             while True:
                 effect = self._generator.send(outcome)
-                outcome = self._recorded(effect) if self._feed else None
+                outcome = self._take_outcome(effect) if self._feed else None
                 fed = outcome is not None
                 if outcome is None and not isinstance(effect, AwaitResults):
                     return effect
@@ -212,7 +219,7 @@ class Replay:
                 f"({type(error).__name__}); delete the session, or use another session id"
             ) from error
 
-    def run_out(self, end: Record | None) -> None:
+    def run_to_end(self, end: Record | None) -> None:
         """Runs the turn as far as its journal goes, for its trace.
 
         Args:
@@ -231,12 +238,12 @@ class Replay:
             self.steps.append((reached, None))
 
     @property
-    def interrupted(self) -> bool:
+    def is_interrupted(self) -> bool:
         """Whether the journal may know of calls of the turn's next step."""
         return bool(self._intents or self._feed)
 
     @property
-    def resumed_at(self) -> int:
+    def resume_step(self) -> int:
         """The last step whose results the caller brought: those before it were told; 0 if none."""
         last = 0
         for index, (effect, outcome) in enumerate(self.steps):
@@ -264,7 +271,7 @@ class Replay:
             return result
         raise AssertionError("a turn must not go on after an effect failed")
 
-    def waiting(self, path: str) -> AwaitResults | None:
+    def find_awaited_results(self, path: str) -> AwaitResults | None:
         """The hand-over that the turn, or its collaborator's at `path`, waits for.
 
         Raises:
@@ -278,7 +285,7 @@ class Replay:
             for branch in reached.branches:
                 if branch.has(path):
                     below = "" if path == branch.id else path
-                    return self.below(reached, branch).waiting(below)
+                    return self.below(reached, branch).find_awaited_results(below)
         return None
 
     def below(self, effect: Collaborate, branch: Branch) -> Replay:
@@ -293,22 +300,26 @@ class Replay:
         self.result = Failure(OrchestratorError("another iteration of the loop failed"), STOPPED)
         return self.result
 
-    def prompt(self, effect: CallModel) -> tuple[Bound, list[Message]]:
+    def prompt(self, effect: CallModel) -> tuple[BoundPrompt, list[Message]]:
         """The bound prompt of a model call, and all its messages."""
         made = effect.prompt
         if made is None:
-            made = self._conversed(effect) if isinstance(effect, Converse) else self._filled(effect)
+            made = (
+                self._bind_conversation(effect)
+                if isinstance(effect, Converse)
+                else self._bind_template(effect)
+            )
             if effect.upto <= _FEW:
                 effect.prompt = made
         return made
 
-    def _filled(self, effect: CallModel) -> tuple[Bound, list[Message]]:
+    def _bind_template(self, effect: CallModel) -> tuple[BoundPrompt, list[Message]]:
         stage = effect.stage
         attributes, given, bound = self._bound.get(stage.stage, _UNBOUND)
         if bound is None or attributes is not effect.attributes or given is not effect.values:
             history: Sequence[Message] = self.past.history
             if self._more and ("turns" in self._more or "thinking" in self._more):
-                history = self._told()
+                history = self._select_history()
             elif len(history) != self.before:  # a trace that is read later; turns have ended since
                 history = history[: self.before]
             bound = stage.template.bind(self._values(effect), history)
@@ -321,27 +332,27 @@ class Replay:
             messages = self._with_files(messages)
         return bound, messages
 
-    def _told(self) -> Sequence[Message]:
+    def _select_history(self) -> Sequence[Message]:
         turns, thinking = self._more.get("turns"), self._more.get("thinking", True)
-        return told_of(self.past, self.before, turns, thinking=thinking)
+        return select_history(self.past, self.before, turns, thinking=thinking)
 
     def transcript(self, result: Result) -> list[Message]:
         """The finished turn of a collaborator, for its history."""
         made, files = self.turn.transcript(result), self.turn.attachments
-        return noted(made, files) if files else made
+        return mention_files(made, files) if files else made
 
     def _with_files(self, messages: list[Message]) -> list[Message]:
         if self._attachments is None:
             self._attachments = Attachments(self.turn.attachments)
-        return self._attachments.added(messages)
+        return self._attachments.add_to(messages)
 
-    def _earlier(self) -> list[Message]:
-        history = self._told() if self._more else self.past.history[: self.before]
-        return [said(message) for message in history if not is_step(message)]
+    def _load_plain_history(self) -> list[Message]:
+        history = self._select_history() if self._more else self.past.history[: self.before]
+        return [to_plain_message(message) for message in history if not is_step(message)]
 
-    def _conversed(self, effect: Converse) -> tuple[Bound, list[Message]]:
-        before = self._earlier() if effect.past else []
-        bound = Bound(Text(effect.system), before, list(effect.messages))
+    def _bind_conversation(self, effect: Converse) -> tuple[BoundPrompt, list[Message]]:
+        before = self._load_plain_history() if effect.past else []
+        bound = BoundPrompt(Text(effect.system), before, list(effect.messages))
         messages = bound.messages()
         asks = self._more and any(span.origin == "question" for it in messages for span in it.spans)
         return bound, self._with_files(messages) if asks else messages
@@ -353,8 +364,8 @@ class Replay:
     def _values(self, effect: CallModel) -> dict[str, str]:
         turn = self.turn
         question = turn.question
-        if self._more and effect.stage.stage == ORCHESTRATION and raw_text(turn.plan):
-            question = question_with(question, turn.attachments)
+        if self._more and effect.stage.stage == ORCHESTRATION and has_raw_text_prompt(turn.plan):
+            question = append_files_to_question(question, turn.attachments)
         values = effect.stage.values(question, effect.attributes)
         if turn.start.summaries or turn.start.files:
             values.update(turn.values(effect.stage))
@@ -364,7 +375,7 @@ class Replay:
             values.update(effect.of_past(talk))
         return values
 
-    def known_branches(self, effect: Collaborate) -> dict[str, Record]:
+    def take_known_branches(self, effect: Collaborate) -> dict[str, Record]:
         """What the journal knows of collaborators' work: `branch` records by branch id."""
         known: dict[str, Record] = {}
         ids = {branch.id for branch in effect.branches}
@@ -373,7 +384,7 @@ class Replay:
             known[record["id"]] = record
         return known
 
-    def known_actions(self, effect: Dispatch) -> dict[str, Record]:
+    def take_known_actions(self, effect: Dispatch) -> dict[str, Record]:
         """What the journal knows of calls that were being carried out when a process stopped.
 
         Returns:
@@ -388,7 +399,9 @@ class Replay:
             known[record["id"]] = record
         return known
 
-    def lost_actions(self, effect: Dispatch, known: Mapping[str, Record], at: int) -> list[Record]:
+    def find_lost_actions(
+        self, effect: Dispatch, known: Mapping[str, Record], at: int
+    ) -> list[Record]:
         """Records of the calls that were begun and have no known outcome: nobody knows it.
 
         A call of an idempotent operation is not one of them: it may be carried out again, with
@@ -397,7 +410,7 @@ class Replay:
         if not self._intents:
             return []
         return [
-            _unknown(call, at)
+            _build_unknown_record(call, at)
             for call in effect.calls
             if call.key in self._intents and call.id not in known and not call.operation.idempotent
         ]
@@ -407,27 +420,29 @@ class Replay:
         if isinstance(effect, Collaborate):
             self._give_up_team(effect, at)
             return
-        known = self.known_actions(effect)
+        known = self.take_known_actions(effect)
         if known or any(call.key in self._intents for call in effect.calls):
-            self.send([known.get(call.id) or _unknown(call, at) for call in effect.calls])
+            self.send(
+                [known.get(call.id) or _build_unknown_record(call, at) for call in effect.calls]
+            )
 
     def _give_up_team(self, effect: Collaborate, at: int) -> None:
-        ended = self.known_branches(effect)
+        ended = self.take_known_branches(effect)
         paths = [one.get("branch", "") for one in self.log.records]
         if ended or any(branch.has(path) for path in paths for branch in effect.branches):
-            self.send([ended.get(it.id) or _stopped(it, at) for it in effect.branches])
+            self.send([ended.get(it.id) or _build_stopped_record(it, at) for it in effect.branches])
 
-    def _recorded(self, effect: Effect) -> Any:
+    def _take_outcome(self, effect: Effect) -> Any:
         record = self._feed[-1]
         if not _answers(record, effect):
-            raise changed_agent(f"goes on with a {record['kind']!r} record")
+            raise build_version_conflict(f"goes on with a {record['kind']!r} record")
         if isinstance(effect, Dispatch):
-            return self._recorded_together([call.id for call in effect.calls])
+            return self._take_outcomes([call.id for call in effect.calls])
         if isinstance(effect, Collaborate):
-            return self._recorded_together([branch.id for branch in effect.branches])
+            return self._take_outcomes([branch.id for branch in effect.branches])
         return self._feed.pop()
 
-    def _recorded_together(self, ids: list[str]) -> list[Record] | None:
+    def _take_outcomes(self, ids: list[str]) -> list[Record] | None:
         by_id = {record.get("id"): record for record in self._feed[-len(ids) :]}
         found = [by_id[id] for id in ids if id in by_id]
         if len(found) < len(ids):
@@ -454,11 +469,11 @@ def _start(log: TurnLog) -> Start:
     return start
 
 
-def _ended(record: Record, branch: Branch) -> bool:
+def _is_branch_end(record: Record, branch: Branch) -> bool:
     return bool(record["kind"] == "branch" and record["id"] == branch.id)
 
 
-def changed_agent(how: str) -> SessionConflict:
+def build_version_conflict(how: str) -> SessionConflict:
     """The error of a turn that this version of its agent cannot go on with.
 
     Args:
@@ -485,7 +500,7 @@ def _answers(record: Record, effect: Effect) -> bool:
     return not isinstance(effect, CallModel) or record["stage"] == effect.stage.stage
 
 
-def _unknown(call: Call, at: int) -> Record:
+def _build_unknown_record(call: Call, at: int) -> Record:
     return {
         "kind": "action",
         "id": call.id,
@@ -499,7 +514,7 @@ def _unknown(call: Call, at: int) -> Record:
     }
 
 
-def _stopped(branch: Branch, at: int) -> Record:
+def _build_stopped_record(branch: Branch, at: int) -> Record:
     return {
         "kind": "branch",
         "id": branch.id,

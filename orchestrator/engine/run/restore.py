@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from orchestrator.engine.attachments import noted
+from orchestrator.engine.attachments import mention_files
 from orchestrator.engine.effects import (
     Answer,
     Branch,
@@ -28,13 +28,13 @@ from orchestrator.errors import OrchestratorError, SessionConflict
 from orchestrator.message import Message
 from orchestrator.sessions import Past, Record, Session, TurnLog
 
-__all__ = ["STOPPED", "replay_again", "restore_history", "restore_team", "take_routed"]
+__all__ = ["STOPPED", "add_routed_turns", "rebuild_replay", "restore_history", "restore_team"]
 
 STOPPED = Failure(OrchestratorError("the turn was stopped"), "cancelled")
 """How a turn ended that was stopped, or that nobody went on with."""
 
 
-def take_routed(replay: Replay, log: TurnLog, verdict: Result) -> None:
+def add_routed_turns(replay: Replay, log: TurnLog, verdict: Result) -> None:
     """Takes the turn of a routed collaborator, and of those below it, into their histories.
 
     Args:
@@ -55,8 +55,8 @@ def take_routed(replay: Replay, log: TurnLog, verdict: Result) -> None:
             below = replay.branch(branch)
             if not known:  # another process has run it
                 below.send(None)
-            _take(log, branch, below, _told_again(below, verdict))
-            take_routed(below, log, verdict)
+            _take(log, branch, below, _rebuild_transcript(below, verdict))
+            add_routed_turns(below, log, verdict)
 
 
 def restore_team(plan: Plan, log: TurnLog, past: Past) -> None:
@@ -69,23 +69,23 @@ def restore_team(plan: Plan, log: TurnLog, past: Past) -> None:
     order = {one["id"]: place for place, one in enumerate(log.records) if one["kind"] == "branch"}
     replay = Replay(plan, log, past)
     try:
-        works = list(_works(replay, log.end))
+        works = list(_iterate_branches(replay, log.end))
     except SessionConflict:
         return  # the agent was changed since; its collaborators begin anew
-    ends: dict[str, Result | None] = {"": _whole(replay, log.end)}
+    ends: dict[str, Result | None] = {"": _read_result(replay, log.end)}
     for above, branch, below in reversed(works):  # supervisors first
         known = branch.id in order or log.end is not None
-        own = ends[above] if branch.routed else _ended(below.result)
+        own = ends[above] if branch.is_routed else _to_final_result(below.result)
         ends[branch.id] = own if known else None
     works.sort(key=lambda it: order.get(it[1].id, len(log.records)))
     for _, branch, below in works:
         end = ends[branch.id]
         if end is not None and branch.id not in log.taken:
-            made = _told_again(below, end) if branch.routed else below.transcript(end)
+            made = _rebuild_transcript(below, end) if branch.is_routed else below.transcript(end)
             _take(log, branch, below, made)
 
 
-def _works(replay: Replay, end: Record | None) -> Iterator[tuple[str, Branch, Replay]]:
+def _iterate_branches(replay: Replay, end: Record | None) -> Iterator[tuple[str, Branch, Replay]]:
     # The path of who asked for it, the work, and its turn; supervisors after those below them.
     reached = replay.send(None)
     steps = [effect for effect, _ in replay.steps]
@@ -95,24 +95,24 @@ def _works(replay: Replay, end: Record | None) -> Iterator[tuple[str, Branch, Re
         for branch in effect.branches:
             if branch.collaborator.agent is not None:
                 below = replay.below(effect, branch)
-                yield from _works(below, end)
+                yield from _iterate_branches(below, end)
                 if not below.iterates:  # one of those is no turn of an agent
                     yield replay.path, branch, below
     if end is not None and isinstance(reached, (Dispatch, Collaborate)):
         replay.give_up(reached, end["at"])
 
 
-def _whole(replay: Replay, end: Record | None) -> Result | None:
+def _read_result(replay: Replay, end: Record | None) -> Result | None:
     if end is None:
         return None
-    return STOPPED if end["result"] in ("failure", "cancelled") else _ended(replay.result)
+    return STOPPED if end["result"] in ("failure", "cancelled") else _to_final_result(replay.result)
 
 
-def _ended(result: Result | None) -> Result:
+def _to_final_result(result: Result | None) -> Result:
     return STOPPED if result is None or isinstance(result, ReturnControl) else result
 
 
-def _told_again(below: Replay, verdict: Result) -> list[Message]:
+def _rebuild_transcript(below: Replay, verdict: Result) -> list[Message]:
     """A routed collaborator's turn, as the user knows it."""
     own = below.result
     if isinstance(own, Answer) and isinstance(verdict, Answer):
@@ -136,14 +136,14 @@ def restore_history(plan: Plan, session: Session) -> None:
             made = _transcript(plan, log, session)
             restore_team(plan, log, session)
         if "with" in log.start and "attachments" in log.start["with"]:
-            made = noted(made, log.start["with"]["attachments"])
+            made = mention_files(made, log.start["with"]["attachments"])
         log.before = len(session.history)
         session.history += made
         log.transcript = None
     session.unread.clear()
 
 
-def replay_again(plan: Plan, past: Past, log: TurnLog) -> Replay:
+def rebuild_replay(plan: Plan, past: Past, log: TurnLog) -> Replay:
     """A turn that ended or was suspended, run again from its journal alone.
 
     Args:
@@ -155,7 +155,7 @@ def replay_again(plan: Plan, past: Past, log: TurnLog) -> Replay:
         SessionConflict: The journal was written by another version of the agent.
     """
     replay = Replay(plan, log, past, before=log.before)
-    replay.run_out(log.end)
+    replay.run_to_end(log.end)
     return replay
 
 
@@ -180,4 +180,7 @@ def _plain_transcript(plan: Plan, start: Record, end: Record) -> list[Message]:
     if not end["text"]:
         return []
     question = end.get("question") or start["question"]  # as the guardrail let it be read
-    return [Message("user", [{"text": question}]), plan.orchestration.told(end["text"])]
+    return [
+        Message("user", [{"text": question}]),
+        plan.orchestration.to_history_message(end["text"]),
+    ]

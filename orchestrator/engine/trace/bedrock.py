@@ -48,7 +48,7 @@ from orchestrator.engine.trace.parts import (
 from orchestrator.message import Message, text_of
 from orchestrator.sessions import Record
 
-__all__ = ["TraceParts", "handed_over"]
+__all__ = ["TraceParts", "find_waiting_record"]
 
 CODE_INTERPRETER_GROUP = "codeinterpreteraction"
 _BEGAN = itemgetter("began")
@@ -110,7 +110,7 @@ class TraceParts(PartWriter):
             plan, session_id, started, replay, told=self._told, chain=self._chain, name=name
         )
 
-    def was_told(self, branch: Branch) -> bool:
+    def is_reported(self, branch: Branch) -> bool:
         """Whether a collaborator's work had ended before what is to be told now."""
         records = self._replay.log.records[: self._told]
         return any(one["kind"] == "branch" and one["id"] == branch.id for one in records)
@@ -143,7 +143,7 @@ class TraceParts(PartWriter):
         steps = self._replay.steps[:upto]
         parts: list[dict[str, Any]] = []
         if since:
-            self._skip_told(steps[since][0].number)
+            self._skip_to_step(steps[since][0].number)
         for index in range(since, len(steps)):
             effect, outcome = steps[index]
             if isinstance(outcome, dict) and "began" in outcome:
@@ -157,34 +157,36 @@ class TraceParts(PartWriter):
                 parts += self._teamwork(effect, outcome, began)
             elif outcome is not None:
                 parts += self.after(effect, outcome)
-        parts += self.ending(end)
+        parts += self.build_end_parts(end)
         return parts
 
     def _teamwork(self, effect: Collaborate, outcome: Any, began: int) -> list[dict[str, Any]]:
         parts: list[dict[str, Any]] = []
-        records: list[Record | None] = outcome or list(map(self._known, effect.branches))
-        waiting = handed_over(records)
+        records: list[Record | None] = outcome or list(
+            map(self._find_branch_record, effect.branches)
+        )
+        waiting = find_waiting_record(records)
         for branch, record in zip(effect.branches, records, strict=True):
-            if self.was_told(branch):
+            if self.is_reported(branch):
                 continue
             if branch.collaborator.agent is not None and not self._still_waits(branch):
                 replay = self._replay.below(effect, branch)
                 inner = self.of_branch(branch, record["began"] if record else began)
                 ended = record if record is not None and "control" not in record else None
                 if not replay.steps:
-                    replay.run_out(ended)
-                parts += inner.whole(ended, replay.resumed_at if self._told else 0)
+                    replay.run_to_end(ended)
+                parts += inner.whole(ended, replay.resume_step if self._told else 0)
             if record is not None and ("control" not in record or record is waiting):
-                parts += self.of_work(effect, branch, record)
+                parts += self.build_branch_end_parts(effect, branch, record)
         return parts
 
-    def _known(self, branch: Branch) -> Record | None:
+    def _find_branch_record(self, branch: Branch) -> Record | None:
         """What the journal knows of a collaborator's work while others are still at theirs."""
         log = self._replay.log
         for record in log.records:
             if record["kind"] == "branch" and record["id"] == branch.id:
                 return record
-        waits = log.suspended
+        waits = log.suspend_record
         if waits is None or not branch.has(waits.get("waits", "")):
             return None
         control = ReturnControl(waits["invocation_id"], waits["inputs"])
@@ -224,7 +226,7 @@ class TraceParts(PartWriter):
                 parts += [
                     self._message_part(effect, branch, at)
                     for branch in effect.branches
-                    if not (self.was_told(branch) or self._still_waits(branch))
+                    if not (self.is_reported(branch) or self._still_waits(branch))
                 ]
         return parts
 
@@ -245,7 +247,9 @@ class TraceParts(PartWriter):
         }
         return self._team_step(effect, at, "invocationInput", asked)
 
-    def of_work(self, effect: Collaborate, branch: Branch, record: Record) -> list[dict[str, Any]]:
+    def build_branch_end_parts(
+        self, effect: Collaborate, branch: Branch, record: Record
+    ) -> list[dict[str, Any]]:
         """The parts that tell how a collaborator's work ended.
 
         Args:
@@ -256,7 +260,7 @@ class TraceParts(PartWriter):
         if isinstance(effect, Iterate):
             return []  # its own parts tell it
         ended, control = record["ended"], record.get("control")
-        parts = [self._relayed(branch, part) for part in record.get("trace", ())]
+        parts = [self._prepend_callers(branch, part) for part in record.get("trace", ())]
         if record.get("result") == "failure":
             return parts
         output: dict[str, Any] = {"type": "TEXT", "text": record.get("text", "")}
@@ -280,7 +284,7 @@ class TraceParts(PartWriter):
             parts.append(self._team_step(effect, ended, "observation", finish))
         return parts
 
-    def _relayed(self, branch: Branch, part: Record) -> dict[str, Any]:
+    def _prepend_callers(self, branch: Branch, part: Record) -> dict[str, Any]:
         chain = [{"agentAliasArn": arn} for arn in self._chain]
         own = part.get("callerChain") or [{"agentAliasArn": branch.collaborator.alias_arn}]
         name = part.get("collaboratorName") or branch.collaborator.name
@@ -372,7 +376,7 @@ class TraceParts(PartWriter):
                 part["trace"][STEPS_TRACE]["observation"]["finalResponse"]["text"] = record["text"]
         return parts + held
 
-    def ending(self, end: Record | None) -> list[dict[str, Any]]:
+    def build_end_parts(self, end: Record | None) -> list[dict[str, Any]]:
         """The parts that tell how the turn ended."""
         if end is None or self._replay.iterates:
             return []
@@ -416,7 +420,7 @@ class TraceParts(PartWriter):
         bound, messages = self._replay.prompt(effect)
         if bound.raw_text:
             return text_of(messages[0]["content"])
-        system = bound.system.encoded
+        system = bound.system.json_text
         listed = ",".join(map(_ENCODED, messages))
         return f'{{"system":{system},"messages":[{listed}]}}'
 
@@ -435,14 +439,16 @@ class TraceParts(PartWriter):
                 told["reasoningContent"] = reasoning
                 break
         if stage != ORCHESTRATION:
-            self._add_parsed(told, stage, record["response"])
+            self._add_parsed_response(told, stage, record["response"])
             return [self._stage_part(stage, ended, "modelInvocationOutput", told)]
         parts = [self._step(ended, "modelInvocationOutput", told)]
         if not isinstance(effect, Converse):
             self._add_decision(parts, record)
         return parts
 
-    def _add_parsed(self, told: dict[str, Any], stage: str, parsed: dict[str, Any]) -> None:
+    def _add_parsed_response(
+        self, told: dict[str, Any], stage: str, parsed: dict[str, Any]
+    ) -> None:
         if stage == PRE_PROCESSING:
             verdict = parsed.get("preProcessingParsedResponse") or {}
             told["parsedResponse"] = {
@@ -468,7 +474,7 @@ class TraceParts(PartWriter):
             else:
                 parts.append(finish)
 
-    def _skip_told(self, number: int) -> None:
+    def _skip_to_step(self, number: int) -> None:
         self._at_step(number)
         self._reprompted = sum(step <= number for step, _ in self._replay.turn.reprompts)
 
@@ -503,7 +509,7 @@ class TraceParts(PartWriter):
         return self._step(now, "invocationInput", asked)
 
 
-def handed_over(records: Sequence[Record | None]) -> Record | None:
+def find_waiting_record(records: Sequence[Record | None]) -> Record | None:
     """The record of the collaborator that the caller is to answer: one at a time."""
     return next((one for one in records if one is not None and "control" in one), None)
 

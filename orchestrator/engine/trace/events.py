@@ -16,10 +16,10 @@ from orchestrator.engine.effects import (
 )
 from orchestrator.engine.plan import Plan
 from orchestrator.engine.run.branches import BranchRun
-from orchestrator.engine.run.driver import Ended, Progress, Told
-from orchestrator.engine.run.invocation import Run, told_of
-from orchestrator.engine.run.restore import replay_again
-from orchestrator.engine.trace.bedrock import TraceParts, handed_over
+from orchestrator.engine.run.driver import BranchEnded, Progress, Told
+from orchestrator.engine.run.invocation import Run, count_known_records
+from orchestrator.engine.run.restore import rebuild_replay
+from orchestrator.engine.trace.bedrock import TraceParts, find_waiting_record
 from orchestrator.engine.trace.reply import (
     Details,
     Event,
@@ -30,10 +30,10 @@ from orchestrator.engine.trace.reply import (
     TurnEnd,
     files_of,
 )
-from orchestrator.errors import SessionConflict, error_again
+from orchestrator.errors import SessionConflict, rebuild_error
 from orchestrator.sessions import Record, Session, TurnLog
 
-__all__ = ["RunEvents", "last_events", "reply_again", "reply_of"]
+__all__ = ["RunEvents", "last_events", "rebuild_reply", "reply_of"]
 
 
 class RunEvents:
@@ -46,7 +46,7 @@ class RunEvents:
         self._said = ""
         self._shown: set[str] = set()
         self._begun = False
-        self._parts = _trace_parts(run, run.told)
+        self._parts = _trace_parts(run, run.known_record_count)
         self._team: dict[str, TraceParts] = {}
 
     def of(self, item: Told) -> Iterator[Event]:
@@ -56,8 +56,10 @@ class RunEvents:
             yield TextDelta(item)
             return
         if not self._begun:
-            yield from self._beginning()
-        parts = self._ended(item) if isinstance(item, Ended) else self._trace(item)
+            yield from self._report_resumption()
+        parts = (
+            self._report_branch_end(item) if isinstance(item, BranchEnded) else self._trace(item)
+        )
         for part in parts:
             yield TracePart(part)
 
@@ -72,7 +74,7 @@ class RunEvents:
             self._note_shown(item)
             yield from told.before(item.effect, self._run.now())
         elif isinstance(item.effect, Collaborate):
-            yield from self._handed_over(item.effect, told, item.outcome)
+            yield from self._report_waiting_calls(item.effect, told, item.outcome)
         else:
             yield from told.after(item.effect, item.outcome)
 
@@ -88,12 +90,12 @@ class RunEvents:
         else:
             self._shown.update([branch.id for branch in effect.branches])
 
-    def _ended(self, item: Ended) -> Iterator[dict[str, Any]]:
+    def _report_branch_end(self, item: BranchEnded) -> Iterator[dict[str, Any]]:
         """The end of a collaborator's turn, and what its supervisor sees of it."""
         inner = self._team.get(item.branch.id)
         if inner is not None:
-            yield from inner.ending(item.record)
-        yield from self._of(item.run).of_work(item.effect, item.branch, item.record)
+            yield from inner.build_end_parts(item.record)
+        yield from self._of(item.run).build_branch_end_parts(item.effect, item.branch, item.record)
 
     def _of(self, run: Run) -> TraceParts:
         """Makes the trace of a run: the agent's own, or a collaborator's."""
@@ -105,11 +107,11 @@ class RunEvents:
             self._team[run.branch.id] = known
         return known
 
-    def _handed_over(
+    def _report_waiting_calls(
         self, effect: Collaborate, told: TraceParts, outcome: list[Record]
     ) -> Iterator[dict[str, Any]]:
         """The calls that collaborators wait for: no driver carries them out, so none tells them."""
-        waiting = handed_over(outcome)
+        waiting = find_waiting_record(outcome)
         for branch, record in zip(effect.branches, outcome, strict=True):
             inner = self._team.get(branch.id)
             if "control" in record and inner is not None and branch.replay is not None:
@@ -117,25 +119,25 @@ class RunEvents:
                 if isinstance(last, AwaitResults):
                     yield from inner.before(last, self._run.now())
             if record is waiting:
-                yield from told.of_work(effect, branch, record)
+                yield from told.build_branch_end_parts(effect, branch, record)
 
     def rest(self, end: Callable[[], Reply]) -> Iterator[Event]:
         """The events after the last item; `end` makes the reply, or raises."""
         run = self._run
         if not self._begun:
-            yield from self._beginning()
+            yield from self._report_resumption()
         if isinstance(run.result, ReturnControl) and not run.result.branch:
             # No driver carries a hand-over out, so none reports it.
             for part in self._parts.before(run.replay.steps[-1][0], run.now()):
                 yield TracePart(part)
-        for part in self._parts.ending(run.log.end):
+        for part in self._parts.build_end_parts(run.log.end):
             yield TracePart(part)
         yield from last_events(end(), self._said)
 
-    def _beginning(self) -> Iterator[Event]:
+    def _report_resumption(self) -> Iterator[Event]:
         # The caller's answer that this invocation brought; the steps before it were told.
         self._begun = True
-        if since := self._run.replay.resumed_at:
+        if since := self._run.replay.resume_step:
             for part in self._parts.whole(None, since):
                 yield TracePart(part)
 
@@ -155,7 +157,7 @@ def last_events(reply: Reply, said: str = "") -> Iterator[Event]:
 
 def reply_of(run: Run) -> Reply:
     """The reply of a run that has its result."""
-    details = _OfRun(run)
+    details = _RunDetails(run)
     result, session_id = run.result, run.session_id
     if isinstance(result, Answer):
         text, reason, cited = result.text, result.stop_reason, result.citations
@@ -172,7 +174,7 @@ def _trace_parts(run: Run, told: int) -> TraceParts:
     return TraceParts(run.plan, run.session_id, run.log.start["at"], run.replay, told=told)
 
 
-class _OfRun(Details):
+class _RunDetails(Details):
     __slots__ = ("_run",)
 
     def __init__(self, run: Run) -> None:
@@ -181,9 +183,9 @@ class _OfRun(Details):
     def trace(self) -> list[dict[str, Any]]:
         # Later invocations may have gone on with the turn; they do not change what this one told.
         run = self._run
-        told = run.told
+        told = run.known_record_count
         end = None if isinstance(run.result, ReturnControl) else run.log.end
-        return _trace_parts(run, told).whole(end, run.replay.resumed_at if told else 0)
+        return _trace_parts(run, told).whole(end, run.replay.resume_step if told else 0)
 
     def records(self) -> list[Record]:
         return self._run.new_records()
@@ -193,7 +195,7 @@ class _OfRun(Details):
         return files_of(self._run.log.records) if answered else []
 
 
-class _OfJournal(Details):
+class _JournalDetails(Details):
     __slots__ = ("_log", "_parts", "_since")
 
     def __init__(self, log: TurnLog) -> None:
@@ -201,7 +203,7 @@ class _OfJournal(Details):
         self._parts: TraceParts | None = None
         self._since = 0
 
-    def traced(self, parts: TraceParts, since: int) -> None:
+    def set_trace(self, parts: TraceParts, since: int) -> None:
         self._parts, self._since = parts, since
 
     def trace(self) -> list[dict[str, Any]]:
@@ -212,17 +214,17 @@ class _OfJournal(Details):
         return files_of(self._log.records) if end and end["result"] == "answer" else []
 
 
-def reply_again(plan: Plan, session: Session, log: TurnLog, session_id: str) -> Reply:
+def rebuild_reply(plan: Plan, session: Session, log: TurnLog, session_id: str) -> Reply:
     """The reply of a finished turn, from its journal: the same results were given before.
 
     Raises:
         OrchestratorError: The turn had failed; its error again.
     """
-    end = log.end or log.suspended or log.start
+    end = log.end or log.suspend_record or log.start
     control = None
     if end["kind"] == "suspend":
         control = ReturnControl(end["invocation_id"], end["inputs"])
-    details = _OfJournal(log)
+    details = _JournalDetails(log)
     reply = Reply(
         text=end.get("text", ""),
         stop_reason=end.get("stop_reason", "return_control"),
@@ -232,12 +234,14 @@ def reply_again(plan: Plan, session: Session, log: TurnLog, session_id: str) -> 
         details=details,
     )
     with suppress(SessionConflict):  # the agent was changed since: the answer still holds
-        replay = replay_again(plan, session, log)
+        replay = rebuild_replay(plan, session, log)
         started = log.start["at"]
-        parts = TraceParts(plan, session_id, started, replay, told=told_of(log, len(log.records)))
-        details.traced(parts, replay.resumed_at)
+        parts = TraceParts(
+            plan, session_id, started, replay, told=count_known_records(log, len(log.records))
+        )
+        details.set_trace(parts, replay.resume_step)
     if end.get("result") == "failure":
-        error = error_again(end["error"], end["message"], end["stop_reason"])
+        error = rebuild_error(end["error"], end["message"], end["stop_reason"])
         error.reply = reply
         raise error
     return reply

@@ -179,7 +179,7 @@ def raw_response(effect: CallModel, record: Record) -> str:
         return text_of(record["content"])
     content, steps, tokens = record["content"], effect.scratchpad, record["usage"]
     if len(steps) > effect.upto and steps[effect.upto]["content"] is content:
-        message = steps[effect.upto].encoded[:-1]  # the next prompt has the same message
+        message = steps[effect.upto].json_text[:-1]  # the next prompt has the same message
     else:
         message = f'{{"role": "assistant", "content": {content_to_json(content)}'
     return (

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from orchestrator.engine.plan import Plan
-from orchestrator.engine.run.restore import replay_again, restore_history
+from orchestrator.engine.run.restore import rebuild_replay, restore_history
 from orchestrator.engine.trace.bedrock import TraceParts
 from orchestrator.engine.trace.reply import files_of
 from orchestrator.sessions import Record, Session, Sessions, TurnLog
 
-__all__ = ["KeptTurn", "kept_turns"]
+__all__ = ["PastTurn", "load_past_turns"]
 
 
-class KeptTurn:
+class PastTurn:
     """One turn of a kept session.
 
     Attributes:
@@ -38,7 +38,7 @@ class KeptTurn:
     )
 
     def __init__(self, log: TurnLog, session: Session, plan: Plan | None, *, new: bool) -> None:
-        last = log.end or log.suspended or {}
+        last = log.end or log.suspend_record or {}
         self.question: str = log.start["question"]
         self.text: str = last.get("text") or last.get("message", "")
         self.stop_reason: str = last.get("stop_reason") or (
@@ -52,7 +52,7 @@ class KeptTurn:
         self._trace: list[dict[str, Any]] | None = None
 
     @property
-    def changed(self) -> bool:
+    def has_changed(self) -> bool:
         """Whether the agent's prompts, models or tools were others then than they are now.
 
         The trace then tells what was said and done as it was, but prompts as they are now.
@@ -85,7 +85,7 @@ class KeptTurn:
     def _parts(self, plan: Plan) -> list[dict[str, Any]]:
         session, log = self._session, self._log
         restore_history(plan, session)
-        replay = replay_again(plan, session, log)
+        replay = rebuild_replay(plan, session, log)
         session_id = session.label.rsplit("/", 1)[-1]
         return TraceParts(plan, session_id, self.at, replay).whole(log.end)
 
@@ -93,7 +93,7 @@ class KeptTurn:
         return f"KeptTurn({self.question!r}, {self.text!r}, stop_reason={self.stop_reason!r})"
 
 
-def kept_turns(sessions: Sessions, label: str, plan: Plan | None = None) -> list[KeptTurn]:
+def load_past_turns(sessions: Sessions, label: str, plan: Plan | None = None) -> list[PastTurn]:
     """The turns of a session, oldest first, those before its last end too.
 
     Args:
@@ -114,4 +114,4 @@ def kept_turns(sessions: Sessions, label: str, plan: Plan | None = None) -> list
         if record["kind"] == "turn" and session.open is not None:
             found.append((session.open, session, new))
             new = False
-    return [KeptTurn(log, session, plan, new=new) for log, session, new in found]
+    return [PastTurn(log, session, plan, new=new) for log, session, new in found]

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from orchestrator.actions.wire import value_text
-from orchestrator.flows.custom.request import plain_content, word
+from orchestrator.flows.custom.request import describe_word, plain_content
 from orchestrator.message import Block, Message, Span, clean, text_of, to_json
-from orchestrator.prompts.steps import is_step, said
+from orchestrator.prompts.steps import is_step, to_plain_message
 from orchestrator.sessions.journal import Record
 from orchestrator.support.safe_json import json_or
 
@@ -26,13 +26,13 @@ __all__ = [
     "TOOL_INVOKED",
     "TurnSteps",
     "WrongReply",
+    "build_session_turns",
     "guardrail_text",
     "model_text",
     "read_check",
     "read_reply",
     "read_tool_use",
     "step_of",
-    "told_turns",
     "turn_of",
 ]
 
@@ -67,22 +67,26 @@ def read_reply(returned: Any) -> dict[str, Any]:
     notes: list[str] = []
     if isinstance(returned, str):
         returned = json_or(returned, returned)
-    reply = _typed(returned, Mapping, "the reply")
-    event = _typed(reply.get("actionEvent"), str, "actionEvent")
+    reply = _check_type(returned, Mapping, "the reply")
+    event = _check_type(reply.get("actionEvent"), str, "actionEvent")
     if event not in _EVENTS:
-        raise WrongReply(f"'actionEvent' is {word(event)}, not one of {', '.join(_EVENTS)}")
-    output = _typed(reply.get("output"), Mapping, "output")
+        raise WrongReply(
+            f"'actionEvent' is {describe_word(event)}, not one of {', '.join(_EVENTS)}"
+        )
+    output = _check_type(reply.get("output"), Mapping, "output")
     told: dict[str, Any] = {"event": event, "text": _text(output.get("text"), event, notes)}
     if trace := _trace(output.get("trace")):
         told["trace"] = clean(trace[:_LONGEST_TRACE])
-    context = _typed(reply.get("context") or {}, Mapping, "context")
+    context = _check_type(reply.get("context") or {}, Mapping, "context")
     for name, member in (
         ("attributes", "sessionAttributes"),
         ("prompt_attributes", "promptSessionAttributes"),
     ):
         given = context.get(member)
         if given is not None:
-            told[name] = _attributes(_typed(given, Mapping, f"context.{member}"), member, notes)
+            told[name] = _attributes(
+                _check_type(given, Mapping, f"context.{member}"), member, notes
+            )
     if notes:
         told["notes"] = notes
     return told
@@ -91,8 +95,8 @@ def read_reply(returned: Any) -> dict[str, Any]:
 def _text(value: Any, event: str, notes: list[str]) -> str:
     if isinstance(value, (dict, list)) and event != FINISH:
         notes.append("'output.text' is an object, and not its JSON text")
-        value = _encoded(value)
-    text: str = clean(_typed(value, str, "output.text"))
+        value = _encode_json(value)
+    text: str = clean(_check_type(value, str, "output.text"))
     if len(text) > _LARGEST:
         raise WrongReply(f"'output.text' has {len(text):,} characters; the most are {_LARGEST:,}")
     if event == FINISH and text[:1] == text[-1:] == '"':
@@ -103,7 +107,7 @@ def _text(value: Any, event: str, notes: list[str]) -> str:
     return text
 
 
-def _encoded(value: Any) -> str:
+def _encode_json(value: Any) -> str:
     try:
         return to_json(value)
     except (TypeError, ValueError, RecursionError):
@@ -127,7 +131,7 @@ def _attributes(given: Mapping[Any, Any], member: str, notes: list[str]) -> dict
     return made
 
 
-def _typed(value: Any, kind: type, place: str) -> Any:
+def _check_type(value: Any, kind: type, place: str) -> Any:
     if not isinstance(value, kind):
         is_ = "missing" if value is None else f"a {type(value).__name__}"
         wanted = "a text" if kind is str else "an object"
@@ -141,16 +145,16 @@ def read_tool_use(text: str) -> dict[str, Any]:
     Raises:
         WrongReply: It is something else.
     """
-    value = _typed(json_or(text, None), dict, "output.text")
-    use = _typed(value.get("toolUse"), dict, "output.text.toolUse")
+    value = _check_type(json_or(text, None), dict, "output.text")
+    use = _check_type(value.get("toolUse"), dict, "output.text.toolUse")
     for name in ("toolUseId", "name"):
-        if not _typed(use.get(name), str, f"output.text.toolUse.{name}"):
+        if not _check_type(use.get(name), str, f"output.text.toolUse.{name}"):
             raise WrongReply(f"'output.text.toolUse.{name}' is empty")
     given = use.get("input")
     return {
         "toolUseId": use["toolUseId"],
         "name": use["name"],
-        "input": {} if given is None else _typed(given, dict, "output.text.toolUse.input"),
+        "input": {} if given is None else _check_type(given, dict, "output.text.toolUse.input"),
     }
 
 
@@ -167,10 +171,12 @@ def read_check(text: str, guardrail_id: str) -> tuple[str, str]:
     Raises:
         WrongReply: It is something else, or means another guardrail.
     """
-    value = _typed(json_or(text, None), dict, "output.text")
+    value = _check_type(json_or(text, None), dict, "output.text")
     source = value.get("source")
     if source not in ("INPUT", "OUTPUT"):
-        raise WrongReply(f"'output.text.source' is {word(source)}, not 'INPUT' or 'OUTPUT'")
+        raise WrongReply(
+            f"'output.text.source' is {describe_word(source)}, not 'INPUT' or 'OUTPUT'"
+        )
     named = value.get("guardrailIdentifier") or guardrail_id
     if named != guardrail_id:
         raise WrongReply(
@@ -180,10 +186,12 @@ def read_check(text: str, guardrail_id: str) -> tuple[str, str]:
     content = value.get("content")
     if not isinstance(content, list) or not content:
         raise WrongReply("'output.text.content' is no list of texts")
-    blocks = [_typed(one, dict, f"output.text.content[{at}]") for at, one in enumerate(content)]
-    texts = [_typed(one.get("text"), dict, "output.text.content[].text") for one in blocks]
+    blocks = [
+        _check_type(one, dict, f"output.text.content[{at}]") for at, one in enumerate(content)
+    ]
+    texts = [_check_type(one.get("text"), dict, "output.text.content[].text") for one in blocks]
     return "\n".join(
-        [_typed(one.get("text"), str, "output.text.content[].text.text") for one in texts]
+        [_check_type(one.get("text"), str, "output.text.content[].text.text") for one in texts]
     ), source
 
 
@@ -233,7 +241,7 @@ class TurnSteps(Message):
         self.steps = steps
 
 
-def told_turns(history: Sequence[Message]) -> list[dict[str, Any]]:
+def build_session_turns(history: Sequence[Message]) -> list[dict[str, Any]]:
     """The event's `context.session`: the turns before this one, the oldest first.
 
     A turn whose steps are not known, such as one that the caller gave as conversation history, is
@@ -249,8 +257,8 @@ def told_turns(history: Sequence[Message]) -> list[dict[str, Any]]:
         elif message["role"] == "user":
             question, steps = text_of(message["content"]), None
         else:
-            answer = text_of(said(message)["content"])
-            known = _as_read(steps, answer) if steps else _plain_steps(question, answer)
+            answer = text_of(to_plain_message(message)["content"])
+            known = _apply_final_answer(steps, answer) if steps else _plain_steps(question, answer)
             turns.append(turn_of(question, answer, known))
             question, steps = "", None
     return turns
@@ -276,7 +284,7 @@ def _plain_steps(question: str, answer: str) -> list[dict[str, Any]]:
     ]
 
 
-def _as_read(steps: list[dict[str, Any]], answer: str) -> list[dict[str, Any]]:
+def _apply_final_answer(steps: list[dict[str, Any]], answer: str) -> list[dict[str, Any]]:
     # Later turns read what the user read: a guardrail may have masked or blocked the answer.
     last = steps[-1]
     output, before = last["orchestrationOutput"], last["orchestrationInput"]

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.definition.parser_lambda import parser_function, raised_by
+from orchestrator.definition.parser_lambda import describe_parser_exception, parser_function
 from orchestrator.engine.effects import Answer, Effect, Orchestrate, Outside, Result
 from orchestrator.errors import DependencyFailed, OrchestratorError
 from orchestrator.flows.custom.contract import (
@@ -26,13 +26,13 @@ from orchestrator.flows.custom.contract import (
     TOOL_INVOKED,
     TurnSteps,
     WrongReply,
+    build_session_turns,
     guardrail_text,
     model_text,
     read_check,
     read_reply,
     read_tool_use,
     step_of,
-    told_turns,
     turn_of,
 )
 from orchestrator.flows.custom.request import NotConverse, read_request
@@ -90,12 +90,14 @@ class LambdaOrchestration:
             shown = turn.question if state == START else text
             steps.append(step_of(state, shown, told["event"], told["text"]))
             if told["event"] == FINISH:
-                self._keep(turn, steps)
+                self._store_steps(turn, steps)
                 return Answer(told["text"])
             try:
-                done = yield from self._do(work, told, steps)
+                done = yield from self._carry_out(work, told, steps)
             except (WrongReply, NotConverse, RecursionError) as error:
-                raise self._wrong(state, f"{told['event']} with output.text: {error}") from None
+                raise self._build_failure(
+                    state, f"{told['event']} with output.text: {error}"
+                ) from None
             if not isinstance(done, tuple):
                 return done
             state, text = done
@@ -104,12 +106,12 @@ class LambdaOrchestration:
         self, work: Work, state: str, text: str, steps: list[dict[str, Any]]
     ) -> Generator[Effect, Any, Record]:
         turn = work.turn
-        ask = partial(self._called, work=work, state=state, text=text, steps=steps[:])
+        ask = partial(self._call_function, work=work, state=state, text=text, steps=steps[:])
         told: Record = yield Orchestrate(state, turn.number, ask)
         turn.prompt_attributes = told.get("prompt_attributes", turn.prompt_attributes)
         return told
 
-    def _do(
+    def _carry_out(
         self, work: Work, told: Record, steps: list[dict[str, Any]]
     ) -> Generator[Effect, Any, tuple[str, str] | Ended]:
         turn, event = work.turn, told["event"]
@@ -122,20 +124,20 @@ class LambdaOrchestration:
             record = yield from work.check(text, source)
             return APPLY_GUARDRAIL_INVOKED, guardrail_text(record)
         use = read_tool_use(told["text"])
-        self._keep(turn, steps)
+        self._store_steps(turn, steps)
         done = yield from work.call([use])
         return (TOOL_INVOKED, to_json(done[0].block)) if isinstance(done, list) else done
 
-    def _keep(self, turn: Turn, steps: list[dict[str, Any]]) -> None:
+    def _store_steps(self, turn: Turn, steps: list[dict[str, Any]]) -> None:
         # The same list grows with the turn; one that carried nothing out and failed leaves none.
         if not any(isinstance(message, TurnSteps) for message in turn.scratchpad):
             turn.scratchpad.append(TurnSteps(steps))
 
-    def _called(
+    def _call_function(
         self, outside: Outside, *, work: Work, state: str, text: str, steps: list[dict[str, Any]]
     ) -> dict[str, Any]:
         turn = work.turn
-        turns = told_turns(outside.history)
+        turns = build_session_turns(outside.history)
         if steps:
             turns.append(turn_of(turn.question, "", steps))
         plan = turn.plan
@@ -165,7 +167,7 @@ class LambdaOrchestration:
         try:
             return read_reply(returned)
         except (WrongReply, RecursionError) as error:
-            raise self._wrong(state, str(error)) from None
+            raise self._build_failure(state, str(error)) from None
 
     def _invoke(self, event: dict[str, Any], state: str) -> Any:
         try:
@@ -175,11 +177,11 @@ class LambdaOrchestration:
         except (Exception, SystemExit) as error:
             raise DependencyFailed(
                 f"the orchestration {self.name!r}, asked in state {state}, "
-                f"{raised_by(self._function, error)}",
+                f"{describe_parser_exception(self._function, error)}",
                 resource=self.name,
             ) from error
 
-    def _wrong(self, state: str, what: str) -> DependencyFailed:
+    def _build_failure(self, state: str, what: str) -> DependencyFailed:
         return DependencyFailed(
             f"the orchestration {self.name!r}, asked in state {state}, did not return the "
             f"contract's object: {what}",

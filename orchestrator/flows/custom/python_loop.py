@@ -36,7 +36,7 @@ from orchestrator.flows.custom.request import (
 )
 from orchestrator.flows.custom.work import ToolResult, Work
 from orchestrator.message import Block, Message, clean, text_of
-from orchestrator.support.user_code import place_in_function, raised
+from orchestrator.support.user_code import describe_exception, place_in_function
 
 if TYPE_CHECKING:
     from orchestrator.engine.turn import Turn
@@ -194,7 +194,9 @@ class CustomTurn:
             ValidationError: The messages are not in Converse's shape.
         """
         try:
-            given: Any = [self._said(messages)] if isinstance(messages, str) else messages
+            given: Any = (
+                [self._build_user_message(messages)] if isinstance(messages, str) else messages
+            )
             asked = read_messages(list(given))
         except (NotConverse, TypeError) as error:
             raise ValidationError(f"turn.model: {error}") from None
@@ -212,7 +214,7 @@ class CustomTurn:
 
         return Request(do)
 
-    def _said(self, text: str) -> Message:
+    def _build_user_message(self, text: str) -> Message:
         # Files that came with the question go where it is.
         origin = "question" if text == self.question else ()
         return Message("user", [{"text": clean(text)}], origin)
@@ -308,15 +310,15 @@ class PythonOrchestration:
         work = Work(turn, self.name)
         made = self._step(lambda: self._function(CustomTurn(turn, work.tools)))
         if not inspect.isgenerator(made):
-            return self._ended(made)
+            return self._to_answer(made)
         try:
             answer: Any = None
             while True:
                 asked = self._step(_sender(made, answer))
                 if isinstance(asked, _Returned):
-                    return self._ended(asked.value)
+                    return self._to_answer(asked.value)
                 if not isinstance(asked, Request):
-                    raise self._failed(
+                    raise self._build_failure(
                         f"yielded a {type(asked).__name__}; yield what turn.model, turn.tools, "
                         "turn.guard or turn.trace returns"
                     )
@@ -333,18 +335,18 @@ class PythonOrchestration:
             raise
         except Exception as error:
             place = place_in_function(error, self._function)
-            raise self._failed(raised(error, place)) from error
+            raise self._build_failure(describe_exception(error, place)) from error
 
-    def _ended(self, returned: Any) -> Answer:
+    def _to_answer(self, returned: Any) -> Answer:
         if isinstance(returned, str):
             return Answer(clean(returned))
         if isinstance(returned, Answer):
             return returned
-        raise self._failed(
+        raise self._build_failure(
             f"returned a {type(returned).__name__}; return the answer's text, or turn.ask_user(...)"
         )
 
-    def _failed(self, what: str) -> DependencyFailed:
+    def _build_failure(self, what: str) -> DependencyFailed:
         return DependencyFailed(f"the orchestration {self.name!r} {what}", resource=self.name)
 
 

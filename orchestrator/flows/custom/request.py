@@ -17,10 +17,10 @@ from orchestrator.models.toolcalls import ANSWER, ANSWER_CLOSE
 __all__ = [
     "ConverseRequest",
     "NotConverse",
+    "describe_word",
     "plain_content",
     "read_messages",
     "read_request",
-    "word",
 ]
 
 _INFERENCE = {
@@ -84,20 +84,22 @@ def read_request(value: Any) -> ConverseRequest:
     Raises:
         NotConverse: It is none, or asks for what cannot be had.
     """
-    given = _typed(value, dict, "the request")
+    given = _check_type(value, dict, "the request")
     for name in given.keys() - _READ - _PASSED_OVER:
         way = _REFUSED.get(name)
-        raise NotConverse(f"the member {word(name)} is not supported: {way or 'leave it out'}")
+        raise NotConverse(
+            f"the member {describe_word(name)} is not supported: {way or 'leave it out'}"
+        )
     model_id = given.get("modelId") or ""
     return ConverseRequest(
         read_messages(given.get("messages")),
         _system(given.get("system")),
         _tools(given.get("toolConfig")),
         _inference(given.get("inferenceConfig")),
-        _typed(
+        _check_type(
             given.get("additionalModelRequestFields") or {}, dict, "additionalModelRequestFields"
         ),
-        _typed(model_id, str, "modelId"),
+        _check_type(model_id, str, "modelId"),
     )
 
 
@@ -110,11 +112,11 @@ def read_messages(value: Any) -> list[Message]:
     Raises:
         NotConverse: They are none.
     """
-    given = _typed(value, list, "messages")
+    given = _check_type(value, list, "messages")
     if not given:
         raise NotConverse("'messages' is empty")
     made = [_message(one, f"messages[{at}]") for at, one in enumerate(given)]
-    return [_answered(one, made[at + 1 :]) for at, one in enumerate(made)]
+    return [_drop_unanswered_calls(one, made[at + 1 :]) for at, one in enumerate(made)]
 
 
 def _message(value: Any, place: str) -> Message:
@@ -125,11 +127,13 @@ def _message(value: Any, place: str) -> Message:
     """
     if isinstance(value, Message):  # it was read before, and knows where its text is from
         return value
-    given = _typed(value, dict, place)
+    given = _check_type(value, dict, place)
     role, content = given.get("role"), given.get("content")
     if role not in ("user", "assistant"):
-        raise NotConverse(f"'role' of {place} is {word(role)}, not 'user' or 'assistant'")
-    blocks = [content] if isinstance(content, str) else _typed(content, list, f"{place}.content")
+        raise NotConverse(f"'role' of {place} is {describe_word(role)}, not 'user' or 'assistant'")
+    blocks = (
+        [content] if isinstance(content, str) else _check_type(content, list, f"{place}.content")
+    )
     named = [_block(one, f"{place}.content[{at}]") for at, one in enumerate(blocks)]
     return Message(role, clean(named))
 
@@ -140,34 +144,35 @@ def plain_content(content: Sequence[Block]) -> list[Block]:
     The embedded model's answers are put into a tag, which dialects' parsers look for.
     """
     return [
-        _untagged(block) if block.get("text", "").startswith(ANSWER) else block for block in content
+        _strip_answer_tags(block) if block.get("text", "").startswith(ANSWER) else block
+        for block in content
     ]
 
 
-def _untagged(block: Block) -> Block:
+def _strip_answer_tags(block: Block) -> Block:
     return {"text": block["text"].removeprefix(ANSWER).removesuffix(ANSWER_CLOSE)}
 
 
 def _block(value: Any, place: str) -> Block:
     if isinstance(value, str):
         return {"text": value}
-    block: Block = _typed(value, dict, place)
+    block: Block = _check_type(value, dict, place)
     for name, kind in (("text", str), ("toolUse", dict), ("toolResult", dict)):
         if name in block:
-            _typed(block[name], kind, f"{place}.{name}")
+            _check_type(block[name], kind, f"{place}.{name}")
     if "toolUse" in block:
         use = block["toolUse"]
         for name, kind in (("toolUseId", str), ("name", str), ("input", dict)):
-            _typed(use.get(name), kind, f"{place}.toolUse.{name}")
+            _check_type(use.get(name), kind, f"{place}.toolUse.{name}")
     if "toolResult" in block:
         return {"toolResult": _result(block["toolResult"], f"{place}.toolResult")}
     return block
 
 
 def _result(value: dict[str, Any], place: str) -> dict[str, Any]:
-    _typed(value.get("toolUseId"), str, f"{place}.toolUseId")
-    content = _typed(value.get("content"), list, f"{place}.content")
-    told = [_typed(one, dict, f"{place}.content[{at}]") for at, one in enumerate(content)]
+    _check_type(value.get("toolUseId"), str, f"{place}.toolUseId")
+    content = _check_type(value.get("content"), list, f"{place}.content")
+    told = [_check_type(one, dict, f"{place}.content[{at}]") for at, one in enumerate(content)]
     # Not every backend takes JSON; every one takes texts.
     return {
         **value,
@@ -175,7 +180,7 @@ def _result(value: dict[str, Any], place: str) -> dict[str, Any]:
     }
 
 
-def _answered(message: Message, later: Sequence[Message]) -> Message:
+def _drop_unanswered_calls(message: Message, later: Sequence[Message]) -> Message:
     blocks: list[Block] = list(message["content"])
     if message["role"] != "assistant" or not any("toolUse" in block for block in blocks):
         return message
@@ -194,46 +199,46 @@ def _results(messages: Sequence[Message]) -> Iterator[str]:
 
 
 def _system(value: Any) -> str:
-    blocks = _typed([] if value is None else value, list, "system")
-    texts = [_typed(one, dict, f"system[{at}]").get("text") for at, one in enumerate(blocks)]
+    blocks = _check_type([] if value is None else value, list, "system")
+    texts = [_check_type(one, dict, f"system[{at}]").get("text") for at, one in enumerate(blocks)]
     text: str = clean("\n".join([text for text in texts if isinstance(text, str)]))
     return text
 
 
 def _tools(value: Any) -> Sequence[Mapping[str, Any]]:
-    given = _typed(value or {}, dict, "toolConfig")
-    choice = _typed(given.get("toolChoice") or {}, dict, "toolConfig.toolChoice")
+    given = _check_type(value or {}, dict, "toolConfig")
+    choice = _check_type(given.get("toolChoice") or {}, dict, "toolConfig.toolChoice")
     if choice and "auto" not in choice:
         raise NotConverse("'toolConfig.toolChoice' can only be 'auto'; leave it out")
-    tools: list[Any] = _typed(given.get("tools") or [], list, "toolConfig.tools")
+    tools: list[Any] = _check_type(given.get("tools") or [], list, "toolConfig.tools")
     for at, one in enumerate(tools):
-        spec = _typed(one, dict, f"toolConfig.tools[{at}]").get("toolSpec")
-        _typed(spec, dict, f"toolConfig.tools[{at}].toolSpec")
+        spec = _check_type(one, dict, f"toolConfig.tools[{at}]").get("toolSpec")
+        _check_type(spec, dict, f"toolConfig.tools[{at}].toolSpec")
     return tools
 
 
 def _inference(value: Any) -> dict[str, Any]:
-    given = _typed(value or {}, dict, "inferenceConfig")
+    given = _check_type(value or {}, dict, "inferenceConfig")
     for name in given.keys() - _INFERENCE.keys():
-        raise NotConverse(f"'inferenceConfig' has no member {word(name)}")
+        raise NotConverse(f"'inferenceConfig' has no member {describe_word(name)}")
     return {_INFERENCE[name]: value for name, value in given.items() if value is not None}
 
 
 _KINDS: dict[type, str] = {dict: "an object", list: "a list", str: "a text"}
 
 
-def _typed(value: Any, kind: type, place: str) -> Any:
+def _check_type(value: Any, kind: type, place: str) -> Any:
     if not isinstance(value, kind):
-        raise NotConverse(f"{place!r} is {_named(value)}, not {_KINDS[kind]}")
+        raise NotConverse(f"{place!r} is {_describe_type(value)}, not {_KINDS[kind]}")
     return value
 
 
-def word(value: Any) -> str:
+def describe_word(value: Any) -> str:
     """A value that should have been one of a few words, for a message: only if it looks so."""
     if isinstance(value, str) and re.fullmatch("[A-Za-z_]{1,40}", value):
         return repr(value)
     return "missing" if value is None else "something else"
 
 
-def _named(value: Any) -> str:
+def _describe_type(value: Any) -> str:
     return "missing" if value is None else _KINDS.get(type(value), f"a {type(value).__name__}")

@@ -148,7 +148,7 @@ class Work:
         self._forms: dict[tuple[str, ...], CallFormat] = {} if above is None else above._forms
 
     @property
-    def spent(self) -> tuple[int, int]:
+    def spending(self) -> tuple[int, int]:
         """How many model calls and tool calls were asked for."""
         return self._asks, self._uses
 
@@ -181,7 +181,7 @@ class Work:
         stage = self._stage(request)
         effect = Converse(stage, turn.number, {}, [], 0, turn.prompt_attributes, live)
         effect.system, effect.messages, effect.past = request.system, request.messages, past
-        if request.tools and (told := self._told_tools(stage)):
+        if request.tools and (told := self._render_tools(stage)):
             effect.system = f"{request.system}\n\n{told}".lstrip()
         return (yield from turn.converse(effect))
 
@@ -218,7 +218,7 @@ class Work:
             self._forms[names] = _form_of(whole, request.tools)
         return self._forms[names]
 
-    def _told_tools(self, stage: StagePlan) -> str:
+    def _render_tools(self, stage: StagePlan) -> str:
         # The embedded model reads its tools in the prompt, though its calls are native.
         dialect = stage.dialect
         if (
@@ -275,7 +275,7 @@ class Work:
             return Answer("\n".join(said))
         turn.reprompts += [(turn.number, one.text) for one in mistakes]
         found = {one.id: one for one in mistakes}
-        decided = _decided([read[id] for id in read if id not in found])
+        decided = _to_act([read[id] for id in read if id not in found])
         if decided.actions or decided.searches or decided.messages or decided.question:
             turn.take_reply([{"toolUse": dict(use)} for use in uses])
             ended = yield from act(turn, decided, turn.number)
@@ -284,7 +284,7 @@ class Work:
             turn.forget_reply()
             names = {use["toolUseId"]: use["name"] for use in uses}
             found.update({it["id"]: _result(it, names[it["id"]]) for it in turn.results})
-        return [found.get(use["toolUseId"]) or _silent(use) for use in uses]
+        return [found.get(use["toolUseId"]) or _build_empty_result(use) for use in uses]
 
     def _count(self, uses: int) -> None:
         # Wrong calls too: nothing else would end a loop of them.
@@ -364,7 +364,7 @@ def _mistake(use: Mapping[str, Any], calls: Calls) -> ToolResult | None:
     return ToolResult(use["toolUseId"], use["name"], text, True) if text else None
 
 
-def _decided(read: Sequence[Calls]) -> Act:
+def _to_act(read: Sequence[Calls]) -> Act:
     details = [calls.details() for calls in read]
     asked = [one["agentAskUser"]["responseText"] for one in details if "agentAskUser" in one]
     return Act(
@@ -379,5 +379,5 @@ def _result(done: Mapping[str, Any], name: str) -> ToolResult:
     return ToolResult(done["id"], name, done["text"], bool(done["error"]))
 
 
-def _silent(use: Mapping[str, Any]) -> ToolResult:
+def _build_empty_result(use: Mapping[str, Any]) -> ToolResult:
     return ToolResult(use["toolUseId"], use["name"], "")

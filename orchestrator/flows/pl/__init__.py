@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import FlowError
-from orchestrator.flows.pl.independence import Dependence, dependences
+from orchestrator.flows.pl.independence import Dependence, find_dependences
 from orchestrator.flows.pl.linting import Found, doubtful_arrows, findings
 from orchestrator.flows.pl.nodes import Block, CodeBlock, Loop
 from orchestrator.flows.pl.uses import calls_in, statements_in
-from orchestrator.flows.steps import Known, Place, Program, Running
+from orchestrator.flows.steps import CallCatalog, Place, Program, Running
 
 __all__ = ["read"]
 
@@ -34,13 +34,13 @@ class _Program:
             (place, f"{told}; {way}") for *_, place, told, way in doubtful_arrows(self.body, text)
         ]
         self.calls = calls_in(self.body)
-        self.dependent = dependences(self.body)
+        self.dependent = find_dependences(self.body)
         _refuse_dependent(self.body, self.dependent, self.file)
         self.uses_code = any(
             isinstance(it, CodeBlock) and it.kind != "json" for it in statements_in(self.body)
         )
 
-    def run(self, arguments: Mapping[str, Any] | str | None, known: Known) -> Running:
+    def run(self, arguments: Mapping[str, Any] | str | None, known: CallCatalog) -> Running:
         """Runs it; see `Program.run`."""
         from orchestrator.flows.pl.interpreter import Interpreter
 

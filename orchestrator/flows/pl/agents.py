@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.errors import FlowError
 from orchestrator.flows.pl.values import as_text
 from orchestrator.flows.steps import Ask, AskUser, Event, Place, Step
-from orchestrator.flows.tree import Wrong
+from orchestrator.flows.tree import ScriptError
 
 if TYPE_CHECKING:
     from orchestrator.flows.pl.interpreter import Interpreter
 
-__all__ = ["Agent", "made"]
+__all__ = ["Agent", "build_agent"]
 
 _MOST_ROUNDS = 20
 _LEADER = "Bambo"
@@ -68,11 +68,11 @@ class Agent:
         Raises:
             FlowError: It did not come to an end, or something that it called failed.
         """
-        ways = {_AUTO: _decide, "bambo": _play, "prompt-based": _talk}
+        ways = {_AUTO: _run_decide, "bambo": _run_play, "prompt-based": _run_talk}
         return (yield from ways[self.type](self, run, place))
 
 
-def made(
+def build_agent(
     name: str,
     given: Mapping[str, Any],
     known: Mapping[str, Mapping[str, Any]],
@@ -91,23 +91,23 @@ def made(
     """
     type, roles, tools = given.get("type", _AUTO), given.get("roles") or {}, given.get("tools")
     if type not in (_AUTO, "bambo", "prompt-based"):
-        raise Wrong(f"there is no agent type {type!r}", f"未知的Agent类型: {type}")
+        raise ScriptError(f"there is no agent type {type!r}", f"未知的Agent类型: {type}")
     if not isinstance(roles, dict):
-        raise Wrong("roles is a map from roles to what they do", "roles 必须是字典")
+        raise ScriptError("roles is a map from roles to what they do", "roles 必须是字典")
     if tools is not None and not isinstance(tools, list):
-        raise Wrong("tools is a list of names", "tools 必须是列表")
+        raise ScriptError("tools is a list of names", "tools 必须是列表")
     names = list(known) if tools is None else [others.get(it, it) for it in map(as_text, tools)]
     for one in names:
         if one not in known:
             there = ", ".join(known) or "none"
-            raise Wrong(f"there is no tool {one!r}; there is {there}", f"未找到工具: {one}")
+            raise ScriptError(f"there is no tool {one!r}; there is {there}", f"未找到工具: {one}")
     told = {as_text(role): as_text(text) for role, text in roles.items()}
     return Agent(name, type, as_text(given["task"]), told, {one: known[one] for one in names})
 
 
-def _decide(agent: Agent, run: Interpreter, place: Place) -> Text:
+def _run_decide(agent: Agent, run: Interpreter, place: Place) -> Text:
     """The model calls tools until it answers."""
-    messages = [_user(agent.task)]
+    messages = [_build_user_message(agent.task)]
     tools = list(agent.tools.values())
     for _ in range(_MOST_ROUNDS):
         reply = yield Ask(place, messages, inference=_INFERENCE, tools=tools)
@@ -116,7 +116,7 @@ def _decide(agent: Agent, run: Interpreter, place: Place) -> Text:
             return text
         results = []
         for call in reply.calls:
-            results.append((yield from _called(agent, run, place, call)))
+            results.append((yield from _call_tool(agent, run, place, call)))
         messages = [*messages, reply.message, {"role": "user", "content": results}]
     return _too_many(agent, run, place)
 
@@ -129,11 +129,11 @@ def _too_many(agent: Agent, run: Interpreter, place: Place) -> str:
     )
 
 
-def _called(
+def _call_tool(
     agent: Agent, run: Interpreter, place: Place, call: Mapping[str, Any]
 ) -> Generator[Step, Any, dict[str, Any]]:
     """A tool's result for the model; a mistake of the model is told to it."""
-    name, status = _tool(agent, run, call["name"]), {}
+    name, status = _find_tool(agent, run, call["name"]), {}
     if name in agent.tools:
         text = as_text((yield from run.call(place, name, (), call["input"])))
     else:
@@ -143,18 +143,18 @@ def _called(
     return {"toolResult": result}
 
 
-def _tool(agent: Agent, run: Interpreter, name: str) -> str:
+def _find_tool(agent: Agent, run: Interpreter, name: str) -> str:
     """The tool that a model means; it may write the name that scripts use."""
     return name if name in agent.tools else run.known.name_of(name) or name
 
 
-def _talk(agent: Agent, run: Interpreter, place: Place) -> Text:
+def _run_talk(agent: Agent, run: Interpreter, place: Place) -> Text:
     """The model talks with the user, until the user ends it."""
     messages: list[Mapping[str, Any]] = []
     said: list[str] = []
     text = agent.task
     for _ in range(_MOST_ROUNDS * 5):
-        messages.append(_user(text))
+        messages.append(_build_user_message(text))
         reply = yield Ask(place, messages, system=agent.task, inference=_INFERENCE)
         messages.append(reply.message)
         said.append(reply.text)
@@ -182,30 +182,38 @@ _OPEN_MARK = re.compile(r"=(?:>(?:@[^:：\n]{0,60}|\$[^:：\s]{0,100})?)?")
 _MARK = re.compile(r"=>(?:@(?P<role>[^:：\n]{1,60})|\$(?P<tool>[^:：\s]{1,100}))[:：][ \t]*")
 
 
-def _play(agent: Agent, run: Interpreter, place: Place) -> Text:
+def _run_play(agent: Agent, run: Interpreter, place: Place) -> Text:
     """One model speaks for several roles, in marks that are read as events."""
     system = _PLAY.format(
         roles="\n".join(f"- {role}: {text}" for role, text in agent.roles.items()),
         leader=_LEADER,
-        tools=_PLAY_TOOLS.format(tools=_told_tools(agent)) if agent.tools else "",
+        tools=_PLAY_TOOLS.format(tools=_describe_tools(agent)) if agent.tools else "",
     )
-    messages = [_user(agent.task)]
+    messages = [_build_user_message(agent.task)]
     whole: list[str] = []
     for _ in range(_MOST_ROUNDS):
         reply = yield Ask(
-            place, messages, system=system, inference=_INFERENCE, pieces=partial(_Voices, agent)
+            place,
+            messages,
+            system=system,
+            inference=_INFERENCE,
+            pieces=partial(_ReplyParser, agent),
         )
-        played = _read(reply.text, agent)
+        played = _parse_reply(reply.text, agent)
         yield from played.events(place, agent)
         whole.append(played.text)
         if played.tool is None:
             return "".join(whole)
-        told = yield from _used(agent, run, place, played)
-        messages = [*messages, _model(played.text), _user(f"{told}\nGo on with the task.")]
+        told = yield from _use_tool(agent, run, place, played)
+        messages = [
+            *messages,
+            _build_model_message(played.text),
+            _build_user_message(f"{told}\nGo on with the task."),
+        ]
     return _too_many(agent, run, place)
 
 
-def _told_tools(agent: Agent) -> str:
+def _describe_tools(agent: Agent) -> str:
     told = []
     for name, spec in agent.tools.items():
         known = spec["toolSpec"]
@@ -214,8 +222,8 @@ def _told_tools(agent: Agent) -> str:
     return "\n".join(told)
 
 
-def _used(agent: Agent, run: Interpreter, place: Place, played: _Played) -> Text:
-    name, given = _tool(agent, run, played.tool or ""), played.input
+def _use_tool(agent: Agent, run: Interpreter, place: Place, played: _ParsedReply) -> Text:
+    name, given = _find_tool(agent, run, played.tool or ""), played.input
     if name not in agent.tools:
         return f"There is no tool {name!r}; there is {', '.join(agent.tools) or 'none'}."
     if given is None:
@@ -228,7 +236,7 @@ def _used(agent: Agent, run: Interpreter, place: Place, played: _Played) -> Text
 
 
 @dataclass(slots=True)
-class _Played:
+class _ParsedReply:
     """A reply, read.
 
     Attributes:
@@ -255,7 +263,7 @@ class _Played:
         return found
 
 
-class _Voices:
+class _ReplyParser:
     """Reads a reply while it streams: who says what, without the marks; a tool call is no speech.
 
     It is what `_read` makes of the whole.
@@ -275,7 +283,7 @@ class _Voices:
             at = self._held.find("=>")
             if at < 0:
                 at = len(self._held) - self._held.endswith("=")
-            told += self._said(self._held[:at])
+            told += self._to_members(self._held[:at])
             self._held = self._held[at:]
             if not self._take_mark(told):
                 break
@@ -291,41 +299,41 @@ class _Voices:
             return True
         if mark is not None or _OPEN_MARK.fullmatch(self._held):
             return False
-        told += self._said(self._held[:2])
+        told += self._to_members(self._held[:2])
         self._held = self._held[2:]
         return True
 
     def finish(self) -> Sequence[Mapping[str, Any]]:
         """What is told of the rest."""
         rest = "" if self._over or _MARK.fullmatch(self._held) else self._held
-        return self._said(rest)
+        return self._to_members(rest)
 
-    def _said(self, text: str) -> list[Mapping[str, Any]]:
+    def _to_members(self, text: str) -> list[Mapping[str, Any]]:
         role = self._role if self._role in self._roles else _LEADER
         return [{"text": text, "role": role}] if text else []
 
 
-def _read(text: str, agent: Agent) -> _Played:
-    played = _Played(text, [])
+def _parse_reply(text: str, agent: Agent) -> _ParsedReply:
+    played = _ParsedReply(text, [])
     speaker, at = _LEADER, 0
     for mark in _MARK.finditer(text):
-        _said_by(played, speaker, text[at : mark.start()])
+        _add_part(played, speaker, text[at : mark.start()])
         if mark["tool"] is not None:
             played.tool = mark["tool"]
-            played.input, end = _object(text, mark.end())
+            played.input, end = _parse_object(text, mark.end())
             played.text = text[:end]
             return played
         speaker, at = mark["role"].strip(), mark.end()
-    _said_by(played, speaker, text[at:])
+    _add_part(played, speaker, text[at:])
     return played
 
 
-def _said_by(played: _Played, speaker: str, text: str) -> None:
+def _add_part(played: _ParsedReply, speaker: str, text: str) -> None:
     if text.strip():
         played.parts.append((speaker, text.strip()))
 
 
-def _object(text: str, at: int) -> tuple[dict[str, Any] | None, int]:
+def _parse_object(text: str, at: int) -> tuple[dict[str, Any] | None, int]:
     """The JSON object that begins at a place, and where it ends."""
     try:
         found, end = json.JSONDecoder().raw_decode(text, at)
@@ -334,9 +342,9 @@ def _object(text: str, at: int) -> tuple[dict[str, Any] | None, int]:
     return (found, end) if isinstance(found, dict) else (None, end)
 
 
-def _user(text: str) -> dict[str, Any]:
+def _build_user_message(text: str) -> dict[str, Any]:
     return {"role": "user", "content": [{"text": text}]}
 
 
-def _model(text: str) -> dict[str, Any]:
+def _build_model_message(text: str) -> dict[str, Any]:
     return {"role": "assistant", "content": [{"text": text}]}

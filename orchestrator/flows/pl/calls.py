@@ -19,11 +19,11 @@ from orchestrator.flows.pl.nodes import (
     Statement,
     Target,
 )
-from orchestrator.flows.scanning import FENCE, closing
+from orchestrator.flows.scanning import FENCE, find_closing_bracket
 from orchestrator.flows.steps import Place
-from orchestrator.flows.tree import Argument, Node, Wrong, names_in
+from orchestrator.flows.tree import Argument, Node, ScriptError, names_in
 
-__all__ = ["AGENT_TYPES", "CALL", "read_call", "read_expression", "target_of"]
+__all__ = ["AGENT_TYPES", "CALL", "read_call", "read_expression", "read_target"]
 
 CALL = re.compile(r"@(?P<name>[^\W\d]\w*)[ \t]*(?P<open>[(（])")
 """How a call begins; a full-width bracket is a mistake that has a message of its own."""
@@ -36,7 +36,7 @@ _NONE = "None"
 _AGENT_ARGUMENTS = ("type", "task", "roles", "tools")
 
 
-def target_of(found: re.Match[str]) -> Target | None:
+def read_target(found: re.Match[str]) -> Target | None:
     """Where a value goes: the groups `arrow` and `name`; `None` when there is no arrow."""
     name, arrow = found["name"], found["arrow"]
     if arrow is None:
@@ -58,12 +58,12 @@ def read_expression(lines: Lines, text: str, offset: int) -> Node:
     try:
         node = parse_expression(text)
         _refuse_names(node)
-    except Wrong as wrong:
+    except ScriptError as wrong:
         _refuse(lines, wrong, offset, text)
     return node
 
 
-def _refuse(lines: Lines, wrong: Wrong, offset: int, text: str) -> NoReturn:
+def _refuse(lines: Lines, wrong: ScriptError, offset: int, text: str) -> NoReturn:
     skipped = 0 if wrong.offset else len(text) - len(text.lstrip())
     lines.fail(offset + wrong.offset + skipped, wrong.message, wrong.message_zh)
 
@@ -71,7 +71,7 @@ def _refuse(lines: Lines, wrong: Wrong, offset: int, text: str) -> NoReturn:
 def _refuse_names(node: Node) -> None:
     for one in names_in(node):
         written = one.value if one.kind == "name" else "this"
-        raise Wrong(
+        raise ScriptError(
             f"{written!r} is no value: write ${written} for a variable, or quotes around a text",
             f"{written!r} 不是值：变量请写 ${written}，文本请加引号",
             one.offset,
@@ -95,7 +95,7 @@ def read_call(lines: Lines, offset: int) -> tuple[Statement, int]:
             f"{found['open']!r} is a full-width sign; write '('",
             f"{found['open']!r} 是全角符号，请使用 '('",
         )
-    closed = closing(text, opened)
+    closed = find_closing_bracket(text, opened)
     if closed < 0 and name == "code":
         closed = _end_of_words(text, opened)
     if closed < 0:
@@ -107,7 +107,7 @@ def read_call(lines: Lines, offset: int) -> tuple[Statement, int]:
     target = _after(lines, name, offset, closed)
     inner = text[opened + 1 : closed]
     reader = _CallReader(lines, lines.place(offset), inner, opened + 1)
-    return reader.made(name, target), lines.line_of(closed) + 1
+    return reader.read_statement(name, target), lines.line_of(closed) + 1
 
 
 def _end_of_words(text: str, opened: int) -> int:
@@ -135,7 +135,7 @@ def _after(lines: Lines, name: str, offset: int, closed: int) -> Target:
             f"{rest.strip()!r} does not belong behind @{name}(...); write -> and a variable",
             f"@{name}(...) 之后只能写 -> 或 >> 和变量名",
         )
-    target = target_of(after)
+    target = read_target(after)
     if target is None and name != "exit":
         lines.fail(
             offset,
@@ -154,7 +154,7 @@ class _CallReader:
         self._inner = inner
         self._offset = offset
 
-    def made(self, name: str, target: Target) -> Statement:
+    def read_statement(self, name: str, target: Target) -> Statement:
         if name == "code":
             return self._code(target)
         arguments = self._arguments()
@@ -174,7 +174,7 @@ class _CallReader:
             arguments = parse_arguments(self._inner)
             for one in arguments:
                 _refuse_names(one.node)
-        except Wrong as wrong:
+        except ScriptError as wrong:
             _refuse(self._lines, wrong, self._offset, self._inner)
         return arguments
 

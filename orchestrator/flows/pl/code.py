@@ -13,9 +13,9 @@ from typing import Any
 
 from orchestrator.flows.evaluation import UNDEFINED
 from orchestrator.flows.pl.values import USE, value_of
-from orchestrator.flows.tree import Wrong
+from orchestrator.flows.tree import ScriptError
 
-__all__ = ["bound", "fenced", "refuse_unsafe"]
+__all__ = ["bind_variables", "extract_code", "refuse_unsafe"]
 
 _FENCED = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)```", re.DOTALL)
 _STRING = re.compile(
@@ -39,7 +39,7 @@ _NAMES = frozenset(
 _TAKEN = frozenset((*dir(builtins), *keyword.kwlist, *_NAMES))
 
 
-def bound(code: str, pool: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def bind_variables(code: str, pool: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Code with names in place of its variables, and those names' values.
 
     A `$name` in a string or a comment of the code is left as it is: pasting a value there could end
@@ -51,19 +51,21 @@ def bound(code: str, pool: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     names: dict[str, str] = {}
     values: dict[str, Any] = {}
 
-    def named(found: re.Match[str]) -> str:
+    def replace_variable(found: re.Match[str]) -> str:
         value = value_of(found, pool)
         if value is UNDEFINED:
-            raise Wrong(f"{found[0]!r} is not defined", f"变量 {found[0]} 未定义", found.start())
+            raise ScriptError(
+                f"{found[0]!r} is not defined", f"变量 {found[0]} 未定义", found.start()
+            )
         name = names.setdefault(found[0], _name(found["name"], len(names), code))
         values[name] = value
         return name
 
     made, at = [], 0
     for quoted in _STRING.finditer(code):
-        made += [USE.sub(named, code[at : quoted.start()]), quoted[0]]
+        made += [USE.sub(replace_variable, code[at : quoted.start()]), quoted[0]]
         at = quoted.end()
-    made.append(USE.sub(named, code[at:]))
+    made.append(USE.sub(replace_variable, code[at:]))
     return "".join(made), values
 
 
@@ -88,15 +90,15 @@ def refuse_unsafe(code: str) -> None:
     except (SyntaxError, ValueError, RecursionError, tokenize.TokenError) as error:
         line = getattr(error, "lineno", None)
         where = f" (its line {line})" if line else ""
-        raise Wrong(
+        raise ScriptError(
             f"no Python{where}: {getattr(error, 'msg', error)}", f"Python 代码有误: {error}"
         ) from None
     for node in ast.walk(tree):
-        if found := _unsafe(node):
-            raise Wrong(f"the code may not use {found}", f"代码中不允许使用 {found}")
+        if found := _find_unsafe(node):
+            raise ScriptError(f"the code may not use {found}", f"代码中不允许使用 {found}")
 
 
-def _unsafe(node: ast.AST) -> str:
+def _find_unsafe(node: ast.AST) -> str:
     if isinstance(node, ast.Import):
         wrong = [one.name for one in node.names if one.name.split(".")[0] not in _MODULES]
         return f"the module {wrong[0]!r}" if wrong else ""
@@ -110,7 +112,7 @@ def _unsafe(node: ast.AST) -> str:
     return ""
 
 
-def fenced(reply: str) -> str:
+def extract_code(reply: str) -> str:
     """The code in a model's reply: what is in its first fence, or all of it."""
     found = _FENCED.search(reply)
     return (found[1] if found else reply).strip()

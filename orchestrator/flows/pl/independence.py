@@ -24,10 +24,16 @@ from orchestrator.flows.pl.nodes import (
     Prompt,
     Statement,
 )
-from orchestrator.flows.pl.uses import assigned, names_in_node, read_by, statements_in, target_of
+from orchestrator.flows.pl.uses import (
+    find_assigned_names,
+    find_read_names,
+    names_in_node,
+    statements_in,
+    target_of,
+)
 from orchestrator.flows.steps import Place
 
-__all__ = ["Dependence", "dependences"]
+__all__ = ["Dependence", "find_dependences"]
 
 _TALKS = "prompt-based"
 
@@ -47,24 +53,26 @@ class Dependence:
     message_zh: str
 
 
-def dependences(program: Block) -> dict[Place, Dependence]:
+def find_dependences(program: Block) -> dict[Place, Dependence]:
     """The loops of a program whose iterations depend on each other, by their places, and why."""
     loops = [it for it in statements_in(program) if isinstance(it, Loop)]
     agents = [it for it in statements_in(program) if isinstance(it, AgentCall)]
     found = {
-        loop.place: _Iteration(loop, _talkers(agents, _reach(loop, loops))).dependence()
+        loop.place: _Iteration(
+            loop, _find_talkers(agents, _find_last_line(loop, loops))
+        ).find_dependence()
         for loop in loops
     }
     return {place: one for place, one in found.items() if one is not None}
 
 
-def _reach(loop: Loop, loops: Sequence[Loop]) -> int:
+def _find_last_line(loop: Loop, loops: Sequence[Loop]) -> int:
     """The last line whose statements may have run when one of a loop runs."""
     around = next((it for it in loops if loop in statements_in(it.body)), loop)
     return max([it.place.line for it in statements_in(around.body)], default=loop.place.line)
 
 
-def _talkers(agents: Sequence[AgentCall], upto: int) -> set[str]:
+def _find_talkers(agents: Sequence[AgentCall], upto: int) -> set[str]:
     """The agents made up to a line that may talk with the user, themselves or by their tools."""
     made = [it for it in agents if it.place.line <= upto]
     talks = {it.target.name for it in made if _may_talk(it)}
@@ -87,15 +95,15 @@ class _Iteration:
         inner = list(statements_in(loop.body))
         self._loop = loop
         self._talks = talks
-        self._assigned = {name: it.place for it in inner for name in assigned(it)}
+        self._assigned = {name: it.place for it in inner for name in find_assigned_names(it)}
         self._agents = {it.target.name: it.place for it in inner if isinstance(it, AgentCall)}
 
-    def dependence(self) -> Dependence | None:
+    def find_dependence(self) -> Dependence | None:
         """Why the iterations depend on each other; `None` when they do not."""
-        _, found = self._block(self._loop.body, frozenset([self._loop.name]))
+        _, found = self._check_block(self._loop.body, frozenset([self._loop.name]))
         return found
 
-    def _block(
+    def _check_block(
         self, block: Block, known: frozenset[str]
     ) -> tuple[frozenset[str], Dependence | None]:
         """What has surely been assigned after a block, where `known` has before it.
@@ -103,44 +111,44 @@ class _Iteration:
         Agents that were made are in it as `@name`.
         """
         for statement in block:
-            found = next(self._own(statement, known), None)
+            found = next(self._check_statement(statement, known), None)
             if found is None and isinstance(statement, Loop):
-                _, found = self._block(statement.body, known | {statement.name})
+                _, found = self._check_block(statement.body, known | {statement.name})
             elif found is None and isinstance(statement, If):
-                known, found = self._branches(statement, known)
+                known, found = self._check_branches(statement, known)
             if found is not None:
                 return known, found
-            known |= _surely(statement)
+            known |= _find_sure_assignments(statement)
         return known, None
 
-    def _branches(
+    def _check_branches(
         self, statement: If, known: frozenset[str]
     ) -> tuple[frozenset[str], Dependence | None]:
         ends = [] if statement.branches[-1].condition is None else [known]
         for branch in statement.branches:
-            end, found = self._block(branch.body, known)
+            end, found = self._check_block(branch.body, known)
             if found is not None:
                 return known, found
             ends.append(end)
         return frozenset.intersection(*ends), None
 
-    def _own(self, statement: Statement, known: frozenset[str]) -> Iterator[Dependence]:
+    def _check_statement(self, statement: Statement, known: frozenset[str]) -> Iterator[Dependence]:
         """What in a statement itself depends on other iterations."""
         place = statement.place
         if isinstance(statement, Breakpoint | Exit):
             text, zh = _ORDERED[type(statement)]
             yield Dependence(place, f"line {place.line} {text}", f"第 {place.line} 行{zh}")
-        for name in read_by(statement):
-            yield from self._read(name, place, known)
+        for name in find_read_names(statement):
+            yield from self._check_read(name, place, known)
         for branch in statement.branches if isinstance(statement, If) else ():
             for name in names_in_node(branch.condition):
-                yield from self._read(name, branch.place, known)
+                yield from self._check_read(name, branch.place, known)
         if isinstance(statement, AgentCall) and _may_talk(statement):
-            yield _waits(place)
-        for name in self._offered(statement):
-            yield from self._called(name, place, known)
+            yield _build_wait_dependence(place)
+        for name in self._find_callable_agents(statement):
+            yield from self._check_call(name, place, known)
 
-    def _read(self, name: str, place: Place, known: frozenset[str]) -> Iterator[Dependence]:
+    def _check_read(self, name: str, place: Place, known: frozenset[str]) -> Iterator[Dependence]:
         if name in self._assigned and name not in known:
             line = self._assigned[name].line
             yield Dependence(
@@ -149,7 +157,7 @@ class _Iteration:
                 f"第 {place.line} 行读取 ${name}，而第 {line} 行为下一项赋值",
             )
 
-    def _offered(self, statement: Statement) -> set[str]:
+    def _find_callable_agents(self, statement: Statement) -> set[str]:
         """The program's agents that a statement calls, or that its model may call."""
         agents = self._agents.keys() | self._talks
         if isinstance(statement, FunctionCall):
@@ -158,9 +166,9 @@ class _Iteration:
             return agents
         return agents & _tools(statement, agents) if isinstance(statement, AgentCall) else set()
 
-    def _called(self, name: str, place: Place, known: frozenset[str]) -> Iterator[Dependence]:
+    def _check_call(self, name: str, place: Place, known: frozenset[str]) -> Iterator[Dependence]:
         if name in self._talks:
-            yield _waits(place)
+            yield _build_wait_dependence(place)
         if name in self._agents and f"@{name}" not in known:
             line = self._agents[name].line
             yield Dependence(
@@ -181,7 +189,7 @@ def _tools(statement: AgentCall, agents: set[str]) -> set[str]:
     return {it.value for it in tools.parts}
 
 
-def _surely(statement: Statement) -> frozenset[str]:
+def _find_sure_assignments(statement: Statement) -> frozenset[str]:
     """What a statement surely assigns itself."""
     target = target_of(statement)
     if target is None or target.append:
@@ -190,7 +198,7 @@ def _surely(statement: Statement) -> frozenset[str]:
     return frozenset(made)
 
 
-def _waits(place: Place) -> Dependence:
+def _build_wait_dependence(place: Place) -> Dependence:
     return Dependence(
         place,
         f"line {place.line} may wait for the user",

@@ -7,7 +7,7 @@ from typing import Any, NoReturn, assert_never
 
 from orchestrator.errors import FlowError
 from orchestrator.flows.evaluation import evaluate
-from orchestrator.flows.functions import no_function
+from orchestrator.flows.functions import describe_missing_function
 from orchestrator.flows.pl import agents, statements
 from orchestrator.flows.pl.independence import Dependence
 from orchestrator.flows.pl.loops import run_loop
@@ -25,16 +25,16 @@ from orchestrator.flows.pl.nodes import (
     Statement,
     Target,
 )
-from orchestrator.flows.pl.values import Kept, Pool, as_text
-from orchestrator.flows.steps import Call, Event, Known, Outcome, Pause, Place, Running, Step
-from orchestrator.flows.tree import Node, Wrong
+from orchestrator.flows.pl.values import LenientPool, Pool, as_text
+from orchestrator.flows.steps import Call, CallCatalog, Event, Outcome, Pause, Place, Running, Step
+from orchestrator.flows.tree import Node, ScriptError
 
 __all__ = ["Interpreter"]
 
 Steps = Generator[Step, Any, Any]
 
 
-class _Ended(Exception):
+class _ExitReached(Exception):
     """`@exit` was reached."""
 
 
@@ -58,7 +58,7 @@ class Interpreter:
         program: Block,
         file: str | None,
         arguments: Mapping[str, Any],
-        known: Known,
+        known: CallCatalog,
         dependent: Mapping[Place, Dependence],
     ) -> None:
         self._program = program
@@ -74,7 +74,7 @@ class Interpreter:
         self.loops: dict[str, Loop] = {}
         self.stepping = known.stepping
 
-    def within(self, known: Known) -> Interpreter:
+    def for_iteration(self, known: CallCatalog) -> Interpreter:
         """Another one that goes on from here by itself, with the variables as they are now."""
         made = Interpreter(self._program, self._file, self.pool.values, known, self.dependent)
         made.output = self.output
@@ -101,7 +101,7 @@ class Interpreter:
             yield Event("warning", place, {"text": text})
         try:
             yield from self.block(self._program, last=True)
-        except _Ended:
+        except _ExitReached:
             pass
         yield Event("run_end", start, {"output": self.output})
         return Outcome(self.output, dict(self.pool.values))
@@ -129,7 +129,7 @@ class Interpreter:
             yield from self._pause(statement)
             try:
                 yield from self._statement(statement, last and statement is block[-1])
-            except Wrong as wrong:
+            except ScriptError as wrong:
                 self.fail(statement.place, wrong.message, wrong.message_zh)
             except FlowError as error:  # of a step, which may know no Chinese
                 if error.message_zh:
@@ -191,14 +191,16 @@ class Interpreter:
     def _holds(self, condition: Node, place: Place) -> bool:
         try:
             return bool(evaluate(condition, self.pool))
-        except Wrong as wrong:
+        except ScriptError as wrong:
             self.fail(place, wrong.message, f"条件表达式评估失败: {wrong.message_zh}")
 
     def _exit(self, statement: Exit) -> Steps:
         message = statement.message
-        self.output = None if message is None else statements.value_of(message, Kept(self.pool))
+        self.output = (
+            None if message is None else statements.value_of(message, LenientPool(self.pool))
+        )
         yield Event("exit", statement.place, {"text": self.output})
-        raise _Ended
+        raise _ExitReached
 
     # What statements use
 
@@ -244,6 +246,6 @@ class Interpreter:
         known = {*self.tools(), *filter(self.known.name_of, self.known.names)}
         self.fail(
             place,
-            no_function(name, known),
+            describe_missing_function(name, known),
             f"未找到函数: {name}",
         )

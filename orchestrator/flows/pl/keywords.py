@@ -11,14 +11,14 @@ __all__ = [
     "BREAKPOINT",
     "ELSE",
     "WRONG_ARROW",
-    "begins",
+    "begins_statement",
     "ends_block",
-    "goes_on",
     "is_comment",
     "is_elif",
     "is_for",
     "is_if",
-    "keyword_meant",
+    "is_incomplete",
+    "suggest_keyword",
 ]
 
 ARROW = re.compile(r"(?P<arrow>->|>>)[ \t]*\$?(?P<name>[A-Za-z_]\w*)[ \t]*$", re.ASCII)
@@ -35,7 +35,7 @@ _KEYWORD = re.compile(
 )
 
 
-def keyword_meant(line: str) -> str:
+def suggest_keyword(line: str) -> str:
     """The keyword that a line would begin with in other letters; empty when there is none."""
     found = _KEYWORD.match(line.strip())
     if found is None:
@@ -59,10 +59,10 @@ def is_if(line: str) -> bool:
     """Whether it is the header of an `IF`."""
     if not re.match(r"IF[ \t(]", line):
         return False
-    return line.endswith((":", "(", ",")) or goes_on(line) or ARROW.search(line) is None
+    return line.endswith((":", "(", ",")) or is_incomplete(line) or ARROW.search(line) is None
 
 
-def goes_on(line: str) -> bool:
+def is_incomplete(line: str) -> bool:
     """Whether a condition needs more than this line."""
     return _OPEN_END.search(line.rstrip()) is not None
 
@@ -77,7 +77,7 @@ def ends_block(line: str) -> bool:
     return line == "END" or ELSE.match(line) is not None or is_elif(line)
 
 
-def begins(line: str) -> bool:
+def begins_statement(line: str) -> bool:
     """Whether a line begins a statement that is no text for the model."""
     if line == "END" or ELSE.fullmatch(line) or BREAKPOINT.match(line) or CALL.match(line):
         return True

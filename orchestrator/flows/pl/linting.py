@@ -7,10 +7,15 @@ from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from typing import Literal
 
-from orchestrator.flows.pl.keywords import ARROW, WRONG_ARROW, keyword_meant
+from orchestrator.flows.pl.keywords import ARROW, WRONG_ARROW, suggest_keyword
 from orchestrator.flows.pl.nodes import Block, Exit, FunctionCall, If, Loop, Prompt, Statement
 from orchestrator.flows.pl.texts import wrong_arrows
-from orchestrator.flows.pl.uses import assigned, names_in_node, read_by, statements_in
+from orchestrator.flows.pl.uses import (
+    find_assigned_names,
+    find_read_names,
+    names_in_node,
+    statements_in,
+)
 from orchestrator.flows.steps import Place
 
 __all__ = ["Found", "doubtful_arrows", "findings"]
@@ -73,7 +78,7 @@ class _Walk:
         self._asked: set[str] = set()
 
     def program(self, body: Block) -> Found:
-        self._all = {name for one in statements_in(body) for name in assigned(one)}
+        self._all = {name for one in statements_in(body) for name in find_assigned_names(one)}
         yield from self._block(body)
         yield from _calls(body)
 
@@ -85,7 +90,7 @@ class _Walk:
                 yield "warning", "unreachable", block[at + 1].place, text, "remove it"
 
     def _statement(self, statement: Statement) -> Found:
-        for name in read_by(statement):
+        for name in find_read_names(statement):
             yield from self._use(name, statement.place)
         match statement:
             case Loop():
@@ -102,9 +107,9 @@ class _Walk:
             case Prompt():
                 yield from _keywords(statement)
                 yield from _marks(statement)
-                self._set.update(assigned(statement))
+                self._set.update(find_assigned_names(statement))
             case _:
-                self._set.update(assigned(statement))
+                self._set.update(find_assigned_names(statement))
 
     def _use(self, name: str, place: Place) -> Found:
         if name in self._set or name in self._asked:
@@ -115,7 +120,7 @@ class _Walk:
             text = f"${name} is used before the program gives it a value"
             yield "warning", "used-before", at, text, "move it down, or give it as an argument"
             return
-        meant = _meant(name, self._set, "$")
+        meant = _suggest_name(name, self._set, "$")
         text = f"${name} is an argument: the program itself gives it no value"
         if meant:
             yield "warning", "argument", at, f"{text}{meant}", ""
@@ -131,21 +136,21 @@ class _Walk:
         return place
 
 
-def _meant(name: str, known: Iterable[str], sign: str) -> str:
+def _suggest_name(name: str, known: Iterable[str], sign: str) -> str:
     close = get_close_matches(name, list(known), n=1, cutoff=0.85)
     return f"; did you mean '{sign}{close[0]}'?" if close else ""
 
 
 def _calls(body: Block) -> Found:
     """Functions that somebody must give, and statements of the language that were misspelt."""
-    own = {name for one in statements_in(body) for name in assigned(one)}
+    own = {name for one in statements_in(body) for name in find_assigned_names(one)}
     told: set[str] = set()
     for one in statements_in(body):
         if not isinstance(one, FunctionCall) or one.name in own | told:
             continue
         told.add(one.name)
         text = f"@{one.name} is a function that the program needs"
-        if meant := _meant(one.name, _BUILT_IN, "@"):
+        if meant := _suggest_name(one.name, _BUILT_IN, "@"):
             yield "warning", "function", one.place, f"{text}{meant}", ""
         else:
             yield "info", "function", one.place, text, "--tool NAME=FILE:FUNCTION gives it"
@@ -154,7 +159,7 @@ def _calls(body: Block) -> Found:
 def _keywords(prompt: Prompt) -> Found:
     """A header in other letters is no header, but text for the model."""
     for line in prompt.text.split("\n"):
-        if word := keyword_meant(line):
+        if word := suggest_keyword(line):
             text = f"{line.strip()!r} is text for the model: the keyword is {word}"
             yield "warning", "keyword", prompt.place, text, f"write {word}, if that is meant"
 

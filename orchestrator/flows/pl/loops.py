@@ -11,8 +11,8 @@ from orchestrator.flows.evaluation import UNDEFINED, evaluate
 from orchestrator.flows.pl.agents import Agent
 from orchestrator.flows.pl.nodes import Loop, Target
 from orchestrator.flows.pl.uses import statements_in
-from orchestrator.flows.pl.values import Changed, as_text
-from orchestrator.flows.steps import Event, Step, Together
+from orchestrator.flows.pl.values import RecordingPool, as_text
+from orchestrator.flows.steps import Event, Parallel, Step
 
 if TYPE_CHECKING:
     from orchestrator.flows.pl.interpreter import Interpreter
@@ -32,12 +32,12 @@ def run_loop(run: Interpreter, loop: Loop, last: bool) -> Steps:
     if loop.name in run.pool.values and run.loops.get(loop.name) is not loop:
         told = {"text": f"FOR overwrites the variable ${loop.name}"}
         yield Event("warning", loop.place, told)
-    most = yield from _at_once(run, loop, len(items))
+    most = yield from _count_parallel(run, loop, len(items))
     if most:
-        yield from _side_by_side(run, loop, items, most)
+        yield from _run_in_parallel(run, loop, items, most)
         return
     for at, item in enumerate(items, 1):
-        yield from _iteration(run, loop, item, last and at == len(items))
+        yield from _run_iteration(run, loop, item, last and at == len(items))
 
 
 def _items(run: Interpreter, loop: Loop) -> Sequence[Any]:
@@ -59,13 +59,13 @@ def _items(run: Interpreter, loop: Loop) -> Sequence[Any]:
     return tuple(items)
 
 
-def _iteration(run: Interpreter, loop: Loop, item: Any, last: bool) -> Steps:
+def _run_iteration(run: Interpreter, loop: Loop, item: Any, last: bool) -> Steps:
     run.loops[loop.name] = loop
     yield from run.assign(loop.place, Target(loop.name), item, is_output=False)
     yield from run.block(loop.body, last)
 
 
-def _at_once(run: Interpreter, loop: Loop, count: int) -> Generator[Step, Any, int]:
+def _count_parallel(run: Interpreter, loop: Loop, count: int) -> Generator[Step, Any, int]:
     """How many iterations run at the same time; 0 when they run one after the other.
 
     The same for the same program and data, wherever it runs: a journal is gone on with so.
@@ -86,11 +86,11 @@ def _at_once(run: Interpreter, loop: Loop, count: int) -> Generator[Step, Any, i
     return 0
 
 
-def _side_by_side(run: Interpreter, loop: Loop, items: Sequence[Any], most: int) -> Steps:
+def _run_in_parallel(run: Interpreter, loop: Loop, items: Sequence[Any], most: int) -> Steps:
     # What runs in an iteration at the same time is a part of what may run at all.
     inner = replace(run.known, most=max(most // min(most, len(items)), 1))
-    works = [partial(_alone, run, loop, item, inner) for item in items]
-    changes = yield Together(loop.place, works, most)
+    works = [partial(_run_alone, run, loop, item, inner) for item in items]
+    changes = yield Parallel(loop.place, works, most)
     loops = {it.name: it for it in statements_in(loop.body) if isinstance(it, Loop)}
     names: dict[str, None] = {}
     for change in changes:
@@ -107,17 +107,17 @@ def _side_by_side(run: Interpreter, loop: Loop, items: Sequence[Any], most: int)
         yield Event("variable_set", loop.place, {"name": name, "value": run.pool.values[name]})
 
 
-def _alone(above: Interpreter, loop: Loop, item: Any, known: Any) -> Steps:
+def _run_alone(above: Interpreter, loop: Loop, item: Any, known: Any) -> Steps:
     """An iteration by itself: with the variables as they were before the loop.
 
     Returns:
         What it changed, as JSON data.
     """
-    run = above.within(known)
-    changed = Changed(run.pool.values)
+    run = above.for_iteration(known)
+    changed = RecordingPool(run.pool.values)
     run.pool = changed
     before = dict(run.agents)
-    yield from _iteration(run, loop, item, last=False)
+    yield from _run_iteration(run, loop, item, last=False)
     agents = {name: asdict(it) for name, it in run.agents.items() if before.get(name) is not it}
     told: dict[str, Any] = {"variables": changed.changes, "agents": agents}
     return {**told, "output": run.output} if run.has_output else told

@@ -11,13 +11,13 @@ from orchestrator.flows.pl.keywords import (
     ARROW,
     BREAKPOINT,
     ELSE,
-    begins,
+    begins_statement,
     ends_block,
-    goes_on,
     is_comment,
     is_elif,
     is_for,
     is_if,
+    is_incomplete,
 )
 from orchestrator.flows.pl.lines import Lines
 from orchestrator.flows.pl.nodes import (
@@ -64,7 +64,7 @@ class _Reader:
         body = self._block(0, 0)
         if self._at < len(self._lines.lines):
             word = re.split(r"[\s:：]", self._line())[0]
-            meant = self._meant_header()
+            meant = self._find_likely_header()
             more = (
                 f": {meant!r} is text for the model: headers begin with FOR and IF" if meant else ""
             )
@@ -75,7 +75,7 @@ class _Reader:
             )
         return body
 
-    def _meant_header(self) -> str:
+    def _find_likely_header(self) -> str:
         """The line that was meant to begin the block that ends here, if one looks so."""
         for at in range(self._at - 1, -1, -1):
             line = self._lines.lines[at].strip()
@@ -123,7 +123,7 @@ class _Reader:
             at += 1
             if ARROW.search(lines[at - 1]):  # a statement that somebody commented out
                 done = at
-        if at < len(lines) and not begins(lines[at].strip()):
+        if at < len(lines) and not begins_statement(lines[at].strip()):
             self._text_ahead = at
             at = done
         passed = at > self._at
@@ -293,7 +293,7 @@ class _Reader:
                 self._at = self._lines.line_of(at) + 1
                 return text[offset:at]
             if letter == "\n" and depth <= 0:
-                if not goes_on(text[text.rfind("\n", 0, at) + 1 : at]):
+                if not is_incomplete(text[text.rfind("\n", 0, at) + 1 : at]):
                     break
         if self._line().endswith("："):
             self._full_width(word)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.errors import FlowError
 from orchestrator.flows.evaluation import UNDEFINED, evaluate
 from orchestrator.flows.pl import agents
-from orchestrator.flows.pl.code import bound, fenced, refuse_unsafe
+from orchestrator.flows.pl.code import bind_variables, extract_code, refuse_unsafe
 from orchestrator.flows.pl.nodes import AgentCall, CodeBlock, FunctionCall, Judge, Prompt
-from orchestrator.flows.pl.values import Given, Kept, as_text
+from orchestrator.flows.pl.values import ArgumentPool, LenientPool, as_text
 from orchestrator.flows.steps import Ask, Code, Event, Place, Step
-from orchestrator.flows.tree import Node, Wrong
+from orchestrator.flows.tree import Node, ScriptError
 
 if TYPE_CHECKING:
     from orchestrator.flows.pl.interpreter import Interpreter
@@ -43,7 +43,9 @@ def prompt(run: Interpreter, statement: Prompt, last: bool) -> Steps:
     place, text = statement.place, run.pool.fill(statement.text)
     yield from run.warn(place)
     tools = list(run.tools().values())
-    reply = yield Ask(place, [_said(text)], inference=_NEUTRAL, tools=tools, last=last)
+    reply = yield Ask(
+        place, [_build_user_message(text)], inference=_NEUTRAL, tools=tools, last=last
+    )
     value: Any = reply.text
     if reply.calls:
         values = []
@@ -55,7 +57,7 @@ def prompt(run: Interpreter, statement: Prompt, last: bool) -> Steps:
 
 def function(run: Interpreter, statement: FunctionCall) -> Steps:
     """Calls a function, or an agent of the program."""
-    scope = Given(run.pool)
+    scope = ArgumentPool(run.pool)
     given = [(one.name, value_of(one.node, scope)) for one in statement.arguments]
     args = [value for name, value in given if not name]
     kwargs = {name: value for name, value in given if name}
@@ -66,10 +68,10 @@ def function(run: Interpreter, statement: FunctionCall) -> Steps:
 
 def agent(run: Interpreter, statement: AgentCall) -> Steps:
     """Has a model work on a task, and makes a tool of it."""
-    scope = Given(run.pool)
+    scope = ArgumentPool(run.pool)
     given = {one.name: value_of(one.node, scope) for one in statement.arguments}
     yield from run.warn(statement.place)
-    made = agents.made(statement.target.name, given, run.tools(), run.known.names)
+    made = agents.build_agent(statement.target.name, given, run.tools(), run.known.names)
     text = yield from made.run(run, statement.place)
     run.agents[statement.target.name] = made
     yield from run.assign(statement.place, statement.target, text)
@@ -77,7 +79,7 @@ def agent(run: Interpreter, statement: AgentCall) -> Steps:
 
 def judge(run: Interpreter, statement: Judge) -> Steps:
     """Has the model sort a text into a class."""
-    place, scope = statement.place, Given(run.pool)
+    place, scope = statement.place, ArgumentPool(run.pool)
     content = as_text(value_of(statement.content, scope))
     classes = value_of(statement.classes, scope)
     if not isinstance(classes, list) or not classes:
@@ -86,7 +88,7 @@ def judge(run: Interpreter, statement: Judge) -> Steps:
     yield from run.warn(place)
     reply = yield Ask(
         place,
-        [_said(content)],
+        [_build_user_message(content)],
         system=_JUDGE.format(classes="\n".join(f"- {name}" for name in names)),
         inference=_NEUTRAL,
         choices=(*names, NO_ANSWER),
@@ -100,14 +102,14 @@ def code(run: Interpreter, statement: CodeBlock) -> Steps:
     if statement.kind == "json":
         value: Any = statement.data
     elif statement.kind == "python":
-        value = yield from _python(run, statement)
+        value = yield from _run_python(run, statement)
     else:
-        value = yield from _words(run, statement)
+        value = yield from _run_generated_code(run, statement)
     yield from run.assign(statement.place, statement.target, value)
 
 
-def _python(run: Interpreter, statement: CodeBlock) -> Steps:
-    text, values = bound(statement.text, run.pool.values)
+def _run_python(run: Interpreter, statement: CodeBlock) -> Steps:
+    text, values = bind_variables(statement.text, run.pool.values)
     return (yield from _run(statement.place, text, values))
 
 
@@ -124,30 +126,30 @@ def _run(
     return value
 
 
-def _words(run: Interpreter, statement: CodeBlock) -> Steps:
+def _run_generated_code(run: Interpreter, statement: CodeBlock) -> Steps:
     """Python that a model writes; it is told of a failure, and may try again."""
     place = statement.place
-    messages = [_said(run.pool.fill(statement.text))]
+    messages = [_build_user_message(run.pool.fill(statement.text))]
     yield from run.warn(place)
     for left in reversed(range(_TRIES)):
         reply = yield Ask(place, messages, system=_CODER, inference=_NEUTRAL)
-        written = fenced(reply.text)
+        written = extract_code(reply.text)
         try:
             return (yield from _run(place, written, {}, ("result",)))
-        except (Wrong, FlowError) as error:
+        except (ScriptError, FlowError) as error:
             if not left:
                 text = error.message
                 run.fail(place, f"the model's code failed: {text}", f"生成的代码执行错误: {text}")
             told = f"That failed: {error.message}\nWrite the whole program again, mended."
-            messages = [*messages, reply.message, _said(told)]
+            messages = [*messages, reply.message, _build_user_message(told)]
     raise AssertionError
 
 
-def value_of(node: Node, scope: Kept) -> Any:
+def value_of(node: Node, scope: LenientPool) -> Any:
     """The value of an argument; `None` for what has none."""
     value = evaluate(node, scope)
     return None if value is UNDEFINED else value
 
 
-def _said(text: str) -> dict[str, Any]:
+def _build_user_message(text: str) -> dict[str, Any]:
     return {"role": "user", "content": [{"text": text}]}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
-from orchestrator.flows.pl.calls import target_of
-from orchestrator.flows.pl.keywords import ARROW, WRONG_ARROW, begins, keyword_meant
+from orchestrator.flows.pl.calls import read_target
+from orchestrator.flows.pl.keywords import ARROW, WRONG_ARROW, begins_statement, suggest_keyword
 from orchestrator.flows.pl.lines import Lines
 from orchestrator.flows.pl.nodes import Prompt, Target
 from orchestrator.flows.scanning import FENCE
@@ -26,13 +26,13 @@ def read_prompt(lines: Lines, first: int) -> tuple[Prompt, int]:
     fenced = False
     for at in range(first, len(lines.lines)):
         line = lines.lines[at]
-        if at > first and not fenced and begins(line.strip()):
+        if at > first and not fenced and begins_statement(line.strip()):
             break
         fenced ^= line.count(FENCE) % 2 == 1
         arrow = None if fenced else ARROW.search(line)
         found.append(line[: arrow.start()] if arrow else line)
         if arrow:
-            text = _unindented(found, lines.indent(first))
+            text = _dedent(found, lines.indent(first))
             if not text:
                 lines.fail(
                     lines.start(first),
@@ -40,7 +40,7 @@ def read_prompt(lines: Lines, first: int) -> tuple[Prompt, int]:
                     "箭头之前没有内容",
                 )
             place = lines.place(lines.begins(first))
-            return Prompt(place, text, target_of(arrow) or Target("")), at + 1
+            return Prompt(place, text, read_target(arrow) or Target("")), at + 1
     _refuse(lines, first, found)
 
 
@@ -76,7 +76,7 @@ def refuse_case(lines: Lines, first: int, end: int) -> None:
         FlowError: There is one.
     """
     for at in range(first, end):
-        if word := keyword_meant(lines.lines[at]):
+        if word := suggest_keyword(lines.lines[at]):
             lines.fail(
                 lines.begins(at),
                 f"write {word}: keywords are FOR, IF, elif, else and END, in these letters",
@@ -102,7 +102,7 @@ def wrong_arrows(text: str) -> Iterator[int]:
             yield at
 
 
-def _unindented(lines: Sequence[str], indent: int) -> str:
+def _dedent(lines: Sequence[str], indent: int) -> str:
     """A text without the indentation of its block."""
     made = []
     for line in lines:

@@ -18,11 +18,18 @@ from orchestrator.flows.pl.nodes import (
     Statement,
     Target,
 )
-from orchestrator.flows.pl.values import names_used
+from orchestrator.flows.pl.values import find_variable_names
 from orchestrator.flows.steps import Place
 from orchestrator.flows.tree import Node, parts_of
 
-__all__ = ["assigned", "calls_in", "names_in_node", "read_by", "statements_in", "target_of"]
+__all__ = [
+    "calls_in",
+    "find_assigned_names",
+    "find_read_names",
+    "names_in_node",
+    "statements_in",
+    "target_of",
+]
 
 
 def statements_in(block: Block) -> Iterator[Statement]:
@@ -58,7 +65,7 @@ def target_of(statement: Statement) -> Target | None:
     return target if target is not None and target.name else None
 
 
-def assigned(statement: Statement) -> Iterator[str]:
+def find_assigned_names(statement: Statement) -> Iterator[str]:
     """The variable that a statement assigns itself, without the blocks in it."""
     if isinstance(statement, Loop):
         yield statement.name
@@ -66,12 +73,12 @@ def assigned(statement: Statement) -> Iterator[str]:
         yield target.name
 
 
-def read_by(statement: Statement) -> Iterator[str]:
+def find_read_names(statement: Statement) -> Iterator[str]:
     """The variables that a statement reads itself, without the blocks and conditions in it."""
     match statement:
         case Prompt() | CodeBlock():
             if not (isinstance(statement, CodeBlock) and statement.kind == "json"):
-                yield from names_used(statement.text)
+                yield from find_variable_names(statement.text)
         case FunctionCall() | AgentCall():
             for argument in statement.arguments:
                 yield from names_in_node(argument.node)
@@ -89,7 +96,7 @@ def names_in_node(node: Node | None) -> Iterator[str]:
     if node is None:
         return
     if node.kind == "text":
-        yield from names_used(node.value)
+        yield from find_variable_names(node.value)
     elif node.kind == "path":
         yield str(node.value[0][0])
     for part in parts_of(node):

@@ -9,9 +9,18 @@ from typing import Any
 
 from orchestrator.actions.names import did_you_mean
 from orchestrator.flows.evaluation import MOST, UNDEFINED, path_value
-from orchestrator.flows.tree import Wrong, path_of
+from orchestrator.flows.tree import ScriptError, path_of
 
-__all__ = ["USE", "Changed", "Given", "Kept", "Pool", "as_text", "names_used", "value_of"]
+__all__ = [
+    "USE",
+    "ArgumentPool",
+    "LenientPool",
+    "Pool",
+    "RecordingPool",
+    "as_text",
+    "find_variable_names",
+    "value_of",
+]
 
 USE = re.compile(r"\$\{(?P<path>[^{}]*)\}|\$(?P<name>[A-Za-z_][A-Za-z0-9_]*)")
 """How a text uses a variable. A name is in ASCII, so that Chinese text may follow it directly."""
@@ -22,7 +31,7 @@ def as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def names_used(text: str) -> Iterator[str]:
+def find_variable_names(text: str) -> Iterator[str]:
     """The names of the variables that a text uses."""
     for found in USE.finditer(text):
         steps = (found["name"],) if found["name"] else path_of(found["path"])
@@ -55,7 +64,7 @@ class Pool:
             before = found if isinstance(found, list) else [found]
             value = [*before, *(value if isinstance(value, list) else [value])]
             if len(value) > MOST:
-                raise Wrong(
+                raise ScriptError(
                     f"the list ${name} has more than {MOST} items", f"列表 ${name} 超过 {MOST} 项"
                 )
         self.values[name] = value
@@ -68,14 +77,16 @@ class Pool:
         """
         parts, at = [], 0
         for found in USE.finditer(text):
-            parts += [text[at : found.start()], self._filled(found)]
+            parts += [text[at : found.start()], self._replace_variable(found)]
             at = found.end()
         parts.append(text[at:])
         if sum(map(len, parts)) > MOST:
-            raise Wrong(f"the text has more than {MOST} characters", f"文本超过 {MOST} 个字符")
+            raise ScriptError(
+                f"the text has more than {MOST} characters", f"文本超过 {MOST} 个字符"
+            )
         return "".join(parts)
 
-    def _filled(self, found: re.Match[str]) -> str:
+    def _replace_variable(self, found: re.Match[str]) -> str:
         value = value_of(found, self.values)
         if value is UNDEFINED:
             self.unknown.append(found[0])
@@ -98,10 +109,10 @@ class Pool:
         Raises:
             Wrong: Always.
         """
-        raise Wrong(f"{name!r} cannot be called here", f"此处不能调用 {name!r}")
+        raise ScriptError(f"{name!r} cannot be called here", f"此处不能调用 {name!r}")
 
 
-class Kept(Pool):
+class LenientPool(Pool):
     """The same variables for a message, in which an undefined variable keeps its text."""
 
     def __init__(self, pool: Pool) -> None:
@@ -117,7 +128,7 @@ class Kept(Pool):
         return value
 
 
-class Given(Kept):
+class ArgumentPool(LenientPool):
     """The same variables for arguments: what is called is given no name in the place of a value.
 
     Within a quoted text, an undefined variable keeps its text.
@@ -131,7 +142,7 @@ class Given(Kept):
         """
         only = USE.fullmatch(text)
         if only is not None and value_of(only, self.values) is UNDEFINED:
-            raise self._undefined(text, only["name"] or "")
+            raise self._build_undefined_error(text, only["name"] or "")
         return super().text(text)
 
     def variable(self, steps: Sequence[str | int], written: str) -> Any:
@@ -142,15 +153,15 @@ class Given(Kept):
         """
         value = path_value(self.values, steps)
         if value is UNDEFINED:
-            raise self._undefined(written, str(steps[0]) if len(steps) == 1 else "")
+            raise self._build_undefined_error(written, str(steps[0]) if len(steps) == 1 else "")
         return value
 
-    def _undefined(self, written: str, name: str) -> Wrong:
+    def _build_undefined_error(self, written: str, name: str) -> ScriptError:
         meant = did_you_mean(name, self.values) if name else ""
-        return Wrong(f"{written} is not defined{meant}", f"变量 {written} 未定义")
+        return ScriptError(f"{written} is not defined{meant}", f"变量 {written} 未定义")
 
 
-class Changed(Pool):
+class RecordingPool(Pool):
     """The same variables for an iteration by itself, which notes what it changes.
 
     Attributes:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.flows.steps import Event, Known, Outcome, Place, Program, Running
+from orchestrator.flows.steps import CallCatalog, Event, Outcome, Place, Program, Running
 
 if TYPE_CHECKING:
     from orchestrator.flows.ppe.linting import Finding
@@ -29,7 +29,7 @@ class _Program:
         self._text = text
         self._library = Library(text, file)
         self.digest = self._library.digest
-        self._script = self._library.inherited(read_script(text, "main", self.file))
+        self._script = self._library.resolve_inheritance(read_script(text, "main", self.file))
         self.text_input = text_input(inputs_of(self._script.front.get("input")))
 
     def findings(self) -> Iterator[Finding]:
@@ -44,10 +44,10 @@ class _Program:
 
         return arguments_of(self._script)
 
-    def run(self, arguments: Mapping[str, Any] | str | None, known: Known) -> Running:
+    def run(self, arguments: Mapping[str, Any] | str | None, known: CallCatalog) -> Running:
         """Runs it; see `Program.run`."""
         from orchestrator.flows.ppe.data import plain
-        from orchestrator.flows.ppe.dialogue import sent
+        from orchestrator.flows.ppe.dialogue import merge_messages
         from orchestrator.flows.ppe.interpreter import Interpreter
 
         args = [arguments] if isinstance(arguments, str) else []
@@ -57,7 +57,7 @@ class _Program:
         run = Interpreter(self._script, self._library, known, args, named)
         output = plain((yield from run.run()))
         yield Event("run_end", start, {"output": output})
-        system, messages = sent([(one.role, one.done) for one in run.dialogue.all])
+        system, messages = merge_messages([(one.role, one.done) for one in run.dialogue.all])
         told = [{"role": "system", "content": [{"text": system}]}] if system else []
         return Outcome(output, plain(run.data.whole()), [*told, *messages])
 

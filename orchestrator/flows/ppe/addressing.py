@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from orchestrator.actions.names import did_you_mean
-from orchestrator.flows.expressions import NAME, Wrong
+from orchestrator.flows.expressions import NAME, ScriptError
 
 __all__ = ["ALL", "Address", "key_address", "text_address"]
 
@@ -44,7 +44,7 @@ def key_address(key: str, known: Collection[str]) -> tuple[str, Address]:
         return key, Address()
     written = found["to"].strip()
     if _MENTIONS.fullmatch(written) is None:
-        raise Wrong(
+        raise ScriptError(
             f"{written!r} names no roles; write [@name], [@name(PM)] or [@one, @other]",
             f"{written!r} 不是角色列表；请写 [@名称]、[@名称(PM)] 或 [@甲, @乙]",
         )
@@ -52,7 +52,7 @@ def key_address(key: str, known: Collection[str]) -> tuple[str, Address]:
     for name in address.to:
         if name != ALL and name not in known:
             there = ", ".join(known) or "none"
-            raise Wrong(
+            raise ScriptError(
                 f"there is no role {name!r}{did_you_mean(name, known)}; "
                 f"'roles' of the front matter has {there}",
                 f"没有角色 {name!r}；front matter 的 'roles' 有: {there}",

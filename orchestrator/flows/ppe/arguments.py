@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from orchestrator.flows.ppe.nodes import Edit, Say, Script
 from orchestrator.flows.ppe.output import inputs_of
-from orchestrator.flows.ppe.scope import ALL, names_read
+from orchestrator.flows.ppe.scope import ALL, find_read_names
 from orchestrator.flows.ppe.uses import Uses, statements_in
 
 __all__ = ["arguments_of"]
@@ -22,7 +22,10 @@ def arguments_of(script: Script) -> tuple[list[str], frozenset[str] | None]:
         return list(wanted), None
     # A bare word of a call is a text, unless there is such a variable: so it may be one.
     words = {
-        name for link in script.calls for one in link.arguments for name in names_read(one.node)
+        name
+        for link in script.calls
+        for one in link.arguments
+        for name in find_read_names(one.node)
     }
     texts = [it.text for it in statements_in(script.body) if isinstance(it, Say | Edit)]
     searched = {it.name for text in texts for it in text.inlines if it.kind == "regex"}

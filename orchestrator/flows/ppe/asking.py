@@ -7,21 +7,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orchestrator.actions.names import did_you_mean
-from orchestrator.flows.expressions import Wrong
+from orchestrator.flows.expressions import ScriptError
 from orchestrator.flows.ppe.cast import RESPONSE
 from orchestrator.flows.ppe.choices import Choice
-from orchestrator.flows.ppe.dialogue import Said
+from orchestrator.flows.ppe.dialogue import DialogueMessage
 from orchestrator.flows.ppe.found import Substitution
-from orchestrator.flows.ppe.model_calls import Wanted, replied
-from orchestrator.flows.ppe.output import read_output, words
+from orchestrator.flows.ppe.model_calls import ReplyRequest, call_model
+from orchestrator.flows.ppe.output import describe_schema, read_output
 from orchestrator.flows.ppe.parameters import OF_CALL, PARAMETERS
 from orchestrator.flows.ppe.texts import compile_text
-from orchestrator.flows.steps import Chance, Event, Place, Step
+from orchestrator.flows.steps import Event, Place, RandomNumber, Step
 
 if TYPE_CHECKING:
     from orchestrator.flows.ppe.interpreter import Interpreter
 
-__all__ = ["Filled", "ask_all", "substituted"]
+__all__ = ["SubstitutionResult", "ask_all", "substitute"]
 
 _TRIES = 4
 _REPAIRS = 1
@@ -29,7 +29,7 @@ _REPAIRS = 1
 Steps = Generator[Step, Any, Any]
 
 
-class Filled(NamedTuple):
+class SubstitutionResult(NamedTuple):
     """What a substitution came to.
 
     Attributes:
@@ -41,9 +41,9 @@ class Filled(NamedTuple):
     items: list[str] | None = None
 
 
-def substituted(
-    run: Interpreter, message: Said, substitution: Substitution
-) -> Generator[Step, Any, Filled]:
+def substitute(
+    run: Interpreter, message: DialogueMessage, substitution: Substitution
+) -> Generator[Step, Any, SubstitutionResult]:
     """What takes a substitution's place.
 
     Raises:
@@ -52,10 +52,10 @@ def substituted(
     given = yield from _parameters(run, substitution)
     choice = substitution.choice
     if choice is not None and choice.random:
-        return _picked(choice, choice.draw((yield Chance())))
+        return _fill_choice(choice, choice.draw((yield RandomNumber())))
     before = yield from run.cast.messages(message)
-    before += run.cast.unfinished(message)
-    wanted = Wanted(
+    before += run.cast.convert_unfinished(message)
+    wanted = ReplyRequest(
         substitution.place,
         before,
         _options(run, given),
@@ -64,16 +64,16 @@ def substituted(
         last=choice is None and run.finishing and _is_all(run, message),
     )
     if choice is None:
-        reply = yield from replied(run, wanted)
-        return Filled(run.cast.said(message.role, reply))
-    return _picked(choice, (yield from _chosen(run, substitution, choice, wanted)))
+        reply = yield from call_model(run, wanted)
+        return SubstitutionResult(run.cast.strip_speaker(message.role, reply))
+    return _fill_choice(choice, (yield from _ask_choice(run, substitution, choice, wanted)))
 
 
-def _picked(choice: Choice, items: list[str]) -> Filled:
-    return Filled(choice.text(items), items if choice.most > 1 else None)
+def _fill_choice(choice: Choice, items: list[str]) -> SubstitutionResult:
+    return SubstitutionResult(choice.text(items), items if choice.most > 1 else None)
 
 
-def _is_all(run: Interpreter, message: Said) -> bool:
+def _is_all(run: Interpreter, message: DialogueMessage) -> bool:
     """Whether the substitution is all of the script's last message, and so its result."""
     text = message.text
     rest = text.parts[message.next :] if text is not None else ()
@@ -95,7 +95,7 @@ def _parameters(
             text = compile_text(f"!{written}", place, run.script.file)
             value = _number((yield from run.rendering.text(text)))
         else:
-            value = yield from run.values.evaluated(one.node)
+            value = yield from run.values.evaluate_node(one.node)
         if one.name in known:
             named[one.name] = value
         else:
@@ -112,18 +112,18 @@ def _number(text: str) -> Any:
         return text
 
 
-def _chosen(
-    run: Interpreter, substitution: Substitution, choice: Choice, wanted: Wanted
+def _ask_choice(
+    run: Interpreter, substitution: Substitution, choice: Choice, wanted: ReplyRequest
 ) -> Generator[Step, Any, list[str]]:
     told = [("system", choice.instruction()), *wanted.messages]
     for _ in range(_TRIES):
-        reply = yield from replied(run, replace(wanted, messages=told, choice=choice))
+        reply = yield from call_model(run, replace(wanted, messages=told, choice=choice))
         found = choice.read(reply)
         if not isinstance(found, str):
             return found
         yield Event("warning", wanted.place, {"text": f"the model's choice: {found}"})
         told = [*told, ("assistant", reply), ("user", f"{found} {choice.instruction()}")]
-    listed = ", ".join(map(repr, choice.known))
+    listed = ", ".join(map(repr, choice.distinct_items))
     run.fail(
         wanted.place,
         f"the model chose none of {listed} for [[{substitution.name}]] in {_TRIES} replies",
@@ -142,7 +142,7 @@ def ask_all(run: Interpreter, place: Place, given: Mapping[str, Any]) -> Steps:
     Raises:
         FlowError: The reply is not what the script's `output` promises.
     """
-    if any(message.waiting for message in run.dialogue.all):
+    if any(message.pending_names for message in run.dialogue.all):
         yield from run.rendering.complete(None)
         last = run.dialogue.last
         if last is not None and last.role != "user":
@@ -154,8 +154,8 @@ def ask_all(run: Interpreter, place: Place, given: Mapping[str, Any]) -> Steps:
     finally:
         run.data.arguments = {}
     bias = run.rendering.biases(None)
-    wanted = Wanted(place, messages, _options(run, given), given, bias=bias)
-    value, reply = yield from _promised(run, wanted)
+    wanted = ReplyRequest(place, messages, _options(run, given), given, bias=bias)
+    value, reply = yield from _ask_output(run, wanted)
     _add(run, reply, place, given)
     run.data.prompt[RESPONSE] = value
     run.data.last = value
@@ -166,7 +166,7 @@ def _add(run: Interpreter, reply: str, place: Place, given: Mapping[str, Any]) -
     messages = run.dialogue.messages
     if given.get("pushMessage") is False:
         return
-    said = Said("assistant", None, place, done=reply, drawn=True)
+    said = DialogueMessage("assistant", None, place, done=reply, drawn=True)
     append = given.get("shouldAppendResponse", run.script.front.get("shouldAppendResponse"))
     if append is False and messages and messages[-1].role == "assistant":
         messages[-1] = said
@@ -174,21 +174,21 @@ def _add(run: Interpreter, reply: str, place: Place, given: Mapping[str, Any]) -
         messages.append(said)
 
 
-def _promised(run: Interpreter, wanted: Wanted) -> Generator[Step, Any, tuple[Any, str]]:
+def _ask_output(run: Interpreter, wanted: ReplyRequest) -> Generator[Step, Any, tuple[Any, str]]:
     """A reply as the script's `output` promises it, and its text; it is repaired once."""
     front = run.script.front
     format = _format(run, wanted.given)
     schema = front.get("output") if isinstance(front.get("output"), dict) else None
     if not format:
-        reply = yield from replied(run, replace(wanted, last=run.finishing))
+        reply = yield from call_model(run, replace(wanted, last=run.finishing))
         return reply, reply
-    told = [("system", _form(format, schema)), *wanted.messages]
+    told = [("system", _describe_output(format, schema)), *wanted.messages]
     wrong = wrong_zh = ""
     for _ in range(1 + _REPAIRS):
-        reply = yield from replied(run, replace(wanted, messages=told, whole=True))
+        reply = yield from call_model(run, replace(wanted, messages=told, whole=True))
         try:
             return read_output(reply, format, schema), reply
-        except Wrong as found:
+        except ScriptError as found:
             wrong, wrong_zh = found.message, found.message_zh
         if front.get("forceJson") is False:
             return reply, reply
@@ -208,9 +208,9 @@ def _format(run: Interpreter, given: Mapping[str, Any]) -> str:
     return {"json": "json", "json_object": "json", "yaml": "yaml", "nobj": "nobj"}.get(kind, "")
 
 
-def _form(format: str, schema: Mapping[str, Any] | None) -> str:
+def _describe_output(format: str, schema: Mapping[str, Any] | None) -> str:
     name = {"json": "JSON", "yaml": "YAML", "nobj": "lines of `key: value`"}[format]
-    what = f"\nIt has:\n{words(schema)}" if schema and schema.get("properties") else ""
+    what = f"\nIt has:\n{describe_schema(schema)}" if schema and schema.get("properties") else ""
     return f"Reply with {name} alone.{what}"
 
 
@@ -219,5 +219,5 @@ def _options(run: Interpreter, given: Mapping[str, Any]) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     for source in (run.parameters, run.data.prompt, given):
         merged.update({name: it for name, it in source.items() if name in PARAMETERS})
-    rendered: dict[str, Any] = run.data.rendered(merged)
+    rendered: dict[str, Any] = run.data.render(merged)
     return rendered

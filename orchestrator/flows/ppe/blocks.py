@@ -13,7 +13,16 @@ from orchestrator.flows.steps import Step
 if TYPE_CHECKING:
     from orchestrator.flows.ppe.interpreter import Interpreter
 
-__all__ = ["MATCHED", "Break", "Continue", "chain", "each", "either", "matching", "repeated"]
+__all__ = [
+    "MATCHED",
+    "Break",
+    "Continue",
+    "run_chain",
+    "run_for",
+    "run_if",
+    "run_match",
+    "run_while",
+]
 
 MOST_ROUNDS = 10_000
 
@@ -33,35 +42,35 @@ class Continue(Exception):
     """`$continue` was reached."""
 
 
-def either(run: Interpreter, statement: If) -> Steps:
+def run_if(run: Interpreter, statement: If) -> Steps:
     """`$if`."""
-    holds = yield from _holds(run, statement.condition)
+    holds = yield from _check_condition(run, statement.condition)
     yield from run.block(statement.then if holds else statement.otherwise)
 
 
-def _holds(run: Interpreter, condition: Node | Instruction) -> Steps:
+def _check_condition(run: Interpreter, condition: Node | Instruction) -> Steps:
     if isinstance(condition, Node):
-        return (yield from run.values.evaluated(condition))
+        return (yield from run.values.evaluate_node(condition))
     return (yield from run.instructions.value(condition))
 
 
-def repeated(run: Interpreter, statement: While) -> Steps:
+def run_while(run: Interpreter, statement: While) -> Steps:
     """`$while`.
 
     Raises:
         FlowError: It goes round too often.
     """
     for _ in range(MOST_ROUNDS):
-        if not (yield from _holds(run, statement.condition)):
+        if not (yield from _check_condition(run, statement.condition)):
             return
-        if (yield from _round(run, statement.body)):
+        if (yield from _run_round(run, statement.body)):
             return
     run.fail(
         statement.place, f"the loop went round {MOST_ROUNDS} times", f"循环超过 {MOST_ROUNDS} 次"
     )
 
 
-def _round(run: Interpreter, body: Block) -> Generator[Step, Any, bool]:
+def _run_round(run: Interpreter, body: Block) -> Generator[Step, Any, bool]:
     """Runs a loop's body once; whether the loop is left."""
     try:
         yield from run.block(body)
@@ -72,7 +81,7 @@ def _round(run: Interpreter, body: Block) -> Generator[Step, Any, bool]:
     return False
 
 
-def each(run: Interpreter, statement: For) -> Steps:
+def run_for(run: Interpreter, statement: For) -> Steps:
     """`$for`: over a list, a map, `{start, end, step}`, or the numbers from 1 to a number.
 
     Raises:
@@ -81,10 +90,10 @@ def each(run: Interpreter, statement: For) -> Steps:
     items = statement.items
     value: Any
     if isinstance(items, Node):
-        value = yield from run.values.evaluated(items)
+        value = yield from run.values.evaluate_node(items)
     else:
-        value = yield from run.values.given(items)
-    pairs = _pairs(value)
+        value = yield from run.values.evaluate_data(items)
+    pairs = _list_pairs(value)
     if pairs is None:
         told = value_text(value)
         run.fail(
@@ -103,13 +112,13 @@ def each(run: Interpreter, statement: For) -> Steps:
         for index, item in pairs:
             named = dict.fromkeys(statement.values, item)
             run.data.scope = {**outer, **named, statement.index: index}
-            if (yield from _round(run, statement.body)):
+            if (yield from _run_round(run, statement.body)):
                 return
     finally:
         run.data.scope = outer
 
 
-def _pairs(value: Any) -> list[tuple[Any, Any]] | None:
+def _list_pairs(value: Any) -> list[tuple[Any, Any]] | None:
     """What is looped over: places, or keys, and values. One more than too many is enough."""
     if isinstance(value, dict):
         if "end" in value and value.keys() <= _RANGE and all(map(_whole, value.values())):
@@ -128,12 +137,12 @@ def _whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def matching(run: Interpreter, statement: Match) -> Steps:
+def run_match(run: Interpreter, statement: Match) -> Steps:
     """`$match`: the first branch that fits, or all of them, one after another."""
     if statement.value is None:
         value = yield from run.previous()
     else:
-        value = yield from run.values.evaluated(statement.value)
+        value = yield from run.values.evaluate_node(statement.value)
     outer = run.data.scope
     for pattern, body in statement.branches:
         named = pattern.fits(value, run.shared.searches)
@@ -148,10 +157,10 @@ def matching(run: Interpreter, statement: Match) -> Steps:
             return
 
 
-def chain(run: Interpreter, statement: Chain) -> Steps:
+def run_chain(run: Interpreter, statement: Chain) -> Steps:
     """`-> name(arguments)`: each target is called with the result before it."""
     value = yield from run.previous()
     for link in statement.links:
         args, named = yield from run.values.arguments(link.arguments)
-        value = yield from run.calls.linked(link, value, args, named)
+        value = yield from run.calls.call_link(link, value, args, named)
     run.keep(value)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.actions.names import did_you_mean
 from orchestrator.flows.evaluation import UNDEFINED, path_value
-from orchestrator.flows.expressions import Wrong, path_of
+from orchestrator.flows.expressions import ScriptError, path_of
 from orchestrator.flows.ppe import asking
 from orchestrator.flows.ppe.blocks import Break, Continue
 from orchestrator.flows.ppe.nodes import Link
@@ -19,12 +19,12 @@ from orchestrator.flows.steps import Event, Step
 if TYPE_CHECKING:
     from orchestrator.flows.ppe.interpreter import Interpreter
 
-__all__ = ["BUILT_IN", "MADE", "ORDER", "Returned"]
+__all__ = ["BUILT_IN", "MADE", "ORDER", "ReturnReached"]
 
 Steps = Generator[Step, Any, Any]
 
 
-class Returned(Exception):
+class ReturnReached(Exception):
     """`$ret` was reached."""
 
 
@@ -40,24 +40,24 @@ def _set(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> 
             name = str(steps[0])
             yield from run.rendering.force(frozenset((name,)))
             found = run.data.raw(name)
-            made = _with(found, steps[1:], one)
+            made = _set_at_path(found, steps[1:], one)
         run.data.runtime[name] = made
         run.data.prompt.pop(name, None)
         yield Event("variable_set", link.place, {"name": name, "value": made})
     return dict(given)
 
 
-def _with(whole: Any, steps: Sequence[str | int], value: Any) -> Any:
+def _set_at_path(whole: Any, steps: Sequence[str | int], value: Any) -> Any:
     """A value with another one at a path in it; what is on the way and is no map becomes one."""
     if not steps:
         return value
     first, rest = steps[0], steps[1:]
     if isinstance(whole, list) and isinstance(first, int) and -len(whole) <= first < len(whole):
         made = list(whole)
-        made[first] = _with(made[first], rest, value)
+        made[first] = _set_at_path(made[first], rest, value)
         return made
     known = whole if isinstance(whole, dict) else {}
-    return {**known, str(first): _with(known.get(str(first)), rest, value)}
+    return {**known, str(first): _set_at_path(known.get(str(first)), rest, value)}
 
 
 def _prompt(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
@@ -76,12 +76,12 @@ def _get(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> 
     if isinstance(value, list):
         found = {}
         for one in value:
-            found[str(one)] = yield from _gotten(run, str(one))
+            found[str(one)] = yield from _get_value(run, str(one))
         return found
-    return (yield from _gotten(run, str(value)))
+    return (yield from _get_value(run, str(value)))
 
 
-def _gotten(run: Interpreter, written: str) -> Steps:
+def _get_value(run: Interpreter, written: str) -> Steps:
     name, *steps = path_of(written) or (written,)
     yield from run.rendering.force(frozenset((str(name),)))
     found = path_value(run.data.value(str(name)), steps)
@@ -101,7 +101,7 @@ def _print(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -
 def _ret(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
     yield from ()
     run.keep(value)
-    raise Returned
+    raise ReturnReached
 
 
 def _leave(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
@@ -155,7 +155,7 @@ def _format(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) 
     templates = str(given.get("templateFormat", "hf"))
     if templates not in STYLES:
         there = ", ".join(STYLES)
-        raise Wrong(
+        raise ScriptError(
             f"there is no templateFormat {templates!r}; there are {there}",
             f"没有 templateFormat {templates!r}，可用: {there}",
         )
@@ -175,7 +175,7 @@ def _pipe(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) ->
     if value is None:
         return previous
     target = Link(link.place, str(value).removeprefix("$"), False)
-    return (yield from run.calls.linked(target, previous, (), {}))
+    return (yield from run.calls.call_link(target, previous, (), {}))
 
 
 # Events
@@ -185,7 +185,7 @@ def _listen(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) 
     yield from ()
     event, callback = given.get("event"), given.get("callback")
     if not isinstance(event, str) or not isinstance(callback, str):
-        raise Wrong(
+        raise ScriptError(
             f"${link.name} has an 'event' and a 'callback': a function, a script or '?=...'",
             f"${link.name} 须有 'event' 和 'callback'（函数、脚本或 '?=...'）",
         )

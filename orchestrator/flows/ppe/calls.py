@@ -12,7 +12,7 @@ from orchestrator.flows.steps import Call, Event, Place, Step
 if TYPE_CHECKING:
     from orchestrator.flows.ppe.interpreter import Interpreter
 
-__all__ = ["MOST_CALLS", "MOST_LEVELS", "Calls", "spread"]
+__all__ = ["MOST_CALLS", "MOST_LEVELS", "Calls", "to_named_arguments"]
 
 MOST_LEVELS = 20
 MOST_CALLS = 10_000
@@ -20,7 +20,7 @@ MOST_CALLS = 10_000
 Steps = Generator[Step, Any, Any]
 
 
-def spread(value: Any) -> dict[str, Any]:
+def to_named_arguments(value: Any) -> dict[str, Any]:
     """A value as arguments by name: a map is those, anything else is the `content`."""
     if isinstance(value, dict):
         return value
@@ -33,7 +33,7 @@ class Calls:
     def __init__(self, run: Interpreter) -> None:
         self._run = run
 
-    def linked(
+    def call_link(
         self, link: Link, value: Any, args: Sequence[Any], named: Mapping[str, Any]
     ) -> Steps:
         """Calls a target of a chain with a value."""
@@ -42,8 +42,12 @@ class Calls:
         if not is_script and (link.instruction or link.name in BUILT_IN):
             return (yield from run.instructions.call(link, value, args, named))
         if is_script:
-            return (yield from self.script(link, args, {**spread(value), **named}))
-        return (yield from self.function(link.place, link.name, args, {**spread(value), **named}))
+            return (yield from self.script(link, args, {**to_named_arguments(value), **named}))
+        return (
+            yield from self.function(
+                link.place, link.name, args, {**to_named_arguments(value), **named}
+            )
+        )
 
     def script(self, link: Link, args: Sequence[Any], named: Mapping[str, Any]) -> Steps:
         """Runs another script, with a dialogue of its own; its result.

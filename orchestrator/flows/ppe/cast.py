@@ -12,7 +12,7 @@ from collections.abc import Collection, Generator, Iterable
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.flows.ppe.addressing import ALL
-from orchestrator.flows.ppe.dialogue import Said
+from orchestrator.flows.ppe.dialogue import DialogueMessage
 from orchestrator.flows.ppe.found import Substitution
 from orchestrator.flows.ppe.nodes import Say
 from orchestrator.flows.ppe.texts import Part, Text
@@ -21,7 +21,7 @@ from orchestrator.flows.steps import Place, Step
 if TYPE_CHECKING:
     from orchestrator.flows.ppe.interpreter import Interpreter
 
-__all__ = ["RESPONSE", "Cast"]
+__all__ = ["RESPONSE", "GroupChat"]
 
 RESPONSE = "RESPONSE"
 """The variable with the last reply that has no variable of its own."""
@@ -34,7 +34,7 @@ _LINE_END = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 Told = list[tuple[str, str]]
 
 
-class Cast:
+class GroupChat:
     """The roles of one run's group chat; without roles there is none, and all is as it is written.
 
     Attributes:
@@ -70,18 +70,18 @@ class Cast:
         """Who may read a message; `None` for everybody."""
         if not statement.private:
             return None
-        return frozenset((statement.role, *self._named(statement)))
+        return frozenset((statement.role, *self._expand_addressees(statement)))
 
-    def _named(self, statement: Say) -> list[str]:
+    def _expand_addressees(self, statement: Say) -> list[str]:
         found: dict[str, None] = {}
         for name in statement.to:
             found.update(dict.fromkeys(self.roles if name == ALL else (name,)))
         return list(found)
 
-    def answers(self, statement: Say, message: Said) -> list[Said]:
+    def create_answers(self, statement: Say, message: DialogueMessage) -> list[DialogueMessage]:
         """The messages of those who must answer one: what they say is not yet known."""
         made = []
-        for name in self._named(statement):
+        for name in self._expand_addressees(statement):
             if name == statement.role or (name not in self.roles and name not in self._main):
                 continue
             place = statement.place
@@ -90,31 +90,33 @@ class Cast:
             audience = message.audience
             role = _MAIN if name in self._main else name
             made.append(
-                Said(role, text, place, scope=message.scope, audience=audience, implicit=True)
+                DialogueMessage(
+                    role, text, place, scope=message.scope, audience=audience, implicit=True
+                )
             )
         return made
 
-    def messages(self, upto: Said | None = None) -> Generator[Step, Any, Told]:
+    def messages(self, upto: DialogueMessage | None = None) -> Generator[Step, Any, Told]:
         """What a model is sent: the messages before one, or all, as who speaks has heard them."""
         run = self._run
         if not self.roles:
             return (yield from run.rendering.messages(upto))
         speaker = upto.role if upto is not None and upto.role in self.roles else _MAIN
         main = speaker == _MAIN
-        told: Told = [] if main else list((yield from self._opening(speaker)))
+        told: Told = [] if main else list((yield from self._load_opening(speaker)))
         for message in run.dialogue.all if main else run.dialogue.messages:
             if message is upto:
                 break
             if main or message.role != "system":
                 yield from run.rendering.settle(message)
-                told += self._heard(message, speaker)
+                told += self._convert_message(message, speaker)
         if main:
             name = run.script.settings.name or _MAIN
             first = next((at for at, it in enumerate(told) if it[0] != "system"), len(told))
-            told.insert(first, ("system", _rules(name, self.roles)))
+            told.insert(first, ("system", _build_rules(name, self.roles)))
         return told
 
-    def _heard(self, message: Said, speaker: str) -> Told:
+    def _convert_message(self, message: DialogueMessage, speaker: str) -> Told:
         who = self._main if speaker == _MAIN else frozenset((speaker,))
         if message.audience is not None and not message.audience & who:
             return []
@@ -122,18 +124,20 @@ class Cast:
             return [("system", message.done)]
         if message.role in who:
             return [("assistant", message.done)]
-        return [("user", _told_by(message))]
+        return [("user", _attribute_message(message))]
 
-    def unfinished(self, message: Said) -> Told:
+    def convert_unfinished(self, message: DialogueMessage) -> Told:
         """As much of a message as is rendered, for the model that goes on with it."""
         if not message.done.strip():
             return []
         if message.role in (*self.roles, self._run.script.settings.name):
             return [("assistant", message.done)]
         foreign = self.roles and message.role not in (_MAIN, "system")
-        return [("user", _told_by(message))] if foreign else [(message.role, message.done)]
+        return (
+            [("user", _attribute_message(message))] if foreign else [(message.role, message.done)]
+        )
 
-    def _opening(self, role: str) -> Generator[Step, Any, Told]:
+    def _load_opening(self, role: str) -> Generator[Step, Any, Told]:
         """What a role knows before the chat: the messages of its script, and who it is."""
         if role not in self._openings:
             run = self._run
@@ -143,17 +147,17 @@ class Cast:
             known = {**(character if isinstance(character, dict) else {}), **front}
             named = {} if "name" in front else {"name": known.get("name", role)}
             inner = run.inner(script, (), named)
-            told = yield from inner.opening()
+            told = yield from inner.run_opening()
             if not any(one == "system" for one, _ in told):
-                about = inner.data.rendered(known.get("description", ""))
-                name = inner.data.rendered(known.get("name", role))
+                about = inner.data.render(known.get("description", ""))
+                name = inner.data.render(known.get("name", role))
                 told = [("system", f"You are {name}.\n{about}".strip()), *told]
             names = dict.fromkeys((*self.roles, run.script.settings.name or role))
-            told.append(("system", _rules(role, names)))
+            told.append(("system", _build_rules(role, names)))
             self._openings[role] = told
         return self._openings[role]
 
-    def said(self, role: str, reply: str) -> str:
+    def strip_speaker(self, role: str, reply: str) -> str:
         """A role's reply without the name that it may begin with."""
         if role not in self.roles:
             return reply
@@ -161,14 +165,14 @@ class Cast:
         return rest.lstrip() if colon and head.strip().casefold() == role.casefold() else reply
 
 
-def _told_by(message: Said) -> str:
+def _attribute_message(message: DialogueMessage) -> str:
     """A message of somebody else: who says it, and to whom, before a text that cannot say so."""
     to = "".join(f"@{name}, " for name in message.to)
     text = _LINE_END.sub(r"\g<0>  ", f"{to}{message.done}")
     return f"{message.role}: {text}"
 
 
-def _rules(role: str, names: Iterable[str]) -> str:
+def _build_rules(role: str, names: Iterable[str]) -> str:
     others = ", ".join(one for one in names if one != role)
     with_whom = f" with {others} and the user" if others else ""
     return (

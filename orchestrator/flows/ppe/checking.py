@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NoReturn
 from orchestrator.actions.names import did_you_mean
 from orchestrator.flows.ppe.built_in import BUILT_IN
 from orchestrator.flows.ppe.nodes import Link
-from orchestrator.flows.ppe.slips import instruction_meant
-from orchestrator.flows.ppe.speakers import Stranger, strangers
+from orchestrator.flows.ppe.slips import suggest_instruction
+from orchestrator.flows.ppe.speakers import UnknownRole, find_unknown_roles
 from orchestrator.flows.ppe.uses import statements_in
 from orchestrator.flows.steps import Place
 
@@ -29,7 +29,7 @@ def check(run: Interpreter) -> None:
         if needed and not _is_there(run, link):
             _unknown(run, link)
     run.cast.check()
-    for one in strangers(run.script, statements_in(run.script.body)):
+    for one in find_unknown_roles(run.script, statements_in(run.script.body)):
         if one.meant:
             _refuse_role(run, one)
     if run.lenient:
@@ -52,7 +52,7 @@ def _is_there(run: Interpreter, link: Link) -> bool:
 def _unknown(run: Interpreter, link: Link) -> NoReturn:
     name = link.name
     if link.instruction:
-        close = instruction_meant(name, BUILT_IN)
+        close = suggest_instruction(name, BUILT_IN)
         run.fail(
             link.place,
             f"there is no instruction ${name}{f'; {close}' if close else ''}; register a Python "
@@ -69,7 +69,7 @@ def _unknown(run: Interpreter, link: Link) -> NoReturn:
     )
 
 
-def _refuse_role(run: Interpreter, one: Stranger) -> NoReturn:
+def _refuse_role(run: Interpreter, one: UnknownRole) -> NoReturn:
     run.fail(
         one.place,
         f"there is no role {one.role!r}; {one.meant}",

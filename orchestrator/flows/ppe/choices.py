@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from orchestrator.flows.expressions import Argument, Node, Wrong, parse_arguments
+from orchestrator.flows.expressions import Argument, Node, ScriptError, parse_arguments
 from orchestrator.flows.scanning import QUOTED
 
 __all__ = ["Choice", "read_substitution"]
@@ -42,17 +42,17 @@ class Choice:
     @property
     def picks(self) -> tuple[int, int]:
         """How many must be chosen, and how many may be."""
-        return self.fewest, min(self.most, len(self.known))
+        return self.fewest, min(self.most, len(self.distinct_items))
 
     @property
-    def known(self) -> list[str]:
+    def distinct_items(self) -> list[str]:
         """The items, each once."""
         return list(dict.fromkeys(self.items))
 
     def draw(self, seed: int) -> list[str]:
         """Draws as many as may be: one, or from `fewest` to `most` without drawing one twice."""
         chance = Random(seed)
-        count = chance.randint(self.fewest, min(self.most, len(self.known)))
+        count = chance.randint(self.fewest, min(self.most, len(self.distinct_items)))
         left, chosen = list(self.items), []
         for _ in range(count):
             chosen.append(chance.choice(left))
@@ -72,7 +72,7 @@ class Choice:
         for part in parts:
             if not part.strip():
                 continue
-            item = self._meant(part)
+            item = self._match_item(part)
             if item is None:
                 return f"{part.strip()[:100]!r} is not one of them."
             if item not in found:
@@ -83,7 +83,7 @@ class Choice:
 
     def _exact(self, reply: str) -> list[str]:
         """The items that a reply consists of, as they are written; empty when it does not."""
-        known = sorted(self.known, key=len, reverse=True)
+        known = sorted(self.distinct_items, key=len, reverse=True)
         found, at = [], 0
         between = re.compile(r"\s*(?:" + _BETWEEN + re.escape(self.separator) + r")\s*")
         while at < len(reply):
@@ -97,9 +97,9 @@ class Choice:
                 return []
         return found
 
-    def _meant(self, part: str) -> str | None:
+    def _match_item(self, part: str) -> str | None:
         """The one item that a text means: exactly, but for case and signs, or by having it."""
-        known = self.known
+        known = self.distinct_items
         if part.strip() in known:
             return part.strip()
         plain = _plain(part)
@@ -113,7 +113,7 @@ class Choice:
         """What the model is told."""
         count = "exactly one" if self.most == 1 else f"{self.fewest} to {self.most}"
         between = "" if self.most == 1 else f", with {self.separator!r} between them"
-        listed = "\n".join(f"- {one}" for one in self.known)
+        listed = "\n".join(f"- {one}" for one in self.distinct_items)
         return (
             f"Choose {count} of these{between}:\n{listed}\n"
             "Reply with what you choose alone, exactly as it is written above."
@@ -134,29 +134,29 @@ def read_substitution(text: str) -> tuple[Choice | None, list[Argument]]:
     if not stripped.startswith("|"):
         parameters = parse_arguments(text)
         if not all(one.name for one in parameters):
-            raise Wrong("a model parameter has a name: name=value", "模型参数须写作 名称=值")
+            raise ScriptError("a model parameter has a name: name=value", "模型参数须写作 名称=值")
         return None, parameters
     bars, *options = _split(stripped[1:], ":")
-    items = tuple(_unquoted(one) for one in _split(bars, "|"))
+    items = tuple(_unquote(one) for one in _split(bars, "|"))
     made: dict[str, object] = {}
     parameters = []
     for option in options:
         _take(option.strip(), made, parameters)
     if not all(items):
-        raise Wrong("a choice has an empty item", "选项不能为空")
+        raise ScriptError("a choice has an empty item", "选项不能为空")
     most, fewest = made.get("maxPick", 1), made.get("minPick", 1)
     if not isinstance(most, int) or not isinstance(fewest, int) or not 1 <= fewest <= most:
-        raise Wrong(
+        raise ScriptError(
             f"a choice of {fewest} to {most} items is none", f"不能选择 {fewest} 到 {most} 项"
         )
     if fewest > len(set(items)):
         there = len(set(items))
-        raise Wrong(
+        raise ScriptError(
             f"a choice of {fewest} items has only {there}", f"须选 {fewest} 项，但只有 {there} 项"
         )
     kind = made.get("type", "ai")
     if kind not in ("ai", _RANDOM):
-        raise Wrong(
+        raise ScriptError(
             f"a choice has the type {kind!r}; it is 'ai' or 'random'",
             f"选择的 type 是 {kind!r}，应为 'ai' 或 'random'",
         )
@@ -173,13 +173,13 @@ def _take(option: str, made: dict[str, object], parameters: list[Argument]) -> N
         if one.name and one.name not in _NAMES:
             parameters.append(one)
         elif one.node.kind in ("value", "text", "name"):
-            made[one.name or _meant_by(one.node)] = one.node.value
+            made[one.name or _find_option_name(one.node)] = one.node.value
         else:
             what = one.name or "an option"
-            raise Wrong(f"{what} of a choice is a constant", f"选择的 {what} 必须是常量")
+            raise ScriptError(f"{what} of a choice is a constant", f"选择的 {what} 必须是常量")
 
 
-def _meant_by(node: Node) -> str:
+def _find_option_name(node: Node) -> str:
     return {"value": "maxPick", "text": "separator"}.get(node.kind, "type")
 
 
@@ -202,7 +202,7 @@ def _split(text: str, sign: str) -> list[str]:
     return [*parts, text[begins:]]
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     text = text.strip()
     if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
         return re.sub(r"\\(.)", r"\1", text[1:-1])

@@ -13,7 +13,7 @@ from orchestrator.flows.expressions import (
     NAME,
     Argument,
     Node,
-    Wrong,
+    ScriptError,
     parse_arguments,
     parse_expression,
 )
@@ -33,7 +33,7 @@ from orchestrator.flows.ppe.nodes import (
 from orchestrator.flows.scanning import outside_quotes
 from orchestrator.flows.steps import Place
 
-__all__ = ["INSTRUCTION", "LISTENING", "PARTS", "Control"]
+__all__ = ["INSTRUCTION", "LISTENING", "PARTS", "InstructionReader"]
 
 INSTRUCTION = re.compile(
     rf"\$(?P<pipe>\|?)(?P<name>{NAME})(?:[ ]*(?P<brackets>\((?P<inner>.*)\)))?", re.S
@@ -54,7 +54,7 @@ _LINK = re.compile(rf"(?P<dollar>\$?)(?P<name>{NAME}(?:[-.]\w+)*)(?:[ ]*\((?P<in
 ReadBlock = Callable[[yaml.Node, Source, int], Block]
 
 
-class Control:
+class InstructionReader:
     """Reads instructions, and the blocks in them."""
 
     def __init__(self, calls: list[Link], block: ReadBlock) -> None:
@@ -62,7 +62,7 @@ class Control:
         self._calls = calls
         self._block = block
 
-    def structured(
+    def read_structured(
         self,
         found: re.Match[str],
         value: yaml.Node,
@@ -121,7 +121,7 @@ class Control:
         for key, body in value.value:
             try:
                 pattern = read_pattern(str(key.value))
-            except Wrong as wrong:
+            except ScriptError as wrong:
                 source.fail(source.at(key), wrong.message, wrong.message_zh)
             branches.append((pattern, self._block(body, source, depth + 1)))
         matched = named.get("condition", placed[0] if placed else None)
@@ -147,7 +147,7 @@ class Control:
     def _expression(self, text: str, place: Place, source: Source) -> Node:
         try:
             return parse_expression(text.removeprefix("?="))
-        except Wrong as wrong:
+        except ScriptError as wrong:
             source.fail(
                 place,
                 f"the expression {text!r}: {wrong.message}",
@@ -193,7 +193,7 @@ class Control:
     def _arguments(self, inner: str, place: Place, source: Source) -> Sequence[Argument]:
         try:
             return parse_arguments(inner)
-        except Wrong as wrong:
+        except ScriptError as wrong:
             source.fail(place, f"the arguments: {wrong.message}", f"参数有误: {wrong.message_zh}")
 
     def chain(self, text: str, place: Place, source: Source) -> Chain:

@@ -59,7 +59,7 @@ _UNQUOTED = re.compile(r"\{\{|\[\[[^\[\],]*\]\]|@\w")
 _BLOCK = re.compile(r"(?:^|[:\-][ ]+)[|>][-+0-9]*[ ]*(?:#.*)?$")
 
 
-def _quoted(text: str) -> str:
+def _quote_template_values(text: str) -> str:
     """The text, with quotes around values that begin with `{{`, `[[` or `@name`."""
     lines, block = [], -1
     for line in text.split("\n"):
@@ -133,7 +133,7 @@ class Source:
             FlowError: It is none.
         """
         try:
-            node: yaml.Node | None = yaml.compose(_quoted(self.text), _Loader)
+            node: yaml.Node | None = yaml.compose(_quote_template_values(self.text), _Loader)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             place = self.place(mark.line, mark.column) if mark else self.place(0)
@@ -169,11 +169,11 @@ def data_of(node: yaml.Node | None, source: Source, depth: int = 0) -> Any:
     if depth > _DEEPEST:
         source.fail(source.at(node), "the data is nested too deeply", "数据嵌套过深")
     if isinstance(node, yaml.MappingNode):
-        return _mapping(node, source, depth + 1)
+        return _read_mapping(node, source, depth + 1)
     if isinstance(node, yaml.SequenceNode):
         return [data_of(one, source, depth + 1) for one in node.value]
     if node.tag in _MADE:
-        return _scalar(node, source)
+        return _read_scalar(node, source)
     if node.tag != "tag:yaml.org,2002:str":
         source.refuse_tag(source.at(node), node.tag)
     text = Author(node.value)
@@ -181,7 +181,7 @@ def data_of(node: yaml.Node | None, source: Source, depth: int = 0) -> Any:
     return text
 
 
-def _mapping(node: yaml.MappingNode, source: Source, depth: int) -> dict[str, Any]:
+def _read_mapping(node: yaml.MappingNode, source: Source, depth: int) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for key, value in node.value:
         name = str(data_of(key, source, depth))
@@ -191,7 +191,7 @@ def _mapping(node: yaml.MappingNode, source: Source, depth: int) -> dict[str, An
     return made
 
 
-def _scalar(node: yaml.Node, source: Source) -> Any:
+def _read_scalar(node: yaml.Node, source: Source) -> Any:
     try:
         made = _MADE[node.tag](node.value)
     except ValueError:  # too many digits, or a tag that the text does not fit

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.flows.expressions import Wrong
+from orchestrator.flows.expressions import ScriptError
 
 __all__ = ["Dialect", "dialect_of"]
 
@@ -42,13 +42,13 @@ def dialect_of(value: Any) -> Dialect:
         return Dialect()
     found = re.fullmatch(r"v?(\d+)\.(\d+)(?:\.[\dx]+)?", str(value))
     if found is None:
-        raise Wrong(
+        raise ScriptError(
             f"the dialect {str(value)!r} is none; write a version, such as '0.6' or '0.9'",
             f"{str(value)!r} 不是有效的 dialect；请写版本号，如 '0.6' 或 '0.9'",
         )
     version = (int(found[1]), int(found[2]))
     if version < (0, 6):
-        raise Wrong(
+        raise ScriptError(
             f"the dialect {str(value)!r} is too old; scripts are read since '0.6'",
             f"dialect {str(value)!r} 过旧；支持 '0.6' 及以后的版本",
         )

@@ -10,11 +10,11 @@ from orchestrator.flows.ppe.texts import Text
 from orchestrator.flows.steps import Place
 from orchestrator.message import Message
 
-__all__ = ["Dialogue", "Said", "sent"]
+__all__ = ["Dialogue", "DialogueMessage", "merge_messages"]
 
 
 @dataclass(slots=True, eq=False)
-class Said:
+class DialogueMessage:
     """A message.
 
     Attributes:
@@ -50,7 +50,7 @@ class Said:
         return self.text is None or self.next >= len(self.text.parts)
 
     @property
-    def waiting(self) -> frozenset[str]:
+    def pending_names(self) -> frozenset[str]:
         """The variables that are still to be substituted in it."""
         if self.text is None or self.busy:
             return frozenset()
@@ -70,17 +70,17 @@ class Dialogue:
     """
 
     def __init__(self) -> None:
-        self.prologue: list[Said] = []
-        self.messages: list[Said] = []
+        self.prologue: list[DialogueMessage] = []
+        self.messages: list[DialogueMessage] = []
         self.separated = False
 
     @property
-    def all(self) -> list[Said]:
+    def all(self) -> list[DialogueMessage]:
         """All messages that a model is sent."""
         return [*self.prologue, *self.messages]
 
     @property
-    def last(self) -> Said | None:
+    def last(self) -> DialogueMessage | None:
         """The last message."""
         return next(iter(reversed(self.all)), None)
 
@@ -91,7 +91,7 @@ class Dialogue:
         self.messages = []
 
 
-def sent(messages: Sequence[tuple[str, str]]) -> tuple[str, list[Message]]:
+def merge_messages(messages: Sequence[tuple[str, str]]) -> tuple[str, list[Message]]:
     """Messages as they are sent: the system text, and the others, neighbours of one role merged."""
     system = "\n".join(text for role, text in messages if role == "system")
     merged: list[tuple[str, str]] = []

@@ -11,14 +11,14 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 from orchestrator.errors import FlowError
-from orchestrator.flows.expressions import NAME, Argument, Node, Wrong, parse_arguments
+from orchestrator.flows.expressions import NAME, Argument, Node, ScriptError, parse_arguments
 from orchestrator.flows.ppe.choices import read_substitution
 from orchestrator.flows.ppe.dialects import Dialect
-from orchestrator.flows.ppe.found import Bias, Found, Inline, Substitution
-from orchestrator.flows.scanning import LineStarts, closing
+from orchestrator.flows.ppe.found import Bias, Inline, Substitution, TextMatch
+from orchestrator.flows.scanning import LineStarts, find_closing_bracket
 from orchestrator.flows.steps import Place
 
-__all__ = ["Finder"]
+__all__ = ["TextScanner"]
 
 _INTERESTING = re.compile(r"\\\[\\\[|\\\]\\\]|\\\(\\\(|\\\)\\\)|\[\[|\(\(|(?<!\S)/(?=\S)")
 _BEGINS = re.compile(rf"{NAME}(?:\]\]|[ ]*:)")
@@ -36,7 +36,7 @@ _RENDERED = re.compile(r"\{\{([^{}]*)\}\}")
 _WORD = re.compile(r"[^\s\"'(){}\[\],=]+")
 
 
-class Finder:
+class TextScanner:
     """Goes through one text."""
 
     def __init__(self, text: str, place: Place, file: str | None, dialect: Dialect) -> None:
@@ -49,7 +49,7 @@ class Finder:
         self._bare_ends: list[re.Match[str]] | None = None
         self._has_ends = True
 
-    def found(self, *, calls: bool) -> Iterator[Found]:
+    def find_all(self, *, calls: bool) -> Iterator[TextMatch]:
         """What there is, in order.
 
         Args:
@@ -60,7 +60,7 @@ class Finder:
         """
         at = 0
         while (sign := _INTERESTING.search(self._text, at)) is not None:
-            one = self._at(sign, calls)
+            one = self._read_at(sign, calls)
             if one is None:
                 at = sign.start() + 1
             else:
@@ -84,28 +84,28 @@ class Finder:
             message_zh=f"第 {place.line} 行：{message_zh}",
         )
 
-    def _at(self, sign: re.Match[str], calls: bool) -> Found | None:
+    def _read_at(self, sign: re.Match[str], calls: bool) -> TextMatch | None:
         at, written = sign.start(), sign[0]
         if written.startswith("\\"):
-            return Found(at, sign.end(), written.replace("\\", ""))
+            return TextMatch(at, sign.end(), written.replace("\\", ""))
         if written == "((":
             return self._bias(at) if calls else None
         if written == "/":
-            return self._bare(at) if calls and self._dialect.bare_regexes else None
+            return self._read_bare_regex(at) if calls and self._dialect.bare_regexes else None
         if self._text.startswith("@", at + 2):
             return self._call(at) if calls else None
         if self._text.startswith("/", at + 2):
-            return self._bracketed(at) if calls else None
+            return self._read_bracketed_regex(at) if calls else None
         return self._substitution(at)
 
-    def _bias(self, at: int) -> Found | None:
+    def _bias(self, at: int) -> TextMatch | None:
         found = _BIAS.match(self._text, at)
         if found is None or not found["text"].strip():
             return None
         text = found["text"].strip()
         shown = "" if found["away"] else text
         made = Bias(self.place_of(at), text, self._bias_value(found, at), shown)
-        return Found(at, found.end(), made)
+        return TextMatch(at, found.end(), made)
 
     def _bias_value(self, found: re.Match[str], at: int) -> float | None:
         """What is added to the logits: a percentage multiplies the odds, and less than 0 is never.
@@ -127,7 +127,7 @@ class Finder:
         factor = 1 + value / 100
         return math.log(factor) if factor > 0 else None
 
-    def _substitution(self, at: int) -> Found | None:
+    def _substitution(self, at: int) -> TextMatch | None:
         text = self._text
         if not self._has_ends or _BEGINS.match(text, at + 2) is None:
             return None
@@ -138,22 +138,22 @@ class Finder:
             return None
         try:
             choice, parameters = read_substitution(found["more"] or "")
-        except Wrong as wrong:
+        except ScriptError as wrong:
             what = f"[[{found['var']}:...]]"
             raise self.error(
                 f"{what}: {wrong.message}", f"{what}: {wrong.message_zh}", at
             ) from None
         made = Substitution(self.place_of(at), found["var"], choice, parameters)
-        return Found(at, end + 2, made)
+        return TextMatch(at, end + 2, made)
 
-    def _call(self, at: int) -> Found | None:
+    def _call(self, at: int) -> TextMatch | None:
         text = self._text
         found = _CALL.match(text, at + 2)
         if found is None:
             return None
         inner, end = "", found.end()
         if found["open"]:
-            closed = closing(text, end - 1)
+            closed = find_closing_bracket(text, end - 1)
             if closed < 0:
                 name = found["name"]
                 raise self.error(
@@ -179,13 +179,13 @@ class Finder:
             text[at:end],
             self._arguments(inner, found["name"], at),
         )
-        return Found(at, end, made)
+        return TextMatch(at, end, made)
 
     def _arguments(self, inner: str, name: str, at: int) -> list[Argument]:
         """A call's arguments; what is no expression is a text, such as a file's name."""
         try:
             return parse_arguments(_RENDERED.sub(r"(\1)", inner))
-        except Wrong as wrong:
+        except ScriptError as wrong:
             if _WORD.fullmatch(inner.strip()):
                 return [Argument("", Node("text", inner.strip()))]
             raise self.error(
@@ -194,19 +194,19 @@ class Finder:
                 at,
             ) from None
 
-    def _bracketed(self, at: int) -> Found | None:
+    def _read_bracketed_regex(self, at: int) -> TextMatch | None:
         if self._bracketed_ends is None:
             self._bracketed_ends = list(_BRACKETED_END.finditer(self._text))
-        return self._searched(at, at + 3, self._bracketed_ends, bare=False)
+        return self._read_regex(at, at + 3, self._bracketed_ends, bare=False)
 
-    def _bare(self, at: int) -> Found | None:
+    def _read_bare_regex(self, at: int) -> TextMatch | None:
         if self._bare_ends is None:
             self._bare_ends = list(_BARE_END.finditer(self._text))
-        return self._searched(at, at + 1, self._bare_ends, bare=True)
+        return self._read_regex(at, at + 1, self._bare_ends, bare=True)
 
-    def _searched(
+    def _read_regex(
         self, at: int, begins: int, ends: Sequence[re.Match[str]], *, bare: bool
-    ) -> Found | None:
+    ) -> TextMatch | None:
         """A regular expression: up to the first end behind it, in its line."""
         next_end = bisect_left(ends, begins + 1, key=lambda it: it.start())
         if next_end == len(ends):
@@ -228,6 +228,6 @@ class Finder:
         )
         try:
             check_regex(made)
-        except Wrong as wrong:
+        except ScriptError as wrong:
             raise self.error(wrong.message, wrong.message_zh, at) from None
-        return Found(at, end.end(), made)
+        return TextMatch(at, end.end(), made)

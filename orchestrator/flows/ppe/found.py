@@ -9,7 +9,7 @@ from orchestrator.flows.expressions import Argument
 from orchestrator.flows.ppe.choices import Choice
 from orchestrator.flows.steps import Place
 
-__all__ = ["Bias", "Found", "Inline", "Substitution"]
+__all__ = ["Bias", "Inline", "Substitution", "TextMatch"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Bias:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class TextMatch:
     """What was found.
 
     Attributes:

@@ -34,7 +34,7 @@ class Instructions:
         piped = (yield from run.previous()) if statement.piped else None
         value = statement.value
         if statement.name not in LISTENING:
-            value = yield from run.values.given(value)
+            value = yield from run.values.evaluate_data(value)
         args: Sequence[Any] = ()
         named: Mapping[str, Any] = {}
         if statement.arguments is not None:
@@ -42,19 +42,19 @@ class Instructions:
         link = Link(statement.place, statement.name, True)
         if piped is not None:
             named = {**(value if isinstance(value, dict) else {}), **named}
-            return (yield from run.calls.linked(link, piped, args, named))
+            return (yield from run.calls.call_link(link, piped, args, named))
         if statement.name in BUILT_IN:
-            return (yield from self._do(link, value, args, named))
-        return (yield from self._function(link, value, args, named))
+            return (yield from self._run_built_in(link, value, args, named))
+        return (yield from self._run_function(link, value, args, named))
 
     def call(self, link: Link, value: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Steps:
         """Carries out an instruction that a text, or a chain, calls; its result."""
         if link.name in BUILT_IN:
-            return (yield from self._do(link, value, args, named))
+            return (yield from self._run_built_in(link, value, args, named))
         spread = value if isinstance(value, dict) else {} if value is None else {"content": value}
-        return (yield from self._called(link, args, {**spread, **named}))
+        return (yield from self._call_function(link, args, {**spread, **named}))
 
-    def _function(
+    def _run_function(
         self, link: Link, value: Any, args: Sequence[Any], named: Mapping[str, Any]
     ) -> Steps:
         if isinstance(value, dict):
@@ -63,16 +63,18 @@ class Instructions:
             args = [*value, *args]
         elif value is not None:
             args = [value, *args]
-        return (yield from self._called(link, args, named))
+        return (yield from self._call_function(link, args, named))
 
-    def _called(self, link: Link, args: Sequence[Any], named: Mapping[str, Any]) -> Steps:
+    def _call_function(self, link: Link, args: Sequence[Any], named: Mapping[str, Any]) -> Steps:
         """Calls a function, or a script that was imported under its name."""
         run = self._run
         if link.name in run.script.settings.imports:
             return (yield from run.calls.script(link, args, named))
         return (yield from run.calls.function(link.place, link.name, args, named))
 
-    def _do(self, link: Link, value: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Steps:
+    def _run_built_in(
+        self, link: Link, value: Any, args: Sequence[Any], named: Mapping[str, Any]
+    ) -> Steps:
         if value is None and args:
             value = args[0]
             named = {**dict(zip(ORDER.get(link.name, ()), args, strict=False)), **named}

@@ -6,11 +6,11 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import Any, NoReturn, assert_never
 
 from orchestrator.errors import FlowError
-from orchestrator.flows.expressions import Wrong
+from orchestrator.flows.expressions import ScriptError
 from orchestrator.flows.ppe import asking, blocks, speaking
-from orchestrator.flows.ppe.built_in import Returned
+from orchestrator.flows.ppe.built_in import ReturnReached
 from orchestrator.flows.ppe.calls import Calls
-from orchestrator.flows.ppe.cast import Cast
+from orchestrator.flows.ppe.cast import GroupChat
 from orchestrator.flows.ppe.checking import check
 from orchestrator.flows.ppe.dialogue import Dialogue
 from orchestrator.flows.ppe.instructions import Instructions
@@ -30,14 +30,14 @@ from orchestrator.flows.ppe.nodes import (
     Statement,
     While,
 )
-from orchestrator.flows.ppe.output import bound, inputs_of, words
+from orchestrator.flows.ppe.output import bind_arguments, describe_schema, inputs_of
 from orchestrator.flows.ppe.regexes import Searches
-from orchestrator.flows.ppe.rendering import Rendering, further
+from orchestrator.flows.ppe.rendering import Renderer, shift_place
 from orchestrator.flows.ppe.scope import Data
-from orchestrator.flows.ppe.speakers import strangers
+from orchestrator.flows.ppe.speakers import find_unknown_roles
 from orchestrator.flows.ppe.uses import statements_in
 from orchestrator.flows.ppe.values import Values
-from orchestrator.flows.steps import Event, Known, Place, Step
+from orchestrator.flows.steps import CallCatalog, Event, Place, Step
 from orchestrator.prompts.jinja import Mistake
 
 __all__ = ["Interpreter", "Shared"]
@@ -54,7 +54,7 @@ class Shared:
         searches: The time for regular expressions.
     """
 
-    def __init__(self, known: Known) -> None:
+    def __init__(self, known: CallCatalog) -> None:
         self.calls = 0
         self.replies: dict[str, str] = {}
         self.searches = Searches(known.seconds, known.worked)
@@ -78,7 +78,7 @@ class Interpreter:
         self,
         script: Script,
         library: Library,
-        known: Known,
+        known: CallCatalog,
         args: Sequence[Any],
         named: Mapping[str, Any],
         level: int = 0,
@@ -101,23 +101,25 @@ class Interpreter:
         self.data = self._data(args, named)
         self.values = Values(self)
         self.calls = Calls(self)
-        self.cast = Cast(self)
+        self.cast = GroupChat(self)
         self.listeners = Listeners(self)
         self.instructions = Instructions(self)
-        self.rendering = Rendering(self)
+        self.rendering = Renderer(self)
 
     def _data(self, args: Sequence[Any], named: Mapping[str, Any]) -> Data:
         front = self.script.front
         try:
-            given = bound(inputs_of(front.get("input")), args, named, front)
-        except Wrong as wrong:
+            given = bind_arguments(inputs_of(front.get("input")), args, named, front)
+        except ScriptError as wrong:
             self.fail(Place(1), wrong.message, wrong.message_zh)
         prompt = front.get("prompt")
         data = Data({**front, **given}, dict(prompt) if isinstance(prompt, dict) else {})
         schema = front.get("output")
         if isinstance(schema, dict) and "output" not in given:
             natural = self.parameters.get("naturalOutput", front.get("naturalOutput"))
-            data.runtime["output"] = words(schema) if natural is not False else dict(schema)
+            data.runtime["output"] = (
+                describe_schema(schema) if natural is not False else dict(schema)
+            )
         return data
 
     def inner(self, script: Script, args: Sequence[Any], named: Mapping[str, Any]) -> Interpreter:
@@ -161,7 +163,7 @@ class Interpreter:
         yield from self.listeners.emit(start, "save-chats", [messages, self.script.id])
         return self.result
 
-    def opening(self) -> Generator[Step, Any, list[tuple[str, str]]]:
+    def run_opening(self) -> Generator[Step, Any, list[tuple[str, str]]]:
         """Runs its statements, and no model but for its substitutions; its messages.
 
         Raises:
@@ -175,13 +177,13 @@ class Interpreter:
         check(self)
         for place, text in self.script.warnings:
             yield Event("warning", place, {"text": text})
-        for one in strangers(self.script, statements_in(self.script.body)):
+        for one in find_unknown_roles(self.script, statements_in(self.script.body)):
             text = f"no model knows the role {one.role!r}, and most refuse it"
             yield Event("warning", one.place, {"text": text})
         start = Place(1)
         try:
             yield from steps
-        except Returned:
+        except ReturnReached:
             return
         except (blocks.Break, blocks.Continue):
             self.fail(
@@ -189,7 +191,7 @@ class Interpreter:
             )
         except RecursionError:
             self.fail(start, "scripts and blocks are nested too deeply", "脚本或块嵌套过深")
-        except Wrong as wrong:
+        except ScriptError as wrong:
             self.fail(start, wrong.message, wrong.message_zh)
 
     def _body(self, start: Place) -> Steps:
@@ -224,33 +226,33 @@ class Interpreter:
             yield Event("statement_start", place)
             try:
                 yield from self._statement(statement)
-            except Wrong as wrong:
+            except ScriptError as wrong:
                 self.fail(place, wrong.message, wrong.message_zh)
             except Mistake as mistake:
-                where = further(place, mistake.line - 1)
+                where = shift_place(place, mistake.line - 1)
                 self.fail(where, mistake.message, f"模板错误: {mistake.message}")
 
     def _statement(self, statement: Statement) -> Steps:
         match statement:
             case Say():
                 self._said_last, self.result = True, None
-                yield from speaking.say(self, statement)
+                yield from speaking.add_message(self, statement)
             case Separate():
-                yield from speaking.separate(self, statement)
+                yield from speaking.start_dialogue(self, statement)
             case Instruction():
                 yield from self.instructions.run(statement)
             case If():
-                yield from blocks.either(self, statement)
+                yield from blocks.run_if(self, statement)
             case While():
-                yield from blocks.repeated(self, statement)
+                yield from blocks.run_while(self, statement)
             case For():
-                yield from blocks.each(self, statement)
+                yield from blocks.run_for(self, statement)
             case Match():
-                yield from blocks.matching(self, statement)
+                yield from blocks.run_match(self, statement)
             case Chain():
-                yield from blocks.chain(self, statement)
+                yield from blocks.run_chain(self, statement)
             case Edit():
-                speaking.edit(self, statement)
+                speaking.edit_message(self, statement)
             case _:
                 assert_never(statement)
 

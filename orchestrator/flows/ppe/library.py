@@ -79,10 +79,10 @@ class Library:
         id = self.id_of(name)
         if id not in self._read:
             file, text = self._texts[id]
-            self._read[id] = self.inherited(read_script(text, id, file))
+            self._read[id] = self.resolve_inheritance(read_script(text, id, file))
         return self._read[id]
 
-    def inherited(self, script: Script, above: tuple[str, ...] = ()) -> Script:
+    def resolve_inheritance(self, script: Script, above: tuple[str, ...] = ()) -> Script:
         """A script with the front matter and the statements of what it inherits from.
 
         Raises:
@@ -104,7 +104,7 @@ class Library:
             return script
         base = self.id_of(base)
         file, text = self._texts[base]
-        found = self.inherited(read_script(text, base, file), (*above, script.id))
+        found = self.resolve_inheritance(read_script(text, base, file), (*above, script.id))
         front = {**found.front, **script.front}
         return Script(
             script.id,

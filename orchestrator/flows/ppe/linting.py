@@ -26,8 +26,8 @@ from orchestrator.flows.ppe.output import inputs_of, schema_complaint
 from orchestrator.flows.ppe.parameters import OF_CALL, PARAMETERS
 from orchestrator.flows.ppe.scope import ALL
 from orchestrator.flows.ppe.settings import KEYS
-from orchestrator.flows.ppe.slips import instruction_meant, meant
-from orchestrator.flows.ppe.speakers import ROLES, strangers
+from orchestrator.flows.ppe.slips import suggest_instruction, suggest_name
+from orchestrator.flows.ppe.speakers import ROLES, find_unknown_roles
 from orchestrator.flows.ppe.uses import Uses, blocks_in, conditions_in, statements_in
 from orchestrator.flows.steps import Place
 from orchestrator.prompts.languages.uses import first_uses
@@ -85,7 +85,7 @@ def _instruction(link: Link) -> Finding | None:
     name = link.name
     if name in BUILT_IN:
         return None
-    close = instruction_meant(name, BUILT_IN)
+    close = suggest_instruction(name, BUILT_IN)
     if close:
         told = f"there is no instruction ${name}, unless a function of that name is registered"
         return "warning", "unknown-instruction", link.place, told, close
@@ -102,7 +102,7 @@ def _script(link: Link, library: Library) -> Finding | None:
     name = link.name
     if library.has(name) or (name in BUILT_IN and not link.text):
         return None
-    close = meant(name, library.ids)
+    close = suggest_name(name, library.ids)
     told = (
         f"there is no script {name!r} beside this one: it is a function, which is to be registered"
     )
@@ -115,13 +115,13 @@ def _roles(script: Script, library: Library) -> Findings:
     for role, id in script.settings.roles.items():
         if not library.has(id):
             told = f"the role {role!r} is the script {id!r}, which is not beside this one"
-            way = meant(id, library.ids) or "put it there"
+            way = suggest_name(id, library.ids) or "put it there"
             yield "error", "unknown-role", Place(1), told, way
 
 
 def _speakers(text: str, script: Script) -> Findings:
     lines = text.split("\n")
-    for place, role, close in strangers(script, statements_in(script.body)):
+    for place, role, close in find_unknown_roles(script, statements_in(script.body)):
         near = (place.line, place.line - 1)  # a block's text begins below its role
         at = next((it for it in near if role in "".join(lines[it - 1 : it])), 0)
         where = Place(at, lines[at - 1].index(role) + 1, place.statement) if at else place
@@ -142,7 +142,7 @@ def _names(text: str, script: Script, uses: Uses) -> Findings:
         line, column = places.get(name, (place.line, place.column))
         where = Place(line, column, place.statement)
         known = [one for one in uses.given if one.rstrip("s") != name.rstrip("s")]
-        close = meant(name, known)
+        close = suggest_name(name, known)
         if close:
             told = f"{name!r} gets no value in the script, unless it is an argument"
             yield "warning", "undefined", where, told, close
@@ -199,7 +199,7 @@ def _keys(text: str, script: Script, uses: Uses) -> Findings:
     for key in front:
         if key in KEYS or key in inputs or (key in read and not inherits):
             continue
-        close = meant(key, KEYS)
+        close = suggest_name(key, KEYS)
         place = _place_of(text, key)
         if close and key not in uses.names:
             told = f"the front matter's key {key!r} means nothing, and nothing reads it"
@@ -226,13 +226,13 @@ def _parameters(text: str, script: Script, uses: Uses) -> Findings:
     for name in given if isinstance(given, dict) else ():
         if name not in known:
             told = f"the model parameter {name!r} is not known, and is not sent"
-            close = meant(name, known)
+            close = suggest_name(name, known)
             yield "warning", "unknown-parameter", _place_of(text, name), told, close
     for hole in uses.holes:
         for one in hole.parameters:
             if one.name not in known:
                 told = f"the model parameter {one.name!r} is not known, and is not sent"
-                close = meant(one.name, known)
+                close = suggest_name(one.name, known)
                 yield "warning", "unknown-parameter", hole.place, told, close
 
 
@@ -258,7 +258,7 @@ def _events(statement: Statement) -> Findings:
     if isinstance(statement, Instruction) and statement.name in ("on", "once"):
         given = statement.value if isinstance(statement.value, dict) else {}
         event = str(given.get("event", ""))
-        close = meant(event, EVENTS)
+        close = suggest_name(event, EVENTS)
         if event and event not in EVENTS and close:
             told = f"the event {event!r} is told by $emit alone"
             yield "warning", "unknown-event", statement.place, told, close
@@ -276,7 +276,7 @@ def _matches(statement: Statement, uses: Uses) -> Findings:
         return
     compared = [one.value for one, _ in statement.branches if one.kind == "equal"]
     yield from _impossible(compared, hole, statement.place)
-    left = [one for one in hole.choice.known if one not in compared]
+    left = [one for one in hole.choice.distinct_items if one not in compared]
     if left and all(kind == "equal" for kind in kinds):
         told = f"no branch is for {', '.join(map(repr, left))}, which [[{hole.name}]] may be"
         yield "warning", "unused-choice", statement.place, told, "add one, or `_`"
@@ -288,13 +288,13 @@ def _matches(statement: Statement, uses: Uses) -> Findings:
 def _choices(script: Script, uses: Uses) -> Findings:
     for statement in statements_in(script.body):
         for node in conditions_in(statement):
-            for hole, text in _compared(node, uses.holes):
+            for hole, text in _find_comparisons(node, uses.holes):
                 yield from _impossible([text], hole, statement.place)
     body = script.body
     last = body[-1] if body else None
     ends = list(last.text.substitutions) if isinstance(last, Say) else []
     for hole in uses.holes:
-        for item in hole.choice.known if hole.choice is not None else ():
+        for item in hole.choice.distinct_items if hole.choice is not None else ():
             if "{{" in item or "{%" in item:
                 told = f"{item!r} is a choice as it is written: choices are constants"
                 way = "write its text, or have $match or $if choose among messages"
@@ -312,7 +312,7 @@ def _impossible(texts: Iterable[Any], hole: Substitution, place: Place) -> Findi
     """Texts that a choice is compared with, and never is."""
     if hole.choice is None:
         return
-    known = hole.choice.known
+    known = hole.choice.distinct_items
     for text in texts:
         if (
             hole.choice.most == 1
@@ -320,18 +320,18 @@ def _impossible(texts: Iterable[Any], hole: Substitution, place: Place) -> Findi
             and hole.choice.text([text]) not in (hole.choice.text([one]) for one in known)
         ):
             told = f"[[{hole.name}]] is never {text!r}"
-            way = meant(text, known)
+            way = suggest_name(text, known)
             yield "warning", "impossible", place, told, way or f"there is {', '.join(known)}"
 
 
-def _compared(node: Node, holes: list[Substitution]) -> Iterator[tuple[Substitution, str]]:
+def _find_comparisons(node: Node, holes: list[Substitution]) -> Iterator[tuple[Substitution, str]]:
     if node.kind == "compared" and node.value in ("==", "===", "!=", "!=="):
         for one, other in (node.parts, reversed(node.parts)):
             hole = _hole_of(one, holes)
             if hole is not None and other.kind == "text":
                 yield hole, other.value
     for part in parts_of(node):
-        yield from _compared(part, holes)
+        yield from _find_comparisons(part, holes)
 
 
 def _hole_of(node: Node | None, holes: list[Substitution]) -> Substitution | None:

@@ -16,7 +16,7 @@ from orchestrator.flows.expressions import parse_expression
 from orchestrator.flows.ppe.built_in import BUILT_IN
 from orchestrator.flows.ppe.data import plain
 from orchestrator.flows.ppe.nodes import Link
-from orchestrator.flows.ppe.scope import names_read
+from orchestrator.flows.ppe.scope import find_read_names
 from orchestrator.flows.steps import Place, Step
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Listeners:
         first, rest = (args[0] if args else None), list(args[1:])
         if one.callback.startswith("?="):
             node = parse_expression(one.callback[2:])
-            yield from run.rendering.force(names_read(node))
+            yield from run.rendering.force(find_read_names(node))
             outer = run.data.scope
             run.data.scope = {**outer, "event": about, "arg1": first, "args": rest}
             try:

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.flows.expressions import NAME, Wrong, parse_expression
+from orchestrator.flows.expressions import NAME, ScriptError, parse_expression
 from orchestrator.flows.ppe.regexes import Searches, check_pattern
 from orchestrator.flows.scanning import outside_quotes
 
-__all__ = ["Pattern", "names_given", "read_pattern"]
+__all__ = ["Pattern", "find_pattern_names", "read_pattern"]
 
 _RANGE = re.compile(r"(-?\d+(?:\.\d+)?)(>)?\.\.(<)?(-?\d+(?:\.\d+)?)")
 _ORDER = re.compile(r"(>=|<=|>|<|===|==|!==|!=)\s*(.+)", re.S)
@@ -134,7 +134,7 @@ def read_pattern(written: str) -> Pattern:
 
 def _read(written: str, *, inside: bool, depth: int) -> Pattern:
     if depth > _DEEPEST:
-        raise Wrong(f"the pattern {written[:40]!r} is nested too deeply", "模式嵌套过深")
+        raise ScriptError(f"the pattern {written[:40]!r} is nested too deeply", "模式嵌套过深")
     quoted = _QUOTED_PATTERN.fullmatch(written) if inside else None
     if quoted is not None:  # a pattern in quotes in a list or a map
         return _read(quoted[2], inside=False, depth=depth + 1)
@@ -167,15 +167,15 @@ def _plain(written: str, text: str, *, inside: bool) -> Pattern:
 
 def _brackets(text: str, depth: int) -> Pattern:
     if text[-1] != {"[": "]", "{": "}"}[text[0]]:
-        raise Wrong(
+        raise ScriptError(
             f"the bracket of the pattern {text!r} is not closed", f"模式 {text!r} 的括号没有闭合"
         )
     parts = [one for one in _split(text[1:-1], ",") if one]
     if len(parts) > _MOST:
-        raise Wrong(f"a pattern has more than {_MOST} parts", f"模式超过 {_MOST} 项")
+        raise ScriptError(f"a pattern has more than {_MOST} parts", f"模式超过 {_MOST} 项")
     rest = ".." in parts
     if rest and text[0] == "[" and parts[-1] != "..":
-        raise Wrong("'..' is the last of a list's pattern", "'..' 必须是列表模式的最后一项")
+        raise ScriptError("'..' is the last of a list's pattern", "'..' 必须是列表模式的最后一项")
     parts = [one for one in parts if one != ".."]
     if text[0] == "[":
         each = [_read(one, inside=True, depth=depth + 1) for one in parts]
@@ -196,7 +196,7 @@ def _literal(text: str) -> Any:
     """A constant; a bare word is a text."""
     try:
         node = parse_expression(text)
-    except Wrong:
+    except ScriptError:
         return text
     if node.kind in ("value", "text"):
         return node.value
@@ -216,9 +216,9 @@ def _split(text: str, sign: str) -> list[str]:
     return [one.strip() for one in (*parts, text[begins:])]
 
 
-def names_given(pattern: Pattern) -> Mapping[str, None]:
+def find_pattern_names(pattern: Pattern) -> Mapping[str, None]:
     """The names that a pattern gives."""
     found: dict[str, None] = {pattern.value: None} if pattern.kind == "name" else {}
     for part in pattern.parts:
-        found.update(names_given(part[1] if isinstance(part, tuple) else part))
+        found.update(find_pattern_names(part[1] if isinstance(part, tuple) else part))
     return found

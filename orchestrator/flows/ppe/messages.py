@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import FlowError, TemplateError, ValidationError
-from orchestrator.flows.expressions import Wrong
+from orchestrator.flows.expressions import ScriptError
 from orchestrator.flows.ppe.nodes import Say, Script
 from orchestrator.flows.ppe.parameters import inference_of
 from orchestrator.flows.ppe.reader import read_script
@@ -16,11 +16,17 @@ from orchestrator.flows.ppe.texts import Text
 from orchestrator.flows.steps import Place
 from orchestrator.message import AUTHOR
 from orchestrator.prompts.jinja import Mistake
-from orchestrator.prompts.languages.base import Input, Rendered, Said, Thread, Words
+from orchestrator.prompts.languages.base import (
+    Input,
+    Rendered,
+    RenderedMessage,
+    TextContent,
+    Thread,
+)
 from orchestrator.prompts.languages.tokens import Tokens
-from orchestrator.prompts.languages.trimming import stripped
+from orchestrator.prompts.languages.trimming import strip_pieces
 from orchestrator.prompts.languages.uses import first_uses
-from orchestrator.prompts.languages.values import Put, Values
+from orchestrator.prompts.languages.values import Placement, Values
 from orchestrator.prompts.markers import Piece
 
 __all__ = ["MessagesDocument", "read"]
@@ -64,7 +70,7 @@ class MessagesDocument:
     def __init__(self, text: str, source: str | None, script: Script) -> None:
         self.text = text
         self.source = source
-        self._messages = [self._checked(one) for one in script.body]
+        self._messages = [self._check_message(one) for one in script.body]
         prompt = script.front.get("prompt")
         self._prompt = dict(prompt) if isinstance(prompt, dict) else {}
         self._front = {k: v for k, v in script.front.items() if k not in ("prompt", "messages")}
@@ -75,7 +81,7 @@ class MessagesDocument:
         self.settings = _settings(script.front, self._prompt)
         self.inputs: Sequence[Input] = tuple(self._inputs(script.front.get("input")))
 
-    def _checked(self, statement: Any) -> Say:
+    def _check_message(self, statement: Any) -> Say:
         if not isinstance(statement, Say):
             raise self._error(f"this is no message: {_WAY_OUT}", statement.place)
         if statement.to:
@@ -125,12 +131,14 @@ class MessagesDocument:
         prompt = {name: it for name, it in self._prompt.items() if name not in inputs}
         defaults = {it.name: it.default for it in self.inputs if it.default is not None}
         data = Data({**defaults, **self._front, **values.given}, prompt)
-        items: list[Said | Thread] = []
+        items: list[RenderedMessage | Thread] = []
         for message in self._messages:
-            items += self._said(message, data, values)
+            items += self._render_message(message, data, values)
         return Rendered(items)
 
-    def _said(self, one: Say, data: Data, values: Values) -> Iterator[Said | Thread]:
+    def _render_message(
+        self, one: Say, data: Data, values: Values
+    ) -> Iterator[RenderedMessage | Thread]:
         pieces: list[Piece] = []
         try:
             for part in one.text.parts:
@@ -138,16 +146,16 @@ class MessagesDocument:
                     pieces.append((AUTHOR, part.source))
                 else:
                     pieces += part.template.pieces(data.context(part.template.names))
-            tokens = Tokens[Put](values.put(pieces))
+            tokens = Tokens[Placement](values.insert_placements(pieces))
         except Mistake as mistake:
             place = Place(one.place.line + mistake.line - 1)
             raise self._error(mistake.message, place) from mistake
-        except Wrong as wrong:
+        except ScriptError as wrong:
             raise self._error(wrong.message, one.place) from None
         held: list[Piece] = []
         parted = False
         for it in tokens.parts(tokens.text):
-            if not isinstance(it, Put):
+            if not isinstance(it, Placement):
                 held.append(it)
                 continue
             parted = True
@@ -157,12 +165,12 @@ class MessagesDocument:
         yield from _words(one, held, parted=parted)
 
 
-def _words(one: Say, pieces: list[Piece], *, parted: bool) -> Iterator[Said]:
+def _words(one: Say, pieces: list[Piece], *, parted: bool) -> Iterator[RenderedMessage]:
     if parted:
-        pieces = stripped(pieces)
+        pieces = strip_pieces(pieces)
         if not pieces:
             return
-    yield Said(one.role, (Words(tuple(pieces)),), {}, one.place.line)
+    yield RenderedMessage(one.role, (TextContent(tuple(pieces)),), {}, one.place.line)
 
 
 def _names(text: Text) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.flows.ppe import tools
 from orchestrator.flows.ppe.choices import Choice
-from orchestrator.flows.ppe.dialogue import sent
+from orchestrator.flows.ppe.dialogue import merge_messages
 from orchestrator.flows.ppe.parameters import inference_of
 from orchestrator.flows.ppe.thinking import THINKING
 from orchestrator.flows.steps import Ask, Event, Place, Step
@@ -17,7 +17,7 @@ from orchestrator.flows.steps import Ask, Event, Place, Step
 if TYPE_CHECKING:
     from orchestrator.flows.ppe.interpreter import Interpreter
 
-__all__ = ["Wanted", "replied"]
+__all__ = ["ReplyRequest", "call_model"]
 
 _MOST_RETRIES = 7
 
@@ -25,7 +25,7 @@ Told = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ReplyRequest:
     """What a model is asked.
 
     Attributes:
@@ -49,7 +49,7 @@ class Wanted:
     last: bool = False
 
 
-def replied(run: Interpreter, wanted: Wanted) -> Generator[Step, Any, str]:
+def call_model(run: Interpreter, wanted: ReplyRequest) -> Generator[Step, Any, str]:
     """A model's reply.
 
     Raises:
@@ -60,10 +60,10 @@ def replied(run: Interpreter, wanted: Wanted) -> Generator[Step, Any, str]:
     thinks = thinks if wanted.choice is None and asked else None
     if thinks is not None and thinks.told:
         wanted = replace(wanted, messages=[("system", thinks.instruction()), *wanted.messages])
-    wanted = yield from _listened(run, wanted)
-    text = yield from _requested(run, wanted)
+    wanted = yield from _apply_request_listeners(run, wanted)
+    text = yield from _ask_listeners(run, wanted)
     if text is None:
-        text = yield from _remembered(run, wanted)
+        text = yield from _call_memoized(run, wanted)
     delimiter = run.script.settings.delimiter
     if delimiter:
         text = text.partition(delimiter)[0]
@@ -71,13 +71,15 @@ def replied(run: Interpreter, wanted: Wanted) -> Generator[Step, Any, str]:
         text, thoughts = thinks.read(text)
         run.data.prompt[THINKING] = thoughts
         yield Event("variable_set", wanted.place, {"name": THINKING, "value": thoughts})
-    return (yield from _changed(run, wanted.place, text))
+    return (yield from _apply_reply_listeners(run, wanted.place, text))
 
 
 # Listeners
 
 
-def _listened(run: Interpreter, wanted: Wanted) -> Generator[Step, Any, Wanted]:
+def _apply_request_listeners(
+    run: Interpreter, wanted: ReplyRequest
+) -> Generator[Step, Any, ReplyRequest]:
     """What is asked, as listeners to `llmParams` leave it; `llmBefore` is told of that."""
     place, listeners = wanted.place, run.listeners
     if not listeners.has("llmParams", "llmBefore"):
@@ -86,7 +88,7 @@ def _listened(run: Interpreter, wanted: Wanted) -> Generator[Step, Any, Wanted]:
     made = yield from listeners.emit(place, "llmParams", [told], 0)
     if made is not None:
         told = {**told, **made} if isinstance(made, dict) else {**told, "value": made}
-        messages, options = _as_told(told["value"]), told["options"]
+        messages, options = _from_messages(told["value"]), told["options"]
         if messages is None or not isinstance(options, dict):
             run.fail(
                 place,
@@ -99,7 +101,7 @@ def _listened(run: Interpreter, wanted: Wanted) -> Generator[Step, Any, Wanted]:
     return wanted
 
 
-def _requested(run: Interpreter, wanted: Wanted) -> Generator[Step, Any, str | None]:
+def _ask_listeners(run: Interpreter, wanted: ReplyRequest) -> Generator[Step, Any, str | None]:
     """What a listener to `llmRequest` replies in the model's place."""
     if run.script.front.get("disableLlmRequest") is True:
         return None
@@ -113,7 +115,7 @@ def _requested(run: Interpreter, wanted: Wanted) -> Generator[Step, Any, str | N
     return made if isinstance(made, str) else json.dumps(made, ensure_ascii=False)
 
 
-def _changed(run: Interpreter, place: Place, text: str) -> Generator[Step, Any, str]:
+def _apply_reply_listeners(run: Interpreter, place: Place, text: str) -> Generator[Step, Any, str]:
     """A reply, as listeners to `llm` leave it; `llmStream` is told of it first, in one part.
 
     How a reply was cut while it streamed is not known when a run goes on: listeners are told the
@@ -135,7 +137,7 @@ def _as_messages(messages: Told) -> list[dict[str, str]]:
     return [{"role": role, "content": text} for role, text in messages]
 
 
-def _as_told(value: Any) -> list[tuple[str, str]] | None:
+def _from_messages(value: Any) -> list[tuple[str, str]] | None:
     if not isinstance(value, list):
         return None
     told = []
@@ -151,45 +153,45 @@ def _as_told(value: Any) -> list[tuple[str, str]] | None:
 # Asking
 
 
-def _remembered(run: Interpreter, wanted: Wanted) -> Generator[Step, Any, str]:
+def _call_memoized(run: Interpreter, wanted: ReplyRequest) -> Generator[Step, Any, str]:
     """A reply, which is that of an equal call before if the script says so."""
     run.called = True
     if run.parameters.get("memoized") is not True:
-        return (yield from _whole(run, wanted))
-    key = _key(run, wanted)
+        return (yield from _call_until_complete(run, wanted))
+    key = _build_key(run, wanted)
     if key not in run.shared.replies:
-        run.shared.replies[key] = yield from _whole(run, wanted)
+        run.shared.replies[key] = yield from _call_until_complete(run, wanted)
     return run.shared.replies[key]
 
 
-def _key(run: Interpreter, wanted: Wanted) -> str:
+def _build_key(run: Interpreter, wanted: ReplyRequest) -> str:
     """All that a reply depends on."""
     choice = wanted.choice
-    offered = tools.specs(run) if choice is None else {}
-    whole = wanted.whole or not _goes_on(run, wanted)
+    offered = tools.build_specs(run) if choice is None else {}
+    whole = wanted.whole or not _can_continue(run, wanted)
     asked = [
         list(wanted.messages),
         dict(wanted.options),
-        _inference(run, wanted),
-        [choice.known, list(choice.picks), choice.separator] if choice else [],
+        _build_inference(run, wanted),
+        [choice.distinct_items, list(choice.picks), choice.separator] if choice else [],
         list(wanted.bias),
         # A script's tools have its own defaults and permissions.
         [run.script.id, offered] if offered else [],
-        0 if whole else _retries(run),
+        0 if whole else _count_retries(run),
     ]
     return json.dumps(asked, sort_keys=True, default=str)
 
 
-def _whole(run: Interpreter, wanted: Wanted) -> Generator[Step, Any, str]:
+def _call_until_complete(run: Interpreter, wanted: ReplyRequest) -> Generator[Step, Any, str]:
     """A reply, gone on with when it was cut off (PPE: `continueOnLengthLimit`)."""
-    text, stop = yield from _asked(run, wanted, wanted.messages)
-    goes_on = wanted.choice is None and not wanted.whole and _goes_on(run, wanted)
-    for _ in range(_retries(run) if goes_on else 0):
+    text, stop = yield from _call_once(run, wanted, wanted.messages)
+    goes_on = wanted.choice is None and not wanted.whole and _can_continue(run, wanted)
+    for _ in range(_count_retries(run) if goes_on else 0):
         if stop != "max_tokens" or not text.strip():
             break
         before = list(wanted.messages)
         prefill = before.pop()[1] if before[-1][0] == "assistant" else ""
-        more, stop = yield from _asked(run, wanted, [*before, ("assistant", prefill + text)])
+        more, stop = yield from _call_once(run, wanted, [*before, ("assistant", prefill + text)])
         more = more.removeprefix(text)  # where models cannot go on, they begin again
         if not more.strip():
             break
@@ -197,38 +199,42 @@ def _whole(run: Interpreter, wanted: Wanted) -> Generator[Step, Any, str]:
     return text
 
 
-def _goes_on(run: Interpreter, wanted: Wanted) -> bool:
+def _can_continue(run: Interpreter, wanted: ReplyRequest) -> bool:
     name = "continueOnLengthLimit"
     return wanted.given.get(name, run.parameters.get(name)) is not False
 
 
-def _retries(run: Interpreter) -> int:
+def _count_retries(run: Interpreter) -> int:
     given = run.parameters.get("maxRetry")
     most = given if isinstance(given, int) and not isinstance(given, bool) else _MOST_RETRIES
     return max(0, min(most, 100))
 
 
-def _asked(
-    run: Interpreter, wanted: Wanted, messages: Told
+def _call_once(
+    run: Interpreter, wanted: ReplyRequest, messages: Told
 ) -> Generator[Step, Any, tuple[str, str]]:
     """One reply, after all calls of tools in it, and why it ends."""
-    system, others = sent(messages)
+    system, others = merge_messages(messages)
     if not others:
         run.fail(
             wanted.place,
             "there is no message to send; write one, such as user: ...",
             "没有可发送的消息；请写一条，例如 user: ...",
         )
-    ask = _step(run, wanted, system, others)
-    offered = tools.specs(run) if wanted.choice is None else {}
+    ask = _build_step(run, wanted, system, others)
+    offered = tools.build_specs(run) if wanted.choice is None else {}
     if not offered:
         reply = yield ask
     else:
-        reply = yield from tools.answered(run, replace(ask, tools=list(offered.values())), offered)
+        reply = yield from tools.ask_with_tools(
+            run, replace(ask, tools=list(offered.values())), offered
+        )
     return reply.text, reply.stop_reason
 
 
-def _step(run: Interpreter, wanted: Wanted, system: str, messages: Sequence[Any]) -> Ask:
+def _build_step(
+    run: Interpreter, wanted: ReplyRequest, system: str, messages: Sequence[Any]
+) -> Ask:
     settings, choice = run.script.settings, wanted.choice
     thinks, given = settings.thinking, wanted.given
     shown = given.get("stream", run.parameters.get("stream", settings.live)) is not False
@@ -237,8 +243,8 @@ def _step(run: Interpreter, wanted: Wanted, system: str, messages: Sequence[Any]
         wanted.place,
         messages,
         system,
-        _inference(run, wanted),
-        choices=choice.known if choice else (),
+        _build_inference(run, wanted),
+        choices=choice.distinct_items if choice else (),
         picks=choice.picks if choice else (1, 1),
         separator=choice.separator if choice else ",",
         bias=wanted.bias,
@@ -247,7 +253,7 @@ def _step(run: Interpreter, wanted: Wanted, system: str, messages: Sequence[Any]
     )
 
 
-def _inference(run: Interpreter, wanted: Wanted) -> dict[str, Any]:
+def _build_inference(run: Interpreter, wanted: ReplyRequest) -> dict[str, Any]:
     inference = inference_of(wanted.options)
     if delimiter := run.script.settings.delimiter:
         stops = [*inference.get("stopSequences", ()), delimiter]

@@ -8,10 +8,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.flows.expressions import Wrong
-from orchestrator.flows.needed import needed
+from orchestrator.flows.expressions import ScriptError
+from orchestrator.flows.needed import import_library
 
-__all__ = ["Input", "bound", "inputs_of", "read_output", "schema_complaint", "text_input", "words"]
+__all__ = [
+    "Input",
+    "bind_arguments",
+    "describe_schema",
+    "inputs_of",
+    "read_output",
+    "schema_complaint",
+    "text_input",
+]
 
 _FENCE = re.compile(r"```[ \t]*\w*[ \t]*\n(.*?)```", re.S)
 _FEW = 5
@@ -75,7 +83,7 @@ def text_input(inputs: Sequence[Input]) -> str:
     return next((one.name for one in inputs if one.index == 0), "content")
 
 
-def bound(
+def bind_arguments(
     inputs: Sequence[Input],
     args: Sequence[Any],
     named: Mapping[str, Any],
@@ -91,7 +99,7 @@ def bound(
     for at, value in enumerate(args):
         name = places.get(at, "content" if at == 0 else None)
         if name is None:
-            raise Wrong(
+            raise ScriptError(
                 f"there is no input for the argument {at + 1} without a name",
                 f"第 {at + 1} 个未命名的参数没有对应的输入",
             )
@@ -100,21 +108,21 @@ def bound(
         if one.name not in values and one.default is not None:
             values[one.name] = one.default
         if one.required and values.get(one.name, front.get(one.name)) is None:
-            raise Wrong(
+            raise ScriptError(
                 f"the required input {one.name!r} is missing", f"缺少必需的输入 {one.name!r}"
             )
         if (
             one.schema
             and one.name in values
-            and (wrong := _complaint(values[one.name], one.schema))
+            and (wrong := _describe_mismatch(values[one.name], one.schema))
         ):
-            raise Wrong(
+            raise ScriptError(
                 f"the input {one.name!r} is wrong: {wrong}", f"输入 {one.name!r} 有误: {wrong}"
             )
     return values
 
 
-def words(schema: Mapping[str, Any]) -> str:
+def describe_schema(schema: Mapping[str, Any]) -> str:
     """A JSON Schema in words, for a model: `* "a" is a required number`."""
     properties = schema.get("properties")
     if not isinstance(properties, dict):
@@ -143,14 +151,14 @@ def read_output(reply: str, format: str, schema: Mapping[str, Any] | None) -> An
     found = _FENCE.search(reply)
     text = (found[1] if found else reply).strip()
     value = _PARSERS[format](text)
-    if schema and (wrong := _complaint(value, schema)):
-        raise Wrong(wrong, wrong)
+    if schema and (wrong := _describe_mismatch(value, schema)):
+        raise ScriptError(wrong, wrong)
     return value
 
 
 def schema_complaint(schema: Mapping[str, Any]) -> str:
     """What is wrong with a JSON Schema; empty for nothing."""
-    jsonschema = needed("jsonschema")
+    jsonschema = import_library("jsonschema")
     try:
         jsonschema.Draft202012Validator.check_schema(json.loads(json.dumps(schema)))
     except jsonschema.SchemaError as error:
@@ -158,15 +166,15 @@ def schema_complaint(schema: Mapping[str, Any]) -> str:
     return ""
 
 
-def _complaint(value: Any, schema: Mapping[str, Any]) -> str:
+def _describe_mismatch(value: Any, schema: Mapping[str, Any]) -> str:
     """What is wrong with a value; empty for nothing."""
-    jsonschema = needed("jsonschema")
+    jsonschema = import_library("jsonschema")
     plain = json.loads(json.dumps(schema))
     try:
         found = list(jsonschema.Draft202012Validator(plain).iter_errors(value))[:_FEW]
     except Exception as error:  # a schema that is none: jsonschema raises many kinds of errors
         kind = type(error).__name__
-        raise Wrong(f"the schema is wrong: {kind}", f"schema 有误: {kind}") from error
+        raise ScriptError(f"the schema is wrong: {kind}", f"schema 有误: {kind}") from error
     return "; ".join(f"{one.json_path}: {one.message[:200]}" for one in found)
 
 
@@ -174,7 +182,7 @@ def _json(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Wrong(f"no JSON: {error}", f"不是有效的 JSON: {error}") from None
+        raise ScriptError(f"no JSON: {error}", f"不是有效的 JSON: {error}") from None
 
 
 def _yaml(text: str) -> Any:
@@ -183,7 +191,7 @@ def _yaml(text: str) -> Any:
     try:
         return yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError) as error:
-        raise Wrong(f"no YAML: {error}", f"不是有效的 YAML: {error}") from None
+        raise ScriptError(f"no YAML: {error}", f"不是有效的 YAML: {error}") from None
 
 
 def _flat(text: str) -> Any:
@@ -194,7 +202,7 @@ def _flat(text: str) -> Any:
         for line in block.splitlines():
             key, colon, value = line.partition(":")
             if not colon:
-                raise Wrong(f"{line!r} is no 'key: value'", f"{line!r} 不是 'key: value'")
+                raise ScriptError(f"{line!r} is no 'key: value'", f"{line!r} 不是 'key: value'")
             made[key.strip().replace(" ", "_")] = _flat_value(value.strip())
         objects.append(made)
     return objects[0] if len(objects) == 1 else objects

@@ -30,9 +30,9 @@ def inference_of(given: Mapping[str, Any]) -> dict[str, Any]:
     found = {}
     for name, value in given.items():
         if name in PARAMETERS and value is not None:
-            found[PARAMETERS[name]] = _listed(value) if name.startswith("stop") else value
+            found[PARAMETERS[name]] = _to_list(value) if name.startswith("stop") else value
     return found
 
 
-def _listed(value: Any) -> list[str]:
+def _to_list(value: Any) -> list[str]:
     return [str(one) for one in value] if isinstance(value, list) else [str(value)]

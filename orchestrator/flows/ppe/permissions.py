@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from orchestrator.flows.expressions import Wrong
+from orchestrator.flows.expressions import ScriptError
 
 __all__ = ["Permissions", "permissions_of"]
 
@@ -64,9 +64,9 @@ def _fits(wanted: Sequence[str], value: Any) -> bool:
     denied = [one[1:] for one in wanted if one.startswith("!")]
     allowed = [one for one in wanted if not one.startswith("!")]
     for text in _texts(value):
-        if any(_like(form, text, one) for one in denied for form in _FORMS):
+        if any(_is_like(form, text, one) for one in denied for form in _FORMS):
             return False
-        if allowed and not all(any(_like(it, text, one) for one in allowed) for it in _SAME):
+        if allowed and not all(any(_is_like(it, text, one) for one in allowed) for it in _SAME):
             return False
     return True
 
@@ -83,7 +83,7 @@ def _texts(value: Any) -> Iterator[str]:
             yield str(one)
 
 
-def _like(form: Callable[[str], str], text: str, pattern: str) -> bool:
+def _is_like(form: Callable[[str], str], text: str, pattern: str) -> bool:
     """Whether a pattern fits, as it is written or in the same form."""
     formed = form(text)
     return fnmatchcase(formed, pattern) or fnmatchcase(formed, form(pattern))
@@ -107,13 +107,13 @@ def _forward(text: str) -> str:
     return _plain(text.replace("\\", "/"))
 
 
-def _decoded(text: str) -> str:
+def _decode(text: str) -> str:
     return _forward(unquote(text))
 
 
-def _bare(text: str) -> str:
+def _normalize_address(text: str) -> str:
     """As `_decoded`, without a user's name before a host; a file's address as its path."""
-    parts = _ADDRESS.match(form := _decoded(text))
+    parts = _ADDRESS.match(form := _decode(text))
     if parts is None:
         return form.strip()
     if parts[0] == "file://":
@@ -126,9 +126,9 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _LINE_ENDS = re.compile(r"[\t\r\n]")
 _SLASHES = re.compile(r"//+")
 _PORTS = {"http": "80", "https": "443"}
-_SAME: Sequence[Callable[[str], str]] = (_plain, _forward, _decoded)
+_SAME: Sequence[Callable[[str], str]] = (_plain, _forward, _decode)
 """What a text may be taken for: it is allowed when it is in each of these forms."""
-_FORMS: Sequence[Callable[[str], str]] = (str, *_SAME, _bare)
+_FORMS: Sequence[Callable[[str], str]] = (str, *_SAME, _normalize_address)
 """Those in which it is looked for among prohibitions."""
 
 
@@ -141,12 +141,14 @@ def permissions_of(given: Any) -> Permissions:
     if given is None:
         return Permissions()
     if not isinstance(given, dict):
-        raise Wrong("'permissions' is a map with 'call'", "'permissions' 须是含 'call' 的字典")
+        raise ScriptError(
+            "'permissions' is a map with 'call'", "'permissions' 须是含 'call' 的字典"
+        )
     inner = given.get("ai")
     told = inner if isinstance(inner, dict) else given
     call = told.get("call") or []
     if not isinstance(call, list):
-        raise Wrong(
+        raise ScriptError(
             "'permissions.ai.call' is a list of rules", "'permissions.ai.call' 须是规则列表"
         )
     rules = [rule for one in call for rule in _rules(one)]
@@ -160,7 +162,7 @@ def _rules(one: Any) -> Iterator[_Rule]:
         yield _Rule(one.removeprefix("!"), "deny" if denied else "allow")
         return
     if not isinstance(one, dict):
-        raise Wrong(
+        raise ScriptError(
             "a rule of 'permissions' is a text or a map", "'permissions' 的规则须是文本或字典"
         )
     named = {str(one["name"]): one} if "name" in one else one
@@ -172,7 +174,7 @@ def _rules(one: Any) -> Iterator[_Rule]:
 def _parameters(told: Mapping[str, Any]) -> dict[str, Sequence[str]]:
     given = told.get("parameters") or {}
     if not isinstance(given, dict):
-        raise Wrong("'parameters' of a rule is a map", "规则的 'parameters' 须是字典")
+        raise ScriptError("'parameters' of a rule is a map", "规则的 'parameters' 须是字典")
     return {
         str(name): [str(it) for it in (one if isinstance(one, list) else [one])]
         for name, one in given.items()
@@ -181,7 +183,7 @@ def _parameters(told: Mapping[str, Any]) -> dict[str, Sequence[str]]:
 
 def _action(given: Any) -> str:
     if given not in _ACTIONS:
-        raise Wrong(
+        raise ScriptError(
             f"the action {str(given)!r} of 'permissions' is none; there are {', '.join(_ACTIONS)}",
             f"'permissions' 的动作 {str(given)!r} 无效，应为 {', '.join(_ACTIONS)} 之一",
         )

@@ -8,7 +8,7 @@ from orchestrator.flows.ppe.data import Source, data_of
 from orchestrator.flows.ppe.entries import split_front_matter
 from orchestrator.flows.ppe.nodes import Link, Script
 from orchestrator.flows.ppe.settings import settings_of, style_of
-from orchestrator.flows.ppe.statements import Statements
+from orchestrator.flows.ppe.statements import StatementReader
 from orchestrator.flows.steps import Place
 
 __all__ = ["read_script"]
@@ -31,7 +31,7 @@ def read_script(text: str, id: str = "", file: str | None = None) -> Script:
             )
     source = front_source or body
     settings = settings_of(front, source)
-    reader = Statements(file, style_of(front, source), settings)
+    reader = StatementReader(file, style_of(front, source), settings)
     reader.warnings += _without_effect(front, source)
     statements = reader.front_messages(front, source) + reader.body(body)
     tools = [Link(source.place(0), name, False) for name in settings.tools]

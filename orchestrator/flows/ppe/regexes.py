@@ -7,14 +7,14 @@ from functools import lru_cache
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.flows.expressions import Wrong
-from orchestrator.flows.needed import needed
-from orchestrator.flows.steps import Worked
+from orchestrator.flows.expressions import ScriptError
+from orchestrator.flows.needed import import_library
+from orchestrator.flows.steps import WorkTime
 
 if TYPE_CHECKING:
     from orchestrator.flows.ppe.found import Inline
 
-__all__ = ["Searches", "check_pattern", "check_regex", "searched", "translated"]
+__all__ = ["Searches", "check_pattern", "check_regex", "search_text", "translate_pattern"]
 
 _LONGEST = 1_000_000
 _SEARCHES = 10
@@ -66,7 +66,7 @@ _TOKEN = re.compile(
 )
 
 
-def translated(pattern: str, flags: str) -> str:
+def translate_pattern(pattern: str, flags: str) -> str:
     """A pattern of JavaScript in Python's words.
 
     Raises:
@@ -78,7 +78,7 @@ def translated(pattern: str, flags: str) -> str:
     while at < len(pattern):
         found = _TOKEN.match(pattern, at)
         if found is None or found["other"] == "\\":
-            raise Wrong(
+            raise ScriptError(
                 f"the regular expression /{pattern}/ ends in a backslash",
                 f"正则表达式 /{pattern}/ 以反斜杠结尾",
             )
@@ -115,7 +115,7 @@ def _repeats(found: re.Match[str], state: str, pattern: str) -> str:
         return "repeated"
     if state == "repeated" and sign == "?":
         return "lazy"
-    raise Wrong(
+    raise ScriptError(
         f"the regular expression /{pattern}/ is wrong: there is nothing to repeat before {sign!r}",
         f"正则表达式 /{pattern}/ 有误: {sign!r} 之前没有可重复的内容",
     )
@@ -133,7 +133,7 @@ def _token(found: re.Match[str], in_class: bool, flags: str, pattern: str) -> st
         return f"\\x{ord(found['control']) % 32:02x}"
     if kind == "bad":
         what = pattern[found.start() :][:4]
-        raise Wrong(
+        raise ScriptError(
             f"the regular expression /{pattern}/ has {what!r}",
             f"正则表达式 /{pattern}/ 含有不支持的 {what!r}",
         )
@@ -148,7 +148,7 @@ def _letter(code: int, pattern: str) -> str:
     try:
         return chr(code)
     except ValueError:
-        raise Wrong(
+        raise ScriptError(
             f"the regular expression /{pattern}/ has a letter that is none",
             f"正则表达式 /{pattern}/ 含有无效的字符",
         ) from None
@@ -176,16 +176,16 @@ def _escape(letter: str, in_class: bool, flags: str) -> str:
 
 
 @lru_cache(maxsize=500)
-def _compiled(pattern: str, flags: str) -> Any:
-    regex = needed("regex")
+def _compile(pattern: str, flags: str) -> Any:
+    regex = import_library("regex")
     if len(pattern) > _LONGEST_PATTERN:
-        raise Wrong(
+        raise ScriptError(
             f"a regular expression has more than {_LONGEST_PATTERN} characters",
             f"正则表达式超过 {_LONGEST_PATTERN} 个字符",
         )
     for flag in flags:
         if flag not in _FLAGS:
-            raise Wrong(
+            raise ScriptError(
                 f"the regular expression /{pattern}/ has the flag {flag!r}",
                 f"正则表达式 /{pattern}/ 含有未知标志 {flag!r}",
             )
@@ -194,9 +194,9 @@ def _compiled(pattern: str, flags: str) -> Any:
     for flag in flags:
         value |= known.get(flag, 0)
     try:
-        return regex.compile(translated(pattern, flags), value)
+        return regex.compile(translate_pattern(pattern, flags), value)
     except (regex.error, RecursionError, OverflowError, ValueError) as error:
-        raise Wrong(
+        raise ScriptError(
             f"the regular expression /{pattern}/ is wrong: {error}",
             f"正则表达式 /{pattern}/ 有误: {error}",
         ) from None
@@ -208,12 +208,12 @@ def check_regex(inline: Inline) -> None:
     Raises:
         Wrong: One of them is wrong.
     """
-    compiled = _compiled(inline.pattern, inline.flags)
+    compiled = _compile(inline.pattern, inline.flags)
     group = inline.group
     number = group.isdecimal() and len(group) < 4
     known = group in compiled.groupindex or (number and int(group) <= compiled.groups)
     if group and not known:
-        raise Wrong(
+        raise ScriptError(
             f"the regular expression /{inline.pattern}/ has no group {group!r}",
             f"正则表达式 /{inline.pattern}/ 没有分组 {group!r}",
         )
@@ -225,7 +225,7 @@ def check_pattern(pattern: str, flags: str) -> None:
     Raises:
         Wrong: It is wrong.
     """
-    _compiled(pattern, flags)
+    _compile(pattern, flags)
 
 
 class Searches:
@@ -236,9 +236,9 @@ class Searches:
         worked: What all have taken.
     """
 
-    def __init__(self, seconds: float, worked: Worked | None = None) -> None:
+    def __init__(self, seconds: float, worked: WorkTime | None = None) -> None:
         self.seconds = seconds
-        self.worked = worked or Worked()
+        self.worked = worked or WorkTime()
 
     def search(self, pattern: str, flags: str, text: str) -> Any:
         """What an expression finds in a text; `None` for nothing.
@@ -246,7 +246,7 @@ class Searches:
         Raises:
             Wrong: It is wrong, or takes too long.
         """
-        compiled = _compiled(pattern, flags)
+        compiled = _compile(pattern, flags)
         self.worked.times += 1
         most = self.seconds * _SEARCHES
         left = most - self.worked.seconds
@@ -257,27 +257,27 @@ class Searches:
                 return compiled.search(text[:_LONGEST], timeout=seconds)
         except TimeoutError:
             if seconds == self.seconds:
-                raise Wrong(
+                raise ScriptError(
                     f"the regular expression /{pattern}/ took longer than {seconds} seconds",
                     f"正则表达式 /{pattern}/ 用时超过 {seconds} 秒",
                 ) from None
         finally:
             if self.worked.counts:
                 self.worked.seconds += perf_counter() - begun
-        raise Wrong(
+        raise ScriptError(
             f"the run's regular expressions took longer than {most} seconds together, the last "
             f"one /{pattern}/",
             f"本次运行的正则表达式总用时超过 {most} 秒，最后一个是 /{pattern}/",
         )
 
 
-def searched(inline: Inline, text: str, searches: Searches) -> str:
+def search_text(inline: Inline, text: str, searches: Searches) -> str:
     """What an expression finds in a text; the whole text when it finds nothing.
 
     Raises:
         Wrong: It takes too long.
     """
-    compiled = _compiled(inline.pattern, inline.flags)
+    compiled = _compile(inline.pattern, inline.flags)
     found = searches.search(inline.pattern, inline.flags, text)
     if found is None:
         return text

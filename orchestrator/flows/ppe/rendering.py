@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import FlowError
 from orchestrator.flows.evaluation import UNDEFINED
-from orchestrator.flows.expressions import Wrong
+from orchestrator.flows.expressions import ScriptError
 from orchestrator.flows.ppe import asking
-from orchestrator.flows.ppe.dialogue import Said
+from orchestrator.flows.ppe.dialogue import DialogueMessage
 from orchestrator.flows.ppe.found import Inline
 from orchestrator.flows.ppe.nodes import Link
-from orchestrator.flows.ppe.regexes import searched
-from orchestrator.flows.ppe.scope import ALL, names_read
+from orchestrator.flows.ppe.regexes import search_text
+from orchestrator.flows.ppe.scope import ALL, find_read_names
 from orchestrator.flows.ppe.texts import Part, Text, value_text
 from orchestrator.flows.steps import Event, Place, Step
 from orchestrator.prompts.jinja import Mistake
@@ -22,14 +22,14 @@ from orchestrator.prompts.jinja import Mistake
 if TYPE_CHECKING:
     from orchestrator.flows.ppe.interpreter import Interpreter
 
-__all__ = ["Rendering", "further"]
+__all__ = ["Renderer", "shift_place"]
 
 Steps = Generator[Step, Any, Any]
 
 _BARE_TEXT = re.compile(r"[\w./:@~+-]+")
 
 
-class Rendering:
+class Renderer:
     """Renders what one run's script says."""
 
     def __init__(self, run: Interpreter) -> None:
@@ -48,19 +48,19 @@ class Rendering:
         if names & ALL:
             yield from self.complete(None)
             return
-        waiting = [one for one in self._run.dialogue.all if one.waiting & names]
+        waiting = [one for one in self._run.dialogue.all if one.pending_names & names]
         if waiting:
             yield from self.complete(waiting[-1])
 
-    def complete(self, upto: Said | None) -> Steps:
+    def complete(self, upto: DialogueMessage | None) -> Steps:
         """Runs the substitutions that wait, in order, up to those of a message."""
         for message in self._run.dialogue.all:
-            if message.waiting:
+            if message.pending_names:
                 yield from self.settle(message)
             if message is upto:
                 return
 
-    def settle(self, message: Said) -> Steps:
+    def settle(self, message: DialogueMessage) -> Steps:
         """Renders a message; it stays as it is then."""
         if message.ready or message.busy:
             return
@@ -69,13 +69,13 @@ class Rendering:
         try:
             while not message.ready:
                 yield from self._next(message)
-        except Wrong as wrong:
+        except ScriptError as wrong:
             self._run.fail(message.place, wrong.message, wrong.message_zh)
         finally:
             message.busy = False
             self._run.data.scope = scope
 
-    def begin(self, message: Said) -> Steps:
+    def begin(self, message: DialogueMessage) -> Steps:
         """Renders all of a message but its substitutions, at once."""
         text = message.text
         if text is None:
@@ -86,7 +86,7 @@ class Rendering:
             made.append(Part(rendered, None, {}, part.substitution))
         message.text = Text(text.place, text.when, tuple(made), biases=text.biases)
 
-    def _next(self, message: Said) -> Steps:
+    def _next(self, message: DialogueMessage) -> Steps:
         text = message.text
         if text is None:
             return
@@ -96,7 +96,7 @@ class Rendering:
         message.next += 1
         if substitution is None:
             return
-        filled = yield from asking.substituted(self._run, message, substitution)
+        filled = yield from asking.substitute(self._run, message, substitution)
         message.done += filled.text
         message.drawn = True
         for name, value in zip(substitution.names, filled, strict=False):
@@ -117,7 +117,7 @@ class Rendering:
             return part.template.render({**self._run.data.context(names), **values})
         except Mistake as mistake:
             if not self._run.lenient:
-                where = further(place, mistake.line - 1)
+                where = shift_place(place, mistake.line - 1)
                 self._run.fail(where, mistake.message, f"模板错误: {mistake.message}")
             yield Event("warning", place, {"text": mistake.message})
             return part.source
@@ -125,16 +125,16 @@ class Rendering:
     def _inline(self, inline: Inline) -> Generator[Step, Any, str]:
         try:
             if inline.kind == "regex":
-                return (yield from self._searched(inline))
-            return value_text((yield from self._called(inline)))
-        except (FlowError, Wrong) as error:
+                return (yield from self._run_regex(inline))
+            return value_text((yield from self._run_call(inline)))
+        except (FlowError, ScriptError) as error:
             if not self._run.lenient:
                 raise
             text = error.reason if isinstance(error, FlowError) else error.message
             yield Event("warning", inline.place, {"text": text})
             return inline.written
 
-    def _called(self, inline: Inline) -> Steps:
+    def _run_call(self, inline: Inline) -> Steps:
         run = self._run
         link = Link(inline.place, inline.name, inline.kind == "instruction", inline.arguments)
         args, named = yield from self._arguments(inline)
@@ -152,21 +152,21 @@ class Rendering:
         """The only argument of a call, when it is a text without quotes, such as a file's name."""
         if len(inline.arguments) != 1 or inline.arguments[0].name:
             return ""
-        names = names_read(inline.arguments[0].node) - ALL
+        names = find_read_names(inline.arguments[0].node) - ALL
         if not names or any(self._run.data.raw(name) is not UNDEFINED for name in names):
             return ""
         inner = inline.written[inline.written.index("(") + 1 : inline.written.rindex(")")].strip()
         return inner if _BARE_TEXT.fullmatch(inner) else ""
 
-    def _searched(self, inline: Inline) -> Generator[Step, Any, str]:
+    def _run_regex(self, inline: Inline) -> Generator[Step, Any, str]:
         yield from self.force(frozenset((inline.name,)))
         value = self._run.data.value(inline.name)
         if value is UNDEFINED:
             yield Event("warning", inline.place, {"text": f"{inline.name} is not defined"})
             return inline.written if inline.bare else ""
-        return searched(inline, value_text(value), self._run.shared.searches)
+        return search_text(inline, value_text(value), self._run.shared.searches)
 
-    def biases(self, upto: Said | None) -> list[tuple[str, float | None]]:
+    def biases(self, upto: DialogueMessage | None) -> list[tuple[str, float | None]]:
         """The biases of tokens in what a model is sent, up to and with one message, or all."""
         found: list[tuple[str, float | None]] = []
         if not self._run.known.biases:  # a lenient script goes without
@@ -178,7 +178,9 @@ class Rendering:
                 break
         return found
 
-    def messages(self, upto: Said | None = None) -> Generator[Step, Any, list[tuple[str, str]]]:
+    def messages(
+        self, upto: DialogueMessage | None = None
+    ) -> Generator[Step, Any, list[tuple[str, str]]]:
         """The messages that a model is sent, rendered: those before one, or all.
 
         What the script says in its own name is the assistant's.
@@ -193,6 +195,6 @@ class Rendering:
         return found
 
 
-def further(place: Place, lines: int) -> Place:
+def shift_place(place: Place, lines: int) -> Place:
     """A place some lines further down."""
     return Place(place.line + lines, 1 if lines else place.column, place.statement)

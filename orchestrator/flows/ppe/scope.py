@@ -7,13 +7,13 @@ from functools import lru_cache
 from typing import Any
 
 from orchestrator.flows.evaluation import UNDEFINED, path_value
-from orchestrator.flows.expressions import Node, Wrong, parts_of
+from orchestrator.flows.expressions import Node, ScriptError, parts_of
 from orchestrator.flows.ppe.data import Author
 from orchestrator.flows.ppe.texts import Text, compile_text
 from orchestrator.flows.steps import Place
 from orchestrator.prompts.jinja import Mistake
 
-__all__ = ["Data", "names_read"]
+__all__ = ["Data", "find_read_names"]
 
 ALL = frozenset(("this", "prompt"))
 """Names of everything; who reads them reads every variable."""
@@ -58,41 +58,41 @@ class Data:
         if name == "this":
             return {one: it for one, it in self.whole().items() if one != "this"}
         if name == "prompt":
-            return self.rendered(self.prompt)
-        return self.rendered(self.raw(name))
+            return self.render(self.prompt)
+        return self.render(self.raw(name))
 
-    def rendered(self, value: Any, depth: int = 0) -> Any:
+    def render(self, value: Any, depth: int = 0) -> Any:
         """A value with the author's templates in it rendered; other texts are final."""
         if isinstance(value, Author):
             return self._text(value, depth)
         if isinstance(value, dict):
-            return {str(key): self.rendered(one, depth) for key, one in value.items()}
-        return [self.rendered(one, depth) for one in value] if isinstance(value, list) else value
+            return {str(key): self.render(one, depth) for key, one in value.items()}
+        return [self.render(one, depth) for one in value] if isinstance(value, list) else value
 
     def _text(self, text: Author, depth: int) -> str:
         if not any(mark in text for mark in ("{{", "{%")):
             return str(text)
         if depth > _DEEPEST:
-            raise Wrong(
+            raise ScriptError(
                 "the values of the front matter name each other without end",
                 "front matter 的值循环引用",
             )
         made = ""
-        compiled = _compiled(str(text), text.place)
+        compiled = _compile(str(text), text.place)
         if compiled.biases:
             return str(text)
         for part in compiled.parts:
             if part.template is None or part.inlines or part.substitution:
                 return str(text)
             values = {
-                name: self.rendered(self.raw(name), depth + 1)
+                name: self.render(self.raw(name), depth + 1)
                 for name in part.template.names
                 if self.raw(name) is not UNDEFINED
             }
             try:
                 made += part.template.render(values)
             except Mistake as mistake:
-                raise Wrong(mistake.message, f"模板错误: {mistake.message}") from None
+                raise ScriptError(mistake.message, f"模板错误: {mistake.message}") from None
         return made
 
     def context(self, names: frozenset[str]) -> dict[str, Any]:
@@ -126,21 +126,21 @@ class Data:
         Raises:
             Wrong: Always.
         """
-        raise Wrong(f"{name!r} cannot be called in an expression", f"表达式中不能调用 {name}")
+        raise ScriptError(f"{name!r} cannot be called in an expression", f"表达式中不能调用 {name}")
 
 
 _NOT_DATA = ("messages",)
 
 
 @lru_cache(maxsize=1000)
-def _compiled(text: str, place: Place) -> Text:
+def _compile(text: str, place: Place) -> Text:
     return compile_text(text, place, None)
 
 
 def _names_in(value: Any) -> Iterator[str]:
     """The names that the author's templates in a value read."""
     if isinstance(value, Author) and "{" in value:
-        for part in _compiled(str(value), value.place).parts:
+        for part in _compile(str(value), value.place).parts:
             if part.template is not None:
                 yield from part.template.names
     for one in (
@@ -149,11 +149,11 @@ def _names_in(value: Any) -> Iterator[str]:
         yield from _names_in(one)
 
 
-def names_read(node: Node) -> frozenset[str]:
+def find_read_names(node: Node) -> frozenset[str]:
     """The names that an expression reads; members of `this` and `prompt` are names, too."""
     if node.kind == "member" and node.parts[0].kind == "name" and node.parts[0].value in ALL:
         return frozenset((node.value,))
     found = {node.value} if node.kind == "name" else set()
     for part in parts_of(node):
-        found |= names_read(part)
+        found |= find_read_names(part)
     return frozenset(found)

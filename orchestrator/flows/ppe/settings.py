@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from orchestrator.flows.expressions import Wrong
+from orchestrator.flows.expressions import ScriptError
 from orchestrator.flows.ppe.data import Source
 from orchestrator.flows.ppe.dialects import dialect_of
 from orchestrator.flows.ppe.permissions import Permissions, permissions_of
@@ -94,7 +94,7 @@ def settings_of(front: Mapping[str, Any], source: Source) -> Settings:
             str(front.get("completion_delimiter") or _prompt(front, "completion_delimiter") or ""),
             front.get("llmStream") is not False,
         )
-    except Wrong as wrong:
+    except ScriptError as wrong:
         source.fail(source.place(0), wrong.message, wrong.message_zh)
 
 
@@ -109,22 +109,22 @@ def _roles(given: Any) -> dict[str, str]:
     if isinstance(given, list):
         given = {str(name): name for name in given}
     if not isinstance(given, dict):
-        raise Wrong(
+        raise ScriptError(
             "'roles' is a map from roles to their scripts", "'roles' 须是从角色到脚本的字典"
         )
     taken = given.keys() & {"system", "user", "assistant", "all"}
     if taken:
         role = sorted(taken)[0]
-        raise Wrong(f"{role!r} is no role of a group chat", f"{role!r} 不能作为群聊角色")
+        raise ScriptError(f"{role!r} is no role of a group chat", f"{role!r} 不能作为群聊角色")
     return {str(role): script_id(str(id or role)) for role, id in given.items()}
 
 
 def _imports(given: Any) -> dict[str, str]:
     """Other names of scripts. What is no script is refused."""
     found: dict[str, str] = {}
-    for written, name in _named(given):
+    for written, name in _iter_entries(given):
         if not written.endswith(ENDINGS) and not written.startswith("ai:"):
-            raise Wrong(
+            raise ScriptError(
                 f"{written!r} is a JavaScript package, and is not run; register Python functions "
                 "with tools={'name': function}",
                 f"{written!r} 是 JavaScript 包；请用 tools={{'name': 函数}} 注册 Python 函数",
@@ -134,7 +134,7 @@ def _imports(given: Any) -> dict[str, str]:
     return found
 
 
-def _named(given: Any) -> Iterator[tuple[str, str]]:
+def _iter_entries(given: Any) -> Iterator[tuple[str, str]]:
     for one in given if isinstance(given, list) else [given] if given else []:
         pairs = one.items() if isinstance(one, dict) else [(one, "")]
         for written, name in pairs:
@@ -151,7 +151,7 @@ def _tools(given: Any) -> dict[str, Tool]:
             ((id, inner),) = told.items()
             told = {**(inner if isinstance(inner, dict) else {}), "id": id}
         if "id" not in told:
-            raise Wrong("a tool of 'tools' has an 'id'", "'tools' 中的工具须有 'id'")
+            raise ScriptError("a tool of 'tools' has an 'id'", "'tools' 中的工具须有 'id'")
         name = script_id(str(told["id"])).removeprefix("$")
         defaults = told.get("defaults")
         title = str(told.get("title") or told.get("description") or "")
@@ -181,6 +181,6 @@ def style_of(front: Mapping[str, Any], source: Source) -> Style:
             )
     try:
         dialect = dialect_of(front.get("dialect"))
-    except Wrong as wrong:
+    except ScriptError as wrong:
         source.fail(source.place(0), wrong.message, wrong.message_zh)
     return Style(templates, strategy, dialect, front.get("lenient") is True)

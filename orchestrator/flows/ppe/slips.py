@@ -7,12 +7,12 @@ from collections.abc import Iterable
 
 from orchestrator.flows.ppe.control import DECIDING
 
-__all__ = ["instruction_meant", "meant"]
+__all__ = ["suggest_instruction", "suggest_name"]
 
 _CLOSE = 0.79
 
 
-def meant(name: str, known: Iterable[str]) -> str:
+def suggest_name(name: str, known: Iterable[str]) -> str:
     """What was meant, if a name is one slip of the hand away from one that is known."""
     found = [one for one in known if _is_slip(name, one)]
     if not found:
@@ -20,7 +20,7 @@ def meant(name: str, known: Iterable[str]) -> str:
     return f"did you mean {max(found, key=lambda one: _likeness(name, one))!r}?"
 
 
-def instruction_meant(name: str, known: Iterable[str]) -> str:
+def suggest_instruction(name: str, known: Iterable[str]) -> str:
     """What was meant by an instruction that is not known, with its `$`; a short one may be near."""
     names = sorted({*known, *DECIDING})
     found = difflib.get_close_matches(name.casefold(), names, n=1, cutoff=_CLOSE)

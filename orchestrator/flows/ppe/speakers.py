@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from orchestrator.flows.ppe.nodes import Edit, Say, Script, Statement
-from orchestrator.flows.ppe.slips import meant
+from orchestrator.flows.ppe.slips import suggest_name
 from orchestrator.flows.steps import Place
 
-__all__ = ["ROLES", "Stranger", "strangers"]
+__all__ = ["ROLES", "UnknownRole", "find_unknown_roles"]
 
 ROLES = ("system", "user", "assistant")
 """The roles that models know."""
@@ -18,7 +18,7 @@ ROLES = ("system", "user", "assistant")
 _CLOSE = 0.8
 
 
-class Stranger(NamedTuple):
+class UnknownRole(NamedTuple):
     """A role that nobody knows.
 
     Attributes:
@@ -32,7 +32,7 @@ class Stranger(NamedTuple):
     meant: str
 
 
-def strangers(script: Script, statements: Iterable[Statement]) -> Iterator[Stranger]:
+def find_unknown_roles(script: Script, statements: Iterable[Statement]) -> Iterator[UnknownRole]:
     """The roles in a script that nobody knows, each once.
 
     In a group chat anybody may speak, unless his name is a slip of one that is known: there what
@@ -46,13 +46,13 @@ def strangers(script: Script, statements: Iterable[Statement]) -> Iterator[Stran
         if not role or role in known or role in told:
             continue
         told.add(role)
-        near = _near(role, known)
+        near = _suggest_role(role, known)
         if near or not settings.roles:
-            yield Stranger(one.place, role, near)
+            yield UnknownRole(one.place, role, near)
 
 
-def _near(role: str, known: list[str]) -> str:
-    close = meant(role, known)
+def _suggest_role(role: str, known: list[str]) -> str:
+    close = suggest_name(role, known)
     if close:
         return close
     found = difflib.get_close_matches(role.casefold(), known, n=1, cutoff=_CLOSE)

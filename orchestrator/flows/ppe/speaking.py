@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.flows.ppe.dialogue import Said
+from orchestrator.flows.ppe.dialogue import DialogueMessage
 from orchestrator.flows.ppe.nodes import Edit, Say, Separate
 from orchestrator.flows.ppe.texts import Text
 from orchestrator.flows.steps import Place, Step
@@ -13,23 +13,23 @@ from orchestrator.flows.steps import Place, Step
 if TYPE_CHECKING:
     from orchestrator.flows.ppe.interpreter import Interpreter
 
-__all__ = ["edit", "say", "separate"]
+__all__ = ["add_message", "edit_message", "start_dialogue"]
 
 Steps = Generator[Step, Any, Any]
 
 
-def say(run: Interpreter, statement: Say) -> Steps:
+def add_message(run: Interpreter, statement: Say) -> Steps:
     """A message, and those of whom it makes answer."""
-    message = _message(run, statement.role, statement.text, statement.place)
+    message = _build_message(run, statement.role, statement.text, statement.place)
     message.to, message.audience = statement.to, run.cast.audience(statement)
-    _take_back(run, statement.role)
+    _drop_implicit_answer(run, statement.role)
     run.dialogue.messages.append(message)
     if statement.text.when == "now":
         yield from run.rendering.begin(message)
-    run.dialogue.messages += run.cast.answers(statement, message)
+    run.dialogue.messages += run.cast.create_answers(statement, message)
 
 
-def _take_back(run: Interpreter, role: str) -> None:
+def _drop_implicit_answer(run: Interpreter, role: str) -> None:
     """Takes an answer that nobody has read yet back: its role says itself what it says."""
     messages = run.dialogue.messages
     last = messages[-1] if messages else None
@@ -37,11 +37,11 @@ def _take_back(run: Interpreter, role: str) -> None:
         messages.pop()
 
 
-def _message(run: Interpreter, role: str, text: Text, place: Place) -> Said:
-    return Said(role, text, place, scope=run.data.scope)
+def _build_message(run: Interpreter, role: str, text: Text, place: Place) -> DialogueMessage:
+    return DialogueMessage(role, text, place, scope=run.data.scope)
 
 
-def separate(run: Interpreter, statement: Separate) -> Steps:
+def start_dialogue(run: Interpreter, statement: Separate) -> Steps:
     """A new dialogue; the first one begins with what listeners to `load-chats` remember."""
     yield from run.rendering.complete(None)
     first = not run.dialogue.separated
@@ -52,11 +52,11 @@ def separate(run: Interpreter, statement: Separate) -> Steps:
     for one in loaded if isinstance(loaded, list) else ():
         if isinstance(one, dict) and isinstance(one.get("content"), str):
             role, text = str(one.get("role", "user")), one["content"]
-            said = Said(role, None, statement.place, done=text, drawn=True)
+            said = DialogueMessage(role, None, statement.place, done=text, drawn=True)
             run.dialogue.messages.append(said)
 
 
-def edit(run: Interpreter, statement: Edit) -> None:
+def edit_message(run: Interpreter, statement: Edit) -> None:
     """Replaces a message, or inserts one.
 
     Raises:
@@ -64,7 +64,7 @@ def edit(run: Interpreter, statement: Edit) -> None:
     """
     messages = run.dialogue.messages
     if not statement.replaces:
-        message = _message(run, statement.role, statement.text, statement.place)
+        message = _build_message(run, statement.role, statement.text, statement.place)
         messages.insert(statement.at, message)
         return
     if not -len(messages) <= statement.at < len(messages):
@@ -74,4 +74,4 @@ def edit(run: Interpreter, statement: Edit) -> None:
             f"没有可替换的消息: {statement.at}",
         )
     role = statement.role or messages[statement.at].role
-    messages[statement.at] = _message(run, role, statement.text, statement.place)
+    messages[statement.at] = _build_message(run, role, statement.text, statement.place)

@@ -9,9 +9,9 @@ from typing import Any
 
 import yaml
 
-from orchestrator.flows.expressions import Wrong
+from orchestrator.flows.expressions import ScriptError
 from orchestrator.flows.ppe.addressing import Address, key_address, text_address
-from orchestrator.flows.ppe.control import INSTRUCTION, PARTS, Control
+from orchestrator.flows.ppe.control import INSTRUCTION, PARTS, InstructionReader
 from orchestrator.flows.ppe.data import Source, data_of, yaml_text
 from orchestrator.flows.ppe.entries import SEPARATOR, entries
 from orchestrator.flows.ppe.nodes import (
@@ -27,7 +27,7 @@ from orchestrator.flows.ppe.settings import Settings
 from orchestrator.flows.ppe.texts import Style, Text, compile_text
 from orchestrator.flows.steps import Place
 
-__all__ = ["Statements"]
+__all__ = ["StatementReader"]
 
 _EDIT = re.compile(
     r"#(?P<kind>[:+])?(?:\[(?P<at>-?\d{1,6})?(?::(?P<role>\w+))?\])?(?P<text>.*)", re.S
@@ -37,7 +37,7 @@ _DEEPEST = 40
 _END = 1_000_000
 
 
-class Statements:
+class StatementReader:
     """Reads statements.
 
     Attributes:
@@ -54,7 +54,7 @@ class Statements:
         self.calls: list[Link] = []
         self.warnings: list[tuple[Place, str]] = []
         self.biases: list[tuple[Place, str]] = []
-        self._control = Control(self.calls, self.block)
+        self._control = InstructionReader(self.calls, self.block)
 
     def front_messages(self, front: dict[str, Any], source: Source) -> Block:
         """The messages of the front matter's `prompt`.
@@ -101,7 +101,7 @@ class Statements:
                 node = source.compose()
                 if node is not None:
                     found += self._block(node, source, 0)
-        return _piped(found)
+        return _mark_piped(found)
 
     def block(self, node: yaml.Node, source: Source, depth: int) -> Block:
         """What stands where statements do: a list, a mapping, or one text.
@@ -109,7 +109,7 @@ class Statements:
         Raises:
             FlowError: It is wrong.
         """
-        return _piped(self._block(node, source, depth))
+        return _mark_piped(self._block(node, source, depth))
 
     def _block(self, node: yaml.Node, source: Source, depth: int) -> Sequence[Statement]:
         if depth > _DEEPEST:
@@ -125,7 +125,7 @@ class Statements:
         if node.tag.startswith("!"):
             source.refuse_tag(place, node.tag)
         if not isinstance(node, yaml.ScalarNode):
-            return self._said("user", yaml_text(data_of(node, source)), place, Address())
+            return self._read_message("user", yaml_text(data_of(node, source)), place, Address())
         text = node.value
         if node.style is None:
             if SEPARATOR.match(text):
@@ -139,7 +139,7 @@ class Statements:
             edit = _EDIT.fullmatch(text)
             if edit is not None and (edit["kind"] or edit["at"] or edit["role"]):
                 return self._edit(edit, place)
-        return self._said("user", text, place, Address())
+        return self._read_message("user", text, place, Address())
 
     def _edit(self, found: re.Match[str], place: Place) -> Edit:
         text = self._text(found["text"], place)
@@ -167,7 +167,7 @@ class Statements:
             while at < len(pairs) and pairs[at][0].value in PARTS:
                 parts[pairs[at][0].value] = pairs[at][1]
                 at += 1
-            yield self._control.structured(found, value, parts, place, source, depth)
+            yield self._control.read_structured(found, value, parts, place, source, depth)
 
     def _say(self, key: str, value: yaml.Node, at: Place, source: Source) -> Say:
         if key in PARTS:
@@ -178,7 +178,7 @@ class Statements:
             )
         try:
             role, address = key_address(key, self._known)
-        except Wrong as wrong:
+        except ScriptError as wrong:
             source.fail(at, wrong.message, wrong.message_zh)
         place = source.at(value)
         if value.tag.startswith("!"):
@@ -187,9 +187,9 @@ class Statements:
             text = "" if value.tag == f"{_SCALAR}null" and not value.style else value.value
         else:
             text = yaml_text(data_of(value, source))
-        return self._said(role, text, place, address)
+        return self._read_message(role, text, place, address)
 
-    def _said(self, role: str, text: str, place: Place, address: Address) -> Say:
+    def _read_message(self, role: str, text: str, place: Place, address: Address) -> Say:
         if self._settings.roles and not address.to:
             text, address = text_address(text, self._known)
         made = self._text(text, place)
@@ -210,7 +210,7 @@ class Statements:
         return made
 
 
-def _piped(block: Sequence[Statement]) -> Block:
+def _mark_piped(block: Sequence[Statement]) -> Block:
     """Statements, where one that follows a `$pipe` takes the result of the one before it."""
     made: list[Statement] = []
     for one in block:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from orchestrator.flows.expressions import NAME, Wrong
+from orchestrator.flows.expressions import NAME, ScriptError
 
 __all__ = ["STYLES", "as_jinja"]
 
@@ -57,7 +57,7 @@ def _from_go(text: str) -> str:
 
     made = _GO.sub(tag, text)
     if open_blocks:
-        raise Wrong("a block of Go's template has no {{end}}", "Go 模板的块缺少 {{end}}")
+        raise ScriptError("a block of Go's template has no {{end}}", "Go 模板的块缺少 {{end}}")
     return made
 
 
@@ -70,7 +70,7 @@ def _go_tag(words: str, open_blocks: list[str]) -> str:
     found = _GO_WORD.fullmatch(words)
     word = found["word"] if found else None
     if found is None or word == "with" or (found["path"] == "." and "for" not in open_blocks):
-        raise Wrong(
+        raise ScriptError(
             f"{words!r} of Go's templates is not understood; write templates of Jinja2",
             f"无法识别 Go 模板的 {words!r}；请使用 Jinja2 模板",
         )

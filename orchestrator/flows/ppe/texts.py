@@ -14,14 +14,14 @@ from typing import Any, cast
 from jinja2 import Undefined
 
 from orchestrator.errors import FlowError
-from orchestrator.flows.expressions import Wrong
+from orchestrator.flows.expressions import ScriptError
 from orchestrator.flows.ppe.dialects import Dialect
-from orchestrator.flows.ppe.finding import Finder
+from orchestrator.flows.ppe.finding import TextScanner
 from orchestrator.flows.ppe.found import Bias, Inline, Substitution
 from orchestrator.flows.ppe.styles import STYLES, as_jinja
 from orchestrator.flows.steps import Place
-from orchestrator.prompts.jinja import Compiled, Jinja, Mistake
-from orchestrator.prompts.jinja_work import working
+from orchestrator.prompts.jinja import CompiledTemplate, Jinja, Mistake
+from orchestrator.prompts.jinja_work import get_work
 
 __all__ = [
     "STRATEGIES",
@@ -71,7 +71,7 @@ class Part:
     """
 
     source: str
-    template: Compiled | None
+    template: CompiledTemplate | None
     inlines: dict[str, Inline]
     substitution: Substitution | None
 
@@ -125,7 +125,7 @@ def value_text(value: Any) -> str:
     return str(value)
 
 
-def _printed(value: Any) -> str:
+def _finalize(value: Any) -> str:
     """What a template prints; an item that a list does not have is a mistake, a name is not."""
     if isinstance(value, Undefined) and isinstance(value._undefined_obj, list):
         value._fail_with_undefined_error()
@@ -133,13 +133,13 @@ def _printed(value: Any) -> str:
 
 
 def _to_json(value: Any, indent: int | None = None) -> str:
-    working().measure(value)
+    get_work().measure(value)
     return json.dumps(value, ensure_ascii=False, indent=None if indent is None else min(indent, 8))
 
 
 @cache
 def _jinja() -> Jinja:
-    made = Jinja(_printed, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
+    made = Jinja(_finalize, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
     made.filters["tojson"] = cast(Any, _to_json)
     joined = made.filters["join"]
 
@@ -184,7 +184,7 @@ class _Compiler:
         self._place = place
         self._style = style
         self._when = when
-        self._finder = Finder(text, place, file, style.dialect)
+        self._finder = TextScanner(text, place, file, style.dialect)
 
     def text(self) -> Text:
         parts: list[Part] = []
@@ -192,7 +192,7 @@ class _Compiler:
         inlines: dict[str, Inline] = {}
         biases: list[Bias] = []
         start = begins = 0
-        for found in self._finder.found(calls=self._when != "never"):
+        for found in self._finder.find_all(calls=self._when != "never"):
             source.append(self._plain(start, found.at))
             start, made = found.end, found.made
             if isinstance(made, Substitution):
@@ -218,7 +218,7 @@ class _Compiler:
             return text
         try:
             return as_jinja(text, STYLES[self._style.templates])
-        except Wrong as wrong:
+        except ScriptError as wrong:
             raise self._finder.error(wrong.message, wrong.message_zh, start) from None
 
     def _part(
@@ -227,7 +227,7 @@ class _Compiler:
         if self._when == "never" or not any(mark in source for mark in _TAGS):
             return Part(source, None, {}, end)
         try:
-            return Part(source, _jinja().compiled(source), inlines, end)
+            return Part(source, _jinja().compile_template(source), inlines, end)
         except Mistake as mistake:
             line = self._finder.place_of(begins).line - self._place.line + mistake.line - 1
             place = self._place

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.actions.names import did_you_mean
-from orchestrator.flows.expressions import Wrong
+from orchestrator.flows.expressions import ScriptError
 
 __all__ = ["THINKING", "Thinking", "thinking_of"]
 
@@ -92,13 +92,13 @@ def thinking_of(given: Any) -> Thinking | None:
     settings: Mapping[str, Any] = given if isinstance(given, dict) else {"mode": given}
     for name in settings:
         if name not in _MEMBERS:
-            raise Wrong(
+            raise ScriptError(
                 f"'shouldThink' has no member {name!r}{did_you_mean(name, _MEMBERS)}",
                 f"'shouldThink' 没有成员 {name!r}",
             )
     mode = str(settings.get("mode"))
     if mode not in _MODES:
-        raise Wrong(
+        raise ScriptError(
             f"'shouldThink' is {mode!r}; it is one of {', '.join(_MODES)}",
             f"'shouldThink' 是 {mode!r}，应为 {', '.join(_MODES)} 之一",
         )
@@ -122,7 +122,7 @@ def _tag(given: Any, usual: tuple[str, str]) -> tuple[str, str]:
         return str(given[0]), str(given[1])
     if isinstance(given, str) and given.isidentifier():
         return f"<{given}>", f"</{given}>"
-    raise Wrong(
+    raise ScriptError(
         f"the tag {given!r} of 'shouldThink' is no name, and no list of two signs",
         f"'shouldThink' 的标签 {given!r} 既不是名称，也不是两个标记的列表",
     )

@@ -16,7 +16,7 @@ from orchestrator.flows.steps import Ask, AskUser, Place, Step
 if TYPE_CHECKING:
     from orchestrator.flows.ppe.interpreter import Interpreter
 
-__all__ = ["answered", "specs"]
+__all__ = ["ask_with_tools", "build_specs"]
 
 _MOST_ROUNDS = 20
 _YES = frozenset(("y", "yes", "ok", "allow", "true", "是", "好", "可以", "允许"))
@@ -24,16 +24,16 @@ _YES = frozenset(("y", "yes", "ok", "allow", "true", "是", "好", "可以", "�
 Specs = Mapping[str, Mapping[str, Any]]
 
 
-def specs(run: Interpreter) -> dict[str, Mapping[str, Any]]:
+def build_specs(run: Interpreter) -> dict[str, Mapping[str, Any]]:
     """What the model is told of its tools, by name; those that it may never call are left out."""
     found: dict[str, Mapping[str, Any]] = {}
-    for tool in _expanded(run):
+    for tool in _expand_tools(run):
         if run.script.settings.permissions.may_ever(tool.name):
-            found[tool.name] = _spec(run, tool)
+            found[tool.name] = _build_spec(run, tool)
     return found
 
 
-def _expanded(run: Interpreter) -> list[Tool]:
+def _expand_tools(run: Interpreter) -> list[Tool]:
     """The tools, with those that a script of tools stands for (`export`)."""
     found = []
     for tool in run.script.settings.tools.values():
@@ -45,7 +45,7 @@ def _expanded(run: Interpreter) -> list[Tool]:
     return found
 
 
-def _spec(run: Interpreter, tool: Tool) -> Mapping[str, Any]:
+def _build_spec(run: Interpreter, tool: Tool) -> Mapping[str, Any]:
     if id := run.script_of(tool.name):
         script = run.library.script(id)
         described, schema = _description(script), _schema(script, tool)
@@ -80,7 +80,7 @@ def _schema(script: Script, tool: Tool) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": required}
 
 
-def answered(run: Interpreter, ask: Ask, offered: Specs) -> Generator[Step, Any, ModelAnswer]:
+def ask_with_tools(run: Interpreter, ask: Ask, offered: Specs) -> Generator[Step, Any, ModelAnswer]:
     """The model's reply, when it calls no tool any more.
 
     Raises:
@@ -93,7 +93,7 @@ def answered(run: Interpreter, ask: Ask, offered: Specs) -> Generator[Step, Any,
             return reply
         results = []
         for call in reply.calls:
-            results.append((yield from _result(run, ask.place, call, offered)))
+            results.append((yield from _build_result(run, ask.place, call, offered)))
         messages = [*messages, reply.message, {"role": "user", "content": results}]
     run.fail(
         ask.place,
@@ -102,23 +102,23 @@ def answered(run: Interpreter, ask: Ask, offered: Specs) -> Generator[Step, Any,
     )
 
 
-def _result(
+def _build_result(
     run: Interpreter, place: Place, call: Mapping[str, Any], offered: Specs
 ) -> Generator[Step, Any, dict[str, Any]]:
     """A tool's result for the model; what it may not do is told to it."""
     name, refused = call["name"], ""
-    defaults = next((one.defaults for one in _expanded(run) if one.name == name), {})
+    defaults = next((one.defaults for one in _expand_tools(run) if one.name == name), {})
     given = {**defaults, **call["input"]}
     if name not in offered:
         refused = f"There is no tool {name!r}; there is {', '.join(offered)}."
-    elif not (yield from _allowed(run, place, name, given)):
+    elif not (yield from _check_allowed(run, place, name, given)):
         refused = f"The call of {name!r} with these arguments is not permitted."
-    text = refused or value_text((yield from _called(run, place, name, given)))
+    text = refused or value_text((yield from _call_tool(run, place, name, given)))
     result: dict[str, Any] = {"toolUseId": call["toolUseId"], "content": [{"text": text or " "}]}
     return {"toolResult": {**result, "status": "error"} if refused else result}
 
 
-def _allowed(
+def _check_allowed(
     run: Interpreter, place: Place, name: str, given: Mapping[str, Any]
 ) -> Generator[Step, Any, bool]:
     action = run.script.settings.permissions.action(name, given)
@@ -130,7 +130,7 @@ def _allowed(
     return str(said).strip().casefold() in _YES
 
 
-def _called(run: Interpreter, place: Place, name: str, given: Mapping[str, Any]) -> Any:
+def _call_tool(run: Interpreter, place: Place, name: str, given: Mapping[str, Any]) -> Any:
     if run.script_of(name):
         return (yield from run.calls.script(Link(place, name, False), (), given))
     return (yield from run.calls.function(place, name, (), given))

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.flows.expressions import Argument, Node, Wrong, parse_expression, path_of
+from orchestrator.flows.expressions import Argument, Node, ScriptError, parse_expression, path_of
 from orchestrator.flows.ppe.blocks import MATCHED
 from orchestrator.flows.ppe.cast import RESPONSE
 from orchestrator.flows.ppe.data import Author
 from orchestrator.flows.ppe.found import Inline, Substitution
-from orchestrator.flows.ppe.matching import names_given
+from orchestrator.flows.ppe.matching import find_pattern_names
 from orchestrator.flows.ppe.nodes import (
     Block,
     Chain,
@@ -26,7 +26,7 @@ from orchestrator.flows.ppe.nodes import (
     While,
 )
 from orchestrator.flows.ppe.output import inputs_of
-from orchestrator.flows.ppe.scope import ALL, names_read
+from orchestrator.flows.ppe.scope import ALL, find_read_names
 from orchestrator.flows.ppe.texts import Text, compile_text
 from orchestrator.flows.ppe.thinking import THINKING
 from orchestrator.flows.steps import Place
@@ -69,7 +69,7 @@ class Uses:
         self.holes: list[Substitution] = []
         self.read: list[Read] = list(_of_data(front))
         for statement in statements_in(script.body):
-            self.given |= dict.fromkeys(_given_by(statement))
+            self.given |= dict.fromkeys(_find_assigned_names(statement))
             self.read += self._read_by(statement)
         for hole in self.holes:
             self.given |= dict.fromkeys(hole.names)
@@ -92,7 +92,7 @@ class Uses:
                     yield from _of_arguments(link.arguments, place)
             case _:
                 for node in conditions_in(statement):
-                    yield from (Read(name, place) for name in sorted(names_read(node)))
+                    yield from (Read(name, place) for name in sorted(find_read_names(node)))
                 if isinstance(statement, For) and not isinstance(statement.items, Node):
                     yield from _of_data(statement.items)
                 for inner in _instructions_in(statement):
@@ -107,7 +107,7 @@ class Uses:
             if part.substitution is not None:
                 self.holes.append(part.substitution)
                 for one in part.substitution.parameters:
-                    for name in sorted(names_read(one.node)):
+                    for name in sorted(find_read_names(one.node)):
                         yield Read(name, part.substitution.place)
 
     def _of_inline(self, inline: Inline) -> Iterator[Read]:
@@ -118,7 +118,7 @@ class Uses:
         alone = len(inline.arguments) == 1 and not inline.arguments[0].name
         if alone and inline.arguments[0].node.kind not in ("compared", "text", "value", "items"):
             # Such as a file's name, which is a text when it is no variable.
-            names = names_read(inline.arguments[0].node)
+            names = find_read_names(inline.arguments[0].node)
             if not names & self.given.keys():
                 return
         yield from _of_arguments(inline.arguments, inline.place)
@@ -127,7 +127,7 @@ class Uses:
 def _of_arguments(arguments: Sequence[Argument], place: Place) -> Iterator[Read]:
     for one in arguments:
         if one.node.kind != "name":  # a bare word that is no variable is a text
-            yield from (Read(name, place) for name in sorted(names_read(one.node)))
+            yield from (Read(name, place) for name in sorted(find_read_names(one.node)))
 
 
 def _of_data(value: Any, instruction: str = "") -> Iterator[Read]:
@@ -146,8 +146,8 @@ def _is_list(value: Any) -> bool:
 def _of_author(text: Author, instruction: str) -> Iterable[str]:
     if instruction and text.startswith("?="):
         try:
-            return sorted(names_read(parse_expression(text[2:])) - set(_OF_LISTENERS))
-        except Wrong:
+            return sorted(find_read_names(parse_expression(text[2:])) - set(_OF_LISTENERS))
+        except ScriptError:
             return ()
     if "{" not in text or (instruction and not text.startswith("!") and instruction != "format"):
         return ()
@@ -156,13 +156,13 @@ def _of_author(text: Author, instruction: str) -> Iterable[str]:
     return sorted(one for one in names if not one.startswith("inline_"))
 
 
-def _given_by(statement: Statement) -> Iterator[str]:
+def _find_assigned_names(statement: Statement) -> Iterator[str]:
     if isinstance(statement, For):
         yield from (*statement.values, statement.index)
     elif isinstance(statement, Match):
         yield MATCHED
         for pattern, _ in statement.branches:
-            yield from names_given(pattern)
+            yield from find_pattern_names(pattern)
     elif isinstance(statement, Instruction):
         if statement.name in _SETS and isinstance(statement.value, Mapping):
             yield from (str((path_of(name) or (name,))[0]) for name in statement.value)

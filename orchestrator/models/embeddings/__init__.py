@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from orchestrator.models.embeddings.base import Embedder
-from orchestrator.support.lazy_imports import lazily
+from orchestrator.support.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
     from orchestrator.models.embeddings.bedrock import BedrockEmbedder
@@ -26,4 +26,4 @@ _HOMES = {
     "resolve_embedder": "resolve",
 }
 
-__getattr__, __dir__ = lazily(__name__, _HOMES)
+__getattr__, __dir__ = lazy_exports(__name__, _HOMES)

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from orchestrator.errors import DependencyFailed, ValidationError
 from orchestrator.models._wire import encode
 from orchestrator.models.embeddings.base import checked, numpy, unit_rows
-from orchestrator.support.aws import Settings, Target, region_of, shared_client, translated
+from orchestrator.support.aws import (
+    Settings,
+    Target,
+    get_shared_client,
+    region_of,
+    translate_errors,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -159,11 +165,11 @@ class BedrockEmbedder:
 
     def _connected(self) -> Any:
         if self._client is None:
-            self._client = shared_client(self._settings, self._target)
+            self._client = get_shared_client(self._settings, self._target)
         return self._client
 
     def _ask(self, client: Any, texts: list[str]) -> list[Any]:
-        with translated(self._target):
+        with translate_errors(self._target):
             response = client.invoke_model(
                 modelId=self._model_id,
                 body=encode(self._request(texts)).encode("utf-8"),

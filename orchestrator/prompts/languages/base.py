@@ -16,16 +16,16 @@ __all__ = [
     "Input",
     "Media",
     "Rendered",
-    "Said",
+    "RenderedMessage",
+    "TextContent",
     "Thread",
     "ToolResult",
     "ToolUse",
-    "Words",
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class TextContent:
     """A text.
 
     Attributes:
@@ -86,14 +86,14 @@ class ToolResult:
 
     id: str
     name: str
-    content: Sequence[Words | Media]
+    content: Sequence[TextContent | Media]
 
 
-Content = Words | Media | ToolUse | ToolResult
+Content = TextContent | Media | ToolUse | ToolResult
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class RenderedMessage:
     """A message.
 
     Attributes:
@@ -111,7 +111,7 @@ class Said:
     @property
     def text(self) -> str:
         """Its texts, joined."""
-        return "".join([one.text for one in self.content if isinstance(one, Words)])
+        return "".join([one.text for one in self.content if isinstance(one, TextContent)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,15 +139,15 @@ class Rendered:
             version of Prompty does, and not as chat APIs do.
     """
 
-    items: Sequence[Said | Thread]
+    items: Sequence[RenderedMessage | Thread]
     tools: Sequence[Mapping[str, Any]] = ()
     diagnostics: Sequence[Diagnostic] = ()
     parts: bool = False
 
     @property
-    def messages(self) -> list[Said]:
+    def messages(self) -> list[RenderedMessage]:
         """The messages."""
-        return [one for one in self.items if isinstance(one, Said)]
+        return [one for one in self.items if isinstance(one, RenderedMessage)]
 
     def as_dicts(self) -> list[dict[str, Any]]:
         """The messages in the dict shape of the template's language.

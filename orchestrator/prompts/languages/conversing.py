@@ -11,21 +11,21 @@ from typing import Any
 
 from orchestrator.errors import TemplateError
 from orchestrator.message import Block, Message, Span, Text
-from orchestrator.prompts.bound import append
+from orchestrator.prompts.bound import append_message
 from orchestrator.prompts.languages.base import (
     Content,
     Media,
     Rendered,
-    Said,
+    RenderedMessage,
+    TextContent,
     ToolResult,
     ToolUse,
-    Words,
 )
-from orchestrator.prompts.languages.reading import call_of
+from orchestrator.prompts.languages.reading import parse_tool_use
 from orchestrator.prompts.leaf import spans_of
 from orchestrator.prompts.markers import Piece
 
-__all__ = ["SYSTEM_ROLES", "Conversing", "converse", "system_pieces", "tool_specs"]
+__all__ = ["SYSTEM_ROLES", "ConverseBuilder", "converse", "system_pieces", "tool_specs"]
 
 SYSTEM_ROLES = ("system", "developer")
 """Roles whose messages are the system text."""
@@ -57,33 +57,33 @@ _REFUSED = re.compile(r"[^0-9A-Za-z\-()\[\]]+")
 
 def converse(rendered: Rendered) -> tuple[Text, list[Message], list[dict[str, Any]]]:
     """A rendering as Converse takes it; see `Rendered.converse`."""
-    conversing = Conversing()
+    conversing = ConverseBuilder()
     system, others = system_pieces(rendered.messages)
     messages: list[Message] = []
     for one in others:
-        message = conversing.message(one)
+        message = conversing.build_message(one)
         if message is not None:
-            append(messages, message)
+            append_message(messages, message)
     text = Text.of("".join([piece for _, piece in system]), tuple(spans_of(system)))
     return text, messages, tool_specs(rendered.tools)
 
 
-def system_pieces(messages: Iterable[Said]) -> tuple[list[Piece], list[Said]]:
+def system_pieces(messages: Iterable[RenderedMessage]) -> tuple[list[Piece], list[RenderedMessage]]:
     """The system text, of all messages that are the system's, and the other messages.
 
     Raises:
         TemplateError: The system shows more than texts.
     """
     pieces: list[Piece] = []
-    others: list[Said] = []
+    others: list[RenderedMessage] = []
     for one in messages:
         if one.role not in SYSTEM_ROLES:
             others.append(one)
             continue
         told: list[Piece] = []
         for content in one.content:
-            if not isinstance(content, Words):
-                raise _wrong(one, f"a message of role {one.role!r} can only have text")
+            if not isinstance(content, TextContent):
+                raise _make_error(one, f"a message of role {one.role!r} can only have text")
             told += content.pieces
         if any(text for _, text in told):
             if pieces:
@@ -93,7 +93,7 @@ def system_pieces(messages: Iterable[Said]) -> tuple[list[Piece], list[Said]]:
 
 
 @dataclass(slots=True)
-class Conversing:
+class ConverseBuilder:
     """Makes messages of Converse.
 
     Attributes:
@@ -104,7 +104,7 @@ class Conversing:
     _calls: list[tuple[str, str]] = field(default_factory=list)
     _documents: int = 0
 
-    def message(self, said: Said) -> Message | None:
+    def build_message(self, said: RenderedMessage) -> Message | None:
         """A message; `None` when nothing is in it. Blank texts are left out: Bedrock refuses them.
 
         Raises:
@@ -114,17 +114,20 @@ class Conversing:
         if said.role == "assistant":
             calls = said.attributes.get("tool_calls") or ()
             content += [
-                call_of(one) for one in (calls if isinstance(calls, list | tuple) else [calls])
+                parse_tool_use(one)
+                for one in (calls if isinstance(calls, list | tuple) else [calls])
             ]
         elif said.role in ("tool", "function"):
-            content = [self._result_of(said)]
+            content = [self._build_tool_result(said)]
         elif said.role not in ("user", "thread"):
-            raise _wrong(said, f"Converse has no role {said.role!r}: user, assistant or system")
+            raise _make_error(
+                said, f"Converse has no role {said.role!r}: user, assistant or system"
+            )
         blocks: list[Block] = []
         spans: list[Span] = []
         for one in content:
             block = self._block(one, said)
-            if isinstance(one, Words):
+            if isinstance(one, TextContent):
                 if not one.text.strip():
                     continue
                 spans += spans_of(one.pieces, len(blocks))
@@ -132,23 +135,23 @@ class Conversing:
         role = "assistant" if said.role == "assistant" else "user"
         return Message(role, blocks, tuple(spans)) if blocks else None
 
-    def _result_of(self, said: Said) -> ToolResult:
+    def _build_tool_result(self, said: RenderedMessage) -> ToolResult:
         found = next((one for one in said.content if isinstance(one, ToolResult)), None)
         if found is None:
-            told = tuple(one for one in said.content if isinstance(one, Words | Media))
+            told = tuple(one for one in said.content if isinstance(one, TextContent | Media))
             id, name = said.attributes.get("tool_call_id", ""), said.attributes.get("name", "")
             found = ToolResult(str(id), str(name), told)
         if found.id:
             return found
         id = next((id for id, name in reversed(self._calls) if name == found.name), "")
         if not id:
-            raise _wrong(
+            raise _make_error(
                 said, f"the message of role {said.role!r} answers no call: give it a tool_call_id"
             )
         return ToolResult(id, found.name, found.content)
 
-    def _block(self, one: Content, said: Said) -> Block:
-        if isinstance(one, Words):
+    def _block(self, one: Content, said: RenderedMessage) -> Block:
+        if isinstance(one, TextContent):
             return {"text": one.text}
         if isinstance(one, ToolUse):
             self._calls.append((one.id, one.name))
@@ -159,10 +162,10 @@ class Conversing:
             return {"toolResult": {"toolUseId": one.id, "content": told or [{"text": ""}]}}
         return self._medium(one, said)
 
-    def _medium(self, medium: Media, said: Said) -> Block:
+    def _medium(self, medium: Media, said: RenderedMessage) -> Block:
         form = _format(medium)
         if not form:
-            raise _wrong(
+            raise _make_error(
                 said,
                 f"Converse takes no {medium.kind} of type "
                 f"{medium.media_type or medium.url[:80]!r}: it takes "
@@ -176,13 +179,13 @@ class Conversing:
             made["name"] = f"{name} {self._documents}".strip()
         return {_MEMBERS[medium.kind]: made}
 
-    def _source(self, medium: Media, said: Said) -> Mapping[str, Any]:
+    def _source(self, medium: Media, said: RenderedMessage) -> Mapping[str, Any]:
         if medium.data:
             data = base64.b64encode(medium.data).decode("ascii") if self.encoded else medium.data
             return {"bytes": data}
         if medium.url.startswith("s3://"):
             return {"s3Location": {"uri": medium.url}}
-        raise _wrong(
+        raise _make_error(
             said,
             f"Converse fetches no {medium.kind} from {medium.url[:80]!r}: give its bytes, a data: "
             "address, an s3:// address, or a file beside the template",
@@ -194,12 +197,12 @@ def _format(medium: Media) -> str:
     if not media_type:
         media_type = mimetypes.guess_type(medium.url.partition("?")[0])[0] or ""
     if not media_type:
-        media_type = _sniffed(medium.data)
+        media_type = _sniff_media_type(medium.data)
     name = _TYPES.get(media_type, media_type.rpartition("/")[2])
     return _FORMATS[medium.kind].get(name, "")
 
 
-def _sniffed(data: bytes) -> str:
+def _sniff_media_type(data: bytes) -> str:
     for start, media_type in (
         (b"\x89PNG", "image/png"),
         (b"\xff\xd8\xff", "image/jpeg"),
@@ -214,10 +217,12 @@ def _sniffed(data: bytes) -> str:
 
 def tool_specs(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Tools of a template as tool specifications: functions with their parameters."""
-    return [{"toolSpec": _spec(tool)} for tool in tools if tool.get("name") or tool.get("id")]
+    return [
+        {"toolSpec": _to_tool_spec(tool)} for tool in tools if tool.get("name") or tool.get("id")
+    ]
 
 
-def _spec(tool: Mapping[str, Any]) -> dict[str, Any]:
+def _to_tool_spec(tool: Mapping[str, Any]) -> dict[str, Any]:
     inner = tool.get("function")
     function = inner if isinstance(inner, Mapping) else tool
     name = str(function.get("name") or tool.get("name") or tool.get("id"))
@@ -227,11 +232,11 @@ def _spec(tool: Mapping[str, Any]) -> dict[str, Any]:
     bound = {
         str(it.get("name") if isinstance(it, Mapping) else it) for it in tool.get("bindings") or ()
     }
-    made["inputSchema"] = {"json": _schema(function.get("parameters"), bound)}
+    made["inputSchema"] = {"json": _to_schema(function.get("parameters"), bound)}
     return made
 
 
-def _schema(parameters: Any, bound: set[str]) -> dict[str, Any]:
+def _to_schema(parameters: Any, bound: set[str]) -> dict[str, Any]:
     if isinstance(parameters, Mapping) and "type" in parameters:
         return dict(parameters)  # a JSON schema
     if isinstance(parameters, Mapping):
@@ -245,14 +250,14 @@ def _schema(parameters: Any, bound: set[str]) -> dict[str, Any]:
     rows = [it for it in rows if it["name"] not in bound]
     made: dict[str, Any] = {
         "type": "object",
-        "properties": {str(it["name"]): _property(it) for it in rows},
+        "properties": {str(it["name"]): _to_property(it) for it in rows},
     }
     if required := [str(it["name"]) for it in rows if it.get("required")]:
         made["required"] = required
     return made
 
 
-def _property(told: Mapping[str, Any]) -> dict[str, Any]:
+def _to_property(told: Mapping[str, Any]) -> dict[str, Any]:
     kind = str(told.get("kind", told.get("type", "string")))
     made: dict[str, Any] = {"type": {"float": "number"}.get(kind, kind)}
     if told.get("description"):
@@ -262,5 +267,5 @@ def _property(told: Mapping[str, Any]) -> dict[str, Any]:
     return made
 
 
-def _wrong(said: Said, message: str) -> TemplateError:
+def _make_error(said: RenderedMessage, message: str) -> TemplateError:
     return TemplateError(message, line=said.line or None)

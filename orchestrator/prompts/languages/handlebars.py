@@ -15,23 +15,23 @@ from xml.sax.saxutils import escape
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError
 from orchestrator.message import AUTHOR
-from orchestrator.prompts.jinja import VALUE, Value, named
-from orchestrator.prompts.languages.base import Said, Thread
-from orchestrator.prompts.languages.handlebars_helpers import HELPERS, told
+from orchestrator.prompts.jinja import VALUE, Value, tag_origin
+from orchestrator.prompts.languages.base import RenderedMessage, Thread
+from orchestrator.prompts.languages.handlebars_helpers import HELPERS, format_value
 from orchestrator.prompts.languages.handlebars_names import Names, is_straight
 from orchestrator.prompts.languages.handlebars_parser import Block, Node, Show, parse
 from orchestrator.prompts.languages.handlebars_scanner import Call, Expression, Literal, Path, Text
 from orchestrator.prompts.languages.handlebars_scope import MISSING, Context, Scope
-from orchestrator.prompts.languages.handlebars_values import Values
+from orchestrator.prompts.languages.handlebars_values import Evaluator
 from orchestrator.prompts.languages.message_tags import Hole, Markup
 from orchestrator.prompts.languages.semantic_kernel_content import ROLES, Filling
 from orchestrator.prompts.languages.semantic_kernel_rendering import Rendering
 from orchestrator.prompts.languages.semantic_kernel_source import Source
 from orchestrator.prompts.languages.semantic_kernel_values import (
     Functions,
-    filling,
+    fill_messages,
+    fill_value,
     origin_of,
-    placed,
 )
 from orchestrator.prompts.work import ITEM, MOST_CHARS, STEP, Refused, Work
 
@@ -116,16 +116,18 @@ class _Run:
         self.at = 0
         self._source = source
         self._rendering = rendering
-        root = {name: named(value, origin_of(name)) for name, value in rendering.inputs.items()}
+        root = {
+            name: tag_origin(value, origin_of(name)) for name, value in rendering.inputs.items()
+        }
         self._scope = Scope(root)
         self._work = Work()
-        self._values = Values(source, rendering.caller, self._scope, self._work)
+        self._values = Evaluator(source, rendering.caller, self._scope, self._work)
         self._inert = False  # inside of {{#message}}, where tags are text
         self._opened = ""  # the role of the message that {{message role=...}} has begun
         self._chars = 0
         self._blocks: Mapping[str, Callable[[Block], None]] = {
-            "if": lambda block: self._choose(block, self._one(block)),
-            "unless": lambda block: self._choose(block, not self._one(block)),
+            "if": lambda block: self._choose(block, self._evaluate_single(block)),
+            "unless": lambda block: self._choose(block, not self._evaluate_single(block)),
             "each": self._each,
             "with": self._with,
             "message": self._message,
@@ -144,7 +146,7 @@ class _Run:
             if isinstance(node, Text):
                 self._add_text(node)
             elif isinstance(node, Show):
-                self._show(node)
+                self._add_expression(node)
             else:
                 self._block(node)
 
@@ -168,50 +170,50 @@ class _Run:
         self.parts.append(Hole(len(self.fillings), at))
         self.fillings.append(filled)
 
-    def _tag(self, text: str, at: int) -> None:
+    def _add_tag(self, text: str, at: int) -> None:
         self._work.spend(STEP)
         self._count(text)
         self.parts.append(Markup(text, at, made=True))
 
-    def _show(self, node: Show) -> None:
+    def _add_expression(self, node: Show) -> None:
         shown = node.expression
         if isinstance(shown, Literal):
-            self._add(Filling([(AUTHOR, told(shown.value))], shown.value), node.at)
+            self._add(Filling([(AUTHOR, format_value(shown.value))], shown.value), node.at)
         elif isinstance(shown, Path | Call) and self._is_messages(shown):
-            self._place(shown, node.at)
-        elif isinstance(shown, Path | Call) and self._is_mark(shown):
-            self._mark(shown, node.at)
+            self._add_messages(shown, node.at)
+        elif isinstance(shown, Path | Call) and self._is_message_mark(shown):
+            self._add_message_mark(shown, node.at)
         else:
-            self._add_value(self._values.shown(shown), node.at)
+            self._add_value(self._values.evaluate_shown(shown), node.at)
 
     def _add_value(self, value: Any, at: int) -> None:
         self._work.measure(value, data=False)
         if isinstance(value, bool):
-            value = told(value)
+            value = format_value(value)
         origin = value.origin if isinstance(value, Value) else VALUE
         if self._rendering.trusts_texts_of(origin) and not self._inert:
-            self._tag(told(value), at)
+            self._add_tag(format_value(value), at)
             return
-        self._add(filling(origin, value), at)
+        self._add(fill_value(origin, value), at)
 
     def _is_messages(self, shown: Path | Call) -> bool:
-        name = _name_of(shown)
+        name = _get_name(shown)
         if name not in ("messages", "message_to_prompt", "messageToPrompt"):
             return False
-        return isinstance(shown, Call) or self._scope.found(shown) is MISSING
+        return isinstance(shown, Call) or self._scope.look_up(shown) is MISSING
 
-    def _place(self, shown: Path | Call, at: int) -> None:
+    def _add_messages(self, shown: Path | Call, at: int) -> None:
         """`{{messages history}}`, and `{{message_to_prompt}}` of the message that a loop is at."""
         given = shown.given if isinstance(shown, Call) else ()
-        several = _name_of(shown) == "messages"
+        several = _get_name(shown) == "messages"
         if given:
-            value, name = self._values.of(given[0]), _written(given[0])
+            value, name = self._values.evaluate(given[0]), _get_input_name(given[0])
         elif several:
             value, name = self._scope.inputs.get("chat_history"), "chat_history"
         else:
             value, name = self._scope.this, "this"
         self._work.measure(value, data=False)
-        found = None if value is None or value == "" else placed(value, name)
+        found = None if value is None or value == "" else fill_messages(value, name)
         if found is not None:
             self._add(found, at)
         elif not several:
@@ -219,25 +221,29 @@ class _Run:
         elif value not in (None, ""):
             raise self._error(f"{name!r} is no list of messages", at)
 
-    def _is_mark(self, shown: Path | Call) -> bool:
-        if _name_of(shown) != "message" or self._rendering.caller.has("message"):
+    def _is_message_mark(self, shown: Path | Call) -> bool:
+        if _get_name(shown) != "message" or self._rendering.caller.has("message"):
             return False
-        return isinstance(shown, Call) or self._scope.found(shown) is MISSING
+        return isinstance(shown, Call) or self._scope.look_up(shown) is MISSING
 
-    def _mark(self, shown: Path | Call, at: int) -> None:
+    def _add_message_mark(self, shown: Path | Call, at: int) -> None:
         """`{{message role="user"}}`: the beginning of a message, and then its end."""
         attributes = shown.named if isinstance(shown, Call) else {}
         written = attributes.get("role", Literal("", at))
-        role = told(written.value) if isinstance(written, Literal) else f"${_name_of(written)}"
+        role = (
+            format_value(written.value)
+            if isinstance(written, Literal)
+            else f"${_get_name(written)}"
+        )
         if self._opened and role in ("", self._opened):
-            self._tag("</message>", at)
+            self._add_tag("</message>", at)
             self._opened = ""
         elif self._opened:
             raise self._error(f"the message of role {self._opened!r} before is not closed", at)
         elif not role or (isinstance(shown, Call) and shown.given):
             raise self._error('a message has a role: {{message role="user"}}', at)
         else:
-            self._open(at, attributes)
+            self._open_message(at, attributes)
             self._opened = role
 
     # Blocks.
@@ -245,17 +251,17 @@ class _Run:
     def _block(self, block: Block) -> None:
         name = block.call.path.text
         made = self._blocks.get(name)
-        if made is not None and self._scope.found(block.call.path) is MISSING:
+        if made is not None and self._scope.look_up(block.call.path) is MISSING:
             made(block)
         elif block.call.given or block.call.named or name in HELPERS:
-            self._choose(block, self._values.called(block.call))
+            self._choose(block, self._values.call(block.call))
         else:
-            self._section(block, self._values.of(block.call.path))
+            self._section(block, self._values.evaluate(block.call.path))
 
-    def _one(self, block: Block) -> Any:
+    def _evaluate_single(self, block: Block) -> Any:
         if len(block.call.given) != 1:
             raise self._error(f"{{{{#{block.call.path.text}}}}} takes one value", block.at)
-        return self._values.of(block.call.given[0])
+        return self._values.evaluate(block.call.given[0])
 
     def _choose(self, block: Block, value: Any) -> None:
         self.add(block.inside if value else block.instead)
@@ -270,7 +276,7 @@ class _Run:
                 self.add(block.inside)
 
     def _with(self, block: Block) -> None:
-        value = self._one(block)
+        value = self._evaluate_single(block)
         if not value:
             self.add(block.instead)
             return
@@ -279,7 +285,7 @@ class _Run:
             self.add(block.inside)
 
     def _each(self, block: Block) -> None:
-        value = self._one(block)
+        value = self._evaluate_single(block)
         if isinstance(value, Thread):
             raise self._error(
                 f"the messages of {value.name!r} are placed as a whole: {{{{messages "
@@ -306,48 +312,50 @@ class _Run:
     def _message(self, block: Block) -> None:
         this = self._scope.this
         if "role" not in block.call.named:
-            found = placed(this, "this") if isinstance(this, Mapping | Said) else None
+            found = (
+                fill_messages(this, "this") if isinstance(this, Mapping | RenderedMessage) else None
+            )
             if found is None:
                 raise self._error('{{#message}} has no role: {{#message role="user"}}', block.at)
             self._add(found, block.at)
             return
-        self._open(block.at, block.call.named)
+        self._open_message(block.at, block.call.named)
         self._inert = True
         self.add(block.inside)
         self._inert = False
-        self._tag("</message>", block.at)
+        self._add_tag("</message>", block.at)
 
     def _role(self, block: Block) -> None:
         # As the decision record renders it: `~` leaves one line break beside the tags.
         role = Literal(block.call.path.text, block.at)
-        self._open(block.at, {"role": role, **block.call.named})
+        self._open_message(block.at, {"role": role, **block.call.named})
         if block.trimmed[0]:
-            self._tag("\n", block.at)
+            self._add_tag("\n", block.at)
         self.add(block.inside)
-        self._tag("\n</message>" if block.trimmed[1] else "</message>", block.at)
+        self._add_tag("\n</message>" if block.trimmed[1] else "</message>", block.at)
 
-    def _open(self, at: int, attributes: Mapping[str, Expression]) -> None:
+    def _open_message(self, at: int, attributes: Mapping[str, Expression]) -> None:
         if self._inert:
             raise self._error("a message in a message", at)
-        self._tag("<message", at)
+        self._add_tag("<message", at)
         for name, expression in attributes.items():
-            value = self._values.of(expression)
+            value = self._values.evaluate(expression)
             if value is None:
                 continue
-            self._tag(f' {name}="', at)
+            self._add_tag(f' {name}="', at)
             if isinstance(expression, Literal):
-                self._tag(escape(told(value), {'"': "&quot;"}), at)
+                self._add_tag(escape(format_value(value), {'"': "&quot;"}), at)
             else:
                 self._add_value(value, at)
-            self._tag('"', at)
-        self._tag(">", at)
+            self._add_tag('"', at)
+        self._add_tag(">", at)
 
 
-def _name_of(expression: Expression) -> str:
+def _get_name(expression: Expression) -> str:
     if isinstance(expression, Call):
         return expression.path.text
     return expression.text if isinstance(expression, Path) else ""
 
 
-def _written(expression: Expression) -> str:
-    return _name_of(expression).removeprefix("$") or "messages"
+def _get_input_name(expression: Expression) -> str:
+    return _get_name(expression).removeprefix("$") or "messages"

@@ -10,15 +10,15 @@ from typing import Any
 from orchestrator.prompts.languages.semantic_kernel_values import text_of
 from orchestrator.prompts.work import MOST_CHARS, MOST_ITEMS
 
-__all__ = ["HELPERS", "camel_case", "snake_case", "told"]
+__all__ = ["HELPERS", "camel_case", "format_value", "snake_case"]
 
 
-def told(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A value as Handlebars prints it: truth values as JSON has them."""
     return text_of(value).lower() if isinstance(value, bool) else text_of(value)
 
 
-def _number(value: Any) -> int | float:
+def _to_number(value: Any) -> int | float:
     if isinstance(value, int | float):
         return value
     text = str(value)
@@ -26,25 +26,27 @@ def _number(value: Any) -> int | float:
 
 
 def _concat(*given: Any) -> str:
-    texts = [told(one) for one in given]
+    texts = [format_value(one) for one in given]
     if sum(map(len, texts)) > MOST_CHARS:
         raise ValueError(f"the text has more than {MOST_CHARS} characters")
     return "".join(texts)
 
 
 def _range(*given: Any) -> list[int]:
-    found = range(*[int(_number(one)) for one in given])
+    found = range(*[int(_to_number(one)) for one in given])
     if len(found) > MOST_ITEMS:
         raise ValueError(f"the list has more than {MOST_ITEMS} items")
     return list(found)
 
 
 def _subtract(first: Any, *others: Any) -> int | float:
-    return _number(first) - sum([_number(one) for one in others])
+    return _to_number(first) - sum([_to_number(one) for one in others])
 
 
-def _compared(compare: Callable[[int | float, int | float], bool]) -> Callable[[Any, Any], bool]:
-    return lambda one, other: compare(_number(one), _number(other))
+def _make_comparison(
+    compare: Callable[[int | float, int | float], bool],
+) -> Callable[[Any, Any], bool]:
+    return lambda one, other: compare(_to_number(one), _to_number(other))
 
 
 def _lookup(value: Any, key: Any) -> Any:
@@ -66,10 +68,10 @@ def snake_case(text: Any) -> str:
 
 
 _ADDED: dict[str, Callable[..., Any]] = {
-    "less_than": _compared(lambda one, other: one < other),
-    "greater_than": _compared(lambda one, other: one > other),
-    "less_than_or_equal": _compared(lambda one, other: one <= other),
-    "greater_than_or_equal": _compared(lambda one, other: one >= other),
+    "less_than": _make_comparison(lambda one, other: one < other),
+    "greater_than": _make_comparison(lambda one, other: one > other),
+    "less_than_or_equal": _make_comparison(lambda one, other: one <= other),
+    "greater_than_or_equal": _make_comparison(lambda one, other: one >= other),
     "double_open": lambda: "{{",
     "double_close": lambda: "}}",
     "camel_case": camel_case,
@@ -87,7 +89,7 @@ HELPERS: Mapping[str, Callable[..., Any]] = {
     "range": _range,
     "concat": _concat,
     "or": lambda *given: any(given),
-    "add": lambda *given: sum([_number(one) for one in given]),
+    "add": lambda *given: sum([_to_number(one) for one in given]),
     "subtract": _subtract,
     "equals": lambda one, other: one == other,
     "json": lambda *given: json.dumps(given[0], ensure_ascii=False) if given else "",

@@ -65,12 +65,12 @@ def parse(source: Source) -> list[Node]:
         TemplateError: It is wrong, with its place.
     """
     pieces = list(Scanner(source).pieces())
-    _without_lines(pieces)
-    _without_space(pieces)
-    return _Nesting(source).tree(pieces)
+    _drop_tag_lines(pieces)
+    _trim_space(pieces)
+    return _TreeBuilder(source).build_tree(pieces)
 
 
-def _without_lines(pieces: Sequence[Text | Tag]) -> None:
+def _drop_tag_lines(pieces: Sequence[Text | Tag]) -> None:
     """Leaves out the lines that have nothing but a block's tag or a comment."""
     texts = [piece.text if isinstance(piece, Text) else "" for piece in pieces]
     for index in range(1, len(pieces), 2):  # texts and tags take turns
@@ -89,7 +89,7 @@ def _without_lines(pieces: Sequence[Text | Tag]) -> None:
             _cut(after, len(space) + len(line))
 
 
-def _without_space(pieces: Sequence[Text | Tag]) -> None:
+def _trim_space(pieces: Sequence[Text | Tag]) -> None:
     """Leaves out the white space at the sides of tags that have a `~` there."""
     for index, tag in enumerate(pieces):
         if not isinstance(tag, Tag):
@@ -107,7 +107,7 @@ def _cut(text: Text, count: int) -> None:
 
 
 @dataclass(slots=True)
-class _Opened:
+class _OpenBlock:
     """A block that is being read.
 
     Attributes:
@@ -123,19 +123,19 @@ class _Opened:
     turned: bool = False
 
 
-class _Nesting:
+class _TreeBuilder:
     """Puts texts and tags into blocks."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._opened: list[_Opened] = []
+        self._opened: list[_OpenBlock] = []
         self._tree: list[Node] = []
 
-    def tree(self, pieces: Sequence[Text | Tag]) -> list[Node]:
+    def build_tree(self, pieces: Sequence[Text | Tag]) -> list[Node]:
         for piece in pieces:
             if isinstance(piece, Text):
                 if piece.text:
-                    self._into.append(piece)
+                    self._current_nodes.append(piece)
             elif piece.kind == "else":
                 self._else(piece)
             elif piece.kind == "/":
@@ -143,14 +143,14 @@ class _Nesting:
             elif piece.call is not None:
                 self._open(piece, piece.call)
             elif piece.shown is not None:
-                self._into.append(Show(piece.shown, piece.at))
+                self._current_nodes.append(Show(piece.shown, piece.at))
         if self._opened:
             block = self._opened[-1].block
             raise self._error(f"{{{{#{block.call.path.text}}}}} is not closed", block.at)
         return self._tree
 
     @property
-    def _into(self) -> list[Node]:
+    def _current_nodes(self) -> list[Node]:
         return self._opened[-1].into if self._opened else self._tree
 
     def _error(self, message: str, at: int) -> TemplateError:
@@ -160,9 +160,9 @@ class _Nesting:
         if len(self._opened) >= DEEPEST:
             raise self._error(f"blocks are nested more than {DEEPEST} deep", tag.at)
         block = Block(call, tag.at, tag.parameters, trimmed=(tag.right, False))
-        self._into.append(block)
+        self._current_nodes.append(block)
         into = block.instead if tag.kind == "^" else block.inside
-        self._opened.append(_Opened(block, into))
+        self._opened.append(_OpenBlock(block, into))
 
     def _else(self, tag: Tag) -> None:
         opened = self._opened[-1] if self._opened else None

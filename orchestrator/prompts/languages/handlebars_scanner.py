@@ -108,102 +108,102 @@ class Scanner:
         """
         while (start := self._text.find("{{", self._at)) >= 0:
             if self._text.startswith("{{{{", start):
-                self._wrong("raw blocks are not read here; write {{doubleOpen}}", start)
+                self._fail("raw blocks are not read here; write {{doubleOpen}}", start)
             yield Text(self._text[self._at : start], self._at)
-            yield self._tag(start)
+            yield self._read_tag(start)
         yield Text(self._text[self._at :], self._at)
 
-    def _tag(self, start: int) -> Tag:
+    def _read_tag(self, start: int) -> Tag:
         self._at = start + 2
         left = self._take("~")
         if self._text.startswith("!", self._at):
-            return self._comment(start, left)
+            return self._read_comment(start, left)
         if self._take("{"):
-            shown = self._expression()
-            self._need("}", start)
-            return Tag("", None, shown, start, left, self._end(start))
+            shown = self._read_expression()
+            self._expect("}", start)
+            return Tag("", None, shown, start, left, self._read_end(start))
         kind = next((it for it in "#^/>&*" if self._take(it)), "")
         if kind == ">" or kind == "*":
-            self._wrong("partials and decorators are not read here", start)
-        self._space()
+            self._fail("partials and decorators are not read here", start)
+        self._skip_space()
         if kind == "^" and self._text.startswith(("~}}", "}}"), self._at):
-            return Tag("else", None, None, start, left, self._end(start))
+            return Tag("else", None, None, start, left, self._read_end(start))
         if kind in ("", "&"):
-            return self._shown(start, left)
-        call = self._call()
-        parameters = self._parameters()
-        return Tag(kind, call, None, start, left, self._end(start), parameters)
+            return self._read_shown(start, left)
+        call = self._read_call()
+        parameters = self._read_parameters()
+        return Tag(kind, call, None, start, left, self._read_end(start), parameters)
 
-    def _shown(self, start: int, left: bool) -> Tag:
-        expression = self._expression()
+    def _read_shown(self, start: int, left: bool) -> Tag:
+        expression = self._read_expression()
         if isinstance(expression, Path) and expression.text == "else":
-            return Tag("else", None, None, start, left, self._end(start))
+            return Tag("else", None, None, start, left, self._read_end(start))
         if not isinstance(expression, Call) or expression.path.text != "else":
-            return Tag("", None, expression, start, left, self._end(start))
+            return Tag("", None, expression, start, left, self._read_end(start))
         first, *others = expression.given or [expression.path]
         if not isinstance(first, Path) or first is expression.path:
-            self._wrong("{{else}} is followed by a block's name: {{else if name}}", start)
+            self._fail("{{else}} is followed by a block's name: {{else if name}}", start)
         call = Call(first, others, expression.named, first.at)
-        parameters = self._parameters()
-        return Tag("else", call, None, start, left, self._end(start), parameters)
+        parameters = self._read_parameters()
+        return Tag("else", call, None, start, left, self._read_end(start), parameters)
 
-    def _comment(self, start: int, left: bool) -> Tag:
+    def _read_comment(self, start: int, left: bool) -> Tag:
         long = self._text.startswith("!--", self._at)
         end = (_LONG_COMMENT if long else _COMMENT).search(self._text, self._at + 3 * long)
         if end is None:
-            self._wrong("this comment is not closed", start)
+            self._fail("this comment is not closed", start)
         self._at = end.end()
         return Tag("!", None, None, start, left, "~" in end[0])
 
     # Expressions.
 
-    def _expression(self) -> Expression:
-        self._space()
+    def _read_expression(self) -> Expression:
+        self._skip_space()
         if self._text.startswith("(", self._at):
-            return self._inner()
-        value = self._literal()
+            return self._read_subexpression()
+        value = self._read_literal()
         if value is not None:
             return value
-        call = self._call()
+        call = self._read_call()
         return call if call.given or call.named else call.path
 
-    def _call(self) -> Call:
+    def _read_call(self) -> Call:
         at = self._at
-        path = self._path()
+        path = self._read_path()
         given: list[Expression] = []
         named: dict[str, Expression] = {}
-        while self._space() and self._text[self._at : self._at + 1] not in ("", "}", ")", "~"):
+        while self._skip_space() and self._text[self._at : self._at + 1] not in ("", "}", ")", "~"):
             if _PARAMETERS.match(self._text, self._at):
                 break
             if found := _HASH.match(self._text, self._at):
                 self._at = found.end()
-                named[found[1]] = self._argument()
+                named[found[1]] = self._read_argument()
             elif named:
-                self._wrong("arguments by name come last", self._at)
+                self._fail("arguments by name come last", self._at)
             else:
-                given.append(self._argument())
+                given.append(self._read_argument())
         return Call(path, given, named, at)
 
-    def _argument(self) -> Expression:
+    def _read_argument(self) -> Expression:
         if self._text.startswith("(", self._at):
-            return self._inner()
-        value = self._literal()
-        return value if value is not None else self._path()
+            return self._read_subexpression()
+        value = self._read_literal()
+        return value if value is not None else self._read_path()
 
-    def _inner(self) -> Call:
+    def _read_subexpression(self) -> Call:
         start = self._at
         self._at += 1
         self._depth += 1
         if self._depth > DEEPEST:
-            self._wrong(f"expressions are nested more than {DEEPEST} deep", start)
-        self._space()
-        call = self._call()
-        self._space()
-        self._need(")", start)
+            self._fail(f"expressions are nested more than {DEEPEST} deep", start)
+        self._skip_space()
+        call = self._read_call()
+        self._skip_space()
+        self._expect(")", start)
         self._depth -= 1
         return call
 
-    def _literal(self) -> Literal | None:
+    def _read_literal(self) -> Literal | None:
         at = self._at
         if found := _STRING.match(self._text, at):
             self._at = found.end()
@@ -212,7 +212,7 @@ class Scanner:
         if found := _NUMBER.match(self._text, at):
             self._at = found.end()
             if len(found[0]) > 300:
-                self._wrong("the number has too many digits", at)
+                self._fail("the number has too many digits", at)
             return Literal(float(found[0]) if "." in found[0] else int(found[0]), at)
         found = _PATH.match(self._text, at)
         if found and found[0] in _WORDS:
@@ -220,12 +220,12 @@ class Scanner:
             return Literal(_WORDS[found[0]], at)
         return None
 
-    def _path(self) -> Path:
+    def _read_path(self) -> Path:
         at = self._at
         found = _PATH.match(self._text, at)
         if found is None or found[0] in ("", "@"):
             shown = self._text[at : at + 20].split("\n")[0]
-            self._wrong(f"a name is expected here, not {shown!r}", at)
+            self._fail(f"a name is expected here, not {shown!r}", at)
         self._at = found.end()
         parts = tuple(one[1] or one[2] for one in _PARTS.finditer(found["rest"]))
         up = found["up"].count("../") + (found["whole"] == "..")
@@ -233,8 +233,8 @@ class Scanner:
             parts = parts[1:]
         return Path(parts, up, bool(found["data"]), at, found[0])
 
-    def _parameters(self) -> tuple[str, ...]:
-        self._space()
+    def _read_parameters(self) -> tuple[str, ...]:
+        self._skip_space()
         found = _PARAMETERS.match(self._text, self._at)
         if found is None:
             return ()
@@ -243,7 +243,7 @@ class Scanner:
 
     # Characters.
 
-    def _space(self) -> bool:
+    def _skip_space(self) -> bool:
         found = _SPACE.match(self._text, self._at)
         self._at = found.end() if found else self._at
         return True
@@ -254,24 +254,24 @@ class Scanner:
         self._at += len(what)
         return True
 
-    def _need(self, what: str, start: int) -> None:
-        self._space()
+    def _expect(self, what: str, start: int) -> None:
+        self._skip_space()
         if not self._take(what):
-            self._unclosed(start)
+            self._fail_unclosed(start)
 
-    def _end(self, start: int) -> bool:
+    def _read_end(self, start: int) -> bool:
         """Reads a tag's end; whether it takes the white space after it away."""
-        self._space()
+        self._skip_space()
         right = self._take("~")
         if not self._take("}}"):
-            self._unclosed(start)
+            self._fail_unclosed(start)
         return right
 
-    def _unclosed(self, start: int) -> NoReturn:
+    def _fail_unclosed(self, start: int) -> NoReturn:
         if self._at >= len(self._text):
-            self._wrong("this tag is not closed", start)
+            self._fail("this tag is not closed", start)
         shown = self._text[self._at : self._at + 20].split("\n")[0]
-        self._wrong(f"{shown!r} is not expected here", self._at)
+        self._fail(f"{shown!r} is not expected here", self._at)
 
-    def _wrong(self, message: str, at: int) -> NoReturn:
+    def _fail(self, message: str, at: int) -> NoReturn:
         raise self._source.error(message, at)

@@ -66,28 +66,28 @@ class Scope:
         if name in self.inputs:
             self.inputs[name] = value
 
-    def found(self, path: Path) -> Any:
+    def look_up(self, path: Path) -> Any:
         """What is at a path, or `MISSING`."""
         if path.up >= len(self._contexts):
             return MISSING
         context = self._contexts[-1 - path.up]
         if path.data:
             data = {"root": self._contexts[0].this, **context.data}
-            return _at(data, path.parts) if path.parts else MISSING
+            return _look_up_parts(data, path.parts) if path.parts else MISSING
         if not path.parts:
             return context.this
         first, *others = path.parts
         if first in context.names and not path.up:
-            return _at(context.names[first], others)
-        found = _at(context.this, (first,))
+            return _look_up_parts(context.names[first], others)
+        found = _look_up_parts(context.this, (first,))
         if found is MISSING and not path.up:
             found = self._set.get(first, MISSING)
         if found is MISSING and first.startswith("$"):  # Semantic Kernel's own way to write it
-            found = _at(context.this, (first[1:],))
-        return found if found is MISSING else _at(found, others)
+            found = _look_up_parts(context.this, (first[1:],))
+        return found if found is MISSING else _look_up_parts(found, others)
 
 
-def _at(value: Any, parts: Sequence[str]) -> Any:
+def _look_up_parts(value: Any, parts: Sequence[str]) -> Any:
     for part in parts:
         if isinstance(value, Mapping) and part in value:
             value = value[part]

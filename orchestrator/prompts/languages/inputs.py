@@ -8,12 +8,12 @@ from difflib import get_close_matches
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.prompts.languages.base import Document, Input
 
-__all__ = ["given_inputs", "undeclared_inputs"]
+__all__ = ["check_declared_inputs", "check_given_inputs"]
 
 _MOST = 100  # findings of each kind; comparing names takes time
 
 
-def undeclared_inputs(document: Document) -> Iterator[Diagnostic]:
+def check_declared_inputs(document: Document) -> Iterator[Diagnostic]:
     """What is doubtful about the inputs that a template declares and reads.
 
     Only a template that declares inputs can have a wrong one; it may read others besides. Threads
@@ -24,15 +24,17 @@ def undeclared_inputs(document: Document) -> Iterator[Diagnostic]:
     ]
     names = [one.name for one in unread]
     for one in document.inputs[:_MOST]:
-        if one.used and not one.declared and (close := _close(one.name, names)):
+        if one.used and not one.declared and (close := _find_close(one.name, names)):
             message = f"the template reads {one.name!r}, which it does not declare"
-            yield _finding(document, "undeclared-input", message, f"did you mean {close!r}?", one)
+            yield _make_diagnostic(
+                document, "undeclared-input", message, f"did you mean {close!r}?", one
+            )
     for one in unread[:_MOST]:
         message = f"the template declares the input {one.name!r} and does not read it"
-        yield _finding(document, "unused-input", message, "write it where it belongs")
+        yield _make_diagnostic(document, "unused-input", message, "write it where it belongs")
 
 
-def given_inputs(document: Document, given: Collection[str]) -> Iterator[Diagnostic]:
+def check_given_inputs(document: Document, given: Collection[str]) -> Iterator[Diagnostic]:
     """What is doubtful about the inputs that a rendering is given.
 
     Args:
@@ -47,24 +49,26 @@ def given_inputs(document: Document, given: Collection[str]) -> Iterator[Diagnos
     ]
     for name in list(given)[:_MOST]:
         if name not in known:
-            close = _close(name, [one.name for one in missing]) or _close(name, known)
-            instead = f"did you mean {close!r}?" if close else _known(document)
-            yield _finding(document, "unknown-input", f"the template reads no {name!r}", instead)
+            close = _find_close(name, [one.name for one in missing]) or _find_close(name, known)
+            instead = f"did you mean {close!r}?" if close else _list_inputs(document)
+            yield _make_diagnostic(
+                document, "unknown-input", f"the template reads no {name!r}", instead
+            )
     for one in missing[:_MOST]:
         message = f"nothing gives {one.name!r}, which is empty here"
-        yield _finding(document, "missing-input", message, f"give {one.name}=...", one)
+        yield _make_diagnostic(document, "missing-input", message, f"give {one.name}=...", one)
 
 
-def _close(name: str, names: Collection[str]) -> str:
+def _find_close(name: str, names: Collection[str]) -> str:
     return next(iter(get_close_matches(name, names, n=1, cutoff=0.7)), "")
 
 
-def _known(document: Document) -> str:
+def _list_inputs(document: Document) -> str:
     names = ", ".join(one.name for one in document.inputs[:20])
     return f"it reads {names}" if names else "it has no inputs"
 
 
-def _finding(
+def _make_diagnostic(
     document: Document, code: str, message: str, suggestion: str, at: Input | None = None
 ) -> Diagnostic:
     return Diagnostic(

@@ -21,9 +21,9 @@ from jinja2.lexer import Token, TokenStream
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError, ValidationError
 from orchestrator.message import AUTHOR
-from orchestrator.prompts.jinja import VALUE, Compiled, Jinja, Mistake, Value, named
-from orchestrator.prompts.jinja_work import working
-from orchestrator.prompts.languages.base import Said, Thread
+from orchestrator.prompts.jinja import VALUE, CompiledTemplate, Jinja, Mistake, Value, tag_origin
+from orchestrator.prompts.jinja_work import get_work
+from orchestrator.prompts.languages.base import RenderedMessage, Thread
 from orchestrator.prompts.languages.handlebars_helpers import HELPERS
 from orchestrator.prompts.languages.message_tags import Hole, Markup
 from orchestrator.prompts.languages.semantic_kernel_content import Filling
@@ -31,10 +31,10 @@ from orchestrator.prompts.languages.semantic_kernel_rendering import Rendering
 from orchestrator.prompts.languages.semantic_kernel_source import Source
 from orchestrator.prompts.languages.semantic_kernel_values import (
     Functions,
-    messages,
+    fill_messages,
     origin_of,
-    placed,
     text_of,
+    to_messages,
 )
 from orchestrator.prompts.markers import Piece
 from orchestrator.prompts.work import STEP
@@ -97,7 +97,7 @@ class _Mark(str):
 _running: ContextVar[_Run] = ContextVar("running")
 
 
-def _marked(what: int | str | Filling) -> Value:
+def _make_mark(what: int | str | Filling) -> Value:
     mark = _Mark("mark")
     mark.what = what
     made = Value(" ")  # a text, so that it is true; nobody misses it where the mark is lost
@@ -109,37 +109,37 @@ class _Environment(Jinja):
     """Jinja2 whose renderings know where the author's texts stand, and where messages go."""
 
     def __init__(self, source: Source) -> None:
-        super().__init__(finalize=_told, extensions=[_Placing])
+        super().__init__(finalize=_format_value, extensions=[_PlaceExtension])
         self.source = source
-        self.globals[_PLACE] = _marked
+        self.globals[_PLACE] = _make_mark
         for name in ("e", "escape", "forceescape", "safe"):  # values need no encoding
-            self.filters[name] = _as_it_is
+            self.filters[name] = _return_unchanged
         self.filters["tojson"] = _to_json
 
-    def _printed(self, value: Any) -> Any:
+    def _finalize_value(self, value: Any) -> Any:
         if isinstance(value, list | tuple) and value:
-            found = messages(value, "messages")
+            found = to_messages(value, "messages")
             if found is not None:
-                value = _marked(Filling([(VALUE, text_of(value))], value, found))
-        return super()._printed(value)
+                value = _make_mark(Filling([(VALUE, text_of(value))], value, found))
+        return super()._finalize_value(value)
 
 
-def _as_it_is(value: Any) -> Any:
+def _return_unchanged(value: Any) -> Any:
     return value
 
 
 def _to_json(value: Any, indent: int | None = None) -> str:
-    working().measure(value)
+    get_work().measure(value)
     return json.dumps(value, ensure_ascii=False, indent=indent if indent in range(9) else None)
 
 
-def _told(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, Value) and isinstance(value.origin, _Mark):
         return " "
     return "" if isinstance(value, Undefined) else text_of(value)
 
 
-class _Placing(Extension):
+class _PlaceExtension(Extension):
     """Has texts in which there may be tags told with their place.
 
     Texts that a template keeps or changes are let alone: nothing may be in them but what is.
@@ -156,13 +156,13 @@ class _Placing(Extension):
                 found = source.text.find(token.value, max(line, last))
                 last = last if found < 0 else found + len(token.value)
                 if not kept and ("<" in token.value or "&" in token.value):
-                    yield from _told_place(token.lineno, line if found < 0 else found)
+                    yield from _emit_place(token.lineno, line if found < 0 else found)
             elif token.type == "block_begin":
-                kept += _kept(tokens[index + 1 : index + 200])
+                kept += _get_capture_delta(tokens[index + 1 : index + 200])
             yield token
 
 
-def _told_place(line: int, at: int) -> Iterator[Token]:
+def _emit_place(line: int, at: int) -> Iterator[Token]:
     yield Token(line, "variable_begin", "{{")
     yield Token(line, "name", _PLACE)
     yield Token(line, "lparen", "(")
@@ -171,7 +171,7 @@ def _told_place(line: int, at: int) -> Iterator[Token]:
     yield Token(line, "variable_end", "}}")
 
 
-def _kept(tokens: Sequence[Token]) -> int:
+def _get_capture_delta(tokens: Sequence[Token]) -> int:
     """Whether a tag begins (1) or ends (-1) a text that is kept."""
     name = tokens[0].value if tokens else ""
     if name == "set":
@@ -209,15 +209,17 @@ class JinjaMessages:
         self._source = source
         environment = _Environment(source)
         try:
-            tree = environment.parsed(source.text)
-            self._called = dict(_calls(environment, tree, source))
+            tree = environment.parse_template(source.text)
+            self._called = dict(_find_calls(environment, tree, source))
             for name, at in self._called.items():
-                environment.globals[name] = HELPERS[name] if name in _SHARED else _helper(name, at)
-            self._compiled: Compiled = environment.compiled(tree, calls=_STANDING)
+                environment.globals[name] = (
+                    HELPERS[name] if name in _SHARED else _make_helper(name, at)
+                )
+            self._compiled: CompiledTemplate = environment.compile_template(tree, calls=_STANDING)
         except Mistake as mistake:
             raise source.error(mistake.message, source.offset(mistake.line)) from None
         self.names: Mapping[str, int] = dict(self._inputs())
-        spelled = {_spelled(name): name for name in functions}
+        spelled = {_to_identifier(name): name for name in functions}
         self.calls: Mapping[str, int] = {
             spelled.get(name, name): at
             for name, at in self._called.items()
@@ -260,25 +262,25 @@ class JinjaMessages:
         return run.parts, run.fillings
 
 
-def _calls(
+def _find_calls(
     environment: _Environment, tree: nodes.Template, source: Source
 ) -> Iterator[tuple[str, int]]:
     """The names that a template calls and does not define, and where each is called first."""
-    names = environment.undeclared(tree)
+    names = environment.find_undeclared(tree)
     for one in reversed(list(tree.find_all(nodes.Call))):
         called = one.node
         if isinstance(called, nodes.Name) and called.name in names:
             yield called.name, source.offset(one.lineno)
 
 
-def _helper(name: str, at: int) -> Callable[..., Any]:
+def _make_helper(name: str, at: int) -> Callable[..., Any]:
     """What a name calls, in the rendering that goes on."""
 
-    def called(*given: Any, **arguments: Any) -> Any:
+    def call_helper(*given: Any, **arguments: Any) -> Any:
         run = _running.get()
         return run.call(name, at, given, arguments)
 
-    return called
+    return call_helper
 
 
 class _Run:
@@ -300,31 +302,33 @@ class _Run:
 
     def _input(self, name: str, value: Any) -> Any:
         items = value if isinstance(value, list | tuple) else [value]
-        if any(isinstance(one, Said | Thread) for one in items):
-            return _marked(Filling(None, value, messages(value, name)))
-        return named(value, origin_of(name))
+        if any(isinstance(one, RenderedMessage | Thread) for one in items):
+            return _make_mark(Filling(None, value, to_messages(value, name)))
+        return tag_origin(value, origin_of(name))
 
     def call(self, name: str, at: int, given: Sequence[Any], arguments: Mapping[str, Any]) -> Any:
         """What a call gives: of a function that was given, or of a helper."""
-        working().spend(3 * STEP)  # of a message that is made of it
-        function = next((it for it in self._rendering.caller.names if _spelled(it) == name), name)
+        get_work().spend(3 * STEP)  # of a message that is made of it
+        function = next(
+            (it for it in self._rendering.caller.names if _to_identifier(it) == name), name
+        )
         if name in _OWN and not self._rendering.caller.has(function):
             try:
                 return getattr(self, _OWN[name])(*given, **arguments)
             except ValueError as error:
                 raise self._source.error(str(error), at) from None
         result = self._rendering.caller.call(function, at, given, arguments)
-        return named(result, origin_of(function))
+        return tag_origin(result, origin_of(function))
 
     # Semantic Kernel's helpers.
 
     def _message(self, item: Any = None, **attributes: Any) -> Value:
         if item is not None:
-            return self._placed(item, "message", one=True)
+            return self._place(item, "message", one=True)
         role = str(attributes.get("role", ""))
         if self._opened and role in ("", self._opened):
             self._opened = ""
-            return _marked("</message>")
+            return _make_mark("</message>")
         if self._opened or not role:
             what = f"{self._opened!r} before is not closed" if role else "has no role"
             raise ValueError(f"the message {what}")
@@ -332,26 +336,26 @@ class _Run:
             raise ValueError("the attributes of message(role=...) are the author's texts")
         self._opened = role
         written = [f" {name}={quoteattr(one)}" for name, one in attributes.items()]
-        return _marked(f"<message{''.join(written)}>")
+        return _make_mark(f"<message{''.join(written)}>")
 
     def _messages(self, history: Any = None) -> Value:
         if history is None or isinstance(history, Undefined) or history == "":
-            return _marked(Filling((), None, ()))
-        return self._placed(history, "messages")
+            return _make_mark(Filling((), None, ()))
+        return self._place(history, "messages")
 
     def _message_to_prompt(self, item: Any) -> Any:
         try:
-            return self._placed(item, "message_to_prompt", one=True)
+            return self._place(item, "message_to_prompt", one=True)
         except ValueError:
             return item
 
-    def _placed(self, value: Any, helper: str, one: bool = False) -> Value:
+    def _place(self, value: Any, helper: str, one: bool = False) -> Value:
         if isinstance(value, Value) and isinstance(value.origin, _Mark):
             return value
-        found = placed(value, helper)
+        found = fill_messages(value, helper)
         if found is None:
             raise ValueError(f"{helper}() is given no {'message' if one else 'list of messages'}")
-        return _marked(found)
+        return _make_mark(found)
 
     def _get(self, context: Any = None, name: Any = None, default: Any = "") -> Any:
         return context.get(name, default) if isinstance(context, Mapping) else default
@@ -362,7 +366,7 @@ class _Run:
         """Adds a piece of the rendering."""
         origin, text = piece
         if isinstance(origin, _Mark):
-            self._add_marked(origin.what)
+            self._add_mark(origin.what)
         elif origin == AUTHOR:
             self.parts.append(Markup(text, self._at, made=not self._exact))
             self._exact = False
@@ -371,7 +375,7 @@ class _Run:
         else:
             self._add(Filling([(origin, text)], text))
 
-    def _add_marked(self, what: int | str | Filling) -> None:
+    def _add_mark(self, what: int | str | Filling) -> None:
         if isinstance(what, int):
             self._at, self._exact = what, True
         elif isinstance(what, str):
@@ -384,5 +388,5 @@ class _Run:
         self.fillings.append(filled)
 
 
-def _spelled(name: str) -> str:
+def _to_identifier(name: str) -> str:
     return name.replace(".", "_").replace("-", "_")

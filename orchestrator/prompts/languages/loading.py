@@ -140,13 +140,13 @@ def load_template(path: str | Path, *, language: str | None = None, **options: A
     file = Path(path)
     if not file.is_file():
         raise ResourceNotFound(f"there is no template {str(path)!r}")
-    text = _text(file)
-    language = language or language_of(file) or _language_in(text, file)
+    text = _read_text(file)
+    language = language or language_of(file) or _detect_language(text, file)
     given = {"folder": file.parent, "environ": os.environ, **options}
     return read_template(text, language, str(file), **given)
 
 
-def _text(file: Path) -> str:
+def _read_text(file: Path) -> str:
     if file.stat().st_size > MAX_FILE_BYTES:
         raise TemplateError(f"the file is larger than {MAX_FILE_BYTES:,} bytes", file=file)
     try:
@@ -155,7 +155,7 @@ def _text(file: Path) -> str:
         raise TemplateError(f"the file cannot be read as UTF-8 text: {error}", file=file) from error
 
 
-def _language_in(text: str, file: Path) -> str:
+def _detect_language(text: str, file: Path) -> str:
     if file.suffix.lower() in (".yaml", ".yml") and _SEMANTIC_KERNEL.search(text):
         return "semantic-kernel"
     raise ValidationError(

@@ -106,7 +106,7 @@ class Tags:
         self._token = re.compile(rf"{OPEN}{self._nonce}\.(\d+){SHUT}")
         texts, self._starts, self._places, size = [f"<{_ROOT}>"], [0], [Hole(0, 0)], len(_ROOT) + 2
         for part in parts:
-            texts.append(self._told(part))
+            texts.append(self._encode_part(part))
             self._starts.append(size)
             self._places.append(part)  # type: ignore[arg-type]
             size += len(texts[-1])
@@ -114,11 +114,11 @@ class Tags:
         self.root: Element | None = None
         self.problem: TemplateError | None = None
         try:
-            self.root = _Reading(self._text, self.place).root()
-        except _Wrong as wrong:
+            self.root = _TagParser(self._text, self.place).parse()
+        except _TagError as wrong:
             self.problem = source.error(wrong.reason, self.place(wrong.at))
 
-    def _told(self, part: Markup | Hole) -> str:
+    def _encode_part(self, part: Markup | Hole) -> str:
         if isinstance(part, Hole):
             return f"{OPEN}{self._nonce}.{part.key}{SHUT}"
         if OPEN in part.text:
@@ -138,7 +138,7 @@ class Tags:
         return min(part.at + at - self._starts[index], len(self._source.text))
 
     @property
-    def meant(self) -> bool:
+    def has_message_tags(self) -> bool:
         """Whether the author meant tags: the text has the beginning or the end of a message."""
         return _MEANT.search(self._text) is not None
 
@@ -165,7 +165,7 @@ class Tags:
 
     def raw(self, element: Element) -> str:
         """A tag as it was written, with what is inside, decoded once."""
-        return _decoded(self._text[element.start : element.end])
+        return _decode(self._text[element.start : element.end])
 
     @property
     def plain(self) -> str:
@@ -174,7 +174,7 @@ class Tags:
         return html.unescape(inner)
 
 
-def _decoded(text: str) -> str:
+def _decode(text: str) -> str:
     made, last = [], 0
     for found in _RAW.finditer(text):
         made += [html.unescape(text[last : found.start()]), found[1] or ""]
@@ -194,12 +194,12 @@ def read_tags(parts: Sequence[Markup | Hole], source: Source, *, strict: bool = 
         TemplateError: It is refused, with its place.
     """
     tags = Tags(parts, source)
-    if tags.problem is not None and strict and tags.meant:
+    if tags.problem is not None and strict and tags.has_message_tags:
         raise tags.problem
     return tags
 
 
-class _Wrong(Exception):
+class _TagError(Exception):
     """What was read is no XML.
 
     Attributes:
@@ -213,7 +213,7 @@ class _Wrong(Exception):
         self.at = at
 
 
-class _Reading:
+class _TagParser:
     """Reads a text as XML; what a parser of XML tells of its events."""
 
     def __init__(self, text: str, place: Any) -> None:
@@ -227,7 +227,7 @@ class _Reading:
         self._root = Element(_ROOT, {}, 0, 0)
         self._parser: Any = DefusedXMLParser(target=self, encoding="utf-8", forbid_dtd=True)
 
-    def root(self) -> Element:
+    def parse(self) -> Element:
         try:
             self._parser.feed(self._bytes)
             self._parser.close()
@@ -245,7 +245,7 @@ class _Reading:
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         at = self._at(self._parser.parser.CurrentByteIndex)
         if len(self._open) > DEEPEST:
-            raise _Wrong(f"tags are nested more than {DEEPEST} deep", at)
+            raise _TagError(f"tags are nested more than {DEEPEST} deep", at)
         element = Element(tag, dict(attributes), self._place(at), at) if self._open else self._root
         if self._open:
             self._open[-1].children.append(element)
@@ -274,20 +274,20 @@ class _Reading:
         reason = messages.get(error.code, str(error))
         opened = self._open[-1] if len(self._open) > 1 else None
         if opened is not None and (at >= last or "mismatched" in reason):
-            raise _Wrong(f"<{opened.tag}> is not closed", opened.start) from None
+            raise _TagError(f"<{opened.tag}> is not closed", opened.start) from None
         if "undefined entity" in reason:
             name = self._text[at : self._text.find(";", at) + 1]
-            raise _Wrong(f"XML has no entity {name}: write the character itself", at) from None
+            raise _TagError(f"XML has no entity {name}: write the character itself", at) from None
         near = ((at - 1, "&"), (at, "&<"), (at - 1, "<"))
         inside = [(it, letters) for it, letters in near if it < last]
         stray = next((it for it, letters in inside if self._text[it] in letters), None)
         if at >= last and stray is None:
-            raise _Wrong("the prompt's tags do not end", last) from None
+            raise _TagError("the prompt's tags do not end", last) from None
         if "mismatched" in reason or "junk" in reason:
-            raise _Wrong("this tag closes nothing", at) from None
+            raise _TagError("this tag closes nothing", at) from None
         if stray is not None:
             letter = self._text[stray]
             instead = "&amp;" if letter == "&" else "&lt;"
             reason = f"{letter!r} begins no {'entity' if letter == '&' else 'tag'} of XML here"
-            raise _Wrong(f"{reason}: write {instead} for the character", stray) from None
-        raise _Wrong(f"the prompt's tags are no XML: {reason}", at) from None
+            raise _TagError(f"{reason}: write {instead} for the character", stray) from None
+        raise _TagError(f"the prompt's tags are no XML: {reason}", at) from None

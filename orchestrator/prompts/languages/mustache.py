@@ -99,13 +99,13 @@ class _Reader:
     def read(self) -> list[_Node]:
         text, at, stack = self._text, 0, [_Node("#", "", 1)]
         while (start := text.find(self._open, at)) >= 0:
-            kind, name, end = self._tag(start)
+            kind, name, end = self._read_tag(start)
             before, after = text[at:start], end
-            if kind in _ALONE and (alone := self._alone(start, end)) is not None:
+            if kind in _ALONE and (alone := self._find_own_line(start, end)) is not None:
                 before, after = text[at : alone[0]], alone[1]
             if before:
                 stack[-1].inside.append(_Node("", before, 0))
-            self._take(kind, name, self._line(start), stack)
+            self._add_tag(kind, name, self._line(start), stack)
             at = after
         if text[at:]:
             stack[-1].inside.append(_Node("", text[at:], 0))
@@ -113,7 +113,7 @@ class _Reader:
             raise Mistake(f"the section {stack[-1].text!r} is not closed", stack[-1].line)
         return stack[0].inside
 
-    def _take(self, kind: str, name: str, line: int, stack: list[_Node]) -> None:
+    def _add_tag(self, kind: str, name: str, line: int, stack: list[_Node]) -> None:
         if kind == "!":
             return
         if kind == "=":
@@ -136,7 +136,7 @@ class _Reader:
                     raise Mistake("the template is nested too deeply", line)
                 stack.append(node)
 
-    def _tag(self, start: int) -> tuple[str, str, int]:
+    def _read_tag(self, start: int) -> tuple[str, str, int]:
         """The kind, the content and the end of the tag that begins at `start`."""
         text, inner = self._text, start + len(self._open)
         kind = text[inner : inner + 1]
@@ -150,7 +150,7 @@ class _Reader:
             kind = "$"
         return ("&" if kind == "{" else kind), text[inner:end].strip(), end + len(shut)
 
-    def _alone(self, start: int, end: int) -> tuple[int, int] | None:
+    def _find_own_line(self, start: int, end: int) -> tuple[int, int] | None:
         """The beginning and the end of the line that has the tag and nothing else."""
         line = self._text.rfind("\n", 0, start) + 1
         after = _AFTER.match(self._text, end)
@@ -177,16 +177,16 @@ class _Rendering:
                 self._put(AUTHOR, node.text)
                 continue
             self.line = node.line
-            value = _found(node.text, stack)
+            value = _look_up(node.text, stack)
             if node.kind == "#":
-                for inner in self._work.counted(_each(value), ITEM):
+                for inner in self._work.count_items(_to_items(value), ITEM):
                     self.add(node.inside, [*stack, inner])
             elif node.kind == "^":
-                if not _each(value):
+                if not _to_items(value):
                     self.add(node.inside, stack)
             else:
                 text = self._text_of(value)
-                escaped = _escaped(text) if node.kind == "$" else text
+                escaped = _escape(text) if node.kind == "$" else text
                 self._put(value.origin if isinstance(value, Value) else VALUE, escaped)
 
     def _put(self, origin: str, text: str) -> None:
@@ -198,18 +198,18 @@ class _Rendering:
             self.made.append((origin, text))
 
 
-def _each(value: Any) -> Sequence[Any]:
+def _to_items(value: Any) -> Sequence[Any]:
     """What a section is rendered with, one time each."""
     if isinstance(value, list | tuple):
         return value
     return [value] if value else []
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return html.escape(text, quote=False).replace('"', "&quot;")
 
 
-def _found(name: str, stack: Sequence[Any]) -> Any:
+def _look_up(name: str, stack: Sequence[Any]) -> Any:
     if name == ".":
         return stack[-1]
     first, *rest = name.split(".")

@@ -21,7 +21,7 @@ from orchestrator.prompts.folder import read_yaml
 from orchestrator.prompts.languages.base import Input, Rendered
 from orchestrator.prompts.languages.message_tags import Tags, read_tags
 from orchestrator.prompts.languages.semantic_kernel_content import Filler
-from orchestrator.prompts.languages.semantic_kernel_rendering import Flavour, Rendering
+from orchestrator.prompts.languages.semantic_kernel_rendering import Rendering, TemplateEngine
 from orchestrator.prompts.languages.semantic_kernel_source import Source
 from orchestrator.prompts.languages.semantic_kernel_values import Caller, Functions
 
@@ -84,7 +84,7 @@ def read(
         TemplateError: It is wrong, with its place.
         ValidationError: There is no such engine.
     """
-    config = _config(text, source)
+    config = _read_config(text, source)
     named = format or config.format
     if named not in FORMATS:
         raise ValidationError(
@@ -119,17 +119,17 @@ class MessagesDocument:
         self._strict = strict
         self._functions = functions
         self._trusted = config.trusted
-        self._flavour = _flavour(format, source, functions)
+        self._flavour = _build_engine(format, source, functions)
         self.straight = self._flavour.straight and config.trusted == () and not functions
         self._tags: Tags | None = None
         if self._flavour.parts is not None:
             self._tags = read_tags(self._flavour.parts, self._source, strict=strict)
             if self._tags.root is not None:
                 Filler(self._tags, (), self._source).check(self._tags.root)
-        self.inputs: Sequence[Input] = tuple(self._inputs(config.inputs))
-        self.diagnostics: Sequence[Diagnostic] = tuple(self._found())
+        self.inputs: Sequence[Input] = tuple(self._build_inputs(config.inputs))
+        self.diagnostics: Sequence[Diagnostic] = tuple(self._find_diagnostics())
 
-    def _inputs(self, declared: Sequence[Input]) -> Iterator[Input]:
+    def _build_inputs(self, declared: Sequence[Input]) -> Iterator[Input]:
         known = {one.name: one for one in declared}
         for name, at in self._flavour.names.items():
             line, column = self._source.place(at)
@@ -137,16 +137,18 @@ class MessagesDocument:
             yield replace(one, line=line, column=column, used=True)
         yield from known.values()
 
-    def _found(self) -> Iterator[Diagnostic]:
+    def _find_diagnostics(self) -> Iterator[Diagnostic]:
         yield from self._flavour.diagnostics
         for name, at in self._flavour.calls.items():
             if name not in self._functions:
                 message = f"the template calls {name!r}, which it is not given"
                 instead = f"give functions={{{name!r}: ...}}"
-                yield self._source.finding("warning", "unknown-function", message, at, instead)
+                yield self._source.make_diagnostic(
+                    "warning", "unknown-function", message, at, instead
+                )
         if self._trusted is None or self._trusted:
             names = "all values" if self._trusted is None else ", ".join(sorted(self._trusted))
-            yield self._source.finding(
+            yield self._source.make_diagnostic(
                 "warning",
                 "trusted-values",
                 f"tags in {names} count as the author's own (allow_dangerously_set_content)",
@@ -166,19 +168,19 @@ class MessagesDocument:
             TemplateError: It cannot be rendered, with its place.
             ValidationError: A required input is missing, or a value is no plain data.
         """
-        values = self._values(inputs)
+        values = self._build_values(inputs)
         caller = Caller({**self._functions, **(functions or {})}, values, self._source)
         try:
             parts, fillings = self._flavour.render(Rendering(values, caller, self._trusted))
             tags = self._tags
             if tags is None or parts is not self._flavour.parts:
                 tags = read_tags(parts, self._source, strict=self._strict)
-            items, found = Filler(tags, fillings, self._source).filled()
+            items, found = Filler(tags, fillings, self._source).fill()
         except RecursionError:
             raise self._source.error("the template or a value is nested too deeply", 0) from None
         return Rendered(tuple(items), diagnostics=tuple(found))
 
-    def _values(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def _build_values(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         values = dict(inputs)
         for one in self.inputs:
             if values.get(one.name) is not None:
@@ -190,7 +192,7 @@ class MessagesDocument:
         return values
 
 
-def _flavour(format: str, source: Source, functions: Functions) -> Flavour:
+def _build_engine(format: str, source: Source, functions: Functions) -> TemplateEngine:
     if format == "handlebars":
         from orchestrator.prompts.languages.handlebars import Handlebars
 
@@ -204,7 +206,7 @@ def _flavour(format: str, source: Source, functions: Functions) -> Flavour:
     return Blocks(source, tuple(functions))
 
 
-def _config(text: str, source: str | None) -> _Config:
+def _read_config(text: str, source: str | None) -> _Config:
     ending = source is not None and source.lower().endswith((".yaml", ".yml"))
     if not ending and not (source is None and _YAML.search(text) and _is_config(text)):
         return _Config(Source(text, source), FORMATS[0])

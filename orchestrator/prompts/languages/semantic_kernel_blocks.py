@@ -18,7 +18,7 @@ from orchestrator.prompts.languages.message_tags import Hole, Markup
 from orchestrator.prompts.languages.semantic_kernel_content import Filling
 from orchestrator.prompts.languages.semantic_kernel_rendering import Rendering
 from orchestrator.prompts.languages.semantic_kernel_source import Source
-from orchestrator.prompts.languages.semantic_kernel_values import filling, text_of
+from orchestrator.prompts.languages.semantic_kernel_values import fill_value, text_of
 from orchestrator.prompts.work import MOST_CHARS
 
 __all__ = ["Blocks"]
@@ -88,18 +88,18 @@ class Blocks:
             if not content:
                 parts.append(Markup(source.text[start:end], start))
                 continue
-            node = self._node(content, start + source.text[start:end].index(content))
+            node = self._parse_node(content, start + source.text[start:end].index(content))
             if isinstance(node, str):
                 parts.append(Markup(node, start, made=True))
             elif isinstance(node, _Call) and node.name == "message" and "message" not in functions:
-                made, opened = self._message(node, opened)
+                made, opened = self._build_message_tag(node, opened)
                 parts += made
             else:
-                parts.append(self._hole(node, start))
+                parts.append(self._add_hole(node, start))
         self.parts: Sequence[Markup | Hole] = parts
         self.straight = not self.calls
 
-    def _hole(self, node: _Variable | _Call, at: int) -> Hole:
+    def _add_hole(self, node: _Variable | _Call, at: int) -> Hole:
         self._filled.append(node)
         arguments: list[str | _Variable] = []
         if isinstance(node, _Call):
@@ -112,30 +112,30 @@ class Blocks:
                 self.names.setdefault(one.name, one.at)
         return Hole(len(self._filled) - 1, at)
 
-    def _node(self, content: str, at: int) -> _Node:
+    def _parse_node(self, content: str, at: int) -> _Node:
         tokens: list[re.Match[str]] = []
         position = 0
         while position < len(content):
             token = _TOKEN.match(content, position)
             if token is None:
-                raise self._source.error(_reason(content, position), at + position)
+                raise self._source.error(_describe_error(content, position), at + position)
             tokens.append(token)
             position = token.end()
         first, *others = tokens
         if first["variable"] or first["value"]:
-            self._note_ignored(others, at)
-            return _argument(first, at)
+            self._note_ignored_tokens(others, at)
+            return _parse_argument(first, at)
         if first["name"]:
             raise self._source.error("a block begins with a function, a variable or a value", at)
-        return self._call(first["function"], others, at)
+        return self._parse_call(first["function"], others, at)
 
-    def _note_ignored(self, others: Sequence[re.Match[str]], at: int) -> None:
+    def _note_ignored_tokens(self, others: Sequence[re.Match[str]], at: int) -> None:
         for one in others:
             place = at + one.start()
             if not (one["variable"] or one["value"]):
                 raise self._source.error(f"{one[0].strip()!r} follows a variable or a value", place)
             self.diagnostics.append(
-                self._source.finding(
+                self._source.make_diagnostic(
                     "warning",
                     "ignored-token",
                     f"{one[0].strip()} is ignored: a block has one variable or one value",
@@ -144,14 +144,14 @@ class Blocks:
                 )
             )
 
-    def _call(self, name: str, others: Sequence[re.Match[str]], at: int) -> _Call:
+    def _parse_call(self, name: str, others: Sequence[re.Match[str]], at: int) -> _Call:
         given: list[str | _Variable] = []
         named: dict[str, str | _Variable] = {}
         for index, one in enumerate(others):
             if one["name"]:
-                named[one["name"]] = _argument(one, at)
+                named[one["name"]] = _parse_argument(one, at)
             elif index == 0 and not one["function"]:
-                given.append(_argument(one, at))
+                given.append(_parse_argument(one, at))
             else:
                 raise self._source.error(
                     f"{one[0].strip()!r}: arguments after the first are written name=$variable or "
@@ -160,7 +160,7 @@ class Blocks:
                 )
         return _Call(name, at, given, named)
 
-    def _message(self, node: _Call, opened: str) -> tuple[list[Markup | Hole], str]:
+    def _build_message_tag(self, node: _Call, opened: str) -> tuple[list[Markup | Hole], str]:
         """The tag that `{{message role="..."}}` stands for: the beginning, then the end."""
         written = node.named.get("role", "")
         role = written if isinstance(written, str) else f"${written.name}"
@@ -180,7 +180,7 @@ class Blocks:
             if isinstance(value, str):
                 made.append(Markup(escape(value, {'"': "&quot;"}), node.at, made=True))
             else:
-                made.append(self._hole(value, node.at))
+                made.append(self._add_hole(value, node.at))
             made.append(Markup('"', node.at, made=True))
         return [*made, Markup(">", node.at, made=True)], role
 
@@ -191,7 +191,7 @@ class Blocks:
             TemplateError: A function is not there, or failed, or the prompt is too large.
             ValidationError: A value is no plain data.
         """
-        fillings = [self._filling(node, rendering) for node in self._filled]
+        fillings = [self._fill_node(node, rendering) for node in self._filled]
         if sum(len(text) for one in fillings for _, text in one.pieces or ()) > MOST_CHARS:
             raise self._source.error(f"the text has more than {MOST_CHARS} characters", 0)
         trusted = [key for key, node in enumerate(self._filled) if rendering.trusts(node.name)]
@@ -206,26 +206,26 @@ class Blocks:
                 parts.append(part)
         return parts, fillings
 
-    def _filling(self, node: _Variable | _Call, rendering: Rendering) -> Filling:
+    def _fill_node(self, node: _Variable | _Call, rendering: Rendering) -> Filling:
         if isinstance(node, _Variable):
-            return filling(node.name, rendering.inputs.get(node.name))
-        named = {name: _value(one, rendering) for name, one in node.named.items()}
-        given = [_value(one, rendering) for one in node.given]
-        return filling(node.name, rendering.caller.call(node.name, node.at, given, named))
+            return fill_value(node.name, rendering.inputs.get(node.name))
+        named = {name: _get_value(one, rendering) for name, one in node.named.items()}
+        given = [_get_value(one, rendering) for one in node.given]
+        return fill_value(node.name, rendering.caller.call(node.name, node.at, given, named))
 
 
-def _value(argument: str | _Variable, rendering: Rendering) -> Any:
+def _get_value(argument: str | _Variable, rendering: Rendering) -> Any:
     return argument if isinstance(argument, str) else rendering.inputs.get(argument.name)
 
 
-def _argument(token: re.Match[str], at: int) -> str | _Variable:
+def _parse_argument(token: re.Match[str], at: int) -> str | _Variable:
     name = token["variable"] or token["named"]
     if name:
         return _Variable(name, at + token.start("variable" if token["variable"] else "named") - 1)
     return _ESCAPED.sub(r"\1", (token["value"] or token["given"])[1:-1])
 
 
-def _reason(content: str, position: int) -> str:
+def _describe_error(content: str, position: int) -> str:
     shown = content[position : position + 24]
     return (
         f"{shown!r} is no part of a block: write {{{{$name}}}}, {{{{'text'}}}} or "
@@ -236,7 +236,7 @@ def _reason(content: str, position: int) -> str:
 def _split(text: str) -> Iterator[tuple[int, int, str]]:
     """Cuts a template: where each piece begins and ends, and what a block has in it."""
     last = 0
-    for start, end in _blocks(text) if len(text) >= _SHORTEST else ():
+    for start, end in _find_blocks(text) if len(text) >= _SHORTEST else ():
         content = text[start + 2 : end - 2].strip()
         if content:
             if start > last:
@@ -247,7 +247,7 @@ def _split(text: str) -> Iterator[tuple[int, int, str]]:
         yield last, len(text), ""
 
 
-def _blocks(text: str) -> Iterator[tuple[int, int]]:
+def _find_blocks(text: str) -> Iterator[tuple[int, int]]:
     """Where blocks begin and end. The last `{{` before a block's end begins it."""
     position, start = 0, -1
     while found := _EVENT.search(text, position):

@@ -14,16 +14,16 @@ from orchestrator.message import AUTHOR
 from orchestrator.prompts.languages.base import (
     Content,
     Media,
-    Said,
+    RenderedMessage,
+    TextContent,
     Thread,
     ToolResult,
     ToolUse,
-    Words,
 )
 from orchestrator.prompts.languages.message_tags import Element, Tags
-from orchestrator.prompts.languages.reading import data_url
+from orchestrator.prompts.languages.reading import parse_data_url
 from orchestrator.prompts.languages.semantic_kernel_source import Source
-from orchestrator.prompts.languages.trimming import stripped
+from orchestrator.prompts.languages.trimming import strip_pieces
 from orchestrator.prompts.markers import Piece
 
 __all__ = ["ROLES", "Filler", "Filling"]
@@ -49,7 +49,7 @@ class Filling:
 
     pieces: Sequence[Piece] | None
     data: Any = None
-    items: Sequence[Said | Thread] | None = None
+    items: Sequence[RenderedMessage | Thread] | None = None
 
 
 class Filler:
@@ -68,11 +68,11 @@ class Filler:
         self._tags = tags
         self._fillings = fillings
         self._source = source
-        self._items: list[Said | Thread] = []
+        self._items: list[RenderedMessage | Thread] = []
         self._lead = False  # whether the first message is text before all others
         self._at = 0  # where the tag begins that is being read
 
-    def filled(self) -> tuple[list[Said | Thread], list[Diagnostic]]:
+    def fill(self) -> tuple[list[RenderedMessage | Thread], list[Diagnostic]]:
         """The messages, and what is doubtful about them.
 
         What is no XML is one message of the user, as in Semantic Kernel.
@@ -82,24 +82,24 @@ class Filler:
         """
         root = self._tags.root
         if root is None:
-            self._loose([self._tags.plain], "user")
-            return self._items, self._doubts()
+            self._add_loose_text([self._tags.plain], "user")
+            return self._items, self._find_doubts()
         loose: list[str | Element] = []
         for child in root.children:
             if isinstance(child, str) or child.tag not in ("message", "chat_history"):
                 loose.append(child)
                 continue
-            self._loose(loose)
+            self._add_loose_text(loose)
             loose = []
-            self._tagged(child)
-        self._loose(loose)
-        if self._lead and len(self._items) == 1 and isinstance(self._items[0], Said):
+            self._add_element(child)
+        self._add_loose_text(loose)
+        if self._lead and len(self._items) == 1 and isinstance(self._items[0], RenderedMessage):
             self._items[0] = replace(self._items[0], role="user")  # the prompt is one text
         return self._items, []
 
-    def _doubts(self) -> list[Diagnostic]:
+    def _find_doubts(self) -> list[Diagnostic]:
         problem = self._tags.problem
-        if problem is None or not self._tags.meant:
+        if problem is None or not self._tags.has_message_tags:
             return []
         found = Diagnostic(
             severity="warning",
@@ -112,15 +112,15 @@ class Filler:
         )
         return [found]
 
-    def _tagged(self, element: Element) -> None:
+    def _add_element(self, element: Element) -> None:
         if element.tag == "message":
-            self._items.append(self._said(element))
+            self._items.append(self._build_message(element))
             return
         for child in element.children:
             if isinstance(child, str):
-                self._loose([child], "user")
+                self._add_loose_text([child], "user")
             elif child.tag == "message":
-                self._items.append(self._said(child))
+                self._items.append(self._build_message(child))
             else:
                 raise self._source.error(
                     f"<{child.tag}> in <chat_history>, which has only messages", child.at
@@ -137,12 +137,12 @@ class Filler:
                 self.check(child)
             elif isinstance(child, Element) and child.tag == "message":
                 written = child.attributes.get("role", "")
-                if not written or self._authors(written) == written:
-                    self._role(child)
+                if not written or self._get_author_text(written) == written:
+                    self._read_role(child)
 
     # Texts, and what is between messages.
 
-    def _loose(self, children: Sequence[str | Element], role: str = "") -> None:
+    def _add_loose_text(self, children: Sequence[str | Element], role: str = "") -> None:
         """Text between messages: a message, or several where others are placed in it.
 
         Args:
@@ -151,26 +151,28 @@ class Filler:
                 the user's anywhere else.
         """
         first = children[0] if children and isinstance(children[0], str) else ""
-        lead = not role and not self._items and self._authors(first).strip() != ""
+        lead = not role and not self._items and self._get_author_text(first).strip() != ""
         run: list[Piece] = []
         for part in self._parts(children):
             if isinstance(part, Filling) and part.items is not None:
-                self._say(run, lead)
+                self._add_text_message(run, lead)
                 self._items += part.items
                 run, lead = [], False
             elif isinstance(part, Filling):
                 run += self._text_of(part)
             else:
                 run.append(part)
-        self._say(run, lead)
+        self._add_text_message(run, lead)
 
-    def _say(self, run: Sequence[Piece], lead: bool) -> None:
-        pieces = stripped([piece for piece in run if piece[1]])
+    def _add_text_message(self, run: Sequence[Piece], lead: bool) -> None:
+        pieces = strip_pieces([piece for piece in run if piece[1]])
         if "".join([text for _, text in pieces]).strip():
             self._lead = self._lead or lead
-            self._items.append(Said("system" if lead else "user", (Words(tuple(pieces)),)))
+            self._items.append(
+                RenderedMessage("system" if lead else "user", (TextContent(tuple(pieces)),))
+            )
 
-    def _authors(self, text: str) -> str:
+    def _get_author_text(self, text: str) -> str:
         return "".join([part for part in self._tags.split(text) if isinstance(part, str)])
 
     def _parts(self, children: Sequence[str | Element]) -> Iterator[Piece | Filling]:
@@ -192,32 +194,38 @@ class Filler:
             made += self._text_of(part) if isinstance(part, Filling) else [part]
         return made
 
-    def _plain(self, text: str) -> str:
+    def _get_plain_text(self, text: str) -> str:
         return "".join([part for _, part in self._pieces([text])])
 
-    def _inner(self, element: Element) -> str:
+    def _get_inner_text(self, element: Element) -> str:
         return "".join([text for _, text in self._pieces(element.children)])
 
     # Tags.
 
-    def _said(self, element: Element) -> Said:
+    def _build_message(self, element: Element) -> RenderedMessage:
         self._at = element.at
         attributes: dict[str, Any] = {
-            name: self._plain(value) for name, value in element.attributes.items() if name != "role"
+            name: self._get_plain_text(value)
+            for name, value in element.attributes.items()
+            if name != "role"
         }
-        content = list(self._content(element, attributes))
-        if content and all(isinstance(one, Words) for one in content):
-            pieces = [piece for one in content if isinstance(one, Words) for piece in one.pieces]
-            content = [Words(tuple(pieces))]
-        return Said(self._role(element), tuple(content), attributes, self._source.line(element.at))
+        content = list(self._build_content(element, attributes))
+        if content and all(isinstance(one, TextContent) for one in content):
+            pieces = [
+                piece for one in content if isinstance(one, TextContent) for piece in one.pieces
+            ]
+            content = [TextContent(tuple(pieces))]
+        return RenderedMessage(
+            self._read_role(element), tuple(content), attributes, self._source.line(element.at)
+        )
 
-    def _role(self, element: Element) -> str:
+    def _read_role(self, element: Element) -> str:
         written = element.attributes.get("role")
         if written is None:
             raise self._source.error(
                 '<message> has no role: write <message role="user">', element.at
             )
-        role = self._plain(written)
+        role = self._get_plain_text(written)
         given = role != written
         allowed = _GIVEN_ROLES if given else ROLES
         if role in allowed:
@@ -228,7 +236,7 @@ class Filler:
             element.at,
         )
 
-    def _content(self, element: Element, attributes: dict[str, Any]) -> Iterator[Content]:
+    def _build_content(self, element: Element, attributes: dict[str, Any]) -> Iterator[Content]:
         """What a message says. Text beside tags is kept unless it is only the author's space."""
         run: list[str | Element] = []
         known = any(isinstance(child, Element) and child.tag in _TAGS for child in element.children)
@@ -236,49 +244,51 @@ class Filler:
             if child is not None and (isinstance(child, str) or child.tag not in _TAGS):
                 run.append(child)
                 continue
-            yield from self._words(run, known)
+            yield from self._build_text(run, known)
             run = []
             if child is not None:
                 self._at = child.at
-                yield from self._known(child, attributes)
+                yield from self._read_tag(child, attributes)
 
-    def _words(self, run: Sequence[str | Element], beside: bool) -> Iterator[Words]:
+    def _build_text(self, run: Sequence[str | Element], beside: bool) -> Iterator[TextContent]:
         pieces = [piece for piece in self._pieces(run) if piece[1]]
         space = all(origin == AUTHOR and text.isspace() for origin, text in pieces)
         if pieces and not (beside and space):
-            yield Words(tuple(pieces))
+            yield TextContent(tuple(pieces))
 
-    def _known(self, element: Element, attributes: dict[str, Any]) -> Iterator[Content]:
+    def _read_tag(self, element: Element, attributes: dict[str, Any]) -> Iterator[Content]:
         tag = element.tag
         if tag == "text":
-            yield from self._words(element.children, False)
+            yield from self._build_text(element.children, False)
         elif tag in ("image", "audio", "binary"):
-            yield self._medium(element)
+            yield self._build_media(element)
         elif tag == "file_reference":
-            yield Media("file", attributes=self._attributes(element))
+            yield Media("file", attributes=self._read_attributes(element))
         elif tag == "function_call":
-            yield self._call(element)
+            yield self._build_tool_use(element)
         elif tag == "function_result":
-            yield self._result(element)
+            yield self._build_tool_result(element)
         elif tag == "annotation":
             before = attributes.get("annotations")
             kept = before if isinstance(before, list) else []
-            attributes["annotations"] = [*kept, self._attributes(element)]
+            attributes["annotations"] = [*kept, self._read_attributes(element)]
         else:
-            attributes["reasoning"] = attributes.get("reasoning", "") + self._inner(element)
+            attributes["reasoning"] = attributes.get("reasoning", "") + self._get_inner_text(
+                element
+            )
 
-    def _attributes(self, element: Element) -> dict[str, str]:
-        return {name: self._plain(value) for name, value in element.attributes.items()}
+    def _read_attributes(self, element: Element) -> dict[str, str]:
+        return {name: self._get_plain_text(value) for name, value in element.attributes.items()}
 
-    def _medium(self, element: Element) -> Media:
-        attributes = self._attributes(element)
+    def _build_media(self, element: Element) -> Media:
+        attributes = self._read_attributes(element)
         names = ("mime_type", "mimetype", "media_type")
         media_type = next(filter(None, [attributes.pop(name, "") for name in names]), "")
-        written = self._inner(element).strip()
+        written = self._get_inner_text(element).strip()
         address = attributes.pop("uri", "").strip()
         data = b""
         if (written or address).startswith("data:"):
-            media_type, data = self._data(written or address, media_type)
+            media_type, data = self._parse_data_uri(written or address, media_type)
             address = address if written and not address.startswith("data:") else ""
         else:
             address = address or written
@@ -287,18 +297,20 @@ class Filler:
                 f"<{element.tag}> needs an address of http, https, s3 or data: uri=... or its text",
                 element.at,
             )
-        return Media(_kind(element.tag, media_type), address, data, media_type, attributes)
+        return Media(
+            _get_media_kind(element.tag, media_type), address, data, media_type, attributes
+        )
 
-    def _data(self, uri: str, media_type: str) -> tuple[str, bytes]:
-        if found := data_url(uri):
+    def _parse_data_uri(self, uri: str, media_type: str) -> tuple[str, bytes]:
+        if found := parse_data_url(uri):
             return media_type or found[0], found[1]
         head, comma, body = uri[len("data:") :].partition(",")
         if not comma or head.endswith(";base64"):
             raise self._source.error("what follows 'data:' is no Base64", self._at)
         return media_type or head.partition(";")[0], unquote_to_bytes(body)
 
-    def _call(self, element: Element) -> ToolUse:
-        attributes = self._attributes(element)
+    def _build_tool_use(self, element: Element) -> ToolUse:
+        attributes = self._read_attributes(element)
         if not attributes.get("name"):
             raise self._source.error("<function_call> has no name", element.at)
         written = "".join([one for one in element.children if isinstance(one, str)])
@@ -306,47 +318,49 @@ class Filler:
         if key is not None and not isinstance(self._fillings[key].data, str):
             given = self._fillings[key].data
         else:
-            given = self._json(written, self._inner(element))
+            given = self._read_json(written, self._get_inner_text(element))
         return ToolUse(attributes.get("id", ""), attributes["name"], given)
 
-    def _json(self, written: str, text: str) -> Any:
+    def _read_json(self, written: str, text: str) -> Any:
         """The data that the author wrote, with values in its leaves; a text if it is no JSON."""
         if self._tags.only(written) is not None:
-            return _loaded(text)
+            return _parse_json(text)
         either = re.compile(f"{_JSON_TEXT}|{self._tags.token.pattern}", re.DOTALL)
         bare = either.sub(lambda it: it[0] if it[1] is None else f'"{_BARE}{it[0]}"', written)
         try:
-            return self._leaves(json.loads(bare or "{}"))
+            return self._fill_leaves(json.loads(bare or "{}"))
         except (ValueError, RecursionError):
             return text
 
-    def _leaves(self, data: Any) -> Any:
+    def _fill_leaves(self, data: Any) -> Any:
         if isinstance(data, dict):
-            return {self._plain(name): self._leaves(one) for name, one in data.items()}
+            return {
+                self._get_plain_text(name): self._fill_leaves(one) for name, one in data.items()
+            }
         if isinstance(data, list):
-            return [self._leaves(one) for one in data]
+            return [self._fill_leaves(one) for one in data]
         if not isinstance(data, str):
             return data
         key = self._tags.only(data[1:]) if data.startswith(_BARE) else None
         if key is not None:
             value = self._fillings[key].data
-            return _loaded(value) if isinstance(value, str) else value
-        return self._plain(data)
+            return _parse_json(value) if isinstance(value, str) else value
+        return self._get_plain_text(data)
 
-    def _result(self, element: Element) -> ToolResult:
-        attributes, content = self._attributes(element), []
+    def _build_tool_result(self, element: Element) -> ToolResult:
+        attributes, content = self._read_attributes(element), []
         run: list[str | Element] = []
         parted = any(isinstance(one, Element) and one.tag in _RESULTS for one in element.children)
         for child in (*element.children, None):
             if child is not None and (isinstance(child, str) or child.tag not in _RESULTS):
                 run.append(child)
                 continue
-            content += [*self._words(run, parted)]
+            content += [*self._build_text(run, parted)]
             run = []
             if child is not None and child.tag == "text":
-                content += [*self._words(child.children, False)]
+                content += [*self._build_text(child.children, False)]
             elif child is not None:
-                content.append(self._medium(child))  # type: ignore[arg-type]
+                content.append(self._build_media(child))  # type: ignore[arg-type]
         return ToolResult(attributes.get("id", ""), attributes.get("name", ""), tuple(content))
 
 
@@ -357,7 +371,7 @@ _TAGS = (
 _RESULTS = ("text", "image", "audio", "binary")
 
 
-def _kind(tag: str, media_type: str) -> Literal["image", "audio", "video", "file"]:
+def _get_media_kind(tag: str, media_type: str) -> Literal["image", "audio", "video", "file"]:
     if tag == "image" or media_type.startswith("image/"):
         return "image"
     if tag == "audio" or media_type.startswith("audio/"):
@@ -365,7 +379,7 @@ def _kind(tag: str, media_type: str) -> Literal["image", "audio", "video", "file
     return "video" if media_type.startswith("video/") else "file"
 
 
-def _loaded(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

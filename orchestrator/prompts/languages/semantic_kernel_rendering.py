@@ -12,7 +12,7 @@ from orchestrator.prompts.languages.message_tags import Hole, Markup
 from orchestrator.prompts.languages.semantic_kernel_content import Filling
 from orchestrator.prompts.languages.semantic_kernel_values import Caller
 
-__all__ = ["Flavour", "Rendering"]
+__all__ = ["Rendering", "TemplateEngine"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Rendering:
         return self.trusted is None or (origin != VALUE and origin in self.trusted)
 
 
-class Flavour(Protocol):
+class TemplateEngine(Protocol):
     """A template engine that Semantic Kernel has."""
 
     @property

@@ -83,7 +83,7 @@ class Source:
         line, column = self.place(self.text.find(at) if isinstance(at, str) else at)
         return TemplateError(message, file=self.file, line=line, column=column)
 
-    def finding(
+    def make_diagnostic(
         self,
         severity: Literal["error", "warning", "info"],
         code: str,

@@ -12,12 +12,20 @@ from orchestrator.errors import TemplateError, ValidationError
 from orchestrator.message import AUTHOR
 from orchestrator.prompts.jinja import VALUE, Value
 from orchestrator.prompts.jinja_pieces import TOLD
-from orchestrator.prompts.languages.base import Said, Thread
-from orchestrator.prompts.languages.reading import messages_of
+from orchestrator.prompts.languages.base import RenderedMessage, Thread
+from orchestrator.prompts.languages.reading import parse_messages
 from orchestrator.prompts.languages.semantic_kernel_content import Filling
 from orchestrator.prompts.languages.semantic_kernel_source import Source
 
-__all__ = ["Caller", "Functions", "filling", "messages", "origin_of", "placed", "text_of"]
+__all__ = [
+    "Caller",
+    "Functions",
+    "fill_messages",
+    "fill_value",
+    "origin_of",
+    "text_of",
+    "to_messages",
+]
 
 Functions = Mapping[str, Callable[..., Any]]
 """What templates may call: `plugin.function`, or `function`."""
@@ -42,14 +50,16 @@ def text_of(value: Any) -> str:
         return ""
     if isinstance(value, bool | int | float):
         return str(value)
-    return _plain(value) or json.dumps(_data(value), ensure_ascii=False, default=_told)
+    return _format_scalar(value) or json.dumps(
+        _check_data(value), ensure_ascii=False, default=_to_json_data
+    )
 
 
-def _plain(value: Any) -> str:
+def _format_scalar(value: Any) -> str:
     return str(value) if isinstance(value, TOLD) else ""
 
 
-def _data(value: Any) -> Any:
+def _check_data(value: Any) -> Any:
     if isinstance(value, Mapping | list | tuple):
         return value
     raise ValidationError(
@@ -57,42 +67,42 @@ def _data(value: Any) -> Any:
     )
 
 
-def _told(value: Any) -> Any:
-    if isinstance(value, Said | Thread):
+def _to_json_data(value: Any) -> Any:
+    if isinstance(value, RenderedMessage | Thread):
         raise ValidationError("messages can only be placed between messages")
     if isinstance(value, enum.Enum):
         return value.value
-    return _plain(value) or dict(_data(value))
+    return _format_scalar(value) or dict(_check_data(value))
 
 
-def messages(value: Any, name: str) -> list[Said | Thread] | None:
+def to_messages(value: Any, name: str) -> list[RenderedMessage | Thread] | None:
     """The messages that a value is; `None` for any other value.
 
     Args:
         value: A `Thread`, a message, or a list of messages.
         name: The input.
     """
-    if isinstance(value, Thread | Said):
+    if isinstance(value, Thread | RenderedMessage):
         return [value]
     if isinstance(value, list | tuple) and all(_is_message(one) for one in value):
-        return list(messages_of(value, origin_of(name)))
+        return list(parse_messages(value, origin_of(name)))
     return None
 
 
 def _is_message(value: Any) -> bool:
-    if isinstance(value, Said | Thread):
+    if isinstance(value, RenderedMessage | Thread):
         return True
     told = isinstance(value, Mapping) and isinstance(value.get("role"), str)
     return told and ("content" in value or "tool_calls" in value)
 
 
-def placed(value: Any, name: str) -> Filling | None:
+def fill_messages(value: Any, name: str) -> Filling | None:
     """The messages that a value is, which can only stand between messages."""
-    found = messages([value] if isinstance(value, Mapping) else value, name)
+    found = to_messages([value] if isinstance(value, Mapping) else value, name)
     return None if found is None else Filling(None, value, found)
 
 
-def filling(name: str, value: Any) -> Filling:
+def fill_value(name: str, value: Any) -> Filling:
     """What a place of an input is filled with.
 
     A list of messages is messages between messages, and JSON inside of one.
@@ -104,8 +114,10 @@ def filling(name: str, value: Any) -> Filling:
     Raises:
         ValidationError: It is no plain data.
     """
-    items = messages(value, name)
-    if items is not None and any(isinstance(one, Said | Thread) for one in _listed(value)):
+    items = to_messages(value, name)
+    if items is not None and any(
+        isinstance(one, RenderedMessage | Thread) for one in _as_list(value)
+    ):
         return Filling(None, value, items)
     try:
         text = text_of(value)
@@ -115,7 +127,7 @@ def filling(name: str, value: Any) -> Filling:
     return Filling([(origin, text)], value, items)
 
 
-def _listed(value: Any) -> Sequence[Any]:
+def _as_list(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list | tuple) else [value]
 
 
@@ -164,7 +176,9 @@ class Caller:
                 f"there is no function {name!r}; this template may call {known}", at
             )
         try:
-            found = function(*given, **self._rest(function, given, named), **named)
+            found = function(
+                *given, **self._find_missing_arguments(function, given, named), **named
+            )
             if inspect.isawaitable(found):
                 getattr(found, "close", bool)()
                 raise TypeError("it is asynchronous; give one that returns its result")
@@ -174,7 +188,7 @@ class Caller:
         except Exception as error:  # whatever a user's function raises
             raise self._source.error(f"the function {name!r} failed: {error}", at) from error
 
-    def _rest(
+    def _find_missing_arguments(
         self, function: Callable[..., Any], given: Sequence[Any], named: Mapping[str, Any]
     ) -> dict[str, Any]:
         try:

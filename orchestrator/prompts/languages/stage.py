@@ -11,17 +11,24 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError, ValidationError
 from orchestrator.message import Message, Span, Text
-from orchestrator.prompts.bound import Bound
+from orchestrator.prompts.bound import BoundPrompt
 from orchestrator.prompts.jsonbody import line_column
-from orchestrator.prompts.languages.base import Document, Rendered, Said, Thread
-from orchestrator.prompts.languages.conversing import SYSTEM_ROLES, Conversing, system_pieces
+from orchestrator.prompts.languages.base import Document, Rendered, RenderedMessage, Thread
+from orchestrator.prompts.languages.conversing import SYSTEM_ROLES, ConverseBuilder, system_pieces
 from orchestrator.prompts.languages.loading import language_of, read_template
 from orchestrator.prompts.languages.straight import NotStraight, leaf_of, marks_of, slot_of
 from orchestrator.prompts.leaf import Use, spans_of
 from orchestrator.prompts.lint import inspect_inputs
 from orchestrator.prompts.markers import Piece
 from orchestrator.prompts.placeholders import ORCHESTRATION, PRE_PROCESSING, lookup, scan, status
-from orchestrator.prompts.template import HISTORY, SCRATCHPAD, Slot, Template, filled, spoken
+from orchestrator.prompts.template import (
+    HISTORY,
+    SCRATCHPAD,
+    Slot,
+    Template,
+    drop_tool_blocks,
+    fill_slots,
+)
 from orchestrator.prompts.work import MOST_CHARS
 
 if TYPE_CHECKING:
@@ -59,17 +66,17 @@ def compile_document(
         document = read_template(text, language, source, folder=folder)
     except ValidationError as error:
         raise TemplateError(error.message, file=source) from None
-    uses = tuple(_uses(document, stage, dialect))
+    uses = tuple(_find_uses(document, stage, dialect))
     found = [*document.diagnostics, *inspect_inputs(document.inputs, stage, uses, source)]
-    found += _dollars(document, stage)
+    found += _find_dollar_placeholders(document, stage)
     template = DocumentTemplate(document, stage, dialect, uses, tuple(found))
-    rendered = template.tried()
+    rendered = template.try_render()
     doubts = [it for it in rendered.diagnostics if it not in found]
-    template.diagnostics = (*found, *doubts, *_unused_tools(rendered, source))
+    template.diagnostics = (*found, *doubts, *_find_unused_tools(rendered, source))
     return template
 
 
-def _unused_tools(rendered: Rendered, source: str | None) -> Iterator[Diagnostic]:
+def _find_unused_tools(rendered: Rendered, source: str | None) -> Iterator[Diagnostic]:
     """Tools that the template defines: an agent's are those that something carries out."""
     if rendered.tools:
         names = ", ".join(str(it.get("name") or it.get("id")) for it in rendered.tools)
@@ -83,7 +90,7 @@ def _unused_tools(rendered: Rendered, source: str | None) -> Iterator[Diagnostic
         )
 
 
-def _uses(document: Document, stage: str, dialect: Dialect) -> Iterator[Use]:
+def _find_uses(document: Document, stage: str, dialect: Dialect) -> Iterator[Use]:
     for one in document.inputs:
         if one.used:
             known = status(one.name, stage, dialect.family)
@@ -91,7 +98,7 @@ def _uses(document: Document, stage: str, dialect: Dialect) -> Iterator[Use]:
             yield Use(one.name, known, literal, 0, one.line, one.column)
 
 
-def _dollars(document: Document, stage: str) -> Iterator[Diagnostic]:
+def _find_dollar_placeholders(document: Document, stage: str) -> Iterator[Diagnostic]:
     """Placeholders as Bedrock writes them, which are text here."""
     for start, _, name in scan(document.text, stage):
         if lookup(name, stage) is None:
@@ -143,7 +150,7 @@ class DocumentTemplate(Template):
         self._holes = tuple(sorted(names - {*_THREADS} - given.keys()))
         self._straight: dict[tuple[bool, ...], Template | None] = {}
 
-    def fixed(self, values: Mapping[str, str]) -> DocumentTemplate:
+    def fill_fixed(self, values: Mapping[str, str]) -> DocumentTemplate:
         """The template with these values, once and for all; see `Template.fixed`."""
         known = {name: it for name, it in values.items() if lookup(name, self.stage)}
         return DocumentTemplate(
@@ -155,25 +162,27 @@ class DocumentTemplate(Template):
             {**self._given, **known},
         )
 
-    def bind(self, values: Mapping[str, str], history: Sequence[Message] = ()) -> Bound:
+    def bind(self, values: Mapping[str, str], history: Sequence[Message] = ()) -> BoundPrompt:
         """Renders the template for one turn; see `Template.bind`.
 
         Raises:
             TemplateError: It cannot be rendered with these values.
         """
-        if self._document.straight and (made := self._straight_of(values)) is not None:
+        if self._document.straight and (made := self._get_straight(values)) is not None:
             return made.bind(values, history)
-        rendered = self._rendered({**values, **self._given})
-        pieces, slots = self._slots_of(rendered)
+        rendered = self._render({**values, **self._given})
+        pieces, slots = self._build_slots(rendered)
         if self.stage != ORCHESTRATION:
-            history = spoken(history)
-        at = _anchor(slots, SCRATCHPAD)
+            history = drop_tool_blocks(history)
+        at = _find_anchor(slots, SCRATCHPAD)
         tail = [slot for slot in slots[at:] if not slot.anchor]
-        return Bound(
-            self._system_text_of(pieces), filled(slots[:at], _NONE, history), filled(tail, _NONE)
+        return BoundPrompt(
+            self._get_system_text(pieces),
+            fill_slots(slots[:at], _NONE, history),
+            fill_slots(tail, _NONE),
         )
 
-    def _straight_of(self, values: Mapping[str, str]) -> Template | None:
+    def _get_straight(self, values: Mapping[str, str]) -> Template | None:
         """What the template comes to every time that the same values are empty, if it does."""
         size, filled = 0, []
         for name in self._holes:
@@ -186,13 +195,13 @@ class DocumentTemplate(Template):
             return None
         key = tuple(filled)
         if key not in self._straight and len(self._straight) < _MOST_KEPT:
-            self._straight[key] = self._made_straight(key)
+            self._straight[key] = self._compile_straight(key)
         return self._straight.get(key)
 
-    def _made_straight(self, filled: Sequence[bool]) -> Template | None:
+    def _compile_straight(self, filled: Sequence[bool]) -> Template | None:
         marks = marks_of(name for name, full in zip(self._holes, filled, strict=True) if full)
         try:
-            pieces, slots = self._slots_of(self._rendered({**marks, **self._given}))
+            pieces, slots = self._build_slots(self._render({**marks, **self._given}))
             system = leaf_of(pieces, marks)
             slots = [slot_of(slot, marks) for slot in slots]
         except (NotStraight, TemplateError):  # the latter is told where it is rendered
@@ -207,21 +216,21 @@ class DocumentTemplate(Template):
             source=self.source,
         )
 
-    def tried(self) -> Rendered:
+    def try_render(self) -> Rendered:
         """Renders the template without values, to find mistakes before the first turn.
 
         Raises:
             TemplateError: It cannot be rendered, or has no messages.
         """
-        rendered = self._rendered({it.name: it.name for it in self.placeholders})
-        _, slots = self._slots_of(rendered)
+        rendered = self._render({it.name: it.name for it in self.placeholders})
+        _, slots = self._build_slots(rendered)
         if not any(slot.fixed for slot in slots):
             raise TemplateError(
                 f"the {self.stage} template has no message; it needs the user's", file=self.source
             )
         return rendered
 
-    def _rendered(self, values: Mapping[str, str]) -> Rendered:
+    def _render(self, values: Mapping[str, str]) -> Rendered:
         inputs: dict[str, Any] = {}
         for one in self._document.inputs:
             if lookup(one.name, self.stage) is not None:
@@ -234,26 +243,26 @@ class DocumentTemplate(Template):
         except ValidationError as error:
             raise TemplateError(error.message, file=self.source) from error
 
-    def _slots_of(self, rendered: Rendered) -> tuple[list[Piece], list[Slot]]:
+    def _build_slots(self, rendered: Rendered) -> tuple[list[Piece], list[Slot]]:
         """The system text, and the places of the conversation with history and steps among them."""
-        conversing = Conversing(encoded=True)
+        conversing = ConverseBuilder(encoded=True)
         slots: list[Slot] = []
         pieces: list[Piece] = []
         try:
             pieces, _ = system_pieces(rendered.messages)
             for one in rendered.items:
-                if isinstance(one, Said) and one.role in SYSTEM_ROLES:
+                if isinstance(one, RenderedMessage) and one.role in SYSTEM_ROLES:
                     continue
                 if isinstance(one, Thread):
                     slots.append(Slot("", anchor=one.name))
-                elif message := conversing.message(one):
+                elif message := conversing.build_message(one):
                     slots.append(Slot(message["role"], fixed=message))
         except TemplateError as error:
             reason = f"the {self.stage} template: {error.reason}"
             raise TemplateError(reason, file=self.source, line=error.line) from None
-        return pieces, self._with_anchors(slots)
+        return pieces, self._insert_anchors(slots)
 
-    def _with_anchors(self, slots: list[Slot]) -> list[Slot]:
+    def _insert_anchors(self, slots: list[Slot]) -> list[Slot]:
         places = [slot.anchor for slot in slots if slot.anchor]
         if places not in ([], [HISTORY], [SCRATCHPAD], [HISTORY, SCRATCHPAD]):
             raise TemplateError(
@@ -264,12 +273,12 @@ class DocumentTemplate(Template):
             prefilled = len(slots) > 1 and slots[-1].role == "assistant"
             slots.insert(len(slots) - prefilled, Slot("", anchor=SCRATCHPAD))
         if HISTORY not in places and self.stage in _HISTORY_STAGES:
-            asks = next((at for at, slot in enumerate(slots) if _asks(slot)), 0)
-            at = min(asks, _anchor(slots, SCRATCHPAD))
+            asks = next((at for at, slot in enumerate(slots) if _has_question(slot)), 0)
+            at = min(asks, _find_anchor(slots, SCRATCHPAD))
             slots.insert(at, Slot("", anchor=HISTORY))
         return slots
 
-    def _system_text_of(self, pieces: list[Piece]) -> Text:
+    def _get_system_text(self, pieces: list[Piece]) -> Text:
         kept = self._system_of
         if kept is None or kept[0] != pieces:  # most turns have the one of the turn before
             text = Text.of("".join([text for _, text in pieces]), partial(_spans, pieces))
@@ -281,9 +290,9 @@ def _spans(pieces: Sequence[Piece]) -> tuple[Span, ...]:
     return tuple(spans_of(pieces))
 
 
-def _asks(slot: Slot) -> bool:
+def _has_question(slot: Slot) -> bool:
     return slot.fixed is not None and any(it.origin == "question" for it in slot.fixed.spans)
 
 
-def _anchor(slots: Sequence[Slot], name: str) -> int:
+def _find_anchor(slots: Sequence[Slot], name: str) -> int:
     return next(at for at, slot in enumerate(slots) if slot.anchor == name)

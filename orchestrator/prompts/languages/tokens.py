@@ -42,9 +42,9 @@ class Tokens(Generic[T]):
             pieces: Its pieces, and other things than texts, which have their place in it.
         """
         self._values: list[Piece | T] = []
-        self.text = "".join([self._told(piece) for piece in pieces])
+        self.text = "".join([self._tokenize(piece) for piece in pieces])
 
-    def _told(self, piece: Piece | T) -> str:
+    def _tokenize(self, piece: Piece | T) -> str:
         if isinstance(piece, tuple) and piece[0] == AUTHOR:
             return piece[1]
         self._values.append(piece)
@@ -62,13 +62,13 @@ class Tokens(Generic[T]):
         """The texts that a part of the text is made of."""
         return [part for part in self.parts(text) if isinstance(part, tuple)]
 
-    def unhoisted(self, text: str) -> str:
+    def restore_references(self, text: str) -> str:
         """A part of the text, with the author's references in it as they are written."""
         if "${" not in "".join([it[0] for it in self._values if isinstance(it, tuple)]):
             return text
-        return TOKEN.sub(self._written, text)
+        return TOKEN.sub(self._restore_reference, text)
 
-    def _written(self, found: re.Match[str]) -> str:
+    def _restore_reference(self, found: re.Match[str]) -> str:
         value = self._values[int(found[1])]
         return value[0] if isinstance(value, tuple) and value[0].startswith("${") else found[0]
 

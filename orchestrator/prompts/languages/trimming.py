@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from orchestrator.message import AUTHOR
 from orchestrator.prompts.markers import Piece
 
-__all__ = ["stripped"]
+__all__ = ["strip_pieces"]
 
 
-def stripped(pieces: Sequence[Piece], chars: str | None = None) -> list[Piece]:
+def strip_pieces(pieces: Sequence[Piece], chars: str | None = None) -> list[Piece]:
     """Pieces without the author's white space at both ends; what values say is not touched.
 
     Args:

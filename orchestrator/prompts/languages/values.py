@@ -15,12 +15,12 @@ from typing import Any, Literal, NoReturn
 from jinja2 import Undefined
 
 from orchestrator.errors import ValidationError
-from orchestrator.prompts.jinja import VALUE, Mistake, named
-from orchestrator.prompts.languages.base import Media, Said, Thread
-from orchestrator.prompts.languages.reading import media_of, messages_of
+from orchestrator.prompts.jinja import VALUE, Mistake, tag_origin
+from orchestrator.prompts.languages.base import Media, RenderedMessage, Thread
+from orchestrator.prompts.languages.reading import parse_media, parse_messages
 from orchestrator.prompts.markers import Piece
 
-__all__ = ["MEDIA_KINDS", "RICH_KINDS", "Put", "Values", "value_text"]
+__all__ = ["MEDIA_KINDS", "RICH_KINDS", "Placement", "Values", "value_text"]
 
 Kind = Literal["thread", "image", "file", "audio", "video"]
 MEDIA_KINDS = ("image", "file", "audio", "video")
@@ -28,7 +28,7 @@ RICH_KINDS = ("thread", *MEDIA_KINDS)
 """Kinds of inputs that are no text."""
 
 
-class _Placed(str):
+class _PlaceMark(str):
     """The mark of a medium, or of the place of a thread. It can be printed, and nothing else."""
 
     __slots__ = ()
@@ -65,7 +65,7 @@ def value_text(value: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Put:
+class Placement:
     """What is put into the messages in the place of a value's mark.
 
     Attributes:
@@ -75,7 +75,7 @@ class Put:
     """
 
     name: str
-    items: tuple[Said | Thread, ...] = ()
+    items: tuple[RenderedMessage | Thread, ...] = ()
     medium: Media | None = None
 
 
@@ -89,7 +89,7 @@ class Values:
     """
 
     given: dict[str, Any] = field(default_factory=dict)
-    puts: dict[str, Put] = field(default_factory=dict)
+    puts: dict[str, Placement] = field(default_factory=dict)
 
     def add(self, name: str, value: Any, kind: str = "") -> None:
         """Adds an input.
@@ -103,18 +103,18 @@ class Values:
             ValidationError: The value is none of its kind.
         """
         if isinstance(value, Thread):
-            self._place(name, Put(name, (value,)))
+            self._place(name, Placement(name, (value,)))
         elif kind == "thread":
             self._thread(name, value)
         elif kind in MEDIA_KINDS and value not in (None, "", b""):
-            self._place(name, Put(name, medium=media_of(value, kind, name)))
+            self._place(name, Placement(name, medium=parse_media(value, kind, name)))
         else:
-            self.given[name] = named(value, name)
+            self.given[name] = tag_origin(value, name)
 
-    def _place(self, name: str, put: Put) -> None:
+    def _place(self, name: str, put: Placement) -> None:
         mark = secrets.token_hex(16)
         self.puts[mark] = put
-        self.given[name] = _Placed(mark)
+        self.given[name] = _PlaceMark(mark)
 
     def _thread(self, name: str, value: Any) -> None:
         value = [] if value is None or value == "" else value
@@ -123,18 +123,18 @@ class Values:
                 f"the input {name!r} is a thread: give it a list of messages, "
                 f"not a {type(value).__name__}"
             )
-        told = _Messages(named([it for it in value if isinstance(it, Mapping)], name))
+        told = _Messages(tag_origin([it for it in value if isinstance(it, Mapping)], name))
         told.mark = secrets.token_hex(16)
-        self.puts[told.mark] = Put(name, tuple(messages_of(value, name)))
+        self.puts[told.mark] = Placement(name, tuple(parse_messages(value, name)))
         self.given[name] = told
 
-    def put(self, pieces: Iterable[Piece]) -> list[Piece | Put]:
+    def insert_placements(self, pieces: Iterable[Piece]) -> list[Piece | Placement]:
         """A rendering's pieces, with what is no text in its places."""
         if not self.puts:
             return list(pieces)
-        return [self.puts.get(piece[1]) or self._whole(piece) for piece in pieces]
+        return [self.puts.get(piece[1]) or self._check_intact(piece) for piece in pieces]
 
-    def _whole(self, piece: Piece) -> Piece:
+    def _check_intact(self, piece: Piece) -> Piece:
         # A mark that was changed, or joined to others, would be shown to the model.
         text = piece[1].lower() if piece[0] == VALUE else ""
         for mark, put in self.puts.items():

@@ -99,7 +99,7 @@ class Forgetting:
         memory, prefix, last = self._world.memory, f"{owner}/", ""
         gone = not self._world.sessions.uses(prefix)
         memory.delete(owner)
-        for session_id in memory.unsummarised(owner, NEVER):
+        for session_id in memory.find_unsummarised(owner, NEVER):
             memory.settle(owner, session_id)
         while labels := self._labels(prefix, last):
             last = labels[-1]

@@ -15,8 +15,8 @@ from orchestrator.server.control.folders import FolderAgent, Shown
 from orchestrator.server.control.ids import DRAFT, Arns, made_id
 from orchestrator.server.control.prompts import default_configurations, stages_of
 from orchestrator.server.control.store import ASSOCIATION, COLLABORATOR, GROUP
-from orchestrator.transfer.bounds import misfits
-from orchestrator.transfer.schemas import function_schema
+from orchestrator.transfer.bounds import find_violations
+from orchestrator.transfer.schemas import to_function_schema
 
 if TYPE_CHECKING:
     from orchestrator.server.world import World
@@ -193,8 +193,8 @@ def _group(
 def _functions(group: str, defined: FolderAgent) -> dict[str, Any]:
     """The functions of a Python file, as far as the API can tell them."""
     operations = defined.agent().plan.catalog.operations
-    made = {"functionSchema": function_schema(it for it in operations if it.group == group)}
-    wrong = any(at[0] in made for at, _ in misfits("CreateAgentActionGroup", made))
+    made = {"functionSchema": to_function_schema(it for it in operations if it.group == group)}
+    wrong = any(at[0] in made for at, _ in find_violations("CreateAgentActionGroup", made))
     return made if made["functionSchema"]["functions"] and not wrong else {}
 
 

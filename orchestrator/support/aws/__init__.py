@@ -6,8 +6,15 @@
 
 from __future__ import annotations
 
-from orchestrator.support.aws.clients import Settings, region_of, serving_at, shared_client
-from orchestrator.support.aws.failures import Target, code_of, failure, never_sent, said, translated
+from orchestrator.support.aws.clients import Settings, get_shared_client, region_of, serving_at
+from orchestrator.support.aws.failures import (
+    Target,
+    code_of,
+    failure,
+    get_safe_message,
+    is_unsent,
+    translate_errors,
+)
 from orchestrator.support.aws.objects import body_of, read_object
 
 __all__ = [
@@ -16,11 +23,11 @@ __all__ = [
     "body_of",
     "code_of",
     "failure",
-    "never_sent",
+    "get_safe_message",
+    "get_shared_client",
+    "is_unsent",
     "read_object",
     "region_of",
-    "said",
     "serving_at",
-    "shared_client",
-    "translated",
+    "translate_errors",
 ]

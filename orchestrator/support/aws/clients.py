@@ -20,12 +20,12 @@ from urllib.parse import urlsplit
 from orchestrator.errors import ResourceNotFound
 from orchestrator.support.aws.failures import (
     Target,
-    translated,
+    translate_errors,
     without_credentials,
     without_region,
 )
 
-__all__ = ["Settings", "region_of", "serving_at", "shared_client"]
+__all__ = ["Settings", "get_shared_client", "region_of", "serving_at"]
 
 
 class Settings(NamedTuple):
@@ -99,7 +99,7 @@ def region_of(id: str) -> str | None:
     return parts[3] or None if parts[0] == "arn" and len(parts) > 5 else None
 
 
-def shared_client(
+def get_shared_client(
     settings: Settings, target: Target, prepare: Callable[[Any], None] | None = None
 ) -> Any:
     """The client for `settings`, made at the first call; equal ones are shared.
@@ -118,15 +118,15 @@ def shared_client(
     with _lock:
         found = _clients.get(key)
         if found is None:
-            with translated(target):
-                found = _made(settings, target)
+            with translate_errors(target):
+                found = _create_client(settings, target)
             if prepare is not None:
                 prepare(found)
             _clients[key] = found
     return found
 
 
-def _made(settings: Settings, target: Target) -> Any:
+def _create_client(settings: Settings, target: Target) -> Any:
     from botocore.config import Config
     from botocore.exceptions import NoRegionError
 

@@ -26,9 +26,9 @@ __all__ = [
     "Target",
     "code_of",
     "failure",
-    "never_sent",
-    "said",
-    "translated",
+    "get_safe_message",
+    "is_unsent",
+    "translate_errors",
     "without_credentials",
     "without_region",
 ]
@@ -92,7 +92,7 @@ _LONGEST = 400
 
 
 @contextmanager
-def translated(target: Target) -> Iterator[None]:
+def translate_errors(target: Target) -> Iterator[None]:
     """Raises what boto3, its HTTP client or AWS raise within as errors of the tree.
 
     Raises:
@@ -158,7 +158,7 @@ def without_region(target: Target) -> AccessDenied:
     )
 
 
-def never_sent(error: Exception) -> bool:
+def is_unsent(error: Exception) -> bool:
     """Whether a request that ended in `error` certainly did not arrive, or was not begun."""
     from botocore import exceptions
 
@@ -176,7 +176,7 @@ def never_sent(error: Exception) -> bool:
     )
 
 
-def said(error: Any) -> str:
+def get_safe_message(error: Any) -> str:
     """AWS's message without the request's values that it may repeat; empty when there is none."""
     text = str(error.response.get("Error", {}).get("Message") or "").strip()
     text = _VALUE.sub("'…' at '", text)
@@ -210,7 +210,7 @@ def _of_parameters(error: Any, target: Target) -> OrchestratorError:
 
 
 def _of_service(error: Any, target: Target) -> OrchestratorError:
-    code, text = code_of(error), said(error)
+    code, text = code_of(error), get_safe_message(error)
     request = error.response.get("ResponseMetadata", {}).get("RequestId")
     error.args = (code,)
     known = [code] if code not in ("", "Unknown") else []
@@ -218,7 +218,7 @@ def _of_service(error: Any, target: Target) -> OrchestratorError:
     place = f" ({place})" if place else ""
     told = text and (target.quoted is None or code in target.quoted)
     kind = _kind(code, _status(error), text)
-    return _told(kind, place, f": {text}" if told else "", target)
+    return _build_error(kind, place, f": {text}" if told else "", target)
 
 
 _Kind = Literal["sign in", "denied", "not ready", "throttled", "missing", "wrong", "failed"]
@@ -238,7 +238,7 @@ def _kind(code: str, status: int, text: str) -> _Kind:
     return "wrong" if code == "ValidationException" or (status == 400 and not code) else "failed"
 
 
-def _told(kind: _Kind, place: str, words: str, target: Target) -> OrchestratorError:
+def _build_error(kind: _Kind, place: str, words: str, target: Target) -> OrchestratorError:
     what, resource = target.what, target.resource
     match kind:
         case "sign in":

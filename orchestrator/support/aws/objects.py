@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from orchestrator.support.aws.clients import Settings, shared_client
-from orchestrator.support.aws.failures import Target, translated
+from orchestrator.support.aws.clients import Settings, get_shared_client
+from orchestrator.support.aws.failures import Target, translate_errors
 
 __all__ = ["body_of", "read_object"]
 
@@ -30,8 +30,8 @@ def read_object(bucket: str, key: str, most: int, what: str) -> bytes:
         quoted=frozenset(("AccessDenied", "AllAccessDisabled")),
         callers=False,
     )
-    client = shared_client(Settings("s3", read_timeout=30.0), target)
-    with translated(target):
+    client = get_shared_client(Settings("s3", read_timeout=30.0), target)
+    with translate_errors(target):
         return body_of(client.get_object(Bucket=bucket, Key=key)["Body"], most)
 
 

@@ -46,7 +46,7 @@ def remember(server: Served, owner: str) -> None:
 
 def remembers(server: Served, owner: str) -> bool:
     memory = server.world.memory
-    return bool(memory.recent(owner, "ada", 2, 9) or memory.unsummarised(owner, 2))
+    return bool(memory.recent(owner, "ada", 2, 9) or memory.find_unsummarised(owner, 2))
 
 
 @pytest.mark.parametrize("kept", [True, False])

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 from serving_support import Start, client
 
 from orchestrator.errors import ResourceNotFound
-from orchestrator.support.aws import Settings, Target, serving_at, shared_client
+from orchestrator.support.aws import Settings, Target, get_shared_client, serving_at
 
 CLAUDE = "anthropic.claude-3-5-sonnet-20240620-v1:0"
 
@@ -56,11 +56,11 @@ def test_all_names_of_this_machine_are_its_own(
     monkeypatch.setenv("AWS_ENDPOINT_URL_LAMBDA", f"http://{name}:{port}")
     target = Target("the function 'f'", "f", "")
     with serving_at(port), pytest.raises(ResourceNotFound):
-        shared_client(Settings("lambda"), target)
+        get_shared_client(Settings("lambda"), target)
     with serving_at(port):
         other = Settings("lambda", endpoint_url=f"http://{name}:{port}")  # chosen for this one
-        assert shared_client(other, target)
-    assert shared_client(Settings("lambda"), target)  # it is another server's now
+        assert get_shared_client(other, target)
+    assert get_shared_client(Settings("lambda"), target)  # it is another server's now
 
 
 def test_others_are_asked(monkeypatch: pytest.MonkeyPatch, port: int) -> None:
@@ -73,4 +73,4 @@ def test_others_are_asked(monkeypatch: pytest.MonkeyPatch, port: int) -> None:
     with serving_at(port):
         for url in (f"http://other.example:{port}", "http://127.0.0.1:9"):
             monkeypatch.setenv("AWS_ENDPOINT_URL_LAMBDA", url)
-            assert shared_client(Settings("lambda"), target).meta.endpoint_url == url
+            assert get_shared_client(Settings("lambda"), target).meta.endpoint_url == url

@@ -5,7 +5,7 @@ after it was carried out. Draining one is a whole invocation; closing one stops 
 down that the turn was cancelled.
 """
 
-from orchestrator.engine.run.driver.shared import Ended, Progress, Told
+from orchestrator.engine.run.driver.shared import BranchEnded, Progress, Told
 from orchestrator.engine.run.driver.sync import drive
 
-__all__ = ["Ended", "Progress", "Told", "drive"]
+__all__ = ["BranchEnded", "Progress", "Told", "drive"]

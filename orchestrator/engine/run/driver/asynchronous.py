@@ -24,24 +24,29 @@ from orchestrator.engine.effects import (
     Result,
     Retrieve,
 )
-from orchestrator.engine.iterations import branch_run, make_ready, most_at_once, not_begun
+from orchestrator.engine.iterations import (
+    branch_run,
+    build_skipped_record,
+    most_at_once,
+    prepare_branches,
+)
 from orchestrator.engine.run.branches import Lock
 from orchestrator.engine.run.driver.shared import (
-    Ended,
+    BranchEnded,
     ModelCall,
     Progress,
     Told,
     action_record,
-    failed_action,
+    build_failed_action_record,
+    build_timeout_error,
     failure,
+    find_pending_calls,
     guard,
-    note,
     orchestrate,
     perform,
+    record_outcome,
     retrieve,
-    timed_out,
-    to_do,
-    work_elsewhere,
+    run_remote_branch,
 )
 from orchestrator.engine.run.invocation import Run
 from orchestrator.models.base import ModelReply
@@ -68,29 +73,29 @@ async def arun(run: Run) -> None:
                     if isinstance(step, CallModel):
                         outcome: Any = await _acall_model(run, step)
                     else:
-                        outcome = await _done(run, step)
+                        outcome = await _arun_effect(run, step)
                 except Exception as error:
                     step = run.fail(failure(step, error), step)
                     continue
                 step = await _advance(run, step, outcome) if blocks else run.advance(step, outcome)
             await _finish(run, step)
         except BaseException:
-            await _kept(run, run.cancel)
+            await _run_in_lane(run, run.cancel)
             raise
     finally:
         run.close()
 
 
-def _done(run: Run, effect: Live) -> Coroutine[Any, Any, Any]:
+def _arun_effect(run: Run, effect: Live) -> Coroutine[Any, Any, Any]:
     """Carries an effect out, and tells nothing of it."""
     if isinstance(effect, CallModel):
         return _acall_model(run, effect)
     if isinstance(effect, Collaborate):
-        return _last(_acollaborate(run, effect, False))
+        return _drain(_acollaborate(run, effect, False))
     return _acarry_out(run, effect)
 
 
-async def _last(items: AsyncGenerator[Any, None]) -> Any:
+async def _drain(items: AsyncGenerator[Any, None]) -> Any:
     last = None
     async with contextlib.aclosing(items):
         async for item in items:
@@ -113,12 +118,12 @@ async def adrive(run: Run, *, listen: bool) -> AsyncGenerator[Told, None]:
                     yield Progress(step, run)
                 try:
                     if not listen:
-                        outcome = await _done(run, step)
+                        outcome = await _arun_effect(run, step)
                     elif isinstance(step, (CallModel, Collaborate)):
                         outcome = None
-                        async with contextlib.aclosing(_atold(run, step)) as items:
+                        async with contextlib.aclosing(_astream_effect(run, step)) as items:
                             async for outcome in items:
-                                if isinstance(outcome, (str, Progress, Ended)):
+                                if isinstance(outcome, (str, Progress, BranchEnded)):
                                     yield outcome
                     else:
                         outcome = await _acarry_out(run, step)
@@ -130,7 +135,7 @@ async def adrive(run: Run, *, listen: bool) -> AsyncGenerator[Told, None]:
                 step = await _advance(run, step, outcome) if blocks else run.advance(step, outcome)
             await _finish(run, step)
         except BaseException:
-            await _kept(run, run.cancel)
+            await _run_in_lane(run, run.cancel)
             raise
     finally:
         run.close()
@@ -139,22 +144,22 @@ async def adrive(run: Run, *, listen: bool) -> AsyncGenerator[Told, None]:
 async def _advance(run: Run, effect: Effect, outcome: Any) -> Live | Result:
     following = run.take(effect, outcome)
     if run.owes(following):
-        await _kept(run, run.flush)
+        await _run_in_lane(run, run.flush)
     return run.in_time(following)
 
 
 async def _finish(run: Run, result: Result) -> None:
     if run.plan.memory_stage is not None:
         works = run.memory_work(result)
-        while (work := await _kept(run, next, works, None)) is not None:
-            await _blocking(work)
+        while (work := await _run_in_lane(run, next, works, None)) is not None:
+            await _run_in_thread(work)
     if run.sessions.durable:
-        await _kept(run, run.finish, result)
+        await _run_in_lane(run, run.finish, result)
     else:
         run.finish(result)
 
 
-async def _kept(run: Run, work: Callable[..., T], *arguments: Any) -> T:
+async def _run_in_lane(run: Run, work: Callable[..., T], *arguments: Any) -> T:
     """Does what may write to the journal: in the session's lane, if its store blocks."""
     lanes = run.sessions.lanes
     if lanes is None:
@@ -162,7 +167,7 @@ async def _kept(run: Run, work: Callable[..., T], *arguments: Any) -> T:
     return await lanes.do(run.session.key, partial(work, *arguments))
 
 
-def _atold(
+def _astream_effect(
     run: Run, effect: CallModel | Collaborate
 ) -> AsyncGenerator[Told | Record | list[Record], None]:
     """What can be told of an effect while it is carried out, and its outcome at last."""
@@ -177,13 +182,13 @@ def _acarry_out(
     if isinstance(effect, Dispatch):
         return _adispatch(run, effect)
     if isinstance(effect, Retrieve):
-        return _whole_in_time(run, _blocking(retrieve, run, effect))
+        return _whole_in_time(run, _run_in_thread(retrieve, run, effect))
     if isinstance(effect, Orchestrate):
-        return _whole_in_time(run, _blocking(orchestrate, run, effect))
-    return _whole_in_time(run, _blocking(guard, run, effect))
+        return _whole_in_time(run, _run_in_thread(orchestrate, run, effect))
+    return _whole_in_time(run, _run_in_thread(guard, run, effect))
 
 
-async def _blocking(function: Callable[..., T], *arguments: Any) -> T:
+async def _run_in_thread(function: Callable[..., T], *arguments: Any) -> T:
     return await asyncio.wrap_future(in_thread(partial(function, *arguments)))
 
 
@@ -199,7 +204,7 @@ async def _acall_model(run: Run, effect: CallModel) -> Record:
     reply.content = received(reply.content)
     parser = stage.new_parser()
     if parser.blocking:
-        parsed = await _whole_in_time(run, _blocking(parser.finish, reply.content))
+        parsed = await _whole_in_time(run, _run_in_thread(parser.finish, reply.content))
     else:
         parsed = parser.finish(reply.content)
     return run.model_record(effect, reply, parsed, began)
@@ -212,12 +217,14 @@ async def _astream_model(
     stream = effect.stage.model.astream(call.request)
     async with contextlib.aclosing(stream):  # type: ignore[type-var]
         async for item in stream:
-            for text in await _blocking(call.take, item) if call.blocking else call.take(item):
+            for text in (
+                await _run_in_thread(call.take, item) if call.may_block else call.take(item)
+            ):
                 yield text
-    if call.blocking:
-        for text in await _blocking(call.rest):
+    if call.may_block:
+        for text in await _run_in_thread(call.rest):
             yield text
-        yield await _blocking(call.record, call.reply)
+        yield await _run_in_thread(call.record, call.reply)
     else:
         for text in call.rest():
             yield text
@@ -228,20 +235,20 @@ async def _acollaborate(
     run: Run, effect: Collaborate, listen: bool
 ) -> AsyncGenerator[Told | Record | list[Record], None]:
     """Yields what collaborators do, and at last the list of their outcomes."""
-    known, lock = run.replay.known_branches(effect), RLock()
+    known, lock = run.replay.take_known_branches(effect), RLock()
     items: asyncio.Queue[Told | asyncio.Task[None]] = asyncio.Queue()
     gate = asyncio.Semaphore(most_at_once(run, effect))
-    make_ready(run, effect, known)
+    prepare_branches(run, effect, known)
 
     async def work(branch: Branch) -> None:
         async with gate:
-            if stopped := not_begun(run, branch, effect):
+            if stopped := build_skipped_record(run, branch, effect):
                 known[branch.id] = stopped
                 return
-            record = await _awork(run, branch, lock, effect, items if listen else None)
+            record = await _arun_branch(run, branch, lock, effect, items if listen else None)
             known[branch.id] = record
             if listen and "control" not in record:
-                items.put_nowait(Ended(effect, run, branch, record))
+                items.put_nowait(BranchEnded(effect, run, branch, record))
 
     left = [branch for branch in effect.branches if branch.id not in known]
     tasks = [asyncio.create_task(work(branch)) for branch in left]
@@ -263,12 +270,12 @@ async def _acollaborate(
     yield [known[branch.id] for branch in effect.branches]
 
 
-async def _awork(
+async def _arun_branch(
     run: Run, branch: Branch, lock: Lock, effect: Collaborate, items: asyncio.Queue[Any] | None
 ) -> Record:
     if branch.collaborator.agent is None:
-        record = await _whole_in_time(run, _blocking(work_elsewhere, run, branch))
-        await _kept(run, run.write, [record])
+        record = await _whole_in_time(run, _run_in_thread(run_remote_branch, run, branch))
+        await _run_in_lane(run, run.write, [record])
         return record
     work = branch_run(run, branch, lock, effect)
     if items is None:
@@ -276,31 +283,37 @@ async def _awork(
         return work.outcome
     async with contextlib.aclosing(adrive(work, listen=True)) as progress:
         async for item in progress:
-            items.put_nowait(branch.heard(item))
+            items.put_nowait(branch.forward(item))
     return work.outcome
 
 
 async def _adispatch(run: Run, effect: Dispatch) -> list[Record]:
     blocks = run.sessions.durable
-    known, calls = await _kept(run, to_do, run, effect) if blocks else to_do(run, effect)
+    known, calls = (
+        await _run_in_lane(run, find_pending_calls, run, effect)
+        if blocks
+        else find_pending_calls(run, effect)
+    )
     context = run.context()
     if len(calls) == 1:
         record = await _aperform(run, calls[0], context)
         if blocks:
-            await _kept(run, note, run, known, record)
+            await _run_in_lane(run, record_outcome, run, known, record)
         else:
-            note(run, known, record)
+            record_outcome(run, known, record)
     else:
         gate = asyncio.Semaphore(run.plan.limits.parallel)
 
-        async def gated(call: Call) -> None:
+        async def perform_gated(call: Call) -> None:
             async with gate:
-                await _kept(run, note, run, known, await _aperform(run, call, context))
+                await _run_in_lane(
+                    run, record_outcome, run, known, await _aperform(run, call, context)
+                )
 
         try:
             async with asyncio.TaskGroup() as group:
                 for call in calls:
-                    group.create_task(gated(call))
+                    group.create_task(perform_gated(call))
         except BaseExceptionGroup as failed:  # only the journal's store can fail here
             raise failed.exceptions[0] from None
     return [*known.values()] if len(known) == 1 else [known[call.id] for call in effect.calls]
@@ -322,12 +335,14 @@ async def _aperform(run: Run, call: Call, context: CallContext) -> Record:
             if acall is None:
                 blocking = in_thread(partial(perform, run, call, context))
                 return await asyncio.wrap_future(blocking)
-            return action_record(call, await _rest(work, waits_for), began, run.now())
+            return action_record(call, await _resume(work, waits_for), began, run.now())
     except TimeoutError as error:
-        late = timed_out(call, seconds) if limit is not None and limit.expired() else error
-        return failed_action(run, call, late, began)
+        late = (
+            build_timeout_error(call, seconds) if limit is not None and limit.expired() else error
+        )
+        return build_failed_action_record(run, call, late, began)
     except Exception as error:  # whatever an executor raises is its outcome
-        return failed_action(run, call, error, began)
+        return build_failed_action_record(run, call, error, began)
 
 
 async def _in_time(run: Run, work: Coroutine[Any, Any, T], waits_for: Any) -> T:
@@ -339,14 +354,14 @@ async def _in_time(run: Run, work: Coroutine[Any, Any, T], waits_for: Any) -> T:
         LimitExceeded: The time was over before.
     """
     if run.deadline is None:
-        return await _rest(work, waits_for)
+        return await _resume(work, waits_for)
     limit = asyncio.timeout(max(run.deadline - run.now(), 0) / 1e9)
     try:
         async with limit:
-            return await _rest(work, waits_for)
+            return await _resume(work, waits_for)
     except TimeoutError:
         if limit.expired():
-            raise run.late() from None
+            raise run.build_timeout_error() from None
         raise
 
 
@@ -370,7 +385,7 @@ async def _items_in_time(run: Run, items: AsyncGenerator[T, None]) -> AsyncGener
 
 
 @types.coroutine
-def _rest(work: Coroutine[Any, Any, T], waits_for: Any) -> Generator[Any, Any, T]:
+def _resume(work: Coroutine[Any, Any, T], waits_for: Any) -> Generator[Any, Any, T]:
     """The rest of a coroutine that was run until it first waited."""
     try:
         while True:

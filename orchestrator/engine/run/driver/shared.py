@@ -21,7 +21,7 @@ from orchestrator.engine.effects import (
     Orchestrate,
     Retrieve,
 )
-from orchestrator.engine.run.driver.showing import showing
+from orchestrator.engine.run.driver.showing import build_stream_filter
 from orchestrator.engine.run.invocation import Run, end_record
 from orchestrator.errors import ActionOutcomeUnknown, DependencyFailed, OrchestratorError
 from orchestrator.message import clean
@@ -34,21 +34,21 @@ if TYPE_CHECKING:
     from orchestrator.guardrails import Guardrail, Source, Verdict
 
 __all__ = [
-    "Ended",
+    "BranchEnded",
     "ModelCall",
     "Progress",
     "Told",
     "action_record",
-    "failed_action",
+    "build_failed_action_record",
+    "build_timeout_error",
     "failure",
+    "find_pending_calls",
     "guard",
-    "note",
     "orchestrate",
     "perform",
+    "record_outcome",
     "retrieve",
-    "timed_out",
-    "to_do",
-    "work_elsewhere",
+    "run_remote_branch",
 ]
 
 
@@ -68,7 +68,7 @@ class Progress:
 
 
 @dataclass(slots=True)
-class Ended:
+class BranchEnded:
     """A collaborator that has ended its work, while others may still be at theirs.
 
     Attributes:
@@ -84,7 +84,7 @@ class Ended:
     record: Record
 
 
-Told = str | Progress | Ended
+Told = str | Progress | BranchEnded
 """What a driver tells while it runs a turn; a text is a piece of the answer."""
 
 
@@ -105,10 +105,10 @@ class ModelCall:
         self._began = run.now()
         self.request = run.request(effect)
         self.reply: ModelReply | None = None
-        self._showing = showing(run, _answer_verdict) if effect.live else None
+        self._showing = build_stream_filter(run, _answer_verdict) if effect.live else None
 
     @property
-    def blocking(self) -> bool:
+    def may_block(self) -> bool:
         """Whether `take`, `rest` and `record` may block."""
         guarded = self._showing is not None and self._showing.guarded
         return guarded or self._parser.blocking
@@ -168,17 +168,17 @@ def action_record(call: Call, result: ActionResult, began: int, ended: int) -> R
     if result.notes:
         record["notes"] = list(result.notes)
     if result.files:
-        record["files"] = [_encoded(file) for file in result.files]
+        record["files"] = [_encode_file(file) for file in result.files]
     if result.details:
         record["details"] = dict(result.details)
     return record
 
 
-def _encoded(file: Mapping[str, Any]) -> dict[str, Any]:
+def _encode_file(file: Mapping[str, Any]) -> dict[str, Any]:
     return {**file, "bytes": base64.b64encode(file["bytes"]).decode()}
 
 
-def failed_action(run: Run, call: Call, error: BaseException, began: int) -> Record:
+def build_failed_action_record(run: Run, call: Call, error: BaseException, began: int) -> Record:
     """The journal record of an action that raised: the turn fails with its error.
 
     The record has the message that others may read; the exception itself stays in this process.
@@ -196,7 +196,7 @@ def failed_action(run: Run, call: Call, error: BaseException, began: int) -> Rec
     return record
 
 
-def timed_out(call: Call, seconds: float | None) -> ActionOutcomeUnknown:
+def build_timeout_error(call: Call, seconds: float | None) -> ActionOutcomeUnknown:
     """The error of an action that did not answer in time."""
     name = call.operation.xml_name
     return ActionOutcomeUnknown(
@@ -206,7 +206,7 @@ def timed_out(call: Call, seconds: float | None) -> ActionOutcomeUnknown:
     )
 
 
-def _retrieved_record(
+def _build_retrieval_record(
     effect: Retrieve, references: list[dict[str, Any]], began: int, ended: int
 ) -> Record:
     """The journal record of a retrieval.
@@ -275,7 +275,7 @@ def retrieve(run: Run, effect: Retrieve) -> Record:
             "own message is kept out of this one, since it may hold what nobody else may read",
             resource=effect.knowledge_base_id,
         ) from error
-    return _retrieved_record(effect, references, began, run.now())
+    return _build_retrieval_record(effect, references, began, run.now())
 
 
 def guard(run: Run, effect: Guard) -> Record:
@@ -302,7 +302,9 @@ def guard(run: Run, effect: Guard) -> Record:
         "ended": run.now(),
     }
     if effect.id.startswith(HISTORY_GUARD):
-        run.session.retell(record)  # the next prompt may be made before it is written
+        run.session.apply_guarded_history(
+            record
+        )  # the next prompt may be made before it is written
     return record
 
 
@@ -332,7 +334,7 @@ def orchestrate(run: Run, effect: Orchestrate) -> Record:
     return {"kind": "orchestrated", "state": effect.state, **told, **times}
 
 
-def work_elsewhere(run: Run, branch: Branch) -> Record:
+def run_remote_branch(run: Run, branch: Branch) -> Record:
     """Has a collaborator that runs elsewhere work; its `branch` record, not yet written."""
     remote, began = branch.collaborator.remote, run.now()
     if remote is None:
@@ -361,25 +363,25 @@ def work_elsewhere(run: Run, branch: Branch) -> Record:
     )
     told: Record = {"trace": list(reply.trace)} if reply.trace else {}
     if reply.files:
-        told["files"] = list(map(_encoded, reply.files))
+        told["files"] = list(map(_encode_file, reply.files))
     return {**ended, **record, **told, "began": began, "ended": run.now()}
 
 
-def to_do(run: Run, effect: Dispatch) -> tuple[dict[str, Record], list[Call]]:
+def find_pending_calls(run: Run, effect: Dispatch) -> tuple[dict[str, Record], list[Call]]:
     """What a stopped process left behind, by call id; and the calls to carry out, now intended."""
     known: dict[str, Record] = {}
     calls = effect.calls
-    if run.replay.interrupted:
-        known = run.replay.known_actions(effect)
-        for lost in run.replay.lost_actions(effect, known, run.now()):
-            note(run, known, lost)
+    if run.replay.is_interrupted:
+        known = run.replay.take_known_actions(effect)
+        for lost in run.replay.find_lost_actions(effect, known, run.now()):
+            record_outcome(run, known, lost)
         calls = [call for call in effect.calls if call.id not in known]
     if calls:
         run.intend(calls)
     return known, calls
 
 
-def note(run: Run, known: dict[str, Record], record: Record) -> None:
+def record_outcome(run: Run, known: dict[str, Record], record: Record) -> None:
     """Takes an action's outcome, and writes it down at once."""
     known[record["id"]] = record
     run.record_action(record)
@@ -391,5 +393,5 @@ def perform(run: Run, call: Call, context: CallContext) -> Record:
     try:
         result = run.plan.catalog.executor(call.operation).call(call, context)
     except Exception as error:  # whatever an executor raises is its outcome
-        return failed_action(run, call, error, began)
+        return build_failed_action_record(run, call, error, began)
     return action_record(call, result, began, run.now())

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from orchestrator.guardrails import Guardrail, Verdict
     from orchestrator.guardrails.stream import GuardedStream
 
-__all__ = ["Showing", "showing"]
+__all__ = ["StreamFilter", "build_stream_filter"]
 
 Check = Callable[["Guardrail", str], "Verdict"]
 
 
-class Showing:
+class StreamFilter:
     """What may be shown of one streamed text, on its way through the runs of a team.
 
     Attributes:
@@ -64,7 +64,7 @@ class _Level:
         if plan.collaborators:
             self.tags = ReadableStream(turn.payloads, tags=bool(turn.start.path))
         if plan.guardrail is not None:
-            self.guard = _guarded(run, plan.guardrail, check)
+            self.guard = _build_guarded_stream(run, plan.guardrail, check)
 
     def feed(self, text: str) -> str:
         if self.tags is not None:
@@ -82,7 +82,7 @@ class _Level:
         return shown
 
 
-def showing(run: Run, check: Check) -> Showing | None:
+def build_stream_filter(run: Run, check: Check) -> StreamFilter | None:
     """The way of an answer of a run; `None` when nothing is done to it.
 
     Args:
@@ -93,13 +93,13 @@ def showing(run: Run, check: Check) -> Showing | None:
     if plan.guardrail is None and not plan.collaborators and not isinstance(run, BranchRun):
         return None
     levels = [_Level(run, check)]
-    while isinstance(run, BranchRun) and run.routed and run.parent.replay.turn.streams:
+    while isinstance(run, BranchRun) and run.is_routed and run.parent.replay.turn.streams:
         run = run.parent
         levels.append(_Level(run, check))
-    return Showing(levels)
+    return StreamFilter(levels)
 
 
-def _guarded(run: Run, guardrail: Guardrail, check: Check) -> GuardedStream:
+def _build_guarded_stream(run: Run, guardrail: Guardrail, check: Check) -> GuardedStream:
     from orchestrator.guardrails.stream import GuardedStream
 
     return GuardedStream(

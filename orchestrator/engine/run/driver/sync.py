@@ -22,25 +22,30 @@ from orchestrator.engine.effects import (
     Result,
     Retrieve,
 )
-from orchestrator.engine.iterations import branch_run, make_ready, most_at_once, not_begun
+from orchestrator.engine.iterations import (
+    branch_run,
+    build_skipped_record,
+    most_at_once,
+    prepare_branches,
+)
 from orchestrator.engine.run.branches import Lock
 from orchestrator.engine.run.driver.shared import (
-    Ended,
+    BranchEnded,
     ModelCall,
     Progress,
     Told,
-    failed_action,
+    build_failed_action_record,
+    build_timeout_error,
     failure,
+    find_pending_calls,
     guard,
-    note,
     orchestrate,
     perform,
+    record_outcome,
     retrieve,
-    timed_out,
-    to_do,
-    work_elsewhere,
+    run_remote_branch,
 )
-from orchestrator.engine.run.driver.together import side_by_side
+from orchestrator.engine.run.driver.together import run_concurrently
 from orchestrator.engine.run.invocation import Run
 from orchestrator.models.blocks import received
 from orchestrator.sessions import Record
@@ -126,49 +131,51 @@ def _stream_model(run: Run, effect: CallModel) -> Generator[str, None, Record]:
 def _collaborate(
     run: Run, effect: Collaborate, *, listen: bool
 ) -> Generator[Told, None, list[Record]]:
-    known, lock = run.replay.known_branches(effect), RLock()
-    make_ready(run, effect, known)
+    known, lock = run.replay.take_known_branches(effect), RLock()
+    prepare_branches(run, effect, known)
     left = [branch for branch in effect.branches if branch.id not in known]
-    works = [_work(run, branch, lock, effect, listen=listen) for branch in left]
-    outcomes = yield from side_by_side(works, most_at_once(run, effect))
+    works = [_run_branch(run, branch, lock, effect, listen=listen) for branch in left]
+    outcomes = yield from run_concurrently(works, most_at_once(run, effect))
     known.update(zip([branch.id for branch in left], outcomes, strict=True))
     return [known[branch.id] for branch in effect.branches]
 
 
-def _work(
+def _run_branch(
     run: Run, branch: Branch, lock: Lock, effect: Collaborate, *, listen: bool
 ) -> Generator[Told, None, Record]:
-    if stopped := not_begun(run, branch, effect):
+    if stopped := build_skipped_record(run, branch, effect):
         return stopped
     if branch.collaborator.agent is None:
-        record = work_elsewhere(run, branch)
+        record = run_remote_branch(run, branch)
         with lock:
             run.write([record])
     else:
         work = branch_run(run, branch, lock, effect)
         for item in drive(work, listen=listen):
             if effect.live or not isinstance(item, str):
-                yield branch.heard(item)
+                yield branch.forward(item)
         record = work.outcome
     if listen and "control" not in record:
-        yield Ended(effect, run, branch, record)
+        yield BranchEnded(effect, run, branch, record)
     return record
 
 
 def _dispatch(run: Run, effect: Dispatch) -> list[Record]:
-    known, calls = to_do(run, effect)
+    known, calls = find_pending_calls(run, effect)
     context = run.context()
     limits = run.plan.limits
     if len(calls) == 1 and limits.action_seconds is None:
-        note(run, known, perform(run, calls[0], context))
+        record_outcome(run, known, perform(run, calls[0], context))
     else:
         for start in range(0, len(calls), limits.parallel):
-            for record in _together(run, calls[start : start + limits.parallel], context):
-                note(run, known, record)
+            for record in _perform_concurrently(
+                run, calls[start : start + limits.parallel], context
+            ):
+                record_outcome(run, known, record)
     return [*known.values()] if len(known) == 1 else [known[call.id] for call in effect.calls]
 
 
-def _together(run: Run, calls: list[Call], context: CallContext) -> Iterator[Record]:
+def _perform_concurrently(run: Run, calls: list[Call], context: CallContext) -> Iterator[Record]:
     # Blocking calls, each in a thread, in the order in which they end.
     seconds = run.plan.limits.action_seconds
     began = run.now()
@@ -182,5 +189,7 @@ def _together(run: Run, calls: list[Call], context: CallContext) -> Iterator[Rec
             yield future.result()
         if not ended:
             for call in waiting.values():
-                yield failed_action(run, call, timed_out(call, seconds), began)
+                yield build_failed_action_record(
+                    run, call, build_timeout_error(call, seconds), began
+                )
             return

@@ -11,13 +11,15 @@ from typing import Any, TypeVar, cast
 
 from orchestrator.support.threads import in_thread
 
-__all__ = ["side_by_side"]
+__all__ = ["run_concurrently"]
 
 Y = TypeVar("Y")
 R = TypeVar("R")
 
 
-def side_by_side(works: Sequence[Generator[Y, None, R]], most: int) -> Generator[Y, None, list[R]]:
+def run_concurrently(
+    works: Sequence[Generator[Y, None, R]], most: int
+) -> Generator[Y, None, list[R]]:
     """Drains generators, at most `most` at the same time; their return values, in order.
 
     The first that raises stops the others at their next step. So does closing this generator,
@@ -28,10 +30,12 @@ def side_by_side(works: Sequence[Generator[Y, None, R]], most: int) -> Generator
         for work in works:
             results.append((yield from work))
         return results
-    return (yield from _together(works, most))
+    return (yield from _run_in_threads(works, most))
 
 
-def _together(works: Sequence[Generator[Y, None, R]], most: int) -> Generator[Y, None, list[R]]:
+def _run_in_threads(
+    works: Sequence[Generator[Y, None, R]], most: int
+) -> Generator[Y, None, list[R]]:
     items: SimpleQueue[Any] = SimpleQueue()
     stopped = Event()
     futures: list[Future[R | None]] = []

@@ -19,18 +19,18 @@ from typing import Any, Literal
 from jinja2 import ChainableUndefined
 
 from orchestrator.errors import TemplateError, ValidationError
-from orchestrator.prompts.jinja import Compiled, Jinja, Mistake
+from orchestrator.prompts.jinja import CompiledTemplate, Jinja, Mistake
 from orchestrator.prompts.languages.mustache import Mustache, compile_mustache
 from orchestrator.prompts.languages.prompty.document import Dialect, PromptyDocument, Setup
 from orchestrator.prompts.languages.prompty.front import (
     References,
-    declared,
-    hoisted_in,
+    read_inputs,
     read_yaml,
+    resolve_body_references,
     settings_of,
     split_front,
 )
-from orchestrator.prompts.languages.prompty.members import misspelt_members
+from orchestrator.prompts.languages.prompty.members import find_misspelt_members
 from orchestrator.prompts.languages.values import value_text
 
 __all__ = ["DIALECTS", "PromptyDocument", "read"]
@@ -71,15 +71,17 @@ def read(
     data = {} if data is None else data
     if not isinstance(data, dict):
         raise TemplateError("the front matter must be a map", file=source, line=1, column=1)
-    template = _template(data, source, dialect)
+    template = _read_template_options(data, source, dialect)
     dialect = dialect or template.get("dialect") or "v2"
     if dialect not in DIALECTS:
         raise ValidationError(f"there is no dialect {dialect!r} of Prompty: 'v2' or 'legacy'")
     given = (params or {}) if dialect == "legacy" else None
     references = References(source, folder, roots, environ, given)
-    data = _resolved(data, references)
-    references.diagnostics += misspelt_members(front.text, source)
-    body = hoisted_in(front.body, front.line, references) if dialect == "legacy" else {}
+    data = _resolve_references(data, references)
+    references.diagnostics += find_misspelt_members(front.text, source)
+    body = (
+        resolve_body_references(front.body, front.line, references) if dialect == "legacy" else {}
+    )
     setup = Setup(
         text=text,
         source=source,
@@ -89,15 +91,17 @@ def read(
         folder=folder,
         references=references,
         settings=settings_of(data),
-        declared=_declared(data, dialect, source),
+        declared=_read_declared_inputs(data, dialect, source),
         strict=template["strict"] if strict is None else strict,
         hoisted={it: value_text(value) for it, value in body.items()},
         old_schema="inputSchema" in data and dialect == "v2",
     )
-    return PromptyDocument(setup, _engine(template["kind"], setup))
+    return PromptyDocument(setup, _compile_body(template["kind"], setup))
 
 
-def _template(data: Mapping[str, Any], source: str | None, dialect: str | None) -> dict[str, Any]:
+def _read_template_options(
+    data: Mapping[str, Any], source: str | None, dialect: str | None
+) -> dict[str, Any]:
     """What the front matter says of the template: `kind`, `strict`, `dialect`."""
     given: Any = data.get("template")
     if given is None:
@@ -121,7 +125,7 @@ def _template(data: Mapping[str, Any], source: str | None, dialect: str | None) 
     return {"kind": made, "strict": form.get("strict") is True, "dialect": own}
 
 
-def _resolved(data: dict[str, Any], references: References) -> dict[str, Any]:
+def _resolve_references(data: dict[str, Any], references: References) -> dict[str, Any]:
     """The front matter with its references resolved; how the model is reached is not read."""
     model = data.get("model")
     if isinstance(model, dict):
@@ -130,11 +134,11 @@ def _resolved(data: dict[str, Any], references: References) -> dict[str, Any]:
     return resolved
 
 
-def _declared(
+def _read_declared_inputs(
     data: Mapping[str, Any], dialect: str, source: str | None
 ) -> dict[str, dict[str, Any]]:
     try:
-        return dict(declared(data, legacy=dialect == "legacy"))
+        return dict(read_inputs(data, legacy=dialect == "legacy"))
     except TemplateError as error:
         raise TemplateError(error.reason, file=source) from None
 
@@ -144,10 +148,10 @@ def _jinja() -> Jinja:
     return Jinja(value_text, keep_trailing_newline=True, undefined=ChainableUndefined)
 
 
-def _engine(kind: str, setup: Setup) -> Compiled | Mustache:
+def _compile_body(kind: str, setup: Setup) -> CompiledTemplate | Mustache:
     try:
         if kind in ("jinja2", "*"):
-            return _jinja().compiled(setup.body)
+            return _jinja().compile_template(setup.body)
         if kind == "mustache":
             return compile_mustache(setup.body, value_text)
     except Mistake as mistake:

@@ -11,15 +11,15 @@ from typing import Any, Literal, cast
 from orchestrator.errors import TemplateError
 from orchestrator.prompts.folder import MAX_FILE_BYTES
 from orchestrator.prompts.jinja import VALUE
-from orchestrator.prompts.languages.base import Content, Media, ToolUse, Words
+from orchestrator.prompts.languages.base import Content, Media, TextContent, ToolUse
 from orchestrator.prompts.languages.prompty.front import References, read_yaml
 from orchestrator.prompts.languages.prompty.markers import Section
-from orchestrator.prompts.languages.reading import data_url
+from orchestrator.prompts.languages.reading import parse_data_url
 from orchestrator.prompts.languages.tokens import OPEN, Tokens
-from orchestrator.prompts.languages.trimming import stripped
+from orchestrator.prompts.languages.trimming import strip_pieces
 from orchestrator.prompts.markers import Piece
 
-__all__ = ["MediaReader", "data_in", "texts_in", "tool_uses", "tools_in"]
+__all__ = ["MediaReader", "read_data", "read_texts", "read_tool_uses", "read_tools"]
 
 _MEDIUM = re.compile(r"!\[([^\[\]\n]*+)\]\(([^()\s]++)\)")
 _ATTRIBUTE = re.compile(r"(?<!\w)(\w++)\s*+=\s*+(?:\"([^\"]*)\"|([^\",]*+))")
@@ -52,18 +52,18 @@ class MediaReader:
         self._folder = folder
         self._source = source
 
-    def content(self, text: str, tokens: Tokens[Any]) -> Iterator[Words | Media]:
+    def content(self, text: str, tokens: Tokens[Any]) -> Iterator[TextContent | Media]:
         """The texts and media of a text with tokens; texts beside media lose their white space."""
         at = 0
         found = None
         for found in _MEDIUM.finditer(text):
-            yield from _words(tokens.pieces(text[at : found.start()]))
+            yield from _to_text_content(tokens.pieces(text[at : found.start()]))
             yield self._medium(found, tokens)
             at = found.end()
         if found is None:
-            yield Words(tuple(tokens.pieces(text)))
+            yield TextContent(tuple(tokens.pieces(text)))
         else:
-            yield from _words(tokens.pieces(text[at:]))
+            yield from _to_text_content(tokens.pieces(text[at:]))
 
     def _medium(self, found: re.Match[str], tokens: Tokens[Any]) -> Media:
         told, url = found[1], tokens.plain(found[2])
@@ -80,7 +80,7 @@ class MediaReader:
             if told.strip() and not attributes:
                 attributes = {"alt": tokens.plain(told)}
         made = cast(Literal["image", "audio", "video", "file"], kind)
-        if inline := data_url(url):
+        if inline := parse_data_url(url):
             return Media(made, data=inline[1], media_type=inline[0], attributes=attributes)
         data = self._bytes(url) if OPEN not in found[2] else b""  # values name no files
         return Media(made, url, data, guessed if data else "", attributes)
@@ -104,12 +104,12 @@ class MediaReader:
         return path.read_bytes()
 
 
-def _words(pieces: Sequence[Piece]) -> Iterable[Words]:
-    told = stripped(pieces)
-    return [Words(tuple(told))] if told else []
+def _to_text_content(pieces: Sequence[Piece]) -> Iterable[TextContent]:
+    told = strip_pieces(pieces)
+    return [TextContent(tuple(told))] if told else []
 
 
-def data_in(
+def read_data(
     section: Section, tokens: Tokens[Any], references: References, source: str | None
 ) -> Any:
     """The data that a section is: YAML that the author wrote, with values in its texts.
@@ -119,29 +119,31 @@ def data_in(
     Raises:
         TemplateError: It is no YAML.
     """
-    written = tokens.unhoisted(section.content)
+    written = tokens.restore_references(section.content)
     data = references.resolve(read_yaml(written, source, section.line + 1))
-    return _filled(data, tokens)
+    return _fill_tokens(data, tokens)
 
 
-def texts_in(section: Section, tokens: Tokens[Any], source: str | None) -> Any:
+def read_texts(section: Section, tokens: Tokens[Any], source: str | None) -> Any:
     """The same, with every number as the text that is written: of ids, which are names."""
-    written = tokens.unhoisted(section.content)
-    return _filled(read_yaml(written, source, section.line + 1, texts=True), tokens)
+    written = tokens.restore_references(section.content)
+    return _fill_tokens(read_yaml(written, source, section.line + 1, texts=True), tokens)
 
 
-def _filled(data: Any, tokens: Tokens[Any]) -> Any:
+def _fill_tokens(data: Any, tokens: Tokens[Any]) -> Any:
     if isinstance(data, Mapping):
-        return {str(_filled(key, tokens)): _filled(one, tokens) for key, one in data.items()}
+        return {
+            str(_fill_tokens(key, tokens)): _fill_tokens(one, tokens) for key, one in data.items()
+        }
     if isinstance(data, list):
-        return [_filled(one, tokens) for one in data]
+        return [_fill_tokens(one, tokens) for one in data]
     if not isinstance(data, str) or OPEN not in data:
         return data
     text = tokens.plain(data)
-    return _number(text) if tokens.origin(data) == VALUE else text
+    return _parse_number(text) if tokens.origin(data) == VALUE else text
 
 
-def _number(text: str) -> Any:
+def _parse_number(text: str) -> Any:
     # `n: {{ n }}` is a number where the input is one.
     if text in ("true", "false"):
         return text == "true"
@@ -150,7 +152,9 @@ def _number(text: str) -> Any:
     return int(text) if text.lstrip("+-").isdigit() else float(text)
 
 
-def tool_uses(section: Section, data: Any, texts: Any, source: str | None) -> tuple[Content, ...]:
+def read_tool_uses(
+    section: Section, data: Any, texts: Any, source: str | None
+) -> tuple[Content, ...]:
     """The calls of a section `assistant[type="tool_call"]`, of `data_in` and `texts_in`.
 
     Raises:
@@ -175,7 +179,7 @@ def tool_uses(section: Section, data: Any, texts: Any, source: str | None) -> tu
     return tuple(made)
 
 
-def tools_in(section: Section, data: Any, source: str | None) -> list[dict[str, Any]]:
+def read_tools(section: Section, data: Any, source: str | None) -> list[dict[str, Any]]:
     """The tools of a section `tools:`.
 
     Raises:

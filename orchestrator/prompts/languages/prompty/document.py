@@ -9,33 +9,33 @@ from typing import Any, NoReturn
 
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError, ValidationError
-from orchestrator.prompts.jinja import Compiled, Mistake
+from orchestrator.prompts.jinja import CompiledTemplate, Mistake
 from orchestrator.prompts.languages.base import (
     Content,
     Input,
     Media,
     Rendered,
-    Said,
+    RenderedMessage,
+    TextContent,
     Thread,
     ToolResult,
-    Words,
 )
 from orchestrator.prompts.languages.mustache import Mustache
 from orchestrator.prompts.languages.prompty.content import (
     MediaReader,
-    data_in,
-    texts_in,
-    tool_uses,
-    tools_in,
+    read_data,
+    read_texts,
+    read_tool_uses,
+    read_tools,
 )
-from orchestrator.prompts.languages.prompty.front import References, hoisted
+from orchestrator.prompts.languages.prompty.front import References, replace_references
 from orchestrator.prompts.languages.prompty.markers import Marks, Section
-from orchestrator.prompts.languages.prompty.slips import misspelt_marks
-from orchestrator.prompts.languages.prompty.threads import doubtful_roles
+from orchestrator.prompts.languages.prompty.slips import find_misspelt_marks
+from orchestrator.prompts.languages.prompty.threads import check_thread_roles
 from orchestrator.prompts.languages.tokens import TOKEN, Tokens, token
-from orchestrator.prompts.languages.trimming import stripped
+from orchestrator.prompts.languages.trimming import strip_pieces
 from orchestrator.prompts.languages.uses import first_uses
-from orchestrator.prompts.languages.values import Put, Values
+from orchestrator.prompts.languages.values import Placement, Values
 from orchestrator.prompts.markers import Piece
 
 __all__ = ["Dialect", "PromptyDocument", "Setup"]
@@ -107,10 +107,10 @@ class PromptyDocument:
 
     language = "prompty"
 
-    def __init__(self, setup: Setup, engine: Compiled | Mustache) -> None:
+    def __init__(self, setup: Setup, engine: CompiledTemplate | Mustache) -> None:
         self._setup = setup
         self._engine = engine
-        self._lines = setup.dialect.marks.places(setup.body, setup.line)
+        self._lines = setup.dialect.marks.find_places(setup.body, setup.line)
         self._media = MediaReader(setup.folder, setup.source)
         self.dialect = "legacy" if setup.dialect.legacy else "v2"
         guarded = setup.strict or any(told.get("strict") for told in setup.declared.values())
@@ -118,11 +118,11 @@ class PromptyDocument:
         self.text = setup.text
         self.source = setup.source
         self.settings = setup.settings
-        self.inputs: Sequence[Input] = tuple(self._inputs())
+        self.inputs: Sequence[Input] = tuple(self._build_inputs())
         self._kinds = {one.name: one.kind for one in self.inputs}
-        self.diagnostics: Sequence[Diagnostic] = tuple(self._doubts())
+        self.diagnostics: Sequence[Diagnostic] = tuple(self._find_doubts())
 
-    def _inputs(self) -> list[Input]:
+    def _build_inputs(self) -> list[Input]:
         setup = self._setup
         uses = first_uses(setup.body, self._engine.names, setup.line)
         names = [*uses, *sorted(self._engine.names - uses.keys())]
@@ -145,12 +145,14 @@ class PromptyDocument:
             )
         return made
 
-    def _doubts(self) -> list[Diagnostic]:
+    def _find_doubts(self) -> list[Diagnostic]:
         setup = self._setup
         found = list(setup.references.diagnostics)
         dialect = setup.dialect
         others = set((_V2 if dialect.legacy else _LEGACY).roles) - set(dialect.marks.roles)
-        found += misspelt_marks(setup.body, setup.line, dialect.marks, sorted(others), setup.source)
+        found += find_misspelt_marks(
+            setup.body, setup.line, dialect.marks, sorted(others), setup.source
+        )
         if setup.old_schema:
             found.append(
                 Diagnostic(
@@ -169,15 +171,15 @@ class PromptyDocument:
         An input that is missing and has no default is the empty text. A thread that the template
         does not place comes last.
         """
-        values = self._values(inputs)
+        values = self._build_values(inputs)
         try:
             pieces = self._engine.pieces(values.given)
             if self._setup.hoisted:
-                pieces = list(hoisted(pieces, self._setup.hoisted))
-            tokens = Tokens[Put](values.put(pieces))
+                pieces = list(replace_references(pieces, self._setup.hoisted))
+            tokens = Tokens[Placement](values.insert_placements(pieces))
         except Mistake as mistake:
             raise self._setup.error(mistake.message, mistake.line) from mistake
-        doubts = [*self._thread_doubts(inputs), *self._forged(tokens, pieces, values)]
+        doubts = [*self._check_threads(inputs), *self._check_forged_marks(tokens, pieces, values)]
         rendering = _Rendering(self._setup, tokens, values, self._media)
         for section in self._setup.dialect.marks.sections(tokens, self._lines):
             rendering.add(section)
@@ -193,7 +195,7 @@ class PromptyDocument:
             parts=not self._setup.dialect.legacy,
         )
 
-    def _values(self, inputs: Mapping[str, Any]) -> Values:
+    def _build_values(self, inputs: Mapping[str, Any]) -> Values:
         values = Values()
         known = dict(inputs)
         for one in self.inputs:
@@ -209,13 +211,15 @@ class PromptyDocument:
             values.add(name, value, self._kinds.get(name, ""))
         return values
 
-    def _thread_doubts(self, inputs: Mapping[str, Any]) -> Iterator[Diagnostic]:
+    def _check_threads(self, inputs: Mapping[str, Any]) -> Iterator[Diagnostic]:
         for name in (one for one in inputs if self._kinds.get(one) == "thread"):
             strict = self._setup.strict or self._setup.declared[name].get("strict") is True
-            yield from doubtful_roles(name, inputs[name], strict=strict, source=self._setup.source)
+            yield from check_thread_roles(
+                name, inputs[name], strict=strict, source=self._setup.source
+            )
 
-    def _forged(
-        self, tokens: Tokens[Put], pieces: Sequence[Piece], values: Values
+    def _check_forged_marks(
+        self, tokens: Tokens[Placement], pieces: Sequence[Piece], values: Values
     ) -> list[Diagnostic]:
         """Values that look like marks: an error where the template is strict, else a warning."""
         setup, marks = self._setup, self._setup.dialect.marks
@@ -225,13 +229,13 @@ class PromptyDocument:
         if setup.strict or strict:
             for origin, text in pieces:
                 guarded = origin in strict or (setup.strict and origin != "template")
-                if guarded and marks.begins(text) and text not in values.puts:
+                if guarded and marks.has_mark_start(text) and text not in values.puts:
                     raise ValidationError(
                         f"the input {origin!r} has a line that looks like a role's mark, and the "
                         "template is strict"
                     )
         found = []
-        for line in marks.forged(tokens):
+        for line in marks.find_forged(tokens):
             names = ", ".join(sorted({one for one, _ in tokens.pieces(line)} - {"template"}))
             if setup.strict:
                 raise ValidationError(
@@ -256,10 +260,10 @@ class _Rendering:
     """The messages of one rendering, as they come."""
 
     setup: Setup
-    tokens: Tokens[Put]
+    tokens: Tokens[Placement]
     values: Values
     media: MediaReader
-    items: list[Said | Thread] = field(default_factory=list)
+    items: list[RenderedMessage | Thread] = field(default_factory=list)
     tools: list[Mapping[str, Any]] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     _placed: set[str] = field(default_factory=set)
@@ -268,12 +272,12 @@ class _Rendering:
         if not self.setup.dialect.legacy:
             self._split(section)
         elif section.role == "tools":
-            self._hoist(section)
+            self._add_tools(section)
         elif section.role == "assistant" and section.attributes.get("type") == "tool_call":
             source = self.setup.source
-            texts = texts_in(section, self.tokens, source)
-            content = tool_uses(section, self._data(section), texts, source)
-            self._say(section, content)
+            texts = read_texts(section, self.tokens, source)
+            content = read_tool_uses(section, self._read_section_data(section), texts, source)
+            self._add_message(section, content)
         elif section.role == "thread" and not section.content.strip():
             self._place_all()
         else:
@@ -282,15 +286,15 @@ class _Rendering:
     def end(self) -> None:
         """Puts the threads that nobody placed last."""
         if self._placed:
-            for put in self._unplaced():
-                self._doubt(
+            for put in self._find_unplaced():
+                self._warn(
                     "unplaced-thread",
                     f"the thread {put.name!r} has no place in the template; it is last",
                     f"write {{{{{put.name}}}}} where it belongs",
                 )
         self._place_all()
 
-    def _doubt(self, code: str, message: str, suggestion: str) -> None:
+    def _warn(self, code: str, message: str, suggestion: str) -> None:
         found = Diagnostic(
             severity="warning",
             code=code,
@@ -300,7 +304,7 @@ class _Rendering:
         )
         self.diagnostics.append(found)
 
-    def _unplaced(self) -> list[Put]:
+    def _find_unplaced(self) -> list[Placement]:
         # The place of what an engine puts there itself is the engine's business.
         return [
             put
@@ -311,19 +315,19 @@ class _Rendering:
         ]
 
     def _place_all(self) -> None:
-        for put in self._unplaced():
+        for put in self._find_unplaced():
             self._placed.add(put.name)
             self.items += put.items
 
-    def _hoist(self, section: Section) -> None:
+    def _add_tools(self, section: Section) -> None:
         if self.items:
             self._fail(section, "the section tools: must come before all messages")
-        data = self._data(section)
-        self.tools += tools_in(section, data, self.setup.source)
+        data = self._read_section_data(section)
+        self.tools += read_tools(section, data, self.setup.source)
 
-    def _data(self, section: Section) -> Any:
+    def _read_section_data(self, section: Section) -> Any:
         references = self.setup.references.fresh()
-        data = data_in(section, self.tokens, references, self.setup.source)
+        data = read_data(section, self.tokens, references, self.setup.source)
         self.diagnostics += references.diagnostics
         return data
 
@@ -333,71 +337,71 @@ class _Rendering:
         first = len(self.items)
         parted = False
         for at, part in enumerate(TOKEN.split(section.content)):
-            put = self._put(part) if at % 2 else None
+            put = self._find_placement(part) if at % 2 else None
             if put is None:
                 rest.append(token(part) if at % 2 else part)
                 continue
             parted = True
-            self._text(section, "".join(rest), parted=True)
+            self._add_text(section, "".join(rest), parted=True)
             rest = []
             if put.medium is not None:
                 self._attach(section, put, first)
             else:
                 self._placed.add(put.name)
                 self.items += put.items
-        self._text(section, "".join(rest), parted=parted)
+        self._add_text(section, "".join(rest), parted=parted)
 
-    def _put(self, number: str) -> Put | None:
+    def _find_placement(self, number: str) -> Placement | None:
         (part,) = self.tokens.parts(token(number))
-        return part if isinstance(part, Put) else None
+        return part if isinstance(part, Placement) else None
 
-    def _text(self, section: Section, text: str, *, parted: bool) -> None:
+    def _add_text(self, section: Section, text: str, *, parted: bool) -> None:
         """What a section says, or what of it is beside a thread or a medium."""
         if parted or section.role == "thread":
-            pieces = stripped(self.tokens.pieces(text))
+            pieces = strip_pieces(self.tokens.pieces(text))
             if not any(piece.strip() for _, piece in pieces):
                 return
             if section.role == "thread":
-                self._doubt(
+                self._warn(
                     "thread-text",
                     f"the section thread: of line {section.line} has a text, which is sent as the "
                     "user's",
                     "place earlier messages there, with an input of kind thread",
                 )
         if self.setup.dialect.legacy:
-            content: tuple[Content, ...] = tuple(self._legacy(text, parted=parted))
+            content: tuple[Content, ...] = tuple(self._read_legacy_content(text, parted=parted))
         else:
-            pieces = stripped(self.tokens.pieces(text), None if parted else "\n")
-            content = (Words(tuple(pieces)),)
-        self._say(section, content)
+            pieces = strip_pieces(self.tokens.pieces(text), None if parted else "\n")
+            content = (TextContent(tuple(pieces)),)
+        self._add_message(section, content)
 
-    def _legacy(self, text: str, *, parted: bool) -> list[Words | Media]:
+    def _read_legacy_content(self, text: str, *, parted: bool) -> list[TextContent | Media]:
         made = list(self.media.content(text, self.tokens))
-        if len(made) == 1 and isinstance(made[0], Words):
-            made = [Words(tuple(stripped(made[0].pieces, None if parted else "\n")))]
+        if len(made) == 1 and isinstance(made[0], TextContent):
+            made = [TextContent(tuple(strip_pieces(made[0].pieces, None if parted else "\n")))]
         return made
 
-    def _say(self, section: Section, content: tuple[Content, ...]) -> None:
+    def _add_message(self, section: Section, content: tuple[Content, ...]) -> None:
         attributes = dict(section.attributes)
         if self.setup.dialect.legacy:
             attributes = {k: v for k, v in attributes.items() if k not in ("role", "content")}
         if section.role in ("tool", "function"):
-            told = tuple(one for one in content if isinstance(one, Words | Media))
+            told = tuple(one for one in content if isinstance(one, TextContent | Media))
             id, name = attributes.get("tool_call_id", ""), attributes.get("name", "")
             content = (ToolResult(str(id), str(name), told),)
-        self.items.append(Said(section.role, content, attributes, section.line))
+        self.items.append(RenderedMessage(section.role, content, attributes, section.line))
 
-    def _attach(self, section: Section, put: Put, first: int) -> None:
+    def _attach(self, section: Section, put: Placement, first: int) -> None:
         """A medium, in the user's message that it follows, or in one of its own."""
         if put.medium is None:
             return
         last = self.items[-1] if len(self.items) > first else None
-        if isinstance(last, Said) and last.role == "user":
+        if isinstance(last, RenderedMessage) and last.role == "user":
             content = (*last.content, put.medium)
-            self.items[-1] = Said(last.role, content, last.attributes, last.line)
+            self.items[-1] = RenderedMessage(last.role, content, last.attributes, last.line)
         else:
             attributes = section.attributes if section.role == "user" else {}
-            self.items.append(Said("user", (put.medium,), attributes, section.line))
+            self.items.append(RenderedMessage("user", (put.medium,), attributes, section.line))
 
     def _fail(self, section: Section, message: str) -> NoReturn:
         raise TemplateError(message, file=self.setup.source, line=section.line, column=1)

@@ -21,10 +21,10 @@ from orchestrator.support.safe_json import too_deep
 __all__ = [
     "Front",
     "References",
-    "declared",
-    "hoisted",
-    "hoisted_in",
+    "read_inputs",
     "read_yaml",
+    "replace_references",
+    "resolve_body_references",
     "settings_of",
     "split_front",
 ]
@@ -243,7 +243,7 @@ class References:
         return TemplateError(what, file=self.source)
 
 
-def hoisted_in(body: str, line: int, references: References) -> dict[str, Any]:
+def resolve_body_references(body: str, line: int, references: References) -> dict[str, Any]:
     """What stands for the references in a body's text (Prompt Section: Replacement Constructs).
 
     Args:
@@ -272,7 +272,7 @@ def hoisted_in(body: str, line: int, references: References) -> dict[str, Any]:
     return made
 
 
-def hoisted(pieces: Iterable[Piece], texts: Mapping[str, str]) -> Iterator[Piece]:
+def replace_references(pieces: Iterable[Piece], texts: Mapping[str, str]) -> Iterator[Piece]:
     """Pieces with the references that the author wrote replaced; each is its text's origin.
 
     Args:
@@ -289,7 +289,7 @@ def hoisted(pieces: Iterable[Piece], texts: Mapping[str, str]) -> Iterator[Piece
         yield origin, text[last:]
 
 
-def declared(data: Mapping[str, Any], *, legacy: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+def read_inputs(data: Mapping[str, Any], *, legacy: bool) -> Iterator[tuple[str, dict[str, Any]]]:
     """The inputs that a front matter declares: names, and what it says of each.
 
     Raises:

@@ -76,7 +76,7 @@ class Marks:
         last = 0
         texts = tokens.text.split("\n")
         for at, text in enumerate(texts):
-            found = self._found(text, tokens)
+            found = self._match_mark(text, tokens)
             if found and self._quoted and _is_data(role, attributes):
                 if _is_key(found[0], texts, at):
                     found = None
@@ -94,7 +94,7 @@ class Marks:
         if marked or "".join(held).strip():
             yield Section(role, attributes, "\n".join(held), line)
 
-    def places(self, body: str, line: int) -> dict[str, list[int]]:
+    def find_places(self, body: str, line: int) -> dict[str, list[int]]:
         """The lines of a template that are marks, or may become some: by their shape."""
         found: dict[str, list[int]] = {}
         for at, text in enumerate(body.split("\n")):
@@ -102,24 +102,24 @@ class Marks:
                 found.setdefault(_shape(text), []).append(line + at)
         return found
 
-    def forged(self, tokens: Tokens[Any]) -> Iterator[str]:
+    def find_forged(self, tokens: Tokens[Any]) -> Iterator[str]:
         """The lines that look like marks and are none, since a value has a part in them."""
         for text in tokens.text.split("\n"):
-            if OPEN in text and self._found(text, tokens) is None:
+            if OPEN in text and self._match_mark(text, tokens) is None:
                 plain = tokens.plain(text)
                 if ":" in plain and self._anywhere.search(plain):
                     yield text
 
-    def begins(self, value: str) -> bool:
+    def has_mark_start(self, value: str) -> bool:
         """Whether a line of a value begins as a mark does, whatever comes after it."""
         return ":" in value and self._begun.search(value) is not None
 
-    def opened_by(self, line: str) -> tuple[str, bool] | None:
+    def parse_role_line(self, line: str) -> tuple[str, bool] | None:
         """The role that a line of the author's begins, and whether what follows is YAML."""
-        found = self._found(line, Tokens([]))
+        found = self._match_mark(line, Tokens([]))
         return (found[0], self._quoted and _is_data(*found)) if found is not None else None
 
-    def _found(self, line: str, tokens: Tokens[Any]) -> tuple[str, dict[str, Any]] | None:
+    def _match_mark(self, line: str, tokens: Tokens[Any]) -> tuple[str, dict[str, Any]] | None:
         if ":" not in line:
             return None
         found = self._line.fullmatch(line)
@@ -149,7 +149,7 @@ class Marks:
             return plain  # a value that is a text stays one
         if found[1] in _TEXTS or (self._quoted and found[2] is not None):
             return plain
-        return _typed(plain)
+        return _parse_scalar(plain)
 
 
 def _is_data(role: str, attributes: Mapping[str, Any]) -> bool:
@@ -170,7 +170,7 @@ def _shape(line: str) -> str:
     return line.partition("[")[0].strip().lower().rstrip(": ")
 
 
-def _typed(text: str) -> Any:
+def _parse_scalar(text: str) -> Any:
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     for kind in (int, float):

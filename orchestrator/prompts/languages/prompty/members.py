@@ -9,7 +9,7 @@ import yaml
 
 from orchestrator.diagnostics import Diagnostic
 
-__all__ = ["misspelt_members"]
+__all__ = ["find_misspelt_members"]
 
 _TOP = (
     *("name", "displayName", "description", "version", "metadata", "authors", "tags", "sample"),
@@ -37,7 +37,7 @@ _KINDS = (
 _CLOSE = 0.75
 
 
-def misspelt_members(front: str, source: str | None) -> Iterator[Diagnostic]:
+def find_misspelt_members(front: str, source: str | None) -> Iterator[Diagnostic]:
     """What is said against the members of a front matter.
 
     Members of one's own are let alone, and so are options that only a model knows: doubtful is what
@@ -48,16 +48,16 @@ def misspelt_members(front: str, source: str | None) -> Iterator[Diagnostic]:
         source: The file, for messages.
     """
     root = yaml.compose(front, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    found = [*_near(root, _TOP)]
+    found = [*_find_near(root, _TOP)]
     for key, part in _members(root):
         if key.value == "model":
-            found += _near(part, _MODEL)
+            found += _find_near(part, _MODEL)
             for name, options in _members(part):
                 if name.value in ("options", "parameters"):
-                    found += _near(options, _OPTIONS)
+                    found += _find_near(options, _OPTIONS)
         elif key.value in ("inputs", "inputSchema"):
             for one in _inputs(part):
-                found += [*_near(one, _INPUT), *_near_kinds(one)]
+                found += [*_find_near(one, _INPUT), *_find_near_kinds(one)]
     for node, close in found:
         yield Diagnostic(
             severity="warning",
@@ -92,18 +92,18 @@ def _inputs(node: yaml.Node) -> Iterator[yaml.Node]:
         yield from members.values()
 
 
-def _near(node: yaml.Node | None, known: Collection[str]) -> _Found:
+def _find_near(node: yaml.Node | None, known: Collection[str]) -> _Found:
     for key, _ in _members(node):
-        yield from _nearest(key, known)
+        yield from _find_nearest(key, known)
 
 
-def _near_kinds(node: yaml.Node) -> _Found:
+def _find_near_kinds(node: yaml.Node) -> _Found:
     for key, value in _members(node):
         if key.value in ("kind", "type") and isinstance(value, yaml.ScalarNode):
-            yield from _nearest(value, _KINDS)
+            yield from _find_nearest(value, _KINDS)
 
 
-def _nearest(node: yaml.ScalarNode, known: Collection[str]) -> _Found:
+def _find_nearest(node: yaml.ScalarNode, known: Collection[str]) -> _Found:
     if node.value not in known:
         for close in get_close_matches(node.value[:80], known, n=1, cutoff=_CLOSE):
             yield node, close

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.prompts.languages.prompty.markers import Marks
 
-__all__ = ["misspelt_marks"]
+__all__ = ["find_misspelt_marks"]
 
 _COMMENT = re.compile(r"\{#.*?#\}|\{%.*?%\}", re.DOTALL)
 _PRINTED = re.compile(r"\{\{.*?\}\}", re.DOTALL)
@@ -19,7 +19,7 @@ _WORDS = frozenset(("read", "steam", "stem", "toll", "use", "used", "uses"))
 # Words that are near to roles, and begin lists in prompts.
 
 
-def misspelt_marks(
+def find_misspelt_marks(
     body: str, line: int, marks: Marks, others: Sequence[str], source: str | None
 ) -> Iterator[Diagnostic]:
     """What is said against lines that are nearly marks: their text is that of the message before.
@@ -32,14 +32,14 @@ def misspelt_marks(
         source: The file, for messages.
     """
     is_data = False
-    for at, text in enumerate(_tagless(body).split("\n")):
-        if opened := marks.opened_by(text):
+    for at, text in enumerate(_blank_tags(body).split("\n")):
+        if opened := marks.parse_role_line(text):
             is_data = opened[1]
             continue
         found = None if is_data else _MEANT.fullmatch(text)
         if found is None:
             continue
-        doubt = _doubt(found[1].lower(), found[2], marks.roles, others)
+        doubt = _suggest_mark(found[1].lower(), found[2], marks.roles, others)
         if doubt is not None:
             yield Diagnostic(
                 severity="warning",
@@ -53,7 +53,7 @@ def misspelt_marks(
             )
 
 
-def _doubt(word: str, rest: str, roles: Sequence[str], others: Sequence[str]) -> str | None:
+def _suggest_mark(word: str, rest: str, roles: Sequence[str], others: Sequence[str]) -> str | None:
     """What may be meant, where a line is nearly a mark."""
     has_attributes = rest.startswith("[")
     if has_attributes and "=" not in rest and not rest.rstrip().endswith(":"):
@@ -68,7 +68,7 @@ def _doubt(word: str, rest: str, roles: Sequence[str], others: Sequence[str]) ->
     return f"did you mean '{close[0]}:'?" if close else None
 
 
-def _tagless(body: str) -> str:
+def _blank_tags(body: str) -> str:
     """A body without its tags, whose lines are where they were."""
     body = _COMMENT.sub(lambda found: "\n" * found[0].count("\n"), body)
     return _PRINTED.sub(lambda found: "x" + "\n" * found[0].count("\n"), body)

@@ -8,13 +8,13 @@ from typing import Any
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import ValidationError
 
-__all__ = ["doubtful_roles"]
+__all__ = ["check_thread_roles"]
 
 _SPOKEN = ("user", "assistant", "tool", "function")
 _INSTRUCTING = ("system", "developer")
 
 
-def doubtful_roles(
+def check_thread_roles(
     name: str, value: Any, *, strict: bool, source: str | None
 ) -> Iterator[Diagnostic]:
     """What is said against the roles of a thread's messages that are dicts.

@@ -11,7 +11,13 @@ from typing import NamedTuple, Protocol
 from orchestrator.errors import AccessDenied, DependencyFailed, ResourceNotFound, ValidationError
 from orchestrator.server.access.allowed import check_allowed
 from orchestrator.server.operations import Caller
-from orchestrator.support.aws import Settings, Target, read_object, shared_client, translated
+from orchestrator.support.aws import (
+    Settings,
+    Target,
+    get_shared_client,
+    read_object,
+    translate_errors,
+)
 
 __all__ = ["Bucket", "Object", "bucket_of", "read_uri"]
 
@@ -94,12 +100,12 @@ class _S3Bucket:
     def list(self, prefix: str) -> Iterator[Object]:
         place = f"{_S3}{self._name}/{prefix}"
         target = Target(f"the bucket {self._name!r}", place, "allow s3:ListBucket", callers=False)
-        client = shared_client(Settings("s3", read_timeout=30.0), target)
+        client = get_shared_client(Settings("s3", read_timeout=30.0), target)
         pages = iter(
             client.get_paginator("list_objects_v2").paginate(Bucket=self._name, Prefix=prefix)
         )
         while True:
-            with translated(target):
+            with translate_errors(target):
                 page = next(pages, None)
             if page is None:
                 return

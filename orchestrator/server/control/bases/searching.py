@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from orchestrator.errors import AccessDenied, ResourceNotFound
 from orchestrator.server.operations import Caller
-from orchestrator.support.aws import Settings, Target, shared_client
+from orchestrator.support.aws import Settings, Target, get_shared_client
 
 __all__ = ["Find", "Searchable", "Searched", "of_aws"]
 
@@ -75,7 +75,7 @@ def of_aws(id: str) -> Searchable:
 
     target = Target(f"the knowledge base {id!r}", id, "allow bedrock:Retrieve")
     try:
-        client = shared_client(Settings("bedrock-agent-runtime"), target)
+        client = get_shared_client(Settings("bedrock-agent-runtime"), target)
     except AccessDenied as error:
         raise ResourceNotFound(
             f"there is no knowledge base {id!r} here; were it one of AWS: {error.message}"
