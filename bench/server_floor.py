@@ -18,7 +18,7 @@ from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
 from bench.server_model import TOKEN, WAIT_SECONDS
-from orchestrator.server.wire.frames import frame
+from orchestrator.server.wire.frames import encode_frame
 
 _HEADERS = {
     ":message-type": "event",
@@ -35,7 +35,7 @@ async def _invoke(request: Request) -> StreamingResponse:
     async def frames() -> AsyncIterator[bytes]:
         await asyncio.sleep(WAIT_SECONDS)
         text = f"seen {TOKEN.findall(question)[0]}".encode()
-        yield frame(_HEADERS, json.dumps({"bytes": b64encode(text).decode()}).encode())
+        yield encode_frame(_HEADERS, json.dumps({"bytes": b64encode(text).decode()}).encode())
 
     headers = {
         "x-amzn-bedrock-agent-content-type": "application/json",

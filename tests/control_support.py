@@ -18,9 +18,9 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from orchestrator.models import Model, ModelReply, ModelRequest
-from orchestrator.server.serving import serving
+from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import World
+from orchestrator.server.world import ServerState
 from orchestrator.testing import ScriptedModel
 
 CLAUDE = "anthropic.claude-3-5-sonnet-20240620-v1:0"
@@ -114,7 +114,7 @@ def by_lambda(name: str = "hr", arn: str = LAMBDA) -> dict[str, Any]:
 class Served:
     """A server that runs, and its clients."""
 
-    world: World
+    world: ServerState
     url: str
     model: Any
 
@@ -206,8 +206,8 @@ def served(
         Answering(script) if callable(script) else ScriptedModel(list(script), CLAUDE)
     )
     given = Settings(port=0, shutdown_seconds=1.0, lambdas=files or {}, **settings)
-    with World.open(given, models={"*": answers}, lambdas=lambdas) as world:
-        with serving(world) as url:
+    with ServerState.open(given, models={"*": answers}, lambdas=lambdas) as world:
+        with serve_in_thread(world) as url:
             yield Served(world, url, answers)
 
 

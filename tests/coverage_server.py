@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 from orchestrator.server.settings import Settings
 from orchestrator.server.wire.api import Api
-from orchestrator.server.world import World
+from orchestrator.server.world import ServerState
 
 Row = tuple[str, ...]
 
 
 def operations() -> Iterator[Row]:
     """By service: the operations that have a handler, and those that are refused by name."""
-    world = World.open(Settings())
+    world = ServerState.open(Settings())
     try:
-        told = Api(world.operations()).implemented()
+        told = Api(world.operations()).list_operations()
     finally:
         world.close()
     for service, (there, left) in told.items():

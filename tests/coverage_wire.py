@@ -16,7 +16,7 @@ from orchestrator import ActionGroup, Agent, OrchestratorError, ReturnControl
 from orchestrator.definition.guardrail_file import guardrail_of
 from orchestrator.guardrails.bedrock import trace_assessment
 from orchestrator.knowledge import BedrockKnowledgeBase, LocalKnowledgeBase
-from orchestrator.server.runtime.latency import Quicker
+from orchestrator.server.runtime.latency import OptimizedAgents
 from orchestrator.testing import FakeKnowledgeBase, ScriptedModel
 
 Row = tuple[str, ...]
@@ -201,7 +201,7 @@ def _asks_to_be_quick() -> bool:
 
 def _is_quicker() -> bool:
     agent = Agent("hr", "You help.", CLAUDE_35)
-    quicker = Quicker().of(agent).plan.orchestration.model
+    quicker = OptimizedAgents().of(agent).plan.orchestration.model
     return vars(quicker) != vars(agent.plan.orchestration.model)
 
 

@@ -15,9 +15,9 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from orchestrator.server.serving import serving
+from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import World
+from orchestrator.server.world import ServerState
 from orchestrator.testing import FakeEmbedder
 
 MODEL = "arn:aws:bedrock:us-east-1::foundation-model/amazon.titan-embed-text-v2:0"
@@ -66,7 +66,7 @@ def client_of(service: str, url: str, key: str = "AKIDEXAMPLE", secret: str = "s
 class Caller:
     """One who calls the server."""
 
-    def __init__(self, world: World, url: str, *key: str) -> None:
+    def __init__(self, world: ServerState, url: str, *key: str) -> None:
         self.world = world
         self.agent = client_of("bedrock-agent", url, *key)
         self.runtime = client_of("bedrock-agent-runtime", url, *key)
@@ -174,7 +174,10 @@ def tenant(server: Caller, name: str) -> Caller:
 def running(embedder: Any = None, **settings: Any) -> Iterator[Caller]:
     """A server that embeds texts without a model, and one who calls it."""
     given = Settings(port=0, **settings)
-    with World.open(given, embedder=embedder or FakeEmbedder()) as world, serving(world) as url:
+    with (
+        ServerState.open(given, embedder=embedder or FakeEmbedder()) as world,
+        serve_in_thread(world) as url,
+    ):
         yield Caller(world, url)
 
 

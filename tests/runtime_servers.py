@@ -13,9 +13,9 @@ import boto3
 from botocore.config import Config
 
 from orchestrator.models import Model
-from orchestrator.server.serving import serving
+from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import World
+from orchestrator.server.world import ServerState
 from orchestrator.testing import ScriptedModel
 
 CLAUDE = "anthropic.claude-3-5-sonnet-20240620-v1:0"
@@ -99,7 +99,7 @@ class HumanResources:
 class Runtime:
     """A server that runs, and a client of it."""
 
-    world: World
+    world: ServerState
     client: Any
     url: str
     model: Any
@@ -163,10 +163,10 @@ def running(
     """A server of a folder's agents, all of whose models are `model`, or as `models` says."""
     model = model or ScriptedModel([], CLAUDE)
     given = Settings(port=0, agents=agents, **settings)
-    opened = World.open(
+    opened = ServerState.open(
         given, models={"*": model} if models is None else models, lambdas=lambdas, embedder=embedder
     )
-    with opened as world, serving(world) as url, closing(client_of(url)) as client:
+    with opened as world, serve_in_thread(world) as url, closing(client_of(url)) as client:
         yield Runtime(world, client, url, model)
 
 

@@ -17,7 +17,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.config import Config
 from botocore.credentials import Credentials
 
-from orchestrator.server.access.presented import Presented
+from orchestrator.server.access.presented import RawRequest
 
 ID, SECRET = "AKIDTEAMA", "the-secret-of-team-a-0001"
 OTHER_ID, OTHER_SECRET = "AKIDTEAMB", "the-secret-of-team-b-0002"
@@ -60,11 +60,11 @@ def signed(
     return request.prepare()
 
 
-def presented(prepared: Any) -> Presented:
+def presented(prepared: Any) -> RawRequest:
     """A signed request as the server sees it."""
     parts = urlsplit(prepared.url)
     headers = {"Host": parts.netloc, **prepared.headers}
-    return Presented(
+    return RawRequest(
         prepared.method,
         parts.path.encode(),
         parts.query.encode(),

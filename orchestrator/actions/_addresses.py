@@ -68,7 +68,7 @@ def addresses_of(host: str, port: int, *, private: bool = False) -> list[str]:
     texts = list(dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in found))
     for text in texts:
         address = ip_address(text)
-        if _never(address) or not (private or is_public(address)):
+        if _is_forbidden(address) or not (private or is_public(address)):
             raise RefusedAddress(text)
     return texts
 
@@ -79,20 +79,20 @@ def is_public(address: Address) -> bool:
         one.is_global
         and not (one.is_multicast or one.is_reserved)
         and not any(one in network for network in _NOT_PUBLIC if network.version == one.version)
-        and not _metadata(one)
-        for one in _forms(address)
+        and not _is_metadata(one)
+        for one in _iter_forms(address)
     )
 
 
-def _never(address: Address) -> bool:
-    return any(_metadata(one) for one in _forms(address))
+def _is_forbidden(address: Address) -> bool:
+    return any(_is_metadata(one) for one in _iter_forms(address))
 
 
-def _metadata(address: Address) -> bool:
+def _is_metadata(address: Address) -> bool:
     return any(address in network for network in _NEVER if network.version == address.version)
 
 
-def _forms(address: Address) -> Iterator[Address]:
+def _iter_forms(address: Address) -> Iterator[Address]:
     """What an address means: itself, and IPv4 addresses inside it."""
     if isinstance(address, IPv4Address):
         yield address

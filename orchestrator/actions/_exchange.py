@@ -21,7 +21,7 @@ from urllib.parse import SplitResult
 
 from orchestrator.actions._addresses import addresses_of
 
-__all__ = ["Broken", "NotSent", "Request", "Response", "exchange", "port_of"]
+__all__ = ["IncompleteResponse", "NotSent", "Request", "Response", "exchange", "port_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class NotSent(Exception):
     """The request did not leave: no connection. The text says why, without any payload."""
 
 
-class Broken(Exception):
+class IncompleteResponse(Exception):
     """The request left, and no whole answer came. The text says why, without any payload."""
 
 
@@ -84,10 +84,10 @@ def exchange(request: Request, *, deadline: float, most: int, private: bool) -> 
         Broken: The connection broke, or the time was up.
     """
     url = request.url
-    sock = _connected(url, deadline, private)
+    sock = _connect(url, deadline, private)
     try:
         connection = http.client.HTTPConnection(url.hostname or "", port_of(url))
-        timed: Any = _Timed(sock, deadline)
+        timed: Any = _DeadlineSocket(sock, deadline)
         connection.sock = timed
         target = (url.path or "/") + (f"?{url.query}" if url.query else "")
         # `netloc` is the host as it was written, with its port if that is not the usual one.
@@ -95,7 +95,7 @@ def exchange(request: Request, *, deadline: float, most: int, private: bool) -> 
         connection.request(request.verb, target, request.body, headers)
         return _read(connection.getresponse(), most)
     except (OSError, http.client.HTTPException) as error:
-        raise Broken(_why(error)) from None
+        raise IncompleteResponse(_explain_error(error)) from None
     finally:
         sock.close()
 
@@ -109,7 +109,7 @@ def _read(response: http.client.HTTPResponse, most: int) -> Response:
     return Response(response.status, headers, body)
 
 
-def _connected(url: SplitResult, deadline: float, private: bool) -> socket.socket:
+def _connect(url: SplitResult, deadline: float, private: bool) -> socket.socket:
     """A socket, with TLS for `https`, to the first checked address that answers."""
     host = url.hostname or ""
     try:
@@ -119,17 +119,17 @@ def _connected(url: SplitResult, deadline: float, private: bool) -> socket.socke
     why = "it has no address"
     for address in addresses:
         try:
-            sock = socket.create_connection((address, port_of(url)), _left(deadline))
+            sock = socket.create_connection((address, port_of(url)), _seconds_left(deadline))
         except OSError as error:
-            why = _why(error)
+            why = _explain_error(error)
             continue
         try:
-            sock.settimeout(_left(deadline))
+            sock.settimeout(_seconds_left(deadline))
             secure = url.scheme == "https"
             return _tls().wrap_socket(sock, server_hostname=host) if secure else sock
         except (OSError, ValueError) as error:
             sock.close()
-            why = _why(error)
+            why = _explain_error(error)
     raise NotSent(why)
 
 
@@ -138,14 +138,14 @@ def _tls() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-def _left(deadline: float) -> float:
+def _seconds_left(deadline: float) -> float:
     left = deadline - time.monotonic()
     if left <= 0:
         raise TimeoutError
     return left
 
 
-def _why(error: BaseException) -> str:
+def _explain_error(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return "the time was up"
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -154,7 +154,7 @@ def _why(error: BaseException) -> str:
     return f"{type(error).__name__}{f': {reason}' if reason else ''}"
 
 
-class _Timed:
+class _DeadlineSocket:
     """A socket, as far as `http.client` uses one; each wait ends at the deadline."""
 
     def __init__(self, sock: socket.socket, deadline: float) -> None:
@@ -162,22 +162,22 @@ class _Timed:
         self._deadline = deadline
 
     def sendall(self, data: bytes) -> None:
-        self._sock.settimeout(_left(self._deadline))
+        self._sock.settimeout(_seconds_left(self._deadline))
         self._sock.sendall(data)
 
     def recv_into(self, buffer: Any) -> int:
-        self._sock.settimeout(_left(self._deadline))
+        self._sock.settimeout(_seconds_left(self._deadline))
         return self._sock.recv_into(buffer)
 
     def makefile(self, *_: Any) -> io.BufferedReader:
-        return io.BufferedReader(_Incoming(self))
+        return io.BufferedReader(_SocketReader(self))
 
     def close(self) -> None:
         """The socket is closed by whoever opened it."""
 
 
-class _Incoming(io.RawIOBase):
-    def __init__(self, sock: _Timed) -> None:
+class _SocketReader(io.RawIOBase):
+    def __init__(self, sock: _DeadlineSocket) -> None:
         self._sock = sock
 
     def readable(self) -> bool:

@@ -22,12 +22,12 @@ def client_of(headers: Mapping[str, str], private: Collection[str]) -> httpx2.As
     return httpx2.AsyncClient(
         headers=dict(headers),
         timeout=httpx2.Timeout(30.0, read=300.0),
-        transport=_Checked(private),
+        transport=_CheckedTransport(private),
         trust_env=False,
     )
 
 
-class _Checked(httpx2.AsyncHTTPTransport):
+class _CheckedTransport(httpx2.AsyncHTTPTransport):
     """Connects to an address that was looked at; TLS and `Host` keep the name."""
 
     def __init__(self, private: Collection[str]) -> None:
@@ -44,14 +44,14 @@ class _Checked(httpx2.AsyncHTTPTransport):
             raise httpx2.ConnectError(type(error).__name__, request=request) from None
         for last, address in enumerate(addresses, 1 - len(addresses)):
             try:
-                return await super().handle_async_request(_to(request, address))
+                return await super().handle_async_request(_pin_address(request, address))
             except httpx2.ConnectError:
                 if not last:
                     raise
         raise httpx2.ConnectError("no address", request=request)
 
 
-def _to(request: httpx2.Request, address: str) -> httpx2.Request:
+def _pin_address(request: httpx2.Request, address: str) -> httpx2.Request:
     return httpx2.Request(
         request.method,
         request.url.copy_with(host=address),

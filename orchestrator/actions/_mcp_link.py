@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from orchestrator.errors import ModelNotReady
 
-__all__ = ["Link", "NoAnswer", "Refusal", "Start"]
+__all__ = ["Link", "LinkSettings", "NoAnswer", "Refusal"]
 
 _log = logging.getLogger("orchestrator.mcp")
 _GRACE = 2.0  # seconds that answers may be late: the SDK's own limit ends first
@@ -42,7 +42,7 @@ class Refusal(Exception):
         self.told = told
 
 
-class Start(NamedTuple):
+class LinkSettings(NamedTuple):
     """How a server is reached."""
 
     command: Sequence[str] | None
@@ -56,7 +56,7 @@ class Start(NamedTuple):
 class Link:
     """An open connection."""
 
-    def __init__(self, start: Start, seconds: float) -> None:
+    def __init__(self, start: LinkSettings, seconds: float) -> None:
         """Opens it.
 
         Raises:
@@ -103,7 +103,7 @@ class Link:
             cursor = None
             for _ in range(_MOST_PAGES):
                 page = await self._client.list_tools(cursor=cursor)
-                tools += [_plain(tool) for tool in page.tools]
+                tools += [_to_dict(tool) for tool in page.tools]
                 cursor = page.next_cursor
                 if not cursor:
                     return tools
@@ -122,7 +122,7 @@ class Link:
 
         async def ask() -> dict[str, Any]:
             called = await self._client.call_tool(name, arguments, read_timeout_seconds=seconds)
-            return _plain(called)
+            return _to_dict(called)
 
         found: dict[str, Any] = self._ask(ask(), seconds + _GRACE)
         return found
@@ -141,7 +141,7 @@ class Link:
             future.cancel()
             raise NoAnswer(f"the {seconds:g} seconds were up") from None
         except MCPError as error:
-            raise _told(error) from None
+            raise _to_exception(error) from None
         except (Refusal, concurrent.futures.CancelledError) as error:
             if isinstance(error, Refusal):
                 raise
@@ -158,7 +158,7 @@ class Link:
 
     def _run(self) -> None:
         try:
-            self._loop.run_until_complete(self._live())
+            self._loop.run_until_complete(self._keep_open())
         except BaseException as error:
             if not self._open.done():
                 self._open.set_exception(error)
@@ -168,7 +168,7 @@ class Link:
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.close()
 
-    async def _live(self) -> None:
+    async def _keep_open(self) -> None:
         async with _transport(self._start) as transport:
             from mcp.client import Client
 
@@ -184,7 +184,7 @@ class Link:
 
 
 @asynccontextmanager
-async def _transport(start: Start) -> AsyncIterator[Any]:
+async def _transport(start: LinkSettings) -> AsyncIterator[Any]:
     if start.url is not None:
         from mcp.client.streamable_http import streamable_http_client
 
@@ -203,11 +203,11 @@ async def _transport(start: Start) -> AsyncIterator[Any]:
         cwd=start.folder,
         encoding_error_handler="replace",
     )
-    with _errors_logged() as errors:
+    with _StderrLog() as errors:
         yield stdio_client(parameters, errors)
 
 
-class _errors_logged:
+class _StderrLog:
     """A file for a process's standard error, whose lines go to the log `orchestrator.mcp`."""
 
     def __enter__(self) -> Any:
@@ -226,12 +226,12 @@ def _log_lines(reading: int) -> None:
             _log.info("%s", line.rstrip())
 
 
-def _plain(value: Any) -> dict[str, Any]:
+def _to_dict(value: Any) -> dict[str, Any]:
     found: dict[str, Any] = value.model_dump(mode="json", by_alias=True, exclude_none=True)
     return found
 
 
-def _told(error: Any) -> Exception:
+def _to_exception(error: Any) -> Exception:
     """An error of the protocol: of the connection, of the arguments, or of the server itself."""
     from mcp_types import CONNECTION_CLOSED, INVALID_PARAMS, REQUEST_TIMEOUT
 

@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 from orchestrator.actions.base import Call, Operation, Parameter
 from orchestrator.actions.wire import value_text
 
-__all__ = ["Unfit", "body_of", "headers_of", "path_of", "query_of"]
+__all__ = ["SerialisationError", "body_of", "headers_of", "path_of", "query_of"]
 
 
 _SEPARATOR = re.compile(r"[/\\;]")
@@ -22,7 +22,7 @@ _DECODINGS = 3
 """How often a path is decoded at most on its way, by proxies and by the server."""
 
 
-class Unfit(Exception):
+class SerialisationError(Exception):
     """A value cannot be where it should be; the text is for the model."""
 
 
@@ -33,27 +33,27 @@ def path_of(call: Call) -> str:
         Unfit: A value is missing, or would change the path's segments.
     """
     path, names = call.operation.path, []
-    for parameter in _given(call, "path"):
+    for parameter in _iter_parameters(call, "path"):
         names.append(parameter.name)
         value = call.arguments[parameter.name]
         if parameter.style == "matrix" and parameter.explode:
             _check_keys(call, parameter, value)
         text = _path_text(parameter, value)
-        if not text or _leads_elsewhere(text):
-            raise Unfit(
+        if not text or _has_dot_segments(text):
+            raise SerialisationError(
                 f"The argument {parameter.name} may not be empty, '.' or '..', nor have such a "
                 "part between slashes: it names one thing. Please correct it and try again."
             )
         path = path.replace(f"{{{parameter.name}}}", text)
-    if len(names) > 1 and _leads_elsewhere(path):
-        raise Unfit(
+    if len(names) > 1 and _has_dot_segments(path):
+        raise SerialisationError(
             f"The arguments {', '.join(names)} may not make '.' or '..' together. Please correct "
             "them and try again."
         )
     return quote(path, safe="/%:@!$&'()*+,;=-._~")
 
 
-def _leads_elsewhere(path: str) -> bool:
+def _has_dot_segments(path: str) -> bool:
     # Encoded, such a part is one value for us; some servers decode first, and then look for parts.
     for _ in range(_DECODINGS + 1):
         if any(part in (".", "..") for part in _SEPARATOR.split(path)):
@@ -68,7 +68,11 @@ def query_of(call: Call) -> str:
     Raises:
         Unfit: An object would be written as another parameter.
     """
-    pairs = (pair for parameter in _given(call, "query") for pair in _query_pairs(call, parameter))
+    pairs = (
+        pair
+        for parameter in _iter_parameters(call, "query")
+        for pair in _query_pairs(call, parameter)
+    )
     return "&".join(f"{name}={value}" for name, value in pairs)
 
 
@@ -79,10 +83,10 @@ def headers_of(call: Call) -> dict[str, str]:
         Unfit: A value has characters that no header may have.
     """
     headers = {}
-    for parameter in _given(call, "header"):
+    for parameter in _iter_parameters(call, "header"):
         text = _plain(parameter, call.arguments[parameter.name], str)
         if not (text.isprintable() and text.isascii()):
-            raise Unfit(
+            raise SerialisationError(
                 f"The argument {parameter.name} may have printable ASCII characters only. Please "
                 "correct it and try again."
             )
@@ -93,13 +97,13 @@ def headers_of(call: Call) -> dict[str, str]:
 def body_of(call: Call) -> bytes | None:
     """The request body in the operation's content type, or `None` for none."""
     operation = call.operation
-    given = {one.name: call.arguments[one.name] for one in _given(call, "body")}
+    given = {one.name: call.arguments[one.name] for one in _iter_parameters(call, "body")}
     if not operation.content_type or (not given and not _needs_body(operation)):
         return None
     if operation.content_type == "application/json":
         return json.dumps(given, ensure_ascii=False).encode("utf-8", "replace")
     pairs = (
-        f"{_quoted(name)}={_quoted(value_text(one))}"
+        f"{_percent_encode(name)}={_percent_encode(value_text(one))}"
         for name, value in given.items()
         for one in (value if isinstance(value, list) else [value])
     )
@@ -110,27 +114,29 @@ def _needs_body(operation: Operation) -> bool:
     return operation.verb not in ("GET", "HEAD", "OPTIONS", "DELETE")
 
 
-def _given(call: Call, location: str) -> Iterator[Parameter]:
+def _iter_parameters(call: Call, location: str) -> Iterator[Parameter]:
     for parameter in call.operation.parameters:
         if parameter.location == location and parameter.name in call.arguments:
             yield parameter
 
 
-def _quoted(value: Any) -> str:
+def _percent_encode(value: Any) -> str:
     return quote(value_text(value), safe="", errors="replace")
 
 
 def _path_text(parameter: Parameter, value: Any) -> str:
     if parameter.style == "label":
-        return "." + _plain(parameter, value, _quoted, "." if parameter.explode else ",")
+        return "." + _plain(parameter, value, _percent_encode, "." if parameter.explode else ",")
     if parameter.style != "matrix":
-        return _plain(parameter, value, _quoted)
-    name = _quoted(parameter.name)
+        return _plain(parameter, value, _percent_encode)
+    name = _percent_encode(parameter.name)
     if parameter.explode and isinstance(value, Mapping):
-        return "".join(f";{_quoted(key)}={_quoted(one)}" for key, one in value.items())
+        return "".join(
+            f";{_percent_encode(key)}={_percent_encode(one)}" for key, one in value.items()
+        )
     if parameter.explode and isinstance(value, list):
-        return "".join(f";{name}={_quoted(one)}" for one in value)
-    return f";{name}={_plain(parameter, value, _quoted)}"
+        return "".join(f";{name}={_percent_encode(one)}" for one in value)
+    return f";{name}={_plain(parameter, value, _percent_encode)}"
 
 
 def _check_keys(call: Call, parameter: Parameter, value: Any) -> None:
@@ -148,7 +154,7 @@ def _check_keys(call: Call, parameter: Parameter, value: Any) -> None:
     }
     for key in value:
         if str(key).casefold() in others:
-            raise Unfit(
+            raise SerialisationError(
                 f"The argument {parameter.name} may not have the member {key!r:.80}, which is an "
                 "argument of its own. Please correct it and try again."
             )
@@ -157,8 +163,8 @@ def _check_keys(call: Call, parameter: Parameter, value: Any) -> None:
 def _plain(parameter: Parameter, value: Any, write: Any, between: str = ",") -> str:
     """A value in the style `simple`."""
     if parameter.style == "json":
-        return str(write(json.dumps(value, ensure_ascii=write is not _quoted)))
-    as_text = write if write is _quoted else value_text
+        return str(write(json.dumps(value, ensure_ascii=write is not _percent_encode)))
+    as_text = write if write is _percent_encode else value_text
     if isinstance(value, list):
         return between.join(as_text(one) for one in value)
     if isinstance(value, Mapping):
@@ -172,26 +178,28 @@ _BETWEEN = {"spaceDelimited": "%20", "pipeDelimited": "%7C"}
 
 def _query_pairs(call: Call, parameter: Parameter) -> Iterator[tuple[str, str]]:
     value = call.arguments[parameter.name]
-    name = _quoted(parameter.name)
+    name = _percent_encode(parameter.name)
     explode = parameter.explode
     if explode is None:
         explode = parameter.style in ("", "form")
     if parameter.style == "json":
-        yield name, _quoted(json.dumps(value, ensure_ascii=False))
+        yield name, _percent_encode(json.dumps(value, ensure_ascii=False))
     elif parameter.style == "deepObject" and isinstance(value, Mapping):
-        yield from ((f"{name}[{_quoted(key)}]", _quoted(one)) for key, one in value.items())
+        yield from (
+            (f"{name}[{_percent_encode(key)}]", _percent_encode(one)) for key, one in value.items()
+        )
     elif isinstance(value, list):
         if explode or parameter.style == "deepObject":
-            yield from ((name, _quoted(one)) for one in value)
+            yield from ((name, _percent_encode(one)) for one in value)
         else:
-            yield name, _BETWEEN.get(parameter.style, ",").join(map(_quoted, value))
+            yield name, _BETWEEN.get(parameter.style, ",").join(map(_percent_encode, value))
     elif isinstance(value, Mapping):
         if explode:
             _check_keys(call, parameter, value)
-            yield from ((_quoted(key), _quoted(one)) for key, one in value.items())
+            yield from ((_percent_encode(key), _percent_encode(one)) for key, one in value.items())
         else:
             between = _BETWEEN.get(parameter.style, ",")
-            pairs = (part for item in value.items() for part in map(_quoted, item))
+            pairs = (part for item in value.items() for part in map(_percent_encode, item))
             yield name, between.join(pairs)
     else:
-        yield name, _quoted(value)
+        yield name, _percent_encode(value)

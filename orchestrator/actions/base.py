@@ -23,7 +23,7 @@ __all__ = [
 _LONGEST_NAME = 64  # (Bedrock: `ToolName` of Converse)
 
 
-def _shortened(name: str) -> str:
+def _shorten_name(name: str) -> str:
     import hashlib
 
     digest = hashlib.sha256(name.encode()).hexdigest()[:8]
@@ -100,7 +100,7 @@ class Operation:
     def __post_init__(self) -> None:
         verb, group, name = self.verb, self.group, self.name
         native = f"{verb}__{group}__{name}" if verb else f"{group}__{name}"
-        short = native if len(native) <= _LONGEST_NAME else _shortened(native)
+        short = native if len(native) <= _LONGEST_NAME else _shorten_name(native)
         written = f"{verb}::{group}::{self.path}" if verb else f"{group}::{name}"
         object.__setattr__(self, "tool_use_name", short)
         object.__setattr__(self, "xml_name", written)

@@ -10,7 +10,7 @@ from typing import Any
 from orchestrator.actions.base import Executor, Operation, Parameter
 from orchestrator.actions.check import Check, compile_check
 from orchestrator.actions.group import CODE_INTERPRETER, USER_INPUT, ActionGroup, ReturnControl
-from orchestrator.actions.results import Guarded, guarded
+from orchestrator.actions.results import GuardedExecutor, guard_executor
 from orchestrator.errors import DefinitionError
 
 __all__ = ["Catalog"]
@@ -53,7 +53,7 @@ class Catalog:
         self.ask_user = any(group.signature == USER_INPUT for group in enabled)
         self.code_interpreter = any(group.signature == CODE_INTERPRETER for group in enabled)
         self.operations = tuple(one for group in enabled for one in group.operations)
-        self._executors: dict[int, Guarded] = {}
+        self._executors: dict[int, GuardedExecutor] = {}
         self._checks: dict[int, Check] = {}
         self._waits: dict[int, str] = {}
         for group in (*enabled, *unseen):
@@ -71,7 +71,7 @@ class Catalog:
             self._checks[id(operation)] = compile_check(operation)
             self._waits[id(operation)] = _waiting_kind(operation, handed_over)
             if executor is not None and not isinstance(executor, ReturnControl):
-                self._executors[id(operation)] = guarded(executor)
+                self._executors[id(operation)] = guard_executor(executor)
 
     def find(self, group: str, name: str = "", verb: str = "", path: str = "") -> Operation | None:
         """The operation that a call means, or `None`.
@@ -131,14 +131,14 @@ class Catalog:
             KeyError: Its calls wait for the caller (`waits`).
         """
         found = self._executors.get(id(operation))
-        return found if found is not None else self._executors[id(self._own(operation))]
+        return found if found is not None else self._executors[id(self._find_own(operation))]
 
     def waits(self, operation: Operation) -> str:
         """How a call waits for the caller: Bedrock's `actionInvocationType`; empty: not at all."""
         found = self._waits.get(id(operation))
-        return found if found is not None else self._waits[id(self._own(operation))]
+        return found if found is not None else self._waits[id(self._find_own(operation))]
 
-    def _own(self, operation: Operation) -> Operation:
+    def _find_own(self, operation: Operation) -> Operation:
         """This catalog's object for an equal operation of another."""
         own = self._exact.get(operation.xml_name)
         if own is None:
@@ -185,8 +185,8 @@ class Catalog:
             {
                 "name": _name(operation, protocol),
                 "description": operation.description,
-                "parameters": [_described(one) for one in operation.parameters],
-                **_returned(operation),
+                "parameters": [_describe_parameter(one) for one in operation.parameters],
+                **_describe_returns(operation),
             }
             for operation in self.operations
         ]
@@ -213,7 +213,7 @@ class Catalog:
         Returns:
             The arguments in the schema's types, and the problems, each a text for the model.
         """
-        check = self._checks.get(id(operation)) or self._checks[id(self._own(operation))]
+        check = self._checks.get(id(operation)) or self._checks[id(self._find_own(operation))]
         return check(arguments, protocol)
 
 
@@ -270,7 +270,7 @@ def _loose_names(operation: Operation) -> Iterator[str]:
             yield from (one, f"{group}::{one}", f"{operation.verb}::{group}::{one}")
 
 
-def _returned(operation: Operation) -> dict[str, dict[str, str]]:
+def _describe_returns(operation: Operation) -> dict[str, dict[str, str]]:
     if operation.returns is None:
         return {}
     return {"returns": dict(zip(("type", "description"), operation.returns, strict=True))}
@@ -289,7 +289,7 @@ def _tool_spec(name: str, description: str, schema: Mapping[str, Any]) -> dict[s
     return {"toolSpec": spec}
 
 
-def _described(parameter: Parameter) -> dict[str, Any]:
+def _describe_parameter(parameter: Parameter) -> dict[str, Any]:
     text, schema = parameter.description, parameter.schema
     if "enum" in schema:
         values = ", ".join(str(value) for value in schema["enum"])

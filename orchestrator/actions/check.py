@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from orchestrator.actions.base import Operation, Parameter
-from orchestrator.actions.coerce import Coerce, Wrong, compile_schema
+from orchestrator.actions.coerce import Coerce, CoercionError, compile_schema
 from orchestrator.actions.names import did_you_mean
 
 __all__ = ["Check", "compile_check"]
@@ -37,7 +37,7 @@ def compile_check(operation: Operation) -> Check:
             if name in arguments:
                 try:
                     out[name] = coerce(arguments[name])
-                except (Wrong, RecursionError):
+                except (CoercionError, RecursionError):
                     return _look_closely(operation, fields, arguments, protocol)
                 good += 1
             elif required:
@@ -58,11 +58,11 @@ def _look_closely(
     operation: Operation, fields: tuple[_Field, ...], arguments: Any, protocol: str
 ) -> tuple[dict[str, Any], list[str]]:
     tool = operation.tool_use_name if protocol == "tool_use" else operation.xml_name
-    given = _mapping(arguments)
+    given = _to_dict(arguments)
     if given is None:
         return {}, [f"The arguments of the {tool} function call must be one JSON object."]
     known = {field.name: field for field in fields}
-    given = _renamed(given, known)
+    given = _correct_names(given, known)
     out: dict[str, Any] = {}
     problems: list[str] = []
     for field in fields:
@@ -71,7 +71,7 @@ def _look_closely(
         if not absent:
             try:
                 out[field.name] = field.coerce(value)
-            except (Wrong, RecursionError) as error:
+            except (CoercionError, RecursionError) as error:
                 problems.append(_wrong(field.name, tool, error))
         elif field.required:
             problems.append(
@@ -87,7 +87,7 @@ def _look_closely(
     return out, problems
 
 
-def _mapping(arguments: Any) -> dict[str, Any] | None:
+def _to_dict(arguments: Any) -> dict[str, Any] | None:
     """Arguments that are no dict as one, if they stand for one."""
     if arguments is None:
         return {}
@@ -101,26 +101,26 @@ def _mapping(arguments: Any) -> dict[str, Any] | None:
     return {str(name): value for name, value in arguments.items()}
 
 
-def _renamed(given: dict[str, Any], known: Mapping[str, _Field]) -> dict[str, Any]:
+def _correct_names(given: dict[str, Any], known: Mapping[str, _Field]) -> dict[str, Any]:
     """`given` with names such as `claim_id` for `claimId` put right, where only one is meant."""
     missing: dict[str, list[str]] = {}
     for name in known:
         if name not in given:
-            missing.setdefault(_folded(name), []).append(name)
+            missing.setdefault(_fold_name(name), []).append(name)
     renamed: dict[str, Any] = {}
     for name, value in given.items():
-        meant = missing.get(_folded(name), ()) if name not in known else ()
+        meant = missing.get(_fold_name(name), ()) if name not in known else ()
         if len(meant) == 1 and meant[0] not in renamed:
             name = meant[0]
         renamed[name] = value
     return renamed
 
 
-def _folded(name: str) -> str:
+def _fold_name(name: str) -> str:
     return name.replace("_", "").replace("-", "").casefold()
 
 
-def _wrong(name: str, tool: str, error: Wrong | RecursionError) -> str:
+def _wrong(name: str, tool: str, error: CoercionError | RecursionError) -> str:
     if isinstance(error, RecursionError):
         return f"The argument {name} in the {tool} function call is nested too deeply."
     path = f" ({error.path})" if error.path else ""

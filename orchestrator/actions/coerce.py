@@ -15,12 +15,12 @@ from typing import Any
 from orchestrator.actions.wire import value_text
 from orchestrator.support.safe_json import json_or
 
-__all__ = ["Coerce", "Wrong", "compile_schema"]
+__all__ = ["Coerce", "CoercionError", "compile_schema"]
 
 Coerce = Callable[[Any], Any]
 
 
-class Wrong(Exception):
+class CoercionError(Exception):
     """A value does not fit; the text completes "The argument `name` ..."."""
 
     def __init__(self, text: str, path: str = "") -> None:
@@ -28,13 +28,13 @@ class Wrong(Exception):
         self.text = text
         self.path = path
 
-    def inside(self, path: str) -> Wrong:
+    def inside(self, path: str) -> CoercionError:
         """The same, for a value that is inside another."""
         joint = "" if self.path.startswith("[") or not self.path else "."
-        return Wrong(self.text, f"{path}{joint}{self.path}")
+        return CoercionError(self.text, f"{path}{joint}{self.path}")
 
 
-def _shown(value: Any) -> str:
+def _render_value(value: Any) -> str:
     text = repr(value) if isinstance(value, str | int | float | None) else type(value).__name__
     return text if len(text) <= 60 else f"{text[:57]}..."
 
@@ -47,38 +47,38 @@ def compile_schema(schema: Mapping[str, Any]) -> Coerce:
     if "anyOf" in schema and "type" not in schema:
         base = _any_of(schema["anyOf"])
     else:
-        base = _base(schema)
+        base = _compile_type(schema)
     checks = _checks(schema)
     if not checks:
         return base
 
-    def checked(value: Any) -> Any:
+    def coerce_value(value: Any) -> Any:
         value = base(value)
         for check in checks:
             value = check(value)
         return value
 
-    return checked
+    return coerce_value
 
 
-def _base(schema: Mapping[str, Any]) -> Coerce:
+def _compile_type(schema: Mapping[str, Any]) -> Coerce:
     kind = schema.get("type")
     if kind == "array":
         return _array(schema)
     if kind == "object":
         return _object(schema)
-    return _SCALARS.get(str(kind), _anything)
+    return _SCALARS.get(str(kind), _accept_any)
 
 
-def _anything(value: Any) -> Any:
+def _accept_any(value: Any) -> Any:
     return value
 
 
-def _string(value: Any) -> str:
+def _to_string(value: Any) -> str:
     if isinstance(value, str):
         return value
     if value is None:
-        raise Wrong("must be a text, not null")
+        raise CoercionError("must be a text, not null")
     return value_text(value)
 
 
@@ -86,17 +86,17 @@ _INTEGER = re.compile(r"\s*([+-]?\d{1,300})(?:\.0*)?\s*", re.ASCII)
 _NUMBER = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*", re.ASCII)
 
 
-def _integer(value: Any) -> int:
+def _to_integer(value: Any) -> int:
     if type(value) is int:
         return value
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, str) and (found := _INTEGER.fullmatch(value)):
         return int(found[1])
-    raise Wrong(f"must be an integer, not {_shown(value)}")
+    raise CoercionError(f"must be an integer, not {_render_value(value)}")
 
 
-def _number(value: Any) -> int | float:
+def _to_number(value: Any) -> int | float:
     if type(value) is int or (type(value) is float and math.isfinite(value)):
         return value
     if isinstance(value, str):
@@ -104,13 +104,13 @@ def _number(value: Any) -> int | float:
             return int(found[1]) if "." not in value else float(value)
         if len(value) < 400 and _NUMBER.fullmatch(value) and math.isfinite(float(value)):
             return float(value)
-    raise Wrong(f"must be a number, not {_shown(value)}")
+    raise CoercionError(f"must be a number, not {_render_value(value)}")
 
 
 _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
-def _boolean(value: Any) -> bool:
+def _to_boolean(value: Any) -> bool:
     if isinstance(value, bool):
         return value
     if isinstance(value, str | int):
@@ -119,14 +119,14 @@ def _boolean(value: Any) -> bool:
         )
         if found is not None:
             return found
-    raise Wrong(f"must be true or false, not {_shown(value)}")
+    raise CoercionError(f"must be true or false, not {_render_value(value)}")
 
 
 _SCALARS: dict[str, Coerce] = {
-    "string": _string,
-    "integer": _integer,
-    "number": _number,
-    "boolean": _boolean,
+    "string": _to_string,
+    "integer": _to_integer,
+    "number": _to_number,
+    "boolean": _to_boolean,
 }
 
 
@@ -135,25 +135,25 @@ def _array(schema: Mapping[str, Any]) -> Coerce:
 
     def array(value: Any) -> list[Any]:
         if not isinstance(value, list):
-            value = _listed(value)
+            value = _to_list(value)
         out = []
         for index, item in enumerate(value):
             try:
                 out.append(items(item))
-            except Wrong as wrong:
+            except CoercionError as wrong:
                 raise wrong.inside(f"[{index}]") from None
         return out
 
     return array
 
 
-def _listed(value: Any) -> list[Any]:
+def _to_list(value: Any) -> list[Any]:
     """A value that stands for a list: JSON text, texts with commas, or a single item."""
     if isinstance(value, tuple):
         return list(value)
     if not isinstance(value, str):
         if value is None:
-            raise Wrong("must be a list, not null")
+            raise CoercionError("must be a list, not null")
         return [value]
     text = value.strip()
     if text[:1] in "[{":
@@ -172,26 +172,28 @@ def _object(schema: Mapping[str, Any]) -> Coerce:
     required: Sequence[str] = schema.get("required", ())
     known = {name: compile_schema(one) for name, one in schema.get("properties", {}).items()}
     extra = schema.get("additionalProperties", True)
-    other = compile_schema(extra) if isinstance(extra, Mapping) else _anything
+    other = compile_schema(extra) if isinstance(extra, Mapping) else _accept_any
 
     def object_(value: Any) -> dict[str, Any]:
         given = json_or(value.strip(), None) if isinstance(value, str) else value
         if not isinstance(given, Mapping):
-            raise Wrong(f"must be a JSON object, not {_shown(value)}")
+            raise CoercionError(f"must be a JSON object, not {_render_value(value)}")
         out: dict[str, Any] = {}
         for name, item in given.items():
             name = str(name)
             if name not in known and extra is False:
-                raise Wrong(f"has no member {name!r}; it may have {', '.join(known) or 'none'}")
+                raise CoercionError(
+                    f"has no member {name!r}; it may have {', '.join(known) or 'none'}"
+                )
             if item is None and name not in required and name in known:
                 continue
             try:
                 out[name] = known.get(name, other)(item)
-            except Wrong as wrong:
+            except CoercionError as wrong:
                 raise wrong.inside(name) from None
         for name in required:
             if name not in out:
-                raise Wrong(f"must have the member {name!r}")
+                raise CoercionError(f"must have the member {name!r}")
         return out
 
     return object_
@@ -216,10 +218,10 @@ def _any_of(branches: Sequence[Mapping[str, Any]]) -> Coerce:
         for coerce in (*same, *(c for _, c in compiled)):
             try:
                 return coerce(value)
-            except Wrong:
+            except CoercionError:
                 continue
         names = " or ".join(dict.fromkeys(str(one.get("type", "value")) for one in branches))
-        raise Wrong(f"must be {names}, not {_shown(value)}")
+        raise CoercionError(f"must be {names}, not {_render_value(value)}")
 
     return any_of
 
@@ -247,7 +249,7 @@ def _enum(values: Sequence[Any]) -> Coerce:
         text = value_text(value).strip().casefold()
         if text in texts:
             return texts[text]
-        raise Wrong(f"must be one of {shown}; not {_shown(value)}")
+        raise CoercionError(f"must be one of {shown}; not {_render_value(value)}")
 
     return enum
 
@@ -273,7 +275,7 @@ def _bound(bound: float, holds: Callable[[Any, float], bool], text: str) -> Coer
         if isinstance(value, str | int | float | list):
             try:
                 if not holds(value, bound):
-                    raise Wrong(f"{text.format(bound)}, not {_shown(value)}")
+                    raise CoercionError(f"{text.format(bound)}, not {_render_value(value)}")
             except TypeError:
                 return value  # a bound of another type's values says nothing about this one
         return value
@@ -292,7 +294,7 @@ def _pattern(pattern: str) -> list[Coerce]:
 
     def check(value: Any) -> Any:
         if isinstance(value, str) and (len(value) > _PATTERN_INPUT or not search(value)):
-            raise Wrong(f"must match the pattern {pattern}, not {_shown(value)}")
+            raise CoercionError(f"must match the pattern {pattern}, not {_render_value(value)}")
         return value
 
     return [check]

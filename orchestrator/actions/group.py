@@ -78,7 +78,7 @@ class ActionGroup:
         self.name = check_name(name, "action group")
         self.description = check_text(description, f"the description of the action group {name!r}")
         self.signature = signature
-        self.enabled = _enabled(name, state)
+        self.enabled = _is_enabled(name, state)
         given = [
             key
             for key, value in (
@@ -154,7 +154,7 @@ def _code_interpreter() -> Executor:
     return CodeInterpreter()
 
 
-def _enabled(name: str, state: str) -> bool:
+def _is_enabled(name: str, state: str) -> bool:
     if state not in ("ENABLED", "DISABLED"):
         raise DefinitionError(
             f"the action group {name!r} has the state {state!r}; it may be ENABLED or DISABLED"

@@ -91,7 +91,7 @@ class HandlerModule:
             known = (folder / f"{name}.py").is_file() or (folder / name / "__init__.py").is_file()
             if not known:
                 # A plain folder, or a compiled module: only when nothing else has the name.
-                known = self.spec(f"{self.package}.{name}") is not None and not _elsewhere(name)
+                known = self.spec(f"{self.package}.{name}") is not None and not _is_importable(name)
             self._local[name] = known
         return known
 
@@ -117,7 +117,7 @@ class HandlerModule:
         return sys.modules[f"{self.package}.{top}"]
 
 
-def _elsewhere(name: str) -> bool:
+def _is_importable(name: str) -> bool:
     try:
         return name in sys.modules or importlib.util.find_spec(name) is not None
     except (ImportError, ValueError):

@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from orchestrator.actions.base import ActionResult, Call, CallContext, Operation
 from orchestrator.actions.functions import object_schema
-from orchestrator.actions.secrets import Values
+from orchestrator.actions.secrets import PlaceholderText
 from orchestrator.errors import (
     AccessDenied,
     ActionOutcomeUnknown,
@@ -90,7 +90,7 @@ class HttpExecutor:
         if not timeout > 0:
             raise DefinitionError(f"the timeout of an API is {timeout!r}; it must be above 0")
         self._headers = {
-            _header_name(name): Values(f"the header {name!r}", value)
+            _header_name(name): PlaceholderText(f"the header {name!r}", value)
             for name, value in (headers or {}).items()
         }
         self._fixed = {name.lower() for name in self._headers}
@@ -110,9 +110,9 @@ class HttpExecutor:
         Raises:
             DefinitionError: An operation cannot be called over HTTP; the message says why.
         """
-        return tuple(self._prepared(one) for one in operations)
+        return tuple(self._prepare_operation(one) for one in operations)
 
-    def _prepared(self, operation: Operation) -> Operation:
+    def _prepare_operation(self, operation: Operation) -> Operation:
         name = operation.xml_name
         if not operation.verb:
             raise DefinitionError(f"{name!r} is a function; an API over HTTP needs an api_schema")
@@ -164,17 +164,17 @@ class HttpExecutor:
             DependencyFailed: The API failed, could not be reached, or is at an address that is
                 not allowed.
         """
-        from orchestrator.actions._serialise import Unfit
+        from orchestrator.actions._serialise import SerialisationError
 
         name = call.operation.xml_name
         seconds = self._seconds if context.seconds is None else min(self._seconds, context.seconds)
         deadline = time.monotonic() + seconds
-        headers = {key: one.filled(context, name) for key, one in self._headers.items()}
+        headers = {key: one.fill(context, name) for key, one in self._headers.items()}
         try:
             request = self._request(call, headers)
-        except Unfit as error:
+        except SerialisationError as error:
             return ActionResult(str(error), "REPROMPT")
-        response = self._answer(request, call.operation, deadline, context.max_bytes)
+        response = self._send(request, call.operation, deadline, context.max_bytes)
         secrets = [
             secret
             for key, value in self._headers.items()
@@ -204,29 +204,27 @@ class HttpExecutor:
         own = {name: value for name, value in sent.items() if name.lower() not in self._fixed}
         return Request(operation.verb, url, {**own, **headers}, body)
 
-    def _answer(
-        self, request: Request, operation: Operation, deadline: float, most: int
-    ) -> Response:
+    def _send(self, request: Request, operation: Operation, deadline: float, most: int) -> Response:
         """The API's last word: redirects followed, what may be repeated repeated."""
         attempt = moves = 0
         while True:
             attempt += 1
             last = attempt == _ATTEMPTS or not operation.idempotent
-            response = self._sent(request, operation, deadline, most, last)
+            response = self._try_send(request, operation, deadline, most, last)
             if response is None:
                 continue
             if response.status in _MOVED and operation.idempotent:
                 moves, attempt = moves + 1, attempt - 1
-                request = _moved(request, response, operation, moves)
+                request = _follow_redirect(request, response, operation, moves)
             elif response.status not in _AGAIN or last or not _pause(response, attempt, deadline):
                 return response
 
-    def _sent(
+    def _try_send(
         self, request: Request, operation: Operation, deadline: float, most: int, last: bool
     ) -> Response | None:
         """One exchange; `None` when it failed and may be tried again."""
         from orchestrator.actions._addresses import RefusedAddress
-        from orchestrator.actions._exchange import Broken, NotSent, exchange
+        from orchestrator.actions._exchange import IncompleteResponse, NotSent, exchange
 
         name, host = operation.xml_name, request.url.hostname or ""
         try:
@@ -239,10 +237,10 @@ class HttpExecutor:
                 f"internet. If this is meant, name the host in allowPrivate: [{host}]",
                 resource=name,
             ) from None
-        except (NotSent, Broken) as error:
+        except (NotSent, IncompleteResponse) as error:
             if not last and time.monotonic() < deadline:
                 return None
-            if isinstance(error, Broken) and not operation.idempotent:
+            if isinstance(error, IncompleteResponse) and not operation.idempotent:
                 raise ActionOutcomeUnknown(
                     f"{name!r} was sent to {host!r}, and no whole answer came ({error}); it may "
                     "have taken effect, and was not sent again",
@@ -285,7 +283,9 @@ def _base_url(text: str, of: str) -> SplitResult:
     return url
 
 
-def _moved(request: Request, response: Response, operation: Operation, moves: int) -> Request:
+def _follow_redirect(
+    request: Request, response: Response, operation: Operation, moves: int
+) -> Request:
     """The request that a redirect asks for.
 
     Raises:

@@ -72,7 +72,7 @@ class LambdaArn:
         self.region = found["region"]
         self._client = client
         if client is not None:
-            _careful(client)
+            _disable_unsafe_retries(client)
 
     def __repr__(self) -> str:
         return f"LambdaArn({self.arn!r})"
@@ -126,7 +126,7 @@ class LambdaArn:
             quoted=frozenset(("AccessDeniedException",)),
             callers=False,
         )
-        client = self._client or self._shared(target, seconds)
+        client = self._client or self._get_client(target, seconds)
         token = _repeatable.set(repeatable)
         try:
             response = client.invoke(FunctionName=self.arn, Payload=payload)
@@ -144,15 +144,15 @@ class LambdaArn:
             ) from None
         finally:
             _repeatable.reset(token)
-        return _returned(response, body, what, resource)
+        return _read_result(response, body, what, resource)
 
-    def _shared(self, target: Target, seconds: float | None) -> Any:
+    def _get_client(self, target: Target, seconds: float | None) -> Any:
         longest = _LONGEST_SECONDS if seconds is None else min(seconds, _LONGEST_SECONDS)
         settings = Settings("lambda", self.region, read_timeout=longest)
-        return get_shared_client(settings, target, _careful)
+        return get_shared_client(settings, target, _disable_unsafe_retries)
 
 
-def _returned(response: Mapping[str, Any], body: bytes, what: str, resource: str) -> Any:
+def _read_result(response: Mapping[str, Any], body: bytes, what: str, resource: str) -> Any:
     if len(body) > _LARGEST:
         raise DependencyFailed(
             f"{what} returned more than {_LARGEST} bytes, which is more than Lambda allows",
@@ -171,7 +171,7 @@ def _returned(response: Mapping[str, Any], body: bytes, what: str, resource: str
     return returned
 
 
-def _careful(client: Any) -> None:
+def _disable_unsafe_retries(client: Any) -> None:
     """Has `client` never repeat a call whose outcome is unknown."""
     # Botocore would send a call again after a read timeout, or after a 500.
     client.meta.events.register_first(

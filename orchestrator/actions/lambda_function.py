@@ -11,7 +11,7 @@ from orchestrator.actions.base import ActionResult, Call, CallContext
 from orchestrator.actions.lambda_handler import LambdaContext
 from orchestrator.actions.python import wait_for
 from orchestrator.actions.response import read_response
-from orchestrator.actions.results import failed
+from orchestrator.actions.results import build_failure
 from orchestrator.actions.wire import lambda_event
 from orchestrator.errors import DependencyFailed
 from orchestrator.support.user_code import place_in_function
@@ -47,7 +47,9 @@ class LambdaFunction:
         except DependencyFailed:
             raise
         except (Exception, SystemExit) as error:
-            raise failed(operation, error, place_in_function(error, self.function)) from error
+            raise build_failure(
+                operation, error, place_in_function(error, self.function)
+            ) from error
         return read_response(returned, operation)
 
 

@@ -15,7 +15,7 @@ from orchestrator.actions.environment import Variables
 from orchestrator.actions.handlers import HandlerModule
 from orchestrator.actions.python import wait_for
 from orchestrator.actions.response import read_response
-from orchestrator.actions.results import failed
+from orchestrator.actions.results import build_failure
 from orchestrator.actions.wire import lambda_event
 from orchestrator.errors import DefinitionError, DependencyFailed
 from orchestrator.support.user_code import place_in_folder
@@ -113,7 +113,7 @@ class LambdaHandler:
                 raise
             except (Exception, SystemExit) as error:
                 place = place_in_folder(error, self._folder, self._root)
-                raise failed(operation, error, place) from error
+                raise build_failure(operation, error, place) from error
         return read_response(returned, operation)
 
     def _function(self, operation: Operation) -> Any:

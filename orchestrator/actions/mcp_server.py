@@ -20,11 +20,11 @@ from urllib.parse import SplitResult, urlsplit
 
 from orchestrator.actions._addresses import RefusedAddress, addresses_of
 from orchestrator.actions._exchange import port_of
-from orchestrator.actions._mcp_link import Link, NoAnswer, Refusal, Start
+from orchestrator.actions._mcp_link import Link, LinkSettings, NoAnswer, Refusal
 from orchestrator.actions._mcp_tools import definitions_of, operation_of, result_of
 from orchestrator.actions.base import ActionResult, Call, CallContext, Operation
 from orchestrator.actions.names import did_you_mean
-from orchestrator.actions.secrets import Values
+from orchestrator.actions.secrets import PlaceholderText
 from orchestrator.errors import ActionOutcomeUnknown, DefinitionError, DependencyFailed
 
 __all__ = ["MCPServer"]
@@ -133,7 +133,7 @@ class MCPServer:
         Raises:
             DependencyFailed: The server cannot be started.
         """
-        return hashlib.sha256(_written(self._tools()).encode()).hexdigest()
+        return hashlib.sha256(_to_json(self._tools()).encode()).hexdigest()
 
     def operations(self, group: str) -> tuple[Operation, ...]:
         """The server's tools as operations of the group `group`.
@@ -168,7 +168,9 @@ class MCPServer:
         Raises:
             DependencyFailed: The server cannot be started.
         """
-        Path(path).write_text(_written(self._chosen(self._live())) + "\n", encoding="utf-8")
+        Path(path).write_text(
+            _to_json(self._select_tools(self._list_tools())) + "\n", encoding="utf-8"
+        )
 
     def call(self, call: Call, context: CallContext) -> ActionResult:
         """Calls a tool. An error that the tool tells of is told to the model.
@@ -206,20 +208,22 @@ class MCPServer:
 
     def _tools(self) -> Tools:
         if self._frozen is None:
-            tools = self._live() if self._lock_file is None else _locked(self._lock_file)
+            tools = (
+                self._list_tools() if self._lock_file is None else _read_lock_file(self._lock_file)
+            )
             for name in (*(self._only or ()), *self._confirmed):
                 if name not in tools:
                     raise DefinitionError(
                         f"the MCP server {self.name!r} has no tool {name!r}"
                         f"{did_you_mean(name, tools)}"
                     )
-            self._frozen = self._chosen(tools)
+            self._frozen = self._select_tools(tools)
         return self._frozen
 
-    def _chosen(self, tools: Tools) -> Tools:
+    def _select_tools(self, tools: Tools) -> Tools:
         return {name: tools[name] for name in tools if self._only is None or name in self._only}
 
-    def _live(self, seconds: float | None = None) -> Tools:
+    def _list_tools(self, seconds: float | None = None) -> Tools:
         """What the server says that its tools are; a server that has stopped is started again.
 
         Raises:
@@ -231,14 +235,14 @@ class MCPServer:
             except NoAnswer as error:
                 self._link.close()
                 if last:
-                    raise self._dead(str(error)) from None
+                    raise self._build_failure(str(error)) from None
             except Refusal as error:
-                raise self._dead(str(error)) from None
+                raise self._build_failure(str(error)) from None
         raise AssertionError("unreachable")
 
     def _check(self, name: str, operation: Operation, seconds: float) -> None:
         frozen = self._tools()[name]
-        live = self._live(seconds).get(name)
+        live = self._list_tools(seconds).get(name)
         if live == frozen:
             return
         said = "is gone" if live is None else "is not what it was when the agent was made"
@@ -265,25 +269,25 @@ class MCPServer:
         try:
             addresses_of(host, port_of(url), private=host in self._private)
         except RefusedAddress:
-            raise self._dead(
+            raise self._build_failure(
                 f"{host!r} has an address that is not of the public internet. If this is meant, "
                 f"name the host in allowPrivate: [{host}]"
             ) from None
         except OSError:
-            raise self._dead(f"the name {host!r} is unknown") from None
+            raise self._build_failure(f"the name {host!r} is unknown") from None
 
     def _start(self) -> Link:
         self._check_address()
-        variables = {key: value.filled(None, self.name) for key, value in self._variables.items()}
-        headers = {key: value.filled(None, self.name) for key, value in self._headers.items()}
+        variables = {key: value.fill(None, self.name) for key, value in self._variables.items()}
+        headers = {key: value.fill(None, self.name) for key, value in self._headers.items()}
         private = self._private
-        start = Start(self._command, self._url, variables, headers, self._folder, private)
+        start = LinkSettings(self._command, self._url, variables, headers, self._folder, private)
         try:
             return Link(start, self._seconds)
         except NoAnswer as error:
-            raise self._dead(str(error)) from None
+            raise self._build_failure(str(error)) from None
 
-    def _dead(self, why: str) -> DependencyFailed:
+    def _build_failure(self, why: str) -> DependencyFailed:
         return DependencyFailed(
             f"the MCP server {self.name!r} could not be started, or does not tell its tools: {why}",
             resource=self.name,
@@ -310,14 +314,14 @@ class _Current:
             link.close()
 
 
-def _values(what: str, given: Mapping[str, str] | None) -> dict[str, Values]:
+def _values(what: str, given: Mapping[str, str] | None) -> dict[str, PlaceholderText]:
     return {
-        name: Values(f"{what} {name!r}", value, session=False)
+        name: PlaceholderText(f"{what} {name!r}", value, session=False)
         for name, value in (given or {}).items()
     }
 
 
-def _written(tools: Any) -> str:
+def _to_json(tools: Any) -> str:
     # ASCII only: what cannot be seen is seen as an escape.
     return json.dumps(tools, indent=1, sort_keys=True)
 
@@ -325,8 +329,8 @@ def _written(tools: Any) -> str:
 def _diff(frozen: Any, live: Any) -> str:
     lines = list(
         difflib.unified_diff(
-            _written(frozen).splitlines(),
-            _written(live).splitlines() if live is not None else [],
+            _to_json(frozen).splitlines(),
+            _to_json(live).splitlines() if live is not None else [],
             "before",
             "now",
             n=1,
@@ -337,7 +341,7 @@ def _diff(frozen: Any, live: Any) -> str:
     return "\n".join(told + ["…"] * (len(lines) > len(told)))
 
 
-def _locked(file: Path) -> Tools:
+def _read_lock_file(file: Path) -> Tools:
     try:
         tools = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError as error:

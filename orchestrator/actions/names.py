@@ -58,7 +58,7 @@ def check_name(name: object, kind: str) -> str:
 
 
 @cache
-def _hidden() -> re.Pattern[str]:
+def _compile_hidden_pattern() -> re.Pattern[str]:
     return re.compile(_HIDDEN)
 
 
@@ -76,7 +76,7 @@ def check_text(text: object, what: str) -> str:
         return ""
     if not isinstance(text, str):
         raise DefinitionError(f"{what} must be a text, not {type(text).__name__}")
-    found = _hidden().search(text)
+    found = _compile_hidden_pattern().search(text)
     if found is None:
         return text
     code = ord(found.group()[0])

@@ -79,7 +79,7 @@ class _Reader:
                 continue
             self._check_path(path, shapes)
             for operation in self._path_item(path, item):
-                self._once(operation, named)
+                self._check_unique(operation, named)
                 yield operation
 
     def _check_path(self, path: object, shapes: dict[str, str]) -> None:
@@ -95,7 +95,7 @@ class _Reader:
             )
         shapes[shape] = path
 
-    def _once(self, operation: Operation, named: dict[str, str]) -> None:
+    def _check_unique(self, operation: Operation, named: dict[str, str]) -> None:
         here = f"{operation.verb} {operation.path}"
         where = ("paths", operation.path, operation.verb.lower())
         if operation.name in named:
@@ -108,7 +108,7 @@ class _Reader:
 
     def _path_item(self, path: str, item: Any) -> Iterator[Operation]:
         where: Where = ("paths", path)
-        item = self._mapping(self._schemas.follow(item, where), "a path", where)
+        item = self._require_mapping(self._schemas.follow(item, where), "a path", where)
         for key in item:
             if key not in _PATH_ITEM and not str(key).startswith("x-"):
                 advice = did_you_mean(key, _VERBS)
@@ -118,7 +118,7 @@ class _Reader:
         for verb in _VERBS:
             if verb in item:
                 place = (*where, verb)
-                node = self._mapping(item[verb], "an operation", place)
+                node = self._require_mapping(item[verb], "an operation", place)
                 made = self._operation(path, verb, node, shared, place)
                 yield replace(made, server=self._first_server(node.get("servers"), place, server))
 
@@ -129,9 +129,9 @@ class _Reader:
         where = (*where, "servers")
         if not isinstance(servers, list):
             raise self._fail("`servers` must be a list", where)
-        first = self._mapping(servers[0], "a server", where)
+        first = self._require_mapping(servers[0], "a server", where)
         url = self._text(first.get("url"), "a server's url", where)
-        for name, variable in self._mapping(
+        for name, variable in self._require_mapping(
             first.get("variables") or {}, "`variables`", where
         ).items():
             default = variable.get("default") if isinstance(variable, Mapping) else None
@@ -176,14 +176,14 @@ class _Reader:
         key = next((it for it in responses if str(it).upper() in _SUCCESS), None)
         if key is None:
             return None
-        node = self._followed(responses[key], (*where, key))
-        schema = self._followed(_schema_of(node.get("content")), (*where, key))
+        node = self._follow_mapping(responses[key], (*where, key))
+        schema = self._follow_mapping(_schema_of(node.get("content")), (*where, key))
         told, kind = node.get("description") or schema.get("description"), schema.get("type")
         text = self._text(told, "a description", (*where, key)) if isinstance(told, str) else ""
         known = kind if kind in _TYPES else ""
         return (known or "object", text.strip()) if known or text.strip() else None
 
-    def _followed(self, node: Any, where: Where) -> Mapping[str, Any]:
+    def _follow_mapping(self, node: Any, where: Where) -> Mapping[str, Any]:
         try:
             found = self._schemas.follow(node, where)
         except DefinitionError:
@@ -207,7 +207,7 @@ class _Reader:
             raise self._fail("`parameters` must be a list", (*where, "parameters"))
         for index, node in enumerate(nodes or ()):
             place = (*where, "parameters", index)
-            node = self._mapping(self._schemas.follow(node, place), "a parameter", place)
+            node = self._require_mapping(self._schemas.follow(node, place), "a parameter", place)
             if node.get("in") == "header" and str(node.get("name")).lower() in _OWN_HEADERS:
                 continue
             parameter = self._parameter(node, place)
@@ -239,13 +239,13 @@ class _Reader:
                 where,
             )
         required = location == "path" or node.get("required") is True
-        made = self._made(
+        made = self._build_parameter(
             name, schema, required, str(location), node.get("description"), (*where, "schema")
         )
         explode = node.get("explode")
         return replace(made, style=style, explode=explode if isinstance(explode, bool) else None)
 
-    def _made(
+    def _build_parameter(
         self,
         name: str,
         schema: Any,
@@ -264,7 +264,7 @@ class _Reader:
     def _body(self, node: Any, where: Where) -> tuple[tuple[Parameter, ...], str]:
         if node is None:
             return (), ""
-        node = self._mapping(self._schemas.follow(node, where), "a request body", where)
+        node = self._require_mapping(self._schemas.follow(node, where), "a request body", where)
         content = node.get("content")
         types = list(content) if isinstance(content, Mapping) else []
         content_type = next((one for one in _BODIES if one in types), "")
@@ -275,7 +275,7 @@ class _Reader:
                 where,
             )
         place = (*where, "content", content_type, "schema")
-        media = self._mapping(content[content_type], "a media type", place[:-1])
+        media = self._require_mapping(content[content_type], "a media type", place[:-1])
         schema = self._schemas.schema(media.get("schema", {}), place)
         if schema.get("type", "object") != "object" or "anyOf" in schema:
             raise self._fail(
@@ -324,7 +324,7 @@ class _Reader:
             where,
         )
 
-    def _mapping(self, node: Any, what: str, where: Where) -> Mapping[str, Any]:
+    def _require_mapping(self, node: Any, what: str, where: Where) -> Mapping[str, Any]:
         if isinstance(node, Mapping):
             return node
         raise self._fail(f"{what} must be an object, not {type(node).__name__}", where)

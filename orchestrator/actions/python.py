@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from orchestrator.actions.base import ActionResult, Call, CallContext, Operation, Reprompt
-from orchestrator.actions.results import as_text, failed
+from orchestrator.actions.results import as_text, build_failure
 from orchestrator.actions.signatures import Compiled, compile_function
 from orchestrator.errors import DependencyFailed
 from orchestrator.support.threads import in_thread
@@ -133,14 +133,14 @@ class PythonExecutor:
     def __init__(self, actions: Mapping[str, Compiled]) -> None:
         self._actions = actions
 
-    def _raised(self, call: Call, error: Exception) -> ActionResult:
+    def _handle_error(self, call: Call, error: Exception) -> ActionResult:
         if isinstance(error, Reprompt):
             return ActionResult(str(error), "REPROMPT")
         if isinstance(error, DependencyFailed):
             raise error
         function = self._actions[call.operation.name].function
         place = place_in_function(error, function, self.folder)
-        raise failed(call.operation, error, place) from error
+        raise build_failure(call.operation, error, place) from error
 
     def call(self, call: Call, context: CallContext) -> ActionResult:
         """Calls the function; an async one runs in an event loop of its own.
@@ -154,7 +154,7 @@ class PythonExecutor:
             if compiled.is_async:
                 returned = wait_for(returned)
         except Exception as error:
-            return self._raised(call, error)
+            return self._handle_error(call, error)
         return _result(call.operation, returned)
 
 
@@ -175,7 +175,7 @@ class AsyncPythonExecutor(PythonExecutor):
         try:
             returned = await compiled.function(**compiled.arguments(call, context))
         except Exception as error:
-            return self._raised(call, error)
+            return self._handle_error(call, error)
         return _result(call.operation, returned)
 
 

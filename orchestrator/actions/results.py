@@ -17,7 +17,7 @@ from orchestrator.errors import DependencyFailed, OrchestratorError
 from orchestrator.message import clean
 from orchestrator.support.user_code import describe_exception
 
-__all__ = ["Guarded", "as_text", "bounded", "failed", "guarded"]
+__all__ = ["GuardedExecutor", "as_text", "build_failure", "guard_executor", "limit_size"]
 
 
 def as_text(value: object) -> str:
@@ -80,7 +80,7 @@ def _plain_container(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
-def failed(operation: Operation, error: BaseException, place: str = "") -> DependencyFailed:
+def build_failure(operation: Operation, error: BaseException, place: str = "") -> DependencyFailed:
     """The error of an action that raised; it names the type and the place, never the payload."""
     name = operation.xml_name
     return DependencyFailed(
@@ -88,7 +88,7 @@ def failed(operation: Operation, error: BaseException, place: str = "") -> Depen
     )
 
 
-def bounded(result: ActionResult, max_bytes: int) -> ActionResult:
+def limit_size(result: ActionResult, max_bytes: int) -> ActionResult:
     """`result`, or what the model is told instead when it is larger than `max_bytes`.
 
     A larger result is not cut: half of a JSON text, or of a list, reads like the whole.
@@ -111,7 +111,7 @@ def bounded(result: ActionResult, max_bytes: int) -> ActionResult:
     return result
 
 
-class Guarded:
+class GuardedExecutor:
     """An executor whose results are bounded and whose errors are all of this package's tree."""
 
     __slots__ = ("executor",)
@@ -126,14 +126,14 @@ class Guarded:
             DependencyFailed: The executor raised.
         """
         try:
-            return bounded(self.executor.call(call, context), context.max_bytes)
+            return limit_size(self.executor.call(call, context), context.max_bytes)
         except OrchestratorError:
             raise
         except Exception as error:
-            raise failed(call.operation, error) from error
+            raise build_failure(call.operation, error) from error
 
 
-class _GuardedAsync(Guarded):
+class _AsyncGuardedExecutor(GuardedExecutor):
     """The same for an executor that has `acall`."""
 
     __slots__ = ()
@@ -146,13 +146,13 @@ class _GuardedAsync(Guarded):
         """
         executor: Any = self.executor
         try:
-            return bounded(await executor.acall(call, context), context.max_bytes)
+            return limit_size(await executor.acall(call, context), context.max_bytes)
         except OrchestratorError:
             raise
         except Exception as error:
-            raise failed(call.operation, error) from error
+            raise build_failure(call.operation, error) from error
 
 
-def guarded(executor: Executor) -> Guarded:
+def guard_executor(executor: Executor) -> GuardedExecutor:
     """`executor` behind the bounds that hold for every executor; `acall` only if it has one."""
-    return (_GuardedAsync if hasattr(executor, "acall") else Guarded)(executor)
+    return (_AsyncGuardedExecutor if hasattr(executor, "acall") else GuardedExecutor)(executor)

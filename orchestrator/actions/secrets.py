@@ -8,12 +8,12 @@ import re
 from orchestrator.actions.base import CallContext
 from orchestrator.errors import AccessDenied, DefinitionError
 
-__all__ = ["Values"]
+__all__ = ["PlaceholderText"]
 
 _REFERENCE = re.compile(r"\$\{(?:(env|session):([A-Za-z_][A-Za-z0-9_.-]*)|[^}]*)\}")
 
 
-class Values:
+class PlaceholderText:
     """A text with references, filled when it is needed, so that a definition holds no secret.
 
     Attributes:
@@ -46,7 +46,7 @@ class Values:
         self._text = text
         self.is_secret = _REFERENCE.search(text) is not None
 
-    def filled(self, context: CallContext | None, resource: str) -> str:
+    def fill(self, context: CallContext | None, resource: str) -> str:
         """The text with its values.
 
         Args:

@@ -116,7 +116,7 @@ def list_documents(terminal: Terminal, folder: Folder, id: Id = None) -> None:
     """
     listed = []
     for base in _find_bases(folder, id, keywords=True):
-        documents = base.store.listed()
+        documents = base.store.list_documents()
         passages, embedded = base.store.count()
         listed.append(
             {

@@ -13,7 +13,7 @@ from orchestrator.cli.terminal import Terminal
 from orchestrator.cli.verb import verb
 
 if TYPE_CHECKING:
-    from orchestrator.models.weights import Listed
+    from orchestrator.models.weights import ModelListing
 
 __all__ = ["app"]
 
@@ -118,7 +118,7 @@ def remove(
         terminal.print(f"{'removed' if removed else 'was not here:'} {wanted.name}")
 
 
-def _to_json(item: Listed) -> dict[str, Any]:
+def _to_json(item: ModelListing) -> dict[str, Any]:
     weights = item.weights
     return {
         "name": weights.name,
@@ -134,7 +134,7 @@ def _to_json(item: Listed) -> dict[str, Any]:
     }
 
 
-def _show(terminal: Terminal, item: Listed) -> None:
+def _show(terminal: Terminal, item: ModelListing) -> None:
     from rich.text import Text
 
     weights = item.weights

@@ -18,7 +18,7 @@ from orchestrator.errors import ValidationError
 
 if TYPE_CHECKING:
     from orchestrator.server.settings import Settings
-    from orchestrator.server.world import World
+    from orchestrator.server.world import ServerState
 
 __all__ = ["serve"]
 
@@ -240,7 +240,7 @@ def _parse_models(given: list[str] | None) -> tuple[str | None, dict[str, str]]:
     return every, some
 
 
-def _report_start(terminal: Terminal, url: str, world: World) -> None:
+def _report_start(terminal: Terminal, url: str, world: ServerState) -> None:
     agents, wrong = _list_agents(world), _list_broken_agents(world)
     if terminal.json:
         told: dict[str, Any] = {"url": url, "pid": os.getpid(), "agents": agents}
@@ -275,17 +275,17 @@ def _report_start(terminal: Terminal, url: str, world: World) -> None:
     terminal.out.file.flush()
 
 
-def _list_agents(world: World) -> list[dict[str, Any]]:
+def _list_agents(world: ServerState) -> list[dict[str, Any]]:
     from orchestrator.server.operations import Caller
 
     # With keys these are the agents in folders: what tenants have made is theirs alone.
     return [
         {"agentId": agent_id, "agentAliasId": alias_id, "agentName": name}
-        for agent_id, alias_id, name, _ in world.agents.listed(Caller())
+        for agent_id, alias_id, name, _ in world.agents.list_invocable(Caller())
     ]
 
 
-def _list_broken_agents(world: World) -> list[dict[str, str]]:
+def _list_broken_agents(world: ServerState) -> list[dict[str, str]]:
     """The agents in folders that cannot run; the others do, and these once they are mended."""
     return [
         {"agentId": one.agent_id, "agentName": one.name, "reason": reason}

@@ -13,8 +13,8 @@ from orchestrator.definition.fields import (
     Part,
     State,
     Text,
+    find_duplicate,
     mistake,
-    repeated,
 )
 
 __all__ = [
@@ -47,7 +47,7 @@ class OneOf(Part):
     model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
 
     @model_validator(mode="after")
-    def _exactly_one(self) -> Self:
+    def _check_exactly_one(self) -> Self:
         fields = type(self).model_fields
         given = [name for name in fields if getattr(self, name) is not None]
         if len(given) != 1:
@@ -124,10 +124,10 @@ class FunctionSchema(Part):
     functions: Annotated[Many[Function], Field(json_schema_extra={"minItems": 1})]
 
     @model_validator(mode="after")
-    def _own_names(self) -> FunctionSchema:
+    def _check_unique_names(self) -> FunctionSchema:
         if not self.functions:
             raise mistake("there is no function; add one", "functions")
-        if found := repeated(function.name for function in self.functions):
+        if found := find_duplicate(function.name for function in self.functions):
             index, name = found
             raise mistake(
                 f"there is a second function {name!r}; rename one of them",
@@ -179,7 +179,7 @@ class McpServer(Part):
     timeout_seconds: Annotated[float, Field(gt=0)] | None = None
 
     @model_validator(mode="after")
-    def _one_way(self) -> McpServer:
+    def _check_transport(self) -> McpServer:
         if (self.command is None) == (self.url is None):
             raise mistake("give exactly one of command or url")
         if self.headers and self.url is None:
@@ -256,8 +256,8 @@ class ActionGroupDefinition(Part):
         return self.action_group_state != "DISABLED"
 
     @model_validator(mode="after")
-    def _agrees_with_itself(self) -> ActionGroupDefinition:
-        schemas = [member for member in ("apiSchema", "functionSchema") if self._given(member)]
+    def _check_consistency(self) -> ActionGroupDefinition:
+        schemas = [member for member in ("apiSchema", "functionSchema") if self._has_schema(member)]
         executor = self.action_group_executor
         if self.parent_action_group_signature:
             extra = [*schemas, *(["actionGroupExecutor"] if executor else [])]
@@ -275,6 +275,6 @@ class ActionGroupDefinition(Part):
             raise mistake("an API over HTTP needs an apiSchema, not functions", "functionSchema")
         return self
 
-    def _given(self, member: str) -> bool:
+    def _has_schema(self, member: str) -> bool:
         value: Any = self.api_schema if member == "apiSchema" else self.function_schema
         return value is not None

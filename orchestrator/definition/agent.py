@@ -15,8 +15,8 @@ from orchestrator.definition.fields import (
     Name,
     Part,
     Text,
+    find_duplicate,
     mistake,
-    repeated,
 )
 from orchestrator.definition.knowledge_base import KnowledgeBaseAssociation
 from orchestrator.definition.places import Source
@@ -113,7 +113,7 @@ class MemoryConfiguration(Part):
     session_summary_configuration: SessionSummaryConfiguration | None = None
 
     @model_validator(mode="after")
-    def _one_type(self) -> MemoryConfiguration:
+    def _check_memory_types(self) -> MemoryConfiguration:
         if not self.enabled_memory_types:
             raise mistake("there is no type; write SESSION_SUMMARY", "enabledMemoryTypes")
         return self
@@ -151,7 +151,7 @@ class AgentCollaborator(Part):
     relay_conversation_history: Literal["TO_COLLABORATOR", "DISABLED"] | None = None
 
     @model_validator(mode="after")
-    def _can_be_reached(self) -> AgentCollaborator:
+    def _check_reachable(self) -> AgentCollaborator:
         if self.collaborator_name == USER:
             raise mistake(f"messages to {USER!r} are answers; rename it", "collaboratorName")
         if self.agent_descriptor is None:
@@ -182,7 +182,7 @@ class AgentAlias(Part):
     agent_alias_id: Annotated[str, StringConstraints(pattern=AGENT_ID_PATTERN)]
 
     @model_validator(mode="after")
-    def _of_ones_own(self) -> AgentAlias:
+    def _check_not_test_alias(self) -> AgentAlias:
         if self.agent_alias_id == TEST_ALIAS:
             raise mistake("every agent has it; leave it out", "agentAliasId")
         return self
@@ -309,7 +309,7 @@ class AgentDefinition(Part):
         return part.executor.lambda_ if part.executor else None
 
     @model_validator(mode="after")
-    def _orchestrated(self) -> AgentDefinition:
+    def _check_orchestration(self) -> AgentDefinition:
         if self.orchestration and (self.orchestration_type or self.custom_orchestration):
             raise mistake(
                 "the script would orchestrate, and customOrchestration too; leave "
@@ -330,7 +330,7 @@ class AgentDefinition(Part):
         return overrides.of(prompt_type) if overrides else None
 
     @model_validator(mode="after")
-    def _own_names(self) -> AgentDefinition:
+    def _check_unique_names(self) -> AgentDefinition:
         groups = (group.action_group_name for group in self.action_groups)
         ids = (alias.agent_alias_id for alias in self.aliases)
         _refuse_twice(ids, "alias with the id", "aliases", "agentAliasId")
@@ -345,6 +345,6 @@ class AgentDefinition(Part):
 
 
 def _refuse_twice(names: Iterable[str], noun: str, parts: str, member: str) -> None:
-    if found := repeated(names):
+    if found := find_duplicate(names):
         index, name = found
         raise mistake(f"there is a second {noun} {name!r}; rename one", parts, index, member)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from orchestrator.definition.places import Node, complaint
+from orchestrator.definition.places import Node, combine_findings
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError
 
@@ -65,7 +65,7 @@ def parse(text: str, file: str) -> Document:
     reader = JsonReader(text, file) if file.endswith(".json") else YamlReader(text, file)
     document = reader.read()
     if reader.findings:
-        raise complaint(reader.findings)
+        raise combine_findings(reader.findings)
     return document
 
 
@@ -116,7 +116,7 @@ class Reader(ABC):
         data[name] = value
         node.children[name] = inner
 
-    def words(self, value: str, line: int, column: int) -> str:
+    def join_surrogates(self, value: str, line: int, column: int) -> str:
         """A text, with the surrogate pairs of UTF-16 escapes joined."""
         try:
             return value.encode("utf-16", "surrogatepass").decode("utf-16")

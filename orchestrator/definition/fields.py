@@ -29,8 +29,8 @@ __all__ = [
     "Part",
     "State",
     "Text",
+    "find_duplicate",
     "mistake",
-    "repeated",
 ]
 
 AGENT_ID_PATTERN = r"^[0-9a-zA-Z]{10}$"
@@ -70,7 +70,7 @@ class Part(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_nulls(cls, data: Any) -> Any:
+    def _drop_nulls(cls, data: Any) -> Any:
         """A member that is null is left out, unless null is a value of its own (no limit)."""
         if not isinstance(data, dict) or None not in data.values():
             return data
@@ -84,7 +84,7 @@ def mistake(message: str, *at: str | int) -> PydanticCustomError:
     return PydanticCustomError("mistake", "{text}", {"text": message, "at": at})
 
 
-def repeated(names: Iterable[str]) -> tuple[int, str] | None:
+def find_duplicate(names: Iterable[str]) -> tuple[int, str] | None:
     """The first name that was there before, and its index."""
     seen: set[str] = set()
     for index, name in enumerate(names):
@@ -94,7 +94,7 @@ def repeated(names: Iterable[str]) -> tuple[int, str] | None:
     return None
 
 
-def _readable(text: str) -> str:
+def _check_readable(text: str) -> str:
     try:
         return check_text(text, "it")
     except DefinitionError as error:
@@ -104,5 +104,5 @@ def _readable(text: str) -> str:
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 """Bedrock's pattern of names; tool names are made of them, so it holds for local agents too."""
 
-Text = Annotated[str, AfterValidator(_readable)]
+Text = Annotated[str, AfterValidator(_check_readable)]
 """A text that a model will read; whoever reviews it must see all of it."""

@@ -130,7 +130,7 @@ def _inside(
 ) -> tuple[Path, Path]:
     fail = definition.source.error
     folder = folder or definition.source.folder
-    if problem := _not_inside(name):
+    if problem := _find_path_problem(name):
         raise fail(f"{name!r} {problem}; name something inside of the agent's folder", *keys)
     if folder is None:
         way = "read the agent from its folder, or say which one it is (folder=)"
@@ -142,7 +142,7 @@ def _inside(
     return root, path
 
 
-def _not_inside(name: str) -> str:
+def _find_path_problem(name: str) -> str:
     if not name.strip() or "\0" in name:
         return "is no file's name"
     windows = PureWindowsPath(name)
@@ -164,7 +164,7 @@ def _similar(root: Path, name: str) -> str:
 def missing_files(definition: AgentDefinition) -> list[Diagnostic]:
     """A finding for every file and folder that the definition names and that cannot be used."""
     findings = []
-    for find, named in ((locate, _named_files), (locate_folder, _named_folders)):
+    for find, named in ((locate, _iter_files), (locate_folder, _iter_folders)):
         for keys, name in named(definition):
             try:
                 find(definition, name, keys)
@@ -173,7 +173,7 @@ def missing_files(definition: AgentDefinition) -> list[Diagnostic]:
     return findings
 
 
-def _named_files(definition: AgentDefinition) -> Iterator[tuple[Keys, str]]:
+def _iter_files(definition: AgentDefinition) -> Iterator[tuple[Keys, str]]:
     overrides = definition.prompt_override_configuration
     if overrides and overrides.override_lambda and not is_arn(overrides.override_lambda):
         yield (*_PROMPTS[:1], "overrideLambda"), handler_of(overrides.override_lambda)[0]
@@ -203,7 +203,7 @@ def _files_of_group(group: ActionGroupDefinition, index: int) -> Iterator[tuple[
         yield (*at, "lambda"), handler_of(executor.lambda_)[0]
 
 
-def _named_folders(definition: AgentDefinition) -> Iterator[tuple[Keys, str]]:
+def _iter_folders(definition: AgentDefinition) -> Iterator[tuple[Keys, str]]:
     for index, base in enumerate(definition.knowledge_bases):
         if base.folder is not None:
             yield ("knowledgeBases", index, "folder"), base.folder

@@ -100,7 +100,7 @@ class _Builder:
         """Operations and executor, as `ActionGroup` takes them."""
         signature = self.group.parent_action_group_signature
         if signature is not None:
-            return self.built_in(signature)
+            return self.build_built_in(signature)
         executor = self.group.action_group_executor
         if executor is None:
             raise self.fail(
@@ -113,7 +113,7 @@ class _Builder:
             return {"executor": self.mcp_server(executor.mcp)}
         return {**self.schema(), "executor": self.executor(executor)}
 
-    def built_in(self, signature: str) -> dict[str, Any]:
+    def build_built_in(self, signature: str) -> dict[str, Any]:
         """The signature of a built-in group that there is, and the executor that it needs."""
         if signature == CODE_INTERPRETER:
             return {"signature": signature, "executor": self.code_interpreter()}
@@ -176,7 +176,7 @@ class _Builder:
         if is_arn(executor.lambda_):
             from orchestrator.actions.lambda_arn import LambdaArn
 
-            return self.made(LambdaArn, "lambda", arn=executor.lambda_)
+            return self.build_executor(LambdaArn, "lambda", arn=executor.lambda_)
         file, function = handler_of(executor.lambda_)
         return LambdaHandler(
             self.file(file, *keys),
@@ -189,7 +189,7 @@ class _Builder:
         """What calls an API over HTTP."""
         from orchestrator.actions.http_executor import HttpExecutor
 
-        return self.made(
+        return self.build_executor(
             HttpExecutor,
             "http",
             base_url=api.base_url or "",
@@ -204,7 +204,7 @@ class _Builder:
 
         keys = ("actionGroupExecutor", "mcp", "lockFile")
         lock_file = self.file(server.lock_file, *keys) if server.lock_file else None
-        return self.made(
+        return self.build_executor(
             MCPServer,
             "mcp",
             command=server.command,
@@ -219,7 +219,9 @@ class _Builder:
             **({"timeout": server.timeout_seconds} if server.timeout_seconds else {}),
         )
 
-    def made(self, kind: Callable[..., Executor], member: str, **settings: Any) -> Executor:
+    def build_executor(
+        self, kind: Callable[..., Executor], member: str, **settings: Any
+    ) -> Executor:
         """An executor, whose complaints are about its member of the definition."""
         try:
             return kind(**settings)

@@ -14,8 +14,8 @@ from orchestrator.definition.agent import AgentDefinition
 from orchestrator.definition.document import MAX_BYTES, decode, parse
 from orchestrator.definition.files import locate
 from orchestrator.definition.guardrail import GuardrailDefinition
-from orchestrator.definition.places import Keys, Source, complaint
-from orchestrator.definition.problems import finding
+from orchestrator.definition.places import Keys, Source, combine_findings
+from orchestrator.definition.problems import to_diagnostic
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError, ResourceNotFound
 from orchestrator.guardrails import BedrockGuardrail, Guardrail
@@ -90,7 +90,7 @@ def load_guardrail(
     source = Source(file=str(file), folder=file.absolute().parent, root=document.root)
     if not isinstance(document.data, dict):
         raise source.error("the file must hold a mapping, such as 'name: my-guardrail'")
-    return _built(_validated(document.data, source), embedder)
+    return _build(_validate(document.data, source), embedder)
 
 
 def guardrail_of(
@@ -101,19 +101,21 @@ def guardrail_of(
     Raises:
         DefinitionError: They are wrong; all mistakes are told at once.
     """
-    return _built(_validated(deepcopy(dict(members)), Source()), embedder)
+    return _build(_validate(deepcopy(dict(members)), Source()), embedder)
 
 
-def _validated(data: dict[str, Any], source: Source) -> GuardrailDefinition:
-    data = _as_created(data) if "guardrailId" in data else data
+def _validate(data: dict[str, Any], source: Source) -> GuardrailDefinition:
+    data = _to_create_request(data) if "guardrailId" in data else data
     try:
         definition = GuardrailDefinition.model_validate(data)
     except PydanticError as error:
-        found = (finding(GuardrailDefinition, it, source) for it in error.errors(include_url=False))
-        raise complaint(map(_about_a_guardrail, found)) from None
+        found = (
+            to_diagnostic(GuardrailDefinition, it, source) for it in error.errors(include_url=False)
+        )
+        raise combine_findings(map(_reword_finding, found)) from None
     definition._source = source
-    if refused := list(_not_here(definition)):
-        raise complaint(refused)
+    if refused := list(_check_supported(definition)):
+        raise combine_findings(refused)
     return definition
 
 
@@ -137,7 +139,7 @@ _POLICIES = {
 }
 
 
-def _as_created(data: Mapping[str, Any]) -> dict[str, Any]:
+def _to_create_request(data: Mapping[str, Any]) -> dict[str, Any]:
     """GetGuardrail's answer with the names of CreateGuardrail's members."""
     made: dict[str, Any] = {}
     for name, value in data.items():
@@ -150,20 +152,20 @@ def _as_created(data: Mapping[str, Any]) -> dict[str, Any]:
     return made
 
 
-def _about_a_guardrail(found: Diagnostic) -> Diagnostic:
+def _reword_finding(found: Diagnostic) -> Diagnostic:
     return replace(found, message=found.message.replace(" of an agent", " of a guardrail"))
 
 
 @dataclass(frozen=True, slots=True)
-class _Missing:
+class _Unsupported:
     name: str
     what: str
     instead: str
     keys: Keys
 
 
-def _not_here(definition: GuardrailDefinition) -> Iterator[Diagnostic]:
-    for missing in _missing(definition):
+def _check_supported(definition: GuardrailDefinition) -> Iterator[Diagnostic]:
+    for missing in _find_unsupported(definition):
         if missing.name not in definition.not_enforced:
             yield definition.source.diagnostic(
                 "error",
@@ -175,7 +177,7 @@ def _not_here(definition: GuardrailDefinition) -> Iterator[Diagnostic]:
             )
 
 
-def _missing(definition: GuardrailDefinition) -> Iterator[_Missing]:
+def _find_unsupported(definition: GuardrailDefinition) -> Iterator[_Unsupported]:
     there = "use the guardrail of Bedrock itself with guardrailIdentifier"
     for name, what, asked in (
         (
@@ -195,20 +197,22 @@ def _missing(definition: GuardrailDefinition) -> Iterator[_Missing]:
         ),
     ):
         if asked:
-            yield _Missing(name, what, there, (name,))
+            yield _Unsupported(name, what, there, (name,))
     lists = definition.word_policy_config.managed_word_lists_config
     for index, words in enumerate(lists):
         if words.words_file is None and any(words.directions().values()):
             at = ("wordPolicyConfig", "managedWordListsConfig", index)
-            yield _Missing("PROFANITY", "the list PROFANITY", "give a wordsFile of your own", at)
+            yield _Unsupported(
+                "PROFANITY", "the list PROFANITY", "give a wordsFile of your own", at
+            )
     entities = definition.sensitive_information_policy_config.pii_entities_config
     for index, entity in enumerate(entities):
         if entity.type not in PII_TYPES and set(entity.directions().values()) != {"NONE"}:
             keys = ("sensitiveInformationPolicyConfig", "piiEntitiesConfig", index, "type")
-            yield _Missing(entity.type, f"finding {entity.type}", there, keys)
+            yield _Unsupported(entity.type, f"finding {entity.type}", there, keys)
 
 
-def _built(
+def _build(
     definition: GuardrailDefinition, embedder: Callable[[], Embedder] | None
 ) -> LocalGuardrail:
     threshold = definition.topic_similarity_threshold

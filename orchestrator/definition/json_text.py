@@ -24,7 +24,7 @@ class JsonReader(Reader):
         self.decoder = json.JSONDecoder(parse_constant=self._no_number)
         self.starts = [0, *(found.end() for found in re.finditer("\n", self.text))]
         try:
-            data, node, end = self._value(self._skip(0), 0)
+            data, node, end = self._read_value(self._skip(0), 0)
             if (end := self._skip(end)) < len(self.text):
                 raise json.JSONDecodeError("there is more text after the document", self.text, end)
         except json.JSONDecodeError as error:
@@ -42,22 +42,22 @@ class JsonReader(Reader):
         found = _SPACE.match(self.text, offset)
         return found.end() if found else offset
 
-    def _value(self, offset: int, depth: int) -> tuple[Any, Node, int]:
+    def _read_value(self, offset: int, depth: int) -> tuple[Any, Node, int]:
         node = Node(*self._at(offset))
         self.enter(depth, node.line, node.column)
         match self.text[offset : offset + 1]:
             case "{":
-                return self._mapping(node, offset + 1, depth)
+                return self._read_mapping(node, offset + 1, depth)
             case "[":
-                return self._list(node, offset + 1, depth)
-        value, end = self._scalar(offset)
+                return self._read_list(node, offset + 1, depth)
+        value, end = self._read_scalar(offset)
         if isinstance(value, str):
-            value = self.words(value, node.line, node.column)
+            value = self.join_surrogates(value, node.line, node.column)
         else:
             node.text = self.text[offset:end]
         return value, node, end
 
-    def _scalar(self, offset: int) -> tuple[Any, int]:
+    def _read_scalar(self, offset: int) -> tuple[Any, int]:
         self.scalar = offset
         try:
             value, end = self.decoder.raw_decode(self.text, offset)
@@ -69,7 +69,7 @@ class JsonReader(Reader):
             self.fail("this number is too large", *self._at(offset))
         return value, end
 
-    def _mapping(self, node: Node, offset: int, depth: int) -> tuple[Any, Node, int]:
+    def _read_mapping(self, node: Node, offset: int, depth: int) -> tuple[Any, Node, int]:
         data: dict[str, Any] = {}
         offset = self._skip(offset)
         if self.text[offset : offset + 1] == "}":
@@ -78,23 +78,23 @@ class JsonReader(Reader):
             place = self._at(offset)
             if self.text[offset : offset + 1] != '"':
                 self.fail("this is not JSON: a member's name in double quotes is missing", *place)
-            name, offset = self._scalar(offset)
+            name, offset = self._read_scalar(offset)
             offset = self._expect(":", self._skip(offset))
-            value, inner, offset = self._value(self._skip(offset), depth + 1)
+            value, inner, offset = self._read_value(self._skip(offset), depth + 1)
             inner.key = place
-            self.put(data, self.words(name, *place), value, inner, node)
+            self.put(data, self.join_surrogates(name, *place), value, inner, node)
             offset = self._skip(offset)
             if self.text[offset : offset + 1] == "}":
                 return data, node, offset + 1
             offset = self._skip(self._expect(",", offset))
 
-    def _list(self, node: Node, offset: int, depth: int) -> tuple[Any, Node, int]:
+    def _read_list(self, node: Node, offset: int, depth: int) -> tuple[Any, Node, int]:
         data: list[Any] = []
         offset = self._skip(offset)
         if self.text[offset : offset + 1] == "]":
             return data, node, offset + 1
         while True:
-            value, node.children[len(data)], offset = self._value(offset, depth + 1)
+            value, node.children[len(data)], offset = self._read_value(offset, depth + 1)
             data.append(value)
             offset = self._skip(offset)
             if self.text[offset : offset + 1] == "]":

@@ -59,7 +59,7 @@ class KnowledgeBaseAssociation(Part):
     chunking_configuration: ChunkingConfiguration | None = None
 
     @model_validator(mode="after")
-    def _only_of_a_folder(self) -> KnowledgeBaseAssociation:
+    def _check_folder_members(self) -> KnowledgeBaseAssociation:
         for name in _LOCAL_ONLY:
             if self.folder is None and name in self.model_fields_set:
                 alias = type(self).model_fields[name].alias or name

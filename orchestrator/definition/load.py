@@ -14,8 +14,8 @@ from pydantic_core import ErrorDetails
 from orchestrator.definition.agent import AgentDefinition
 from orchestrator.definition.document import MAX_BYTES, decode, parse
 from orchestrator.definition.files import FILE_NAMES, missing_files
-from orchestrator.definition.places import Node, Source, complaint
-from orchestrator.definition.problems import finding, is_read_only, path_of
+from orchestrator.definition.places import Node, Source, combine_findings
+from orchestrator.definition.problems import is_read_only, path_of, to_diagnostic
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError, ResourceNotFound
 
@@ -52,7 +52,7 @@ def load_definition(path: str | Path) -> AgentDefinition:
         decode(content, str(file)), file=str(file), folder=file.absolute().parent
     )
     if mistakes := missing_files(definition):
-        raise complaint(mistakes)
+        raise combine_findings(mistakes)
     return definition
 
 
@@ -91,7 +91,7 @@ def parse_definition(
         raise source.error("the file is empty; write at least 'agentName: …'")
     if not isinstance(document.data, dict):
         raise source.error("the file must hold a mapping, such as 'agentName: claims'")
-    return _validated(document.data, source)
+    return _validate(document.data, source)
 
 
 def definition_of(members: Mapping[str, Any]) -> AgentDefinition:
@@ -100,26 +100,28 @@ def definition_of(members: Mapping[str, Any]) -> AgentDefinition:
     Raises:
         DefinitionError: The data is wrong. All mistakes are told at once.
     """
-    return _validated(deepcopy(dict(members)), Source())
+    return _validate(deepcopy(dict(members)), Source())
 
 
-def _validated(data: dict[str, Any], source: Source) -> AgentDefinition:
-    data, source = _unwrapped(data, source)
+def _validate(data: dict[str, Any], source: Source) -> AgentDefinition:
+    data, source = _unwrap(data, source)
     try:
         definition = AgentDefinition.model_validate(data)
     except PydanticError as error:
         details = error.errors(include_url=False)[:MOST_MISTAKES]
         mistakes = [it for it in details if not is_read_only(AgentDefinition, it)]
         if mistakes:
-            raise complaint(finding(AgentDefinition, it, source) for it in mistakes) from None
+            raise combine_findings(
+                to_diagnostic(AgentDefinition, it, source) for it in mistakes
+            ) from None
         # Others may follow after these: only whole parts are checked for agreement.
-        notes = (*source.notes, *(_dropped(data, it, source) for it in details))
-        return _validated(data, replace(source, notes=notes))
+        notes = (*source.notes, *(_drop_read_only(data, it, source) for it in details))
+        return _validate(data, replace(source, notes=notes))
     definition._source = source
     return definition
 
 
-def _unwrapped(data: dict[str, Any], source: Source) -> tuple[dict[str, Any], Source]:
+def _unwrap(data: dict[str, Any], source: Source) -> tuple[dict[str, Any], Source]:
     """The members of GetAgent's answer, which stand one level deeper."""
     inner = data.get("agent")
     if not isinstance(inner, dict) or not data.keys() <= {"agent", "ResponseMetadata"}:
@@ -128,7 +130,7 @@ def _unwrapped(data: dict[str, Any], source: Source) -> tuple[dict[str, Any], So
     return inner, replace(source, root=root)
 
 
-def _dropped(data: Any, error: ErrorDetails, source: Source) -> Diagnostic:
+def _drop_read_only(data: Any, error: ErrorDetails, source: Source) -> Diagnostic:
     *way, name = error["loc"]
     for key in way:
         data = data[key]

@@ -10,7 +10,7 @@ from typing import Literal
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError
 
-__all__ = ["Keys", "Node", "Source", "complaint"]
+__all__ = ["Keys", "Node", "Source", "combine_findings"]
 
 Severity = Literal["error", "warning", "info"]
 
@@ -109,7 +109,7 @@ MOST_TOLD = 20
 """Mistakes that one message tells; a reader who gets more reads none."""
 
 
-def complaint(findings: Iterable[Diagnostic]) -> DefinitionError:
+def combine_findings(findings: Iterable[Diagnostic]) -> DefinitionError:
     """One error that tells `findings`, in the order of their places; it holds all of them."""
     ordered = sorted(findings, key=lambda it: (it.file or "", it.line or 0, it.column or 0))
     first, *others = ordered

@@ -22,7 +22,7 @@ from orchestrator.definition.fields import (
 from orchestrator.definition.places import Keys, Source
 from orchestrator.diagnostics import Diagnostic
 
-__all__ = ["finding", "is_read_only", "path_of"]
+__all__ = ["is_read_only", "path_of", "to_diagnostic"]
 
 _ELSEWHERE = {
     "model": "foundationModel",
@@ -80,7 +80,7 @@ def is_read_only(model: type[Part], error: ErrorDetails) -> bool:
     return owner is not None and to_camel(str(error["loc"][-1])) in owner.READ_ONLY
 
 
-def finding(model: type[Part], error: ErrorDetails, source: Source) -> Diagnostic:
+def to_diagnostic(model: type[Part], error: ErrorDetails, source: Source) -> Diagnostic:
     """The finding that says what `error` means, where, and what to do."""
     context: Mapping[str, Any] = error.get("ctx", {})
     keys: Keys = (*error["loc"], *context.get("at", ()))
@@ -135,7 +135,7 @@ def _wrong(error: ErrorDetails, keys: Keys, written: str) -> tuple[str, str]:
     kind, value = error["type"], error["input"]
     context: Mapping[str, Any] = error.get("ctx", {})
     name = path_of(keys) or "the document"
-    shown = "" if any(key in _SECRET for key in keys) else _shown(value, written)
+    shown = "" if any(key in _SECRET for key in keys) else _render_value(value, written)
     if kind == "mistake":
         return f"{name}: {context['text']}" if keys else str(context["text"]), ""
     if kind in _WANTED:
@@ -193,7 +193,7 @@ def _bound(kind: str, context: Mapping[str, Any]) -> str:
     return f"is wrong ({kind})"
 
 
-def _shown(value: Any, written: str) -> str:
+def _render_value(value: Any, written: str) -> str:
     """`, not …` for values that are short and say something."""
     if written:
         return f", not {written[:40]}"
@@ -237,7 +237,7 @@ def _part_in(annotation: Any) -> type[Part] | None:
 
 
 @cache
-def _homes() -> dict[str, list[str]]:
+def _map_owners() -> dict[str, list[str]]:
     """For every member's name, the members that hold it."""
     from orchestrator.definition.agent import AgentDefinition
 
@@ -254,4 +254,4 @@ def _homes() -> dict[str, list[str]]:
 
 
 def _owners(member: str) -> list[str]:
-    return _homes().get(member, [])
+    return _map_owners().get(member, [])

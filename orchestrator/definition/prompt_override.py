@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from orchestrator.definition.fields import Many, Part, State, mistake, repeated
+from orchestrator.definition.fields import Many, Part, State, find_duplicate, mistake
 
 __all__ = ["InferenceConfiguration", "PromptConfiguration", "PromptOverrideConfiguration"]
 
@@ -87,7 +87,7 @@ class PromptConfiguration(Part):
     additional_model_request_fields: dict[str, Any] | None = None
 
     @model_validator(mode="after")
-    def _one_template(self) -> PromptConfiguration:
+    def _check_template(self) -> PromptConfiguration:
         if self.base_prompt_template is not None and self.base_prompt_template_file is not None:
             raise mistake(
                 "give either basePromptTemplate or basePromptTemplateFile, not both",
@@ -125,8 +125,8 @@ class PromptOverrideConfiguration(Part):
     override_lambda: str | None = None
 
     @model_validator(mode="after")
-    def _one_each(self) -> PromptOverrideConfiguration:
-        if found := repeated(prompt.prompt_type for prompt in self.prompt_configurations):
+    def _check_unique_stages(self) -> PromptOverrideConfiguration:
+        if found := find_duplicate(prompt.prompt_type for prompt in self.prompt_configurations):
             index, name = found
             raise mistake(
                 f"there is a second configuration of {name}; make them one",

@@ -39,7 +39,7 @@ def _parts(model: type[Part]) -> Iterator[type[Part]]:
 
 
 def _describe(schema: dict[str, Any], model: type[Part]) -> None:
-    schema["description"], members = _docstring(model)
+    schema["description"], members = _parse_docstring(model)
     schema.pop("title", None)
     for name, field in model.model_fields.items():
         member = schema["properties"][str(field.alias)]
@@ -60,7 +60,7 @@ def _require_a_value(member: dict[str, Any], default: Any) -> None:
             member.update(choice)
 
 
-def _docstring(model: type[Part]) -> tuple[str, dict[str, str]]:
+def _parse_docstring(model: type[Part]) -> tuple[str, dict[str, str]]:
     """A class's first sentence, and the descriptions in its `Attributes:` section."""
     text, _, section = (model.__doc__ or "").partition("\n    Attributes:\n")
     members: dict[str, str] = {}

@@ -39,12 +39,12 @@ def lint_definition(definition: AgentDefinition) -> list[Diagnostic]:
         Notes of the reading, then warnings.
     """
     found = (
-        *_instruction(definition),
-        *_bedrock_limits(definition),
-        *_templates(definition),
-        *_parser(definition),
-        *_team(definition),
-        *_orchestration(definition),
+        *_check_instruction(definition),
+        *_check_bedrock_limits(definition),
+        *_check_templates(definition),
+        *_check_parser(definition),
+        *_check_team(definition),
+        *_check_orchestration(definition),
     )
     return [*definition.source.notes, *_diagnostics(definition, found)]
 
@@ -55,7 +55,7 @@ def lint_collaborator(definition: AgentDefinition) -> list[Diagnostic]:
     Returns:
         Notes: the agent may run alone, too.
     """
-    return _diagnostics(definition, _led(definition))
+    return _diagnostics(definition, _check_collaborator(definition))
 
 
 def _diagnostics(definition: AgentDefinition, found: Iterable[Warning_]) -> list[Diagnostic]:
@@ -72,7 +72,7 @@ _NOTES = frozenset({"default-template", "unused-memory", "unused-time-out"})
 Warning_ = tuple[str, str, str, Keys]
 
 
-def _instruction(definition: AgentDefinition) -> Iterator[Warning_]:
+def _check_instruction(definition: AgentDefinition) -> Iterator[Warning_]:
     length = len(definition.instruction)
     at: Keys = ("instruction",)
     try:
@@ -87,8 +87,8 @@ def _instruction(definition: AgentDefinition) -> Iterator[Warning_]:
         yield "bedrock-limit", text, "shorten it before it goes to Bedrock", at
 
 
-def _bedrock_limits(definition: AgentDefinition) -> Iterator[Warning_]:
-    for text_at, description, most in _descriptions(definition):
+def _check_bedrock_limits(definition: AgentDefinition) -> Iterator[Warning_]:
+    for text_at, description, most in _iter_descriptions(definition):
         if description and len(description) > most:
             text = f"this has {len(description)} characters, and Bedrock takes at most {most}"
             yield "bedrock-limit", text, "shorten it before it goes to Bedrock", text_at
@@ -97,7 +97,7 @@ def _bedrock_limits(definition: AgentDefinition) -> Iterator[Warning_]:
         yield "bedrock-limit", text, "join some", ("actionGroups",)
 
 
-def _descriptions(definition: AgentDefinition) -> Iterator[tuple[Keys, str | None, int]]:
+def _iter_descriptions(definition: AgentDefinition) -> Iterator[tuple[Keys, str | None, int]]:
     yield ("description",), definition.description, 200
     for index, base in enumerate(definition.knowledge_bases):
         yield ("knowledgeBases", index, "description"), base.description, 200
@@ -112,7 +112,7 @@ def _descriptions(definition: AgentDefinition) -> Iterator[tuple[Keys, str | Non
                 yield (*at, "parameters", name, "description"), detail.description, 500
 
 
-def _templates(definition: AgentDefinition) -> Iterator[Warning_]:
+def _check_templates(definition: AgentDefinition) -> Iterator[Warning_]:
     overrides = definition.prompt_override_configuration
     for index, prompt in enumerate(overrides.prompt_configurations if overrides else ()):
         if prompt.base_prompt_template is not None and not prompt.overridden:
@@ -137,7 +137,7 @@ def _templates(definition: AgentDefinition) -> Iterator[Warning_]:
             )
 
 
-def _parser(definition: AgentDefinition) -> Iterator[Warning_]:
+def _check_parser(definition: AgentDefinition) -> Iterator[Warning_]:
     overrides = definition.prompt_override_configuration
     if overrides is None or overrides.override_lambda is None:
         return
@@ -147,14 +147,14 @@ def _parser(definition: AgentDefinition) -> Iterator[Warning_]:
         yield "unused-parser", text, way, (_PROMPTS[0], "overrideLambda")
 
 
-def _orchestration(definition: AgentDefinition) -> Iterator[Warning_]:
+def _check_orchestration(definition: AgentDefinition) -> Iterator[Warning_]:
     if definition.custom_orchestration and definition.orchestration_lambda is None:
         text = "customOrchestration is not used: orchestrationType is not CUSTOM_ORCHESTRATION"
         way = "set orchestrationType: CUSTOM_ORCHESTRATION, or leave it out"
         yield "unused-orchestration", text, way, ("customOrchestration",)
 
 
-def _team(definition: AgentDefinition) -> Iterator[Warning_]:
+def _check_team(definition: AgentDefinition) -> Iterator[Warning_]:
     if definition.agent_collaborators and definition.agent_collaboration is None:
         yield (
             "unused-collaborators",
@@ -173,7 +173,7 @@ def _team(definition: AgentDefinition) -> Iterator[Warning_]:
             )
 
 
-def _led(definition: AgentDefinition) -> Iterator[Warning_]:
+def _check_collaborator(definition: AgentDefinition) -> Iterator[Warning_]:
     if definition.memory_configuration is not None:
         text = "the memory is not used in a team: only that of the agent that leads it is"
         yield "unused-memory", text, "", ("memoryConfiguration",)

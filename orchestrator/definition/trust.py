@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from orchestrator.definition.action_group import ActionGroupDefinition
 from orchestrator.definition.agent import AgentDefinition
-from orchestrator.definition.places import Keys, complaint
+from orchestrator.definition.places import Keys, combine_findings
 from orchestrator.models import file_of_model
 
 __all__ = ["refuse_untrusted"]
@@ -39,7 +39,7 @@ def refuse_untrusted(definition: AgentDefinition, *, folder: bool, models: bool)
         named += _of_models(definition, folder)
     if named:
         error = definition.source.diagnostic
-        raise complaint(
+        raise combine_findings(
             error("error", "untrusted", text, *keys, suggestion=_WAY_OUT) for text, keys in named
         )
 
@@ -72,7 +72,7 @@ def _of_group(group: ActionGroupDefinition) -> _Findings:
 
 def _of_knowledge(definition: AgentDefinition) -> _Findings:
     for index, base in enumerate(definition.knowledge_bases):
-        if _is_elsewhere(base.embedder):
+        if _is_remote(base.embedder):
             yield (
                 f"the embedder {base.embedder!r} is at an address",
                 (*("knowledgeBases", index, "embedder"),),
@@ -87,12 +87,12 @@ def _of_models(definition: AgentDefinition, folder: bool) -> _Findings:
         (definition.foundation_model, ("foundationModel",)),
         *((one.foundation_model, (*at, i, "foundationModel")) for i, one in enumerate(stages)),
     ):
-        if _is_elsewhere(spec):
+        if _is_remote(spec):
             yield f"the model {spec!r} is at an address", keys
         elif spec and not folder and file_of_model(spec):
             yield f"the model {spec!r} is a file, and there is no folder= that confines it", keys
 
 
-def _is_elsewhere(spec: str | None) -> bool:
+def _is_remote(spec: str | None) -> bool:
     """Whether a model is at an address that the definition says."""
     return spec is not None and spec.strip().startswith("openai:") and "@" in spec

@@ -59,15 +59,15 @@ class YamlReader(Reader):
         try:
             root = yaml.compose(self.text, Loader=_Loader)
         except yaml.YAMLError as error:
-            self._broken(error)
+            self._raise_syntax_error(error)
         except RecursionError:
             self.fail("this is nested too deeply", 1, 1)
         if root is None:
             return Document(None, Node(1, 1))
-        data, node = self._value(root, 0)
+        data, node = self._read_value(root, 0)
         return Document(data, node)
 
-    def _broken(self, error: yaml.YAMLError) -> NoReturn:
+    def _raise_syntax_error(self, error: yaml.YAMLError) -> NoReturn:
         if isinstance(error, yaml.reader.ReaderError):
             before = self.text[: error.position]
             line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
@@ -81,36 +81,36 @@ class YamlReader(Reader):
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
         self.fail(_in_plain_words(problem, getattr(error, "context", None)), line, column)
 
-    def _value(self, yaml_node: Any, depth: int) -> tuple[Any, Node]:
+    def _read_value(self, yaml_node: Any, depth: int) -> tuple[Any, Node]:
         mark = yaml_node.start_mark
         node = Node(mark.line + 1, mark.column + 1)
         self.enter(depth, node.line, node.column)
         if isinstance(yaml_node, ScalarNode):
-            return self._scalar(yaml_node, node), node
-        if isinstance(yaml_node, SequenceNode) and self._tagged(yaml_node, "seq", node):
-            return self._list(yaml_node, node, depth), node
-        if isinstance(yaml_node, MappingNode) and self._tagged(yaml_node, "map", node):
-            return self._mapping(yaml_node, node, depth), node
+            return self._read_scalar(yaml_node, node), node
+        if isinstance(yaml_node, SequenceNode) and self._check_tag(yaml_node, "seq", node):
+            return self._read_list(yaml_node, node, depth), node
+        if isinstance(yaml_node, MappingNode) and self._check_tag(yaml_node, "map", node):
+            return self._read_mapping(yaml_node, node, depth), node
         return None, node
 
-    def _list(self, yaml_node: SequenceNode, node: Node, depth: int) -> list[Any]:
+    def _read_list(self, yaml_node: SequenceNode, node: Node, depth: int) -> list[Any]:
         data: list[Any] = []
         for item in yaml_node.value:
-            value, node.children[len(data)] = self._value(item, depth + 1)
+            value, node.children[len(data)] = self._read_value(item, depth + 1)
             data.append(value)
         return data
 
-    def _mapping(self, yaml_node: MappingNode, node: Node, depth: int) -> dict[str, Any]:
+    def _read_mapping(self, yaml_node: MappingNode, node: Node, depth: int) -> dict[str, Any]:
         data: dict[str, Any] = {}
         for name_node, value_node in yaml_node.value:
-            value, inner = self._value(value_node, depth + 1)
+            value, inner = self._read_value(value_node, depth + 1)
             mark = name_node.start_mark
             inner.key = (mark.line + 1, mark.column + 1)
-            if (name := self._name(name_node, *inner.key)) is not None:
+            if (name := self._read_name(name_node, *inner.key)) is not None:
                 self.put(data, name, value, inner, node)
         return data
 
-    def _name(self, name_node: Any, line: int, column: int) -> str | None:
+    def _read_name(self, name_node: Any, line: int, column: int) -> str | None:
         if not isinstance(name_node, ScalarNode):
             self.report("not-a-name", "a member's name must be a text", line, column)
         elif name_node.tag != _TAG + "str":
@@ -123,10 +123,10 @@ class YamlReader(Reader):
                 "merge-key", "merge keys (<<) are not supported; write them out", line, column
             )
         else:
-            return self.words(name_node.value, line, column)
+            return self.join_surrogates(name_node.value, line, column)
         return None
 
-    def _tagged(self, yaml_node: Any, expected: str, node: Node) -> bool:
+    def _check_tag(self, yaml_node: Any, expected: str, node: Node) -> bool:
         if yaml_node.tag == _TAG + expected:
             return True
         tag = yaml_node.tag.replace(_TAG, "!!")
@@ -135,13 +135,13 @@ class YamlReader(Reader):
         )
         return False
 
-    def _scalar(self, yaml_node: ScalarNode, node: Node) -> Any:
+    def _read_scalar(self, yaml_node: ScalarNode, node: Node) -> Any:
         text = yaml_node.value
         kind = yaml_node.tag.removeprefix(_TAG)
         if kind == "str":
-            return self.words(text, node.line, node.column)
+            return self.join_surrogates(text, node.line, node.column)
         if kind not in PLAIN:
-            self._tagged(yaml_node, "str", node)
+            self._check_tag(yaml_node, "str", node)
             return None
         node.text = text
         if not PLAIN[kind][0].match(text):

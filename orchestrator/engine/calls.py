@@ -156,10 +156,10 @@ def prepare_search(
 def _query_mistake(query: str) -> str:
     # Checked here, since what a knowledge base refuses is its configuration, too: that is not the
     # model's to mend.
-    from orchestrator.knowledge.settings import checked_query
+    from orchestrator.knowledge.settings import check_query
 
     try:
-        checked_query(query)
+        check_query(query)
     except ValidationError as error:
         return f"Nothing was searched: {error.message}."
     return ""

@@ -7,7 +7,7 @@ from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.actions.base import ActionResult, Call
-from orchestrator.actions.results import bounded
+from orchestrator.actions.results import limit_size
 from orchestrator.engine.calls import (
     Slot,
     identity,
@@ -213,7 +213,7 @@ def _take_result(turn: Turn, slot: Slot, result: Mapping[str, Any]) -> None:
     if slot.waits == "USER_CONFIRMATION":
         return  # confirmed: it is carried out here
     given = ActionResult(result_text(result), result.get("responseState") or "")
-    taken = bounded(given, turn.plan.limits.result_bytes)
+    taken = limit_size(given, turn.plan.limits.result_bytes)
     slot.text, slot.error = taken.text, taken.state == "REPROMPT"
     turn.add_response(slot)
 

@@ -109,7 +109,7 @@ class BedrockGuardrail:
                     return Verdict("INTERVENED", said.text, True, [*assessments, *said.assessments])
             assessments += answer.assessments
             allowed.append(answer.text)
-            if seam is not answer and (crossing := _crossing(seam, before, piece)):
+            if seam is not answer and (crossing := _find_crossing(seam, before, piece)):
                 joined, assessment = _mask_seam(allowed, crossing)
                 allowed = [joined]
                 assessments.append(assessment)
@@ -204,7 +204,7 @@ Crossing = list[tuple[str, str, dict[str, Any]]]
 """Texts over a seam, their masks, and how they are told: `{"piiEntities": [...]}`."""
 
 
-def _crossing(seam: _Answer, before: str, piece: str) -> Crossing:
+def _find_crossing(seam: _Answer, before: str, piece: str) -> Crossing:
     """What is masked at a seam and lies on both of its sides."""
     found: Crossing = []
     around, cut = before + piece[:_SEAM_CHARS], len(before)

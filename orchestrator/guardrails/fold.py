@@ -13,10 +13,10 @@ import unicodedata
 from array import array
 from typing import NamedTuple
 
-__all__ = ["Reading", "is_letter", "letters", "plain", "visible"]
+__all__ = ["FoldedText", "is_letter", "letters", "plain", "visible"]
 
 
-class Reading(NamedTuple):
+class FoldedText(NamedTuple):
     """A text as it is read, and where its characters came from.
 
     Attributes:
@@ -114,9 +114,9 @@ def _is_mark(char: str) -> bool:
     return unicodedata.category(char) in ("Mn", "Me")
 
 
-def visible(text: str) -> Reading:
+def visible(text: str) -> FoldedText:
     """The text as a reader sees it; letters keep their case and their diacritics."""
-    return Reading(text, text) if text.isascii() else _read(text, _VISIBLE, composed=True)
+    return FoldedText(text, text) if text.isascii() else _read(text, _VISIBLE, composed=True)
 
 
 def plain(text: str) -> str:
@@ -127,9 +127,9 @@ def plain(text: str) -> str:
     return text if text.isascii() else text.translate(_PLAIN)
 
 
-def letters(text: str) -> Reading:
+def letters(text: str) -> FoldedText:
     """The text as words are compared."""
-    return Reading(text, text.lower()) if text.isascii() else _read(text, _LETTERS)
+    return FoldedText(text, text.lower()) if text.isascii() else _read(text, _LETTERS)
 
 
 def is_letter(char: str) -> bool:
@@ -137,7 +137,7 @@ def is_letter(char: str) -> bool:
     return char.isalnum() and bool(_VISIBLE[char])
 
 
-def _read(text: str, table: dict[str, str], *, composed: bool = False) -> Reading:
+def _read(text: str, table: dict[str, str], *, composed: bool = False) -> FoldedText:
     made: list[str] = []
     starts, ends = array("Q"), array("Q")
     for place, char in enumerate(text):
@@ -153,4 +153,4 @@ def _read(text: str, table: dict[str, str], *, composed: bool = False) -> Readin
             made.append(one)
             starts.append(place)
             ends.append(place + 1)
-    return Reading(text, "".join(made), starts, ends)
+    return FoldedText(text, "".join(made), starts, ends)

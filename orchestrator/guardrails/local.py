@@ -9,8 +9,8 @@ from typing import Any, Literal, NamedTuple
 
 from orchestrator.errors import DefinitionError
 from orchestrator.guardrails.base import Source, Verdict
-from orchestrator.guardrails.fold import Reading, plain, visible
-from orchestrator.guardrails.meaning import Meanings
+from orchestrator.guardrails.fold import FoldedText, plain, visible
+from orchestrator.guardrails.meaning import TopicVectors
 from orchestrator.guardrails.phrases import Phrases, Words
 from orchestrator.guardrails.pii import PII_REACH, PII_TYPES, find_pii
 from orchestrator.guardrails.regexes import REGEX_REACH, Expression, compile_expression
@@ -123,7 +123,7 @@ class _Side:
         self.regexes = regexes
         self.message = message
         self.has_phrases = bool(self.topics or self.words or self.profanity)
-        self.meanings: Meanings | None = None
+        self.meanings: TopicVectors | None = None
 
     @property
     def reach(self) -> int:
@@ -149,17 +149,19 @@ class _Side:
     def sensitive_in(self, text: str) -> tuple[list[_Match], Assessed]:
         matches: list[_Match] = []
         found: Assessed = {"piiEntities": [], "regexes": []}
-        reading = visible(text) if self.pii or self.regexes else Reading("", "")
+        reading = visible(text) if self.pii or self.regexes else FoldedText("", "")
         looked_at = plain(reading.text) if self.pii else ""
         for kind, action in self.pii.items():
-            made = _matched(reading, find_pii(kind, looked_at), kind, action)
+            made = _build_matches(reading, find_pii(kind, looked_at), kind, action)
             matches += made
-            found["piiEntities"] += [{"type": kind, **item} for item in _told_once(text, made)]
+            found["piiEntities"] += [
+                {"type": kind, **item} for item in _deduplicate_matches(text, made)
+            ]
         for regex, expression, action in self.regexes:
-            made = _matched(reading, expression.find(reading.text), regex.name, action)
+            made = _build_matches(reading, expression.find(reading.text), regex.name, action)
             matches += made
             known = {"name": regex.name, "regex": regex.pattern}
-            found["regexes"] += [{**known, **item} for item in _told_once(text, made)]
+            found["regexes"] += [{**known, **item} for item in _deduplicate_matches(text, made)]
         return matches, found
 
 
@@ -236,7 +238,7 @@ class LocalGuardrail:
                 message,
             )
             if embedder is not None:
-                side.meanings = Meanings(embedder, _told(denied), threshold)
+                side.meanings = TopicVectors(embedder, _collect_topic_texts(denied), threshold)
         self.bounded = embedder is None
         self.reach = 1 + max(side.reach for side in self._sides.values())
 
@@ -257,14 +259,14 @@ class LocalGuardrail:
             return Verdict(text=text)
         if any(item["action"] == "BLOCKED" for item in _items(assessment)):
             return Verdict("INTERVENED", side.message, True, [assessment])
-        return Verdict("INTERVENED", _masked(text, matches), False, [assessment])
+        return Verdict("INTERVENED", _mask_matches(text, matches), False, [assessment])
 
 
 def _word(word: Word | str) -> Word:
     return Word(word) if isinstance(word, str) else word
 
 
-def _told(topics: Sequence[Topic]) -> list[tuple[str, list[str]]]:
+def _collect_topic_texts(topics: Sequence[Topic]) -> list[tuple[str, list[str]]]:
     return [(it.name, [text for text in (it.definition, *it.examples) if text]) for it in topics]
 
 
@@ -287,18 +289,18 @@ def _items(assessment: Mapping[str, Assessed]) -> Iterator[dict[str, Any]]:
             yield from items
 
 
-def _matched(
-    reading: Reading, spans: Iterable[tuple[int, int]], name: str, action: str
+def _build_matches(
+    reading: FoldedText, spans: Iterable[tuple[int, int]], name: str, action: str
 ) -> list[_Match]:
     return [_Match(*reading.span(*it), f"{{{name}}}", _ACTED[action]) for it in spans]
 
 
-def _told_once(text: str, matches: Iterable[_Match]) -> list[dict[str, Any]]:
+def _deduplicate_matches(text: str, matches: Iterable[_Match]) -> list[dict[str, Any]]:
     said = {(text[it.start : it.end], it.action): None for it in matches}
     return [{"match": match, "action": action} for match, action in said]
 
 
-def _masked(text: str, matches: Iterable[_Match]) -> str:
+def _mask_matches(text: str, matches: Iterable[_Match]) -> str:
     """The text with its masks; where matches overlap, the mask of the first and longest counts."""
     pieces, done = [], 0
     for match in sorted(matches, key=lambda it: (it.start, -it.end)):

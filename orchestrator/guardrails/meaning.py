@@ -9,13 +9,13 @@ from typing import Any
 
 from orchestrator.models.embeddings.base import Embedder
 
-__all__ = ["Meanings"]
+__all__ = ["TopicVectors"]
 
 _BATCH = 64
 _LONGEST = 400  # characters of a piece; embedding models read a few hundred tokens
 
 
-class Meanings:
+class TopicVectors:
     """Topics as vectors. Safe for many threads at once.
 
     They are embedded at the first question, not at load.

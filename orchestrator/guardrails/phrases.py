@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
-from orchestrator.guardrails.fold import Reading, letters
+from orchestrator.guardrails.fold import FoldedText, letters
 
-__all__ = ["Found", "Phrases", "Words", "words_of"]
+__all__ = ["PhraseMatch", "Phrases", "Words", "words_of"]
 
 _SKIPPED = 3
 """Signs in a row that may stand between the words of a phrase: `insider **trading**`."""
@@ -17,7 +17,7 @@ _SKIPPED = 3
 _END = ""  # no word is empty
 
 
-class Found(NamedTuple):
+class PhraseMatch(NamedTuple):
     """A phrase in a text.
 
     Attributes:
@@ -57,7 +57,7 @@ class Words:
     """
 
     def __init__(self, text: str) -> None:
-        self.reading: Reading = letters(text)
+        self.reading: FoldedText = letters(text)
         found = _words().finditer(self.reading.text)
         self.places = [(it[0], it.start(), it.end()) for it in found]
 
@@ -90,14 +90,14 @@ class Phrases:
     def __bool__(self) -> bool:
         return bool(self._tree)
 
-    def find(self, words: Words) -> Iterator[Found]:
+    def find(self, words: Words) -> Iterator[PhraseMatch]:
         """The phrases in a text, the longest at each place."""
         if not self._tree:
             return
         for first, (word, start, _) in enumerate(words.places):
             if word in self._tree and (found := self._longest(words.places, first)):
                 phrase, end = found
-                yield Found(phrase, *words.reading.span(start, end))
+                yield PhraseMatch(phrase, *words.reading.span(start, end))
 
     def _longest(self, places: list[tuple[str, int, int]], first: int) -> tuple[str, int] | None:
         node, found, skipped = self._tree, None, 0

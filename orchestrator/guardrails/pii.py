@@ -26,7 +26,7 @@ def _digits(text: str) -> str:
     return "".join(it for it in text if it.isdigit())
 
 
-def _luhn(text: str) -> bool:
+def _has_luhn_checksum(text: str) -> bool:
     total = 0
     for place, digit in enumerate(reversed(_digits(text))):
         value = int(digit) * (1 + place % 2)
@@ -34,7 +34,7 @@ def _luhn(text: str) -> bool:
     return total % 10 == 0
 
 
-def _ip(text: str) -> bool:
+def _is_ip_address(text: str) -> bool:
     try:
         ipaddress.ip_address(text)
     except ValueError:
@@ -42,7 +42,7 @@ def _ip(text: str) -> bool:
     return any(it.isalnum() for it in text)
 
 
-def _secret_key(text: str) -> bool:
+def _is_secret_key(text: str) -> bool:
     # Hexadecimal digests and paths are as long, but not as mixed.
     kinds = str.isupper, str.islower, str.isdigit
     return all(any(map(kind, text)) for kind in kinds)
@@ -52,13 +52,13 @@ def _has_digit(text: str) -> bool:
     return any(map(str.isdigit, text))
 
 
-def _nhs(text: str) -> bool:
+def _is_nhs_number(text: str) -> bool:
     digits = _digits(text)
     rest = sum(int(it) * (10 - place) for place, it in enumerate(digits[:9])) % 11
     return (11 - rest) % 11 == int(digits[9])
 
 
-def _routing(text: str) -> bool:
+def _is_routing_number(text: str) -> bool:
     return sum(int(it) * (3, 7, 1)[place % 3] for place, it in enumerate(_digits(text))) % 10 == 0
 
 
@@ -68,14 +68,14 @@ _VIN |= {letter: 2 + place for place, letter in enumerate("STUVWXYZ")}
 _VIN_WEIGHTS = (8, 7, 6, 5, 4, 3, 2, 10, 0, 9, 8, 7, 6, 5, 4, 3, 2)
 
 
-def _vin(text: str) -> bool:
+def _is_vin(text: str) -> bool:
     upper = text.upper()
     values = (_VIN.get(it) or int(it) for it in upper)
     rest = sum(value * weight for value, weight in zip(values, _VIN_WEIGHTS, strict=True)) % 11
     return upper[8] == ("X" if rest == 10 else str(rest))
 
 
-def _phone(text: str) -> bool:
+def _is_phone_number(text: str) -> bool:
     return 7 <= len(_digits(text)) <= 15
 
 
@@ -155,7 +155,7 @@ def _card_end(text: str, groups: Sequence[tuple[int, int]], gaps: Sequence[str],
             return 0
         digits += text[start:end]
         usual = not wide or tuple(lengths) in _CARD_GROUPS
-        if len(digits) >= 13 and usual and not _word_at(text, end) and _luhn(digits):
+        if len(digits) >= 13 and usual and not _word_at(text, end) and _has_luhn_checksum(digits):
             return end
         if last == len(gaps) or not _CARD_GAP.fullmatch(gaps[last]):
             return 0
@@ -189,7 +189,7 @@ _BEFORE = r"(?<![\w.+-])"
 _AFTER = r"(?!\w|[-.]\d)"
 
 
-def _said(words: str, value: str) -> str:
+def _build_announced_pattern(words: str, value: str) -> str:
     """A value that words announce: `account number: 123456`."""
     between = r"(?:\s{0,3}(?:\bis\b|\bnumber\b|\bno\.|\bcode\b|[:=#])){0,4}+\s{0,3}"
     return rf"\b(?:{words})\b\.?{between}(?P<value>{value}){_AFTER}"
@@ -206,20 +206,26 @@ _CONTACTS: Mapping[str, Patterns] = {
         ),
     ),
     "PHONE": (
-        (rf"(?<![\w+])(?:\+|00(?=[1-9])){_NUMBER}{_AFTER}", _phone),
+        (rf"(?<![\w+])(?:\+|00(?=[1-9])){_NUMBER}{_AFTER}", _is_phone_number),
         (
             rf"{_BEFORE}(?:1[ .-]?)?(?:\(\d{{3}}\) ?|\d{{3}}[ .-])\d{{3}}[ .-]\d{{4}}{_AFTER}",
             None,
         ),
-        (rf"{_BEFORE}\(?0[1-9]\d{{1,3}}\)?(?:[ /.-]{{1,3}}\d{{2,8}}){{1,4}}{_AFTER}", _phone),
-        (_said("(?:tele)?phone|tel|mobile|cell|fax|call|whatsapp", _NUMBER), _phone),
+        (
+            rf"{_BEFORE}\(?0[1-9]\d{{1,3}}\)?(?:[ /.-]{{1,3}}\d{{2,8}}){{1,4}}{_AFTER}",
+            _is_phone_number,
+        ),
+        (
+            _build_announced_pattern("(?:tele)?phone|tel|mobile|cell|fax|call|whatsapp", _NUMBER),
+            _is_phone_number,
+        ),
     ),
     "IP_ADDRESS": (
-        (r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?!\w|\.\d)", _ip),
+        (r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?!\w|\.\d)", _is_ip_address),
         (
             r"(?<![\w:.])(?:[0-9a-f]{0,4}:){2,7}"
             r"(?:(?:\d{1,3}\.){3}\d{1,3}|[0-9a-f]{0,4})(?![\w:])",
-            _ip,
+            _is_ip_address,
         ),
     ),
     "MAC_ADDRESS": ((r"(?<![\w:-])[0-9a-f]{2}(?:[:-][0-9a-f]{2}){5}(?![\w:-])", None),),
@@ -233,7 +239,7 @@ _CONTACTS: Mapping[str, Patterns] = {
     "USERNAME": ((r"\b(?:user ?name|user ?id|login)\s{0,3}[:=]\s{0,3}(?P<value>\S{1,64}+)", None),),
     "AGE": (
         (r"(?<![\w.])(?P<value>\d{1,3})[ -](?:years?[ -]old|yrs? old)\b", None),
-        (_said("aged?", r"\d{1,3}"), None),
+        (_build_announced_pattern("aged?", r"\d{1,3}"), None),
     ),
 }
 
@@ -245,7 +251,7 @@ _SECRETS: Mapping[str, Patterns] = {
             None,
         ),
     ),
-    "AWS_SECRET_KEY": ((r"(?<![A-Za-z0-9/+])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+])", _secret_key),),
+    "AWS_SECRET_KEY": ((r"(?<![A-Za-z0-9/+])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+])", _is_secret_key),),
     "PASSWORD": (
         (
             r"\b(?:password|passwd|passphrase|pwd)\s{0,3}[:=]\s{0,3}(?P<value>\S{1,128}+)",
@@ -253,47 +259,61 @@ _SECRETS: Mapping[str, Patterns] = {
         ),
         (r"\bpass(?:word|phrase) is:?\s{1,3}[\"']?(?P<value>[^\s\"']{4,128}+)", _has_digit),
     ),
-    "PIN": ((_said("pin", r"\d{4,8}"), None),),
+    "PIN": ((_build_announced_pattern("pin", r"\d{4,8}"), None),),
 }
 
 _FINANCE: Mapping[str, Patterns] = {
-    "CREDIT_DEBIT_CARD_CVV": ((_said("cvv2?|cvc2?|security code", r"\d{3,4}"), None),),
+    "CREDIT_DEBIT_CARD_CVV": (
+        (_build_announced_pattern("cvv2?|cvc2?|security code", r"\d{3,4}"), None),
+    ),
     "CREDIT_DEBIT_CARD_EXPIRY": (
         (
-            _said(
+            _build_announced_pattern(
                 "exp(?:ir(?:y|es|ation))?(?: date)?|valid (?:thru|until)",
                 r"(?:0?[1-9]|1[0-2]) ?[/-] ?(?:20)?\d\d",
             ),
             None,
         ),
     ),
-    "SWIFT_CODE": ((_said("swift(?:/bic)?|bic", "[a-z]{6}[a-z0-9]{2}(?:[a-z0-9]{3})?"), None),),
-    "US_BANK_ROUTING_NUMBER": ((_said("routing|aba|rtn", r"\d{9}"), _routing),),
-    "US_BANK_ACCOUNT_NUMBER": ((_said("account|acct", r"\d(?:[ -]?\d){5,16}"), None),),
+    "SWIFT_CODE": (
+        (
+            _build_announced_pattern("swift(?:/bic)?|bic", "[a-z]{6}[a-z0-9]{2}(?:[a-z0-9]{3})?"),
+            None,
+        ),
+    ),
+    "US_BANK_ROUTING_NUMBER": (
+        (_build_announced_pattern("routing|aba|rtn", r"\d{9}"), _is_routing_number),
+    ),
+    "US_BANK_ACCOUNT_NUMBER": (
+        (_build_announced_pattern("account|acct", r"\d(?:[ -]?\d){5,16}"), None),
+    ),
 }
 
 _OFFICIAL: Mapping[str, Patterns] = {
     "US_SOCIAL_SECURITY_NUMBER": (
         (rf"{_BEFORE}(?!000|666|9)\d{{3}}([ -])(?!00)\d\d\1(?!0000)\d{{4}}{_AFTER}", None),
-        (_said("ssn|social security", r"(?!000|666|9)\d{9}"), None),
+        (_build_announced_pattern("ssn|social security", r"(?!000|666|9)\d{9}"), None),
     ),
     "US_INDIVIDUAL_TAX_IDENTIFICATION_NUMBER": (
         (rf"{_BEFORE}9\d\d([ -]?)(?:5\d|6[0-5]|7\d|8[0-8]|9[0-24-9])\1\d{{4}}{_AFTER}", None),
     ),
-    "US_PASSPORT_NUMBER": ((_said("passport", r"[a-z]?\d{8,9}"), None),),
+    "US_PASSPORT_NUMBER": ((_build_announced_pattern("passport", r"[a-z]?\d{8,9}"), None),),
     "DRIVER_ID": (
-        (_said("driv(?:er'?s?'?|ing) licen[cs]e", "[a-z0-9][a-z0-9-]{4,19}"), _has_digit),
+        (
+            _build_announced_pattern("driv(?:er'?s?'?|ing) licen[cs]e", "[a-z0-9][a-z0-9-]{4,19}"),
+            _has_digit,
+        ),
     ),
     "LICENSE_PLATE": (
         (
-            _said(
+            _build_announced_pattern(
                 "(?:licen[cs]e|number|registration) plate",
                 "[a-z0-9]{1,4}(?:[ -]?[a-z0-9]{1,4}){1,3}",
             ),
             _has_digit,
         ),
     ),
-    "VEHICLE_IDENTIFICATION_NUMBER": ((r"(?<!\w)[A-HJ-NPR-Z0-9]{17}(?!\w)", _vin),),
+    "VEHICLE_IDENTIFICATION_NUMBER": ((r"(?<!\w)[A-HJ-NPR-Z0-9]{17}(?!\w)", _is_vin),),
     "UK_NATIONAL_INSURANCE_NUMBER": (
         (
             r"(?<!\w)(?!BG|GB|KN|NK|NT|TN|ZZ)[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z]"
@@ -302,17 +322,19 @@ _OFFICIAL: Mapping[str, Patterns] = {
         ),
     ),
     "UK_NATIONAL_HEALTH_SERVICE_NUMBER": (
-        (rf"{_BEFORE}\d{{3}}([ -])\d{{3}}\1\d{{4}}{_AFTER}", _nhs),
-        (_said("nhs", r"\d{10}"), _nhs),
+        (rf"{_BEFORE}\d{{3}}([ -])\d{{3}}\1\d{{4}}{_AFTER}", _is_nhs_number),
+        (_build_announced_pattern("nhs", r"\d{10}"), _is_nhs_number),
     ),
     "UK_UNIQUE_TAXPAYER_REFERENCE_NUMBER": (
-        (_said("utr|unique taxpayer reference", r"\d{5} ?\d{5}"), None),
+        (_build_announced_pattern("utr|unique taxpayer reference", r"\d{5} ?\d{5}"), None),
     ),
     "CA_SOCIAL_INSURANCE_NUMBER": (
-        (rf"{_BEFORE}[1-79]\d\d([ -])\d{{3}}\1\d{{3}}{_AFTER}", _luhn),
-        (_said("sin|social insurance", r"[1-79]\d{8}"), _luhn),
+        (rf"{_BEFORE}[1-79]\d\d([ -])\d{{3}}\1\d{{3}}{_AFTER}", _has_luhn_checksum),
+        (_build_announced_pattern("sin|social insurance", r"[1-79]\d{8}"), _has_luhn_checksum),
     ),
-    "CA_HEALTH_NUMBER": ((_said("health (?:card|insurance)", r"\d{4}[ -]?\d{3}[ -]?\d{3}"), None),),
+    "CA_HEALTH_NUMBER": (
+        (_build_announced_pattern("health (?:card|insurance)", r"\d{4}[ -]?\d{3}[ -]?\d{3}"), None),
+    ),
 }
 
 _PATTERNS: Mapping[str, Patterns] = {**_CONTACTS, **_SECRETS, **_FINANCE, **_OFFICIAL}
@@ -328,7 +350,7 @@ PII_TYPES = frozenset((*_PATTERNS, *_FINDERS))
 
 
 @cache
-def _compiled(kind: str) -> tuple[tuple[re.Pattern[str], Check | None], ...]:
+def _compile_patterns(kind: str) -> tuple[tuple[re.Pattern[str], Check | None], ...]:
     return tuple((re.compile(it, re.IGNORECASE), check) for it, check in _PATTERNS[kind])
 
 
@@ -337,7 +359,7 @@ def find_pii(kind: str, text: str) -> Spans:
     if kind in _FINDERS:
         yield from _FINDERS[kind](text)
         return
-    for pattern, check in _compiled(kind):
+    for pattern, check in _compile_patterns(kind):
         # The value, without the words that announce it.
         group = pattern.groupindex.get("value", 0)
         for found in pattern.finditer(text):

@@ -81,7 +81,7 @@ class GuardedStream:
         self._text = ""
         self._pieces: list[str] = []  # what came since, not yet joined to it
         self._waiting = 0  # characters of them
-        self._ends = _Ends(reach)
+        self._ends = _CutFinder(reach)
         self._done = 0  # characters of the text that were shown, masked or not
         self._shown = ""
         self._bounded = bounded
@@ -106,10 +106,10 @@ class GuardedStream:
             return ""
         self._pieces.append(piece)
         self._waiting += len(piece)
-        if self._waiting < self._interval or self._waiting < self._held():
+        if self._waiting < self._interval or self._waiting < self._compute_interval():
             return ""
         cut = self._ends.take(self.text)
-        return self._pass(cut) if cut > self._done else ""
+        return self._release(cut) if cut > self._done else ""
 
     def finish(self) -> str:
         """Ends the text, which is checked once more.
@@ -119,13 +119,13 @@ class GuardedStream:
         """
         if self.blocked or not self.text:
             return ""
-        return self._pass(len(self._text), last=True)
+        return self._release(len(self._text), last=True)
 
-    def _held(self) -> float:
+    def _compute_interval(self) -> float:
         # What is long and cannot be shown is looked at less often, the longer it gets.
         return (len(self._text) - self._begin().place) * _PATIENCE if self._bounded else 0
 
-    def _pass(self, cut: int, *, last: bool = False) -> str:
+    def _release(self, cut: int, *, last: bool = False) -> str:
         begin = self._begin() if self._bounded and not last else _Border()
         text = self._text[begin.place :]
         verdict = self.verdict = self._check(text)
@@ -141,7 +141,7 @@ class GuardedStream:
         if last:
             return allowed[len(shown) :]
         done = self._done - begin.place
-        end, done = _aligned(verdict, allowed, text, len(shown), done, cut - begin.place)
+        end, done = _align(verdict, allowed, text, len(shown), done, cut - begin.place)
         return self._show(allowed[len(shown) : end], begin.place + done, cut)
 
     def _show(self, new: str, done: int, cut: int) -> str:
@@ -160,7 +160,7 @@ class GuardedStream:
         return borders[0]
 
 
-class _Ends:
+class _CutFinder:
     """Where a text can be cut, as it grows. Looks at each character once."""
 
     def __init__(self, reach: int) -> None:
@@ -199,7 +199,7 @@ class _Ends:
         return self._cut
 
 
-def _aligned(
+def _align(
     verdict: Verdict, allowed: str, text: str, end: int, place: int, cut: int
 ) -> tuple[int, int]:
     """How far a masked text may be shown, given how far the text itself may be.
@@ -217,7 +217,7 @@ def _aligned(
     Returns:
         The place in the masked text, and the one in the text that belongs to it.
     """
-    masked = _masked(verdict)
+    masked = _collect_masks(verdict)
     while True:
         same = _common(text[place:cut], allowed[end : end + cut - place])
         if place + same == cut:
@@ -235,7 +235,7 @@ def _aligned(
         end = start + len(next(mask for it, mask in found if it == match))
 
 
-def _masked(verdict: Verdict) -> set[tuple[str, str]]:
+def _collect_masks(verdict: Verdict) -> set[tuple[str, str]]:
     """What was masked in a text, and the masks."""
     return {
         (item["match"], f"{{{item[label]}}}")

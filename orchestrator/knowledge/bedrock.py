@@ -7,7 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.errors import ValidationError
-from orchestrator.knowledge.settings import DEFAULT_RESULTS, check, checked_query, merged
+from orchestrator.knowledge.settings import (
+    DEFAULT_RESULTS,
+    check,
+    check_query,
+    merge_configurations,
+)
 from orchestrator.support.aws import Settings, Target, get_shared_client, translate_errors
 
 __all__ = ["BedrockKnowledgeBase", "References"]
@@ -98,16 +103,16 @@ class BedrockKnowledgeBase:
             ResourceNotFound: There is no such knowledge base in the region.
             DependencyFailed: The search failed (`AccessDenied`, `ThrottlingError`, ...).
         """
-        settings = merged(self._configuration, configuration)
+        settings = merge_configurations(self._configuration, configuration)
         request = {
             "knowledgeBaseId": self.id,
-            "retrievalQuery": {"text": checked_query(query)},
+            "retrievalQuery": {"text": check_query(query)},
             **({"retrievalConfiguration": settings} if settings else {}),
             **({"guardrailConfiguration": dict(self._guardrail)} if self._guardrail else {}),
         }
         client = self._client or get_shared_client(self._settings, self._target)
         with translate_errors(self._target):
-            return self._pages(client, request, _wanted(settings))
+            return self._pages(client, request, _read_limit(settings))
 
     def _pages(self, client: Any, request: dict[str, Any], wanted: int) -> References:
         found = References()
@@ -125,7 +130,7 @@ class BedrockKnowledgeBase:
         return found
 
 
-def _wanted(settings: Mapping[str, Mapping[str, Any]]) -> int:
+def _read_limit(settings: Mapping[str, Mapping[str, Any]]) -> int:
     """How many passages were asked for; what a reranker leaves of them comes in one page."""
     asked = [members.get("numberOfResults", DEFAULT_RESULTS) for members in settings.values()]
     return max(asked, default=DEFAULT_RESULTS)

@@ -69,7 +69,7 @@ def passages_of(blocks: Sequence[Block], chunking: Chunking) -> list[Passage]:
         heading = " > ".join(headings)
         size = max(chunking.max_tokens - _size(heading), chunking.max_tokens // 2)
         overlap = size * chunking.overlap_percentage // 100
-        made += [Passage(text, heading, page) for text in _packed(section, size, overlap)]
+        made += [Passage(text, heading, page) for text in _pack_blocks(section, size, overlap)]
     return made
 
 
@@ -77,7 +77,7 @@ def _size(text: str) -> int:
     return sum(1 for _ in _TOKEN.finditer(text))
 
 
-def _packed(section: Iterator[Block], size: int, overlap: int) -> Iterator[str]:
+def _pack_blocks(section: Iterator[Block], size: int, overlap: int) -> Iterator[str]:
     waiting: list[str] = []
     room = size
     for block in section:
@@ -97,16 +97,16 @@ def _packed(section: Iterator[Block], size: int, overlap: int) -> Iterator[str]:
 def _cut(block: Block, size: int, overlap: int) -> Iterator[str]:
     if block.kind == "text":
         units = [it for it in _SENTENCE.split(block.text) if it.strip()]
-        yield from _joined(_short(units, size), size, overlap, " ")
+        yield from _join_units(_shorten_units(units, size), size, overlap, " ")
         return
     lines = block.text.split("\n")
     head = "\n".join(lines[: block.head])
     room = max(size - _size(head), size // 2)
-    for text in _joined(_short(lines[block.head :], room), room, 0, "\n"):
+    for text in _join_units(_shorten_units(lines[block.head :], room), room, 0, "\n"):
         yield f"{head}\n{text}" if head else text
 
 
-def _short(units: Sequence[str], size: int) -> Iterator[str]:
+def _shorten_units(units: Sequence[str], size: int) -> Iterator[str]:
     """The units, those that are longer than a passage cut between words."""
     for unit in units:
         if len(unit) <= size or _size(unit) <= size:
@@ -114,10 +114,12 @@ def _short(units: Sequence[str], size: int) -> Iterator[str]:
             continue
         # A very long word (a picture in Base64) would be a passage for itself.
         words = [word[:_LONGEST_WORD] for word in unit.split()]
-        yield from _joined(words, size, 0, " ")
+        yield from _join_units(words, size, 0, " ")
 
 
-def _joined(units: Iterator[str] | list[str], size: int, overlap: int, mark: str) -> Iterator[str]:
+def _join_units(
+    units: Iterator[str] | list[str], size: int, overlap: int, mark: str
+) -> Iterator[str]:
     waiting: list[tuple[str, int]] = []
     length = 0
     for unit in units:

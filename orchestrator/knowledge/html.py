@@ -56,7 +56,7 @@ def _walk(root: Any) -> Iterator[tuple[Any, bool]]:
     node = root
     while True:
         yield node, True
-        child = None if _hidden(node) else node.child
+        child = None if _is_hidden(node) else node.child
         while child is None:
             yield node, False
             if node.mem_id == root.mem_id:
@@ -65,7 +65,7 @@ def _walk(root: Any) -> Iterator[tuple[Any, bool]]:
         node = child
 
 
-def _hidden(node: Any) -> bool:
+def _is_hidden(node: Any) -> bool:
     if node.tag in _HIDDEN:
         return True
     if node.tag.startswith(("-", "#")):

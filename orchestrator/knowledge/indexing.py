@@ -66,14 +66,14 @@ def bring_up_to_date(
         ResourceNotFound: There is no such folder.
         DependencyFailed: The index or the embedder failed.
     """
-    report = _Reading(store, folder, chunking, max_file_bytes).run(progress)
+    report = _Indexer(store, folder, chunking, max_file_bytes).run(progress)
     if embedder is not None:
         report.embedded = embed_missing(store, embedder, progress)
     report.passages = store.count()[0]
     return report
 
 
-class _Reading:
+class _Indexer:
     def __init__(self, store: Store, folder: Path, chunking: Chunking, limit: int) -> None:
         self.store = store
         self.folder = folder

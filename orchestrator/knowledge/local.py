@@ -12,10 +12,23 @@ from orchestrator.knowledge.chunks import Chunking
 from orchestrator.knowledge.filters import Filter
 from orchestrator.knowledge.indexing import IndexReport, Progress, bring_up_to_date
 from orchestrator.knowledge.metadata import CHUNK_ID, PAGE
-from orchestrator.knowledge.ranking import Allowed, Catalog, Ranked, Vectors, by_words, fused
+from orchestrator.knowledge.ranking import (
+    Allowed,
+    Catalog,
+    Ranked,
+    Vectors,
+    rank_by_words,
+    rank_passages,
+)
 from orchestrator.knowledge.rerank import BedrockReranker, Reranker
-from orchestrator.knowledge.settings import Search, check, checked_query, merged, search_of
-from orchestrator.knowledge.store import Found, Store
+from orchestrator.knowledge.settings import (
+    Search,
+    check,
+    check_query,
+    merge_configurations,
+    search_of,
+)
+from orchestrator.knowledge.store import Store, StoredPassage
 from orchestrator.models.embeddings import Embedder
 
 __all__ = ["LocalKnowledgeBase"]
@@ -76,7 +89,7 @@ class LocalKnowledgeBase:
         self.description = description
         self.folder = Path(folder)
         self._index = index
-        self._embedder = _resolved(embedder)
+        self._embedder = _resolve_embedder(embedder)
         self._chunking = chunking or Chunking()
         self._configuration = retrieval_configuration
         self._reranker = reranker
@@ -154,17 +167,17 @@ class LocalKnowledgeBase:
             ResourceNotFound: The folder is not there.
             DependencyFailed: The index, the embedder or the reranker failed.
         """
-        search = search_of(merged(self._configuration, configuration))
+        search = search_of(merge_configurations(self._configuration, configuration))
         if search.semantic and self._embedder is None:
             raise ValidationError(
                 f"the knowledge base {self.id!r} has no embedder and searches by keywords only: "
                 "leave overrideSearchType out, or give it an embedder"
             )
-        query = checked_query(query)
+        query = check_query(query)
         self._bring_up_to_date_once()
         reranker = self._reranker_of(search)
         limit = search.results if reranker is None else max(search.results, _RERANKED)
-        found = [_reference(it, score) for it, score in self._found(query, search, limit)]
+        found = [_reference(it, score) for it, score in self._search(query, search, limit)]
         if reranker is not None and found:
             found = reranker(query, found)
         return found[: search.results]
@@ -177,25 +190,25 @@ class LocalKnowledgeBase:
 
     def _reranker_of(self, search: Search) -> Reranker | None:
         if search.reranking is not None:
-            return BedrockReranker.configured(search.reranking)
+            return BedrockReranker.from_configuration(search.reranking)
         return self._reranker
 
-    def _found(self, query: str, search: Search, limit: int) -> list[tuple[Found, float]]:
-        allowed = self._allowed(search.filter) if search.filter else None
-        ranked = self._ranked(query, limit, allowed, semantic=search.semantic)
+    def _search(self, query: str, search: Search, limit: int) -> list[tuple[StoredPassage, float]]:
+        allowed = self._filter_passages(search.filter) if search.filter else None
+        ranked = self._rank(query, limit, allowed, semantic=search.semantic)
         scores = {it.passage: it.score for it in ranked}
         return [(it, scores[it.passage]) for it in self.store.read(list(scores))]
 
-    def _ranked(
+    def _rank(
         self, query: str, limit: int, allowed: Allowed | None, *, semantic: bool
     ) -> list[Ranked]:
         if self._embedder is None:
-            return by_words(self.store, query, limit, allowed)
+            return rank_by_words(self.store, query, limit, allowed)
         vector = self._embedder.embed([query])[0]
-        vectors = self._current(self._embedder)
-        return fused(self.store, vectors, query, vector, limit, allowed, semantic=semantic)
+        vectors = self._load_vectors(self._embedder)
+        return rank_passages(self.store, vectors, query, vector, limit, allowed, semantic=semantic)
 
-    def _current(self, embedder: Embedder) -> Vectors:
+    def _load_vectors(self, embedder: Embedder) -> Vectors:
         vectors = self._vectors
         if vectors is None or vectors.revision != self.store.revision:
             if self.store.embedder not in ("", embedder.id):
@@ -208,7 +221,7 @@ class LocalKnowledgeBase:
             self._vectors = vectors = Vectors(self.store, embedder.dimensions)
         return vectors
 
-    def _allowed(self, filter: Filter) -> Allowed:
+    def _filter_passages(self, filter: Filter) -> Allowed:
         if filter.keys & {PAGE, CHUNK_ID}:
             return [it.passage for it in self.store.read() if filter.test(_metadata(it))]
         catalog = self._catalog
@@ -217,7 +230,7 @@ class LocalKnowledgeBase:
         return catalog.passages(filter)
 
 
-def _resolved(embedder: Embedder | str | None) -> Embedder | None:
+def _resolve_embedder(embedder: Embedder | str | None) -> Embedder | None:
     if not isinstance(embedder, str):
         return embedder
     from orchestrator.models.embeddings import resolve_embedder
@@ -225,12 +238,12 @@ def _resolved(embedder: Embedder | str | None) -> Embedder | None:
     return resolve_embedder(embedder)
 
 
-def _metadata(found: Found) -> dict[str, Any]:
+def _metadata(found: StoredPassage) -> dict[str, Any]:
     page = {} if found.content.page is None else {PAGE: found.content.page}
     return {**found.metadata, **page, CHUNK_ID: f"{found.name}#{found.place}"}
 
 
-def _reference(found: Found, score: float) -> dict[str, Any]:
+def _reference(found: StoredPassage, score: float) -> dict[str, Any]:
     return {
         "content": {"text": found.content.whole, "type": "TEXT"},
         "location": {"type": "CUSTOM", "customDocumentLocation": {"id": found.name}},

@@ -56,7 +56,7 @@ class Attributes:
     @property
     def text(self) -> str:
         """The embedded attributes as a text, one a line."""
-        lines = (f"{name}: {_shown(self.values[name])}" for name in self.embedded)
+        lines = (f"{name}: {_to_text(self.values[name])}" for name in self.embedded)
         text: str = clean("\n".join(lines))
         return text
 
@@ -80,12 +80,12 @@ def read_attributes(data: bytes) -> Attributes:
         if isinstance(value, dict):
             if value.get("includeForEmbedding") is True:
                 embedded.append(name)
-            value = _typed(name, value.get("value"))
-        values[name] = _checked(name, value)
+            value = _unwrap_value(name, value.get("value"))
+        values[name] = _check_value(name, value)
     return Attributes(values, tuple(embedded))
 
 
-def _typed(name: str, value: Any) -> Any:
+def _unwrap_value(name: str, value: Any) -> Any:
     member = _TYPED.get(str(value.get("type"))) if isinstance(value, dict) else None
     if member is None or member not in value:
         members = ", ".join(f"{kind} with {it}" for kind, it in _TYPED.items())
@@ -93,7 +93,7 @@ def _typed(name: str, value: Any) -> Any:
     return value[member]
 
 
-def _checked(name: str, value: Any) -> Any:
+def _check_value(name: str, value: Any) -> Any:
     plain = isinstance(value, str | int | float)
     if plain or (isinstance(value, list) and all(isinstance(it, str) for it in value)):
         return value
@@ -103,5 +103,5 @@ def _checked(name: str, value: Any) -> Any:
     )
 
 
-def _shown(value: Any) -> str:
+def _to_text(value: Any) -> str:
     return ", ".join(value) if isinstance(value, list) else str(value)

@@ -62,7 +62,7 @@ _OF_DRAWINGS = frozenset(
 
 def is_too_nested(text: str) -> bool:
     """Whether a page is not to be parsed: it would take very long, or very much memory."""
-    page = _Open()
+    page = _OpenElements()
     for found in _TAG.finditer(text):
         name = (found[2] or "").lower()
         if found[1]:
@@ -74,7 +74,7 @@ def is_too_nested(text: str) -> bool:
     return False
 
 
-class _Open:
+class _OpenElements:
     """The elements that are open at a place of a page."""
 
     def __init__(self) -> None:

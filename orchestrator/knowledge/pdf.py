@@ -38,7 +38,7 @@ _BLANK = re.compile(r"\n\s*\n")
 _now = time.monotonic
 
 
-class _TooMuch(BaseException):
+class _LimitExceeded(BaseException):
     # Not an `Exception`: the library goes on after those, as it does after broken parts.
     pass
 
@@ -57,7 +57,7 @@ def pdf_blocks(data: bytes) -> list[Block]:
             return _pages(PdfReader(io.BytesIO(data)), _Work(len(data)))
     except (Unreadable, MemoryError):
         raise
-    except _TooMuch as error:
+    except _LimitExceeded as error:
         raise Unreadable(str(error)) from None
     except Exception as error:  # a broken file makes the parser raise nearly anything
         raise Unreadable(f"it is no PDF that can be read ({type(error).__name__})") from error
@@ -98,7 +98,7 @@ class _Work:
     def __call__(self, *_: object) -> None:
         self._left -= 1
         if self._left < 0:
-            raise _TooMuch(f"drawing it takes more than {self._operators:,} operators")
+            raise _LimitExceeded(f"drawing it takes more than {self._operators:,} operators")
         if self._left % 256 == 0:
             self.check_time()
 
@@ -109,4 +109,4 @@ class _Work:
             _TooMuch: The time is up.
         """
         if _now() > self._ends:
-            raise _TooMuch(f"reading it takes more than {self._seconds:.0f} seconds")
+            raise _LimitExceeded(f"reading it takes more than {self._seconds:.0f} seconds")

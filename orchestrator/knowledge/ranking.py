@@ -25,9 +25,9 @@ __all__ = [
     "Catalog",
     "Ranked",
     "Vectors",
-    "by_words",
     "expression",
-    "fused",
+    "rank_by_words",
+    "rank_passages",
     "rare_terms",
 ]
 
@@ -78,7 +78,7 @@ def _terms(query: str) -> list[str]:
     return (words or list(found))[:_MOST_TERMS]
 
 
-def _quoted(term: str) -> str:
+def _quote_term(term: str) -> str:
     # A phrase: nothing in it is an operator, and a code of several parts must stand together.
     return f'"{term}"'
 
@@ -89,18 +89,18 @@ def expression(store: Store, query: str) -> str:
     Words that a great part of the passages has tell little and cost most: they count only when the
     question has no others.
     """
-    terms = [_quoted(term) for term in _terms(query)]
+    terms = [_quote_term(term) for term in _terms(query)]
     most = max(_COMMON_FROM, int(store.size() * _COMMON_SHARE))
-    rare = [term for term in terms if len(store.having(term, most)) < most]
+    rare = [term for term in terms if len(store.find_ids(term, most)) < most]
     return " OR ".join(rare or terms)
 
 
 def rare_terms(query: str) -> list[str]:
     """The names, numbers and codes in a question, as FTS5 expressions."""
-    return [_quoted(it) for it in dict.fromkeys(_TERM.findall(query)) if _CODE.search(it)]
+    return [_quote_term(it) for it in dict.fromkeys(_TERM.findall(query)) if _CODE.search(it)]
 
 
-def by_words(store: Store, query: str, limit: int, allowed: Allowed | None) -> list[Ranked]:
+def rank_by_words(store: Store, query: str, limit: int, allowed: Allowed | None) -> list[Ranked]:
     """The passages that have words of the question, best first (BM25)."""
     words = expression(store, query)
     hits = store.with_words(words, limit, allowed) if words else []
@@ -165,7 +165,7 @@ class Vectors:
         return np.isin(self.ids, np.fromiter(allowed, np.int64, len(allowed)))
 
 
-def fused(
+def rank_passages(
     store: Store,
     vectors: Vectors,
     query: str,
@@ -202,7 +202,7 @@ def _word_scores(
         share = np.array([hit.score for hit in hits]) / hits[0].score
         _add(added, vectors, [hit.passage for hit in hits], WORDS_WEIGHT * share)
     for term in rare_terms(query):
-        having = store.having(term, _CANDIDATES)
+        having = store.find_ids(term, _CANDIDATES)
         if 0 < len(having) < _CANDIDATES:
             rarity = 1 - math.log(len(having)) / math.log(_CANDIDATES)
             _add(added, vectors, having, CODES_WEIGHT * rarity)

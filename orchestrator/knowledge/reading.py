@@ -63,17 +63,17 @@ def find_documents(folder: Path) -> list[str]:
     """
     if not folder.is_dir():
         raise ResourceNotFound(f"there is no folder {str(folder)!r} to search in")
-    return sorted(_found(folder, ""))
+    return sorted(_walk(folder, ""))
 
 
-def _found(folder: Path, prefix: str) -> Iterator[str]:
+def _walk(folder: Path, prefix: str) -> Iterator[str]:
     with os.scandir(folder / prefix) as entries:
         for entry in entries:
             name = prefix + entry.name
             if entry.name.startswith(".") or entry.is_symlink():
                 continue
             if entry.is_dir():
-                yield from _found(folder, name + "/")
+                yield from _walk(folder, name + "/")
             elif is_document(name) and entry.is_file(follow_symlinks=False):
                 yield name
 
@@ -124,12 +124,12 @@ def read_blocks(raw: Raw) -> list[Block]:
         Unreadable: It is broken, encrypted or not text, or its reader is not installed.
     """
     try:
-        return [_sound(block) for block in _READERS[_suffix(raw.name)](raw.data)]
+        return [_clean_block(block) for block in _READERS[_suffix(raw.name)](raw.data)]
     except ModuleNotFoundError as error:
         raise Unreadable(f"reading it needs {error.name}: {_EXTRA}") from error
 
 
-def _sound(block: Block) -> Block:
+def _clean_block(block: Block) -> Block:
     """The block without halves of surrogate pairs, which have no UTF-8."""
     return replace(block, text=clean(block.text), headings=tuple(map(clean, block.headings)))
 

@@ -67,7 +67,7 @@ class BedrockReranker:
         )
 
     @classmethod
-    def configured(cls, configuration: Mapping[str, Any]) -> BedrockReranker:
+    def from_configuration(cls, configuration: Mapping[str, Any]) -> BedrockReranker:
         """The one that a `rerankingConfiguration` asks for (Bedrock).
 
         Raises:
@@ -113,7 +113,7 @@ class BedrockReranker:
         client = self._client or get_shared_client(self._settings, self._target)
         with translate_errors(self._target):
             answer = client.rerank(**request)
-        return [self._placed(it, references) for it in answer.get("results") or ()]
+        return [self._apply_score(it, references) for it in answer.get("results") or ()]
 
     def _source(self, reference: Mapping[str, Any]) -> dict[str, Any]:
         text = str(reference["content"].get("text") or " ")[:_LONGEST]
@@ -136,7 +136,7 @@ class BedrockReranker:
         out = names.get("fieldsToExclude", ())
         return {key: value for key, value in metadata.items() if key not in out}
 
-    def _placed(
+    def _apply_score(
         self, result: Mapping[str, Any], references: list[dict[str, Any]]
     ) -> dict[str, Any]:
         index = result.get("index", -1)

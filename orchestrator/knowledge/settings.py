@@ -10,7 +10,7 @@ from orchestrator.errors import ValidationError
 from orchestrator.knowledge.filters import Filter, compile_filter
 from orchestrator.message import clean
 
-__all__ = ["DEFAULT_RESULTS", "Search", "check", "checked_query", "merged", "search_of"]
+__all__ = ["DEFAULT_RESULTS", "Search", "check", "check_query", "merge_configurations", "search_of"]
 
 DEFAULT_RESULTS = 5
 """How many passages are found unless more are asked for (Bedrock: "Query configurations")."""
@@ -46,7 +46,7 @@ class Search:
     reranking: Mapping[str, Any] | None = None
 
 
-def checked_query(query: str) -> str:
+def check_query(query: str) -> str:
     """The query; halves of surrogate pairs, which have no UTF-8, become question marks.
 
     Raises:
@@ -63,7 +63,7 @@ def checked_query(query: str) -> str:
     return text
 
 
-def merged(
+def merge_configurations(
     own: Mapping[str, Any] | None, call: Mapping[str, Any] | None
 ) -> dict[str, dict[str, Any]]:
     """A call's configuration over a knowledge base's own, member by member; both are left alone.

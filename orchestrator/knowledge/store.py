@@ -18,7 +18,7 @@ from orchestrator.errors import DependencyFailed
 from orchestrator.knowledge.chunks import Passage
 from orchestrator.support.sqlite import Layout, SqliteFile
 
-__all__ = ["Found", "Hit", "Store"]
+__all__ = ["Hit", "Store", "StoredPassage"]
 
 _LAYOUT = Layout(
     0x42414B42,  # "BAKB"
@@ -68,7 +68,7 @@ class Hit(NamedTuple):
     score: float
 
 
-class Found(NamedTuple):
+class StoredPassage(NamedTuple):
     """A passage, read back.
 
     Attributes:
@@ -112,11 +112,11 @@ class Store:
                 ) from error
         self._file = SqliteFile(self.path, "the index", _LAYOUT, _HINT)
 
-    def _failed(self, text: str) -> DependencyFailed:
+    def _build_failure(self, text: str) -> DependencyFailed:
         return self._file.failure(f"{text}; {_HINT}")
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def _write_transaction(self) -> Iterator[sqlite3.Connection]:
         with self._file.transaction() as db:
             yield db
             db.execute("UPDATE setting SET value = value + 1 WHERE name = 'revision'")
@@ -127,7 +127,7 @@ class Store:
 
     # -- settings --------------------------------------------------------------------------------
 
-    def _setting(self, name: str) -> str:
+    def _read_setting(self, name: str) -> str:
         with self._file.connection() as db:
             row = db.execute("SELECT value FROM setting WHERE name = ?", (name,)).fetchone()
         return str(row[0]) if row else ""
@@ -135,12 +135,12 @@ class Store:
     @property
     def revision(self) -> str:
         """Another text after every change."""
-        return self._setting("revision")
+        return self._read_setting("revision")
 
     @property
     def embedder(self) -> str:
         """The id of the embedder whose vectors are kept; empty when there are none."""
-        return self._setting("embedder")
+        return self._read_setting("embedder")
 
     # -- documents -------------------------------------------------------------------------------
 
@@ -168,7 +168,7 @@ class Store:
             passages: Its passages, in order.
             more: What counts as text of every passage, without being shown.
         """
-        with self._writing() as db:
+        with self._write_transaction() as db:
             kept = {
                 tuple(row[:-1]): row[-1]
                 for row in db.execute(
@@ -197,7 +197,7 @@ class Store:
     def remove(self, names: Sequence[str]) -> None:
         """Forgets documents."""
         if names:
-            with self._writing() as db:
+            with self._write_transaction() as db:
                 db.executemany("DELETE FROM document WHERE name = ?", [(it,) for it in names])
 
     def documents(self) -> dict[int, dict[str, Any]]:
@@ -210,7 +210,7 @@ class Store:
             rows = db.execute("SELECT id, metadata FROM document").fetchall()
         return {id: self._attributes(text) for id, text in rows}
 
-    def listed(self) -> list[tuple[str, int]]:
+    def list_documents(self) -> list[tuple[str, int]]:
         """The documents' names, sorted, each with the number of its passages."""
         with self._file.connection() as db:
             return db.execute(
@@ -222,9 +222,9 @@ class Store:
         try:
             found = json.loads(text)
         except (TypeError, ValueError, RecursionError) as error:
-            raise self._failed("has attributes that are not JSON") from error
+            raise self._build_failure("has attributes that are not JSON") from error
         if not isinstance(found, dict):
-            raise self._failed("has attributes that are no object")
+            raise self._build_failure("has attributes that are no object")
         return found
 
     # -- vectors ---------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ class Store:
     def use_embedder(self, id: str) -> None:
         """Forgets all vectors, unless they are of this embedder."""
         if self.embedder != id:
-            with self._writing() as db:
+            with self._write_transaction() as db:
                 db.execute("UPDATE passage SET vector = NULL")
                 db.execute("UPDATE setting SET value = ? WHERE name = 'embedder'", (id,))
 
@@ -245,12 +245,13 @@ class Store:
                 (limit,),
             ).fetchall()
         return [
-            (id, _joined(Passage(text, heading).whole, more)) for id, heading, text, more in rows
+            (id, _append_text(Passage(text, heading).whole, more))
+            for id, heading, text, more in rows
         ]
 
     def put_vectors(self, embedder: str, vectors: Sequence[tuple[int, bytes]]) -> None:
         """Keeps vectors by passage id, unless the index belongs to another embedder by now."""
-        with self._writing() as db:
+        with self._write_transaction() as db:
             db.executemany(
                 "UPDATE passage SET vector = ? WHERE id = ? "
                 "AND (SELECT value FROM setting WHERE name = 'embedder') = ?",
@@ -268,7 +269,7 @@ class Store:
                 "SELECT id, vector FROM passage WHERE vector IS NOT NULL ORDER BY id"
             ).fetchall()
         if any(not isinstance(row[1], bytes) or len(row[1]) != size for row in rows):
-            raise self._failed("has vectors of another size than the embedder's")
+            raise self._build_failure("has vectors of another size than the embedder's")
         return rows
 
     # -- searching -------------------------------------------------------------------------------
@@ -305,7 +306,7 @@ class Store:
             ).fetchall()
         return [Hit(id, -score) for id, score in rows]
 
-    def having(self, expression: str, limit: int) -> list[int]:
+    def find_ids(self, expression: str, limit: int) -> list[int]:
         """The ids of the first `limit` passages that an FTS5 expression finds, ascending."""
         with self._file.connection() as db:
             rows = db.execute(
@@ -319,7 +320,7 @@ class Store:
         with self._file.connection() as db:
             return db.execute("SELECT id, document FROM passage").fetchall()
 
-    def read(self, ids: Sequence[int] | None = None) -> list[Found]:
+    def read(self, ids: Sequence[int] | None = None) -> list[StoredPassage]:
         """Passages by id, in the order of `ids` without those that are gone; `None`: all.
 
         Raises:
@@ -332,16 +333,16 @@ class Store:
                 f"FROM passage JOIN document ON document.id = document {chosen}",
                 () if ids is None else (json.dumps(ids),),
             ).fetchall()
-        found = {row[0]: self._found(row) for row in rows}
+        found = {row[0]: self._to_passage(row) for row in rows}
         return [found[id] for id in (found if ids is None else ids) if id in found]
 
-    def _found(self, row: tuple[Any, ...]) -> Found:
+    def _to_passage(self, row: tuple[Any, ...]) -> StoredPassage:
         id, document, name, metadata, place, heading, text, page = row
         if not isinstance(text, str) or not isinstance(heading, str):
-            raise self._failed("has a passage that is no text")
+            raise self._build_failure("has a passage that is no text")
         content = Passage(text, heading, page if isinstance(page, int) else None)
-        return Found(id, document, str(name), self._attributes(metadata), place, content)
+        return StoredPassage(id, document, str(name), self._attributes(metadata), place, content)
 
 
-def _joined(text: str, more: str) -> str:
+def _append_text(text: str, more: str) -> str:
     return f"{text}\n\n{more}" if more else text

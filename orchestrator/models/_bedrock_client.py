@@ -17,7 +17,7 @@ from orchestrator.message import Message
 from orchestrator.models._bedrock_frames import Frames
 from orchestrator.support.aws import Settings, Target, get_shared_client
 
-__all__ = ["Connection", "Encoded", "connect", "prepare", "target_of"]
+__all__ = ["Connection", "EncodedMessages", "connect", "prepare", "target_of"]
 
 
 class Connection(NamedTuple):
@@ -27,7 +27,7 @@ class Connection(NamedTuple):
     workers: ThreadPoolExecutor
 
 
-class Encoded(list[Message]):
+class EncodedMessages(list[Message]):
     """A request's messages, with the whole request's body as JSON text."""
 
     __slots__ = ("body",)

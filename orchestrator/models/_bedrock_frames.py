@@ -51,7 +51,7 @@ class Frames:
     def _event(self, frame: bytes) -> dict[str, Any]:
         length = int.from_bytes(frame[4:8], "big")
         if crc32(frame[:-4]) != _CHECKSUM.unpack(frame[-4:])[0] or length > len(frame) - _OVERHEAD:
-            raise _broken("an event's checksum is wrong")
+            raise _build_error("an event's checksum is wrong")
         head = frame[12 : 12 + length]
         kind, headers = self._headers.get(head) or self._read_headers(head)
         payload = frame[12 + length : -4]
@@ -65,7 +65,7 @@ class Frames:
         try:
             headers = EventStreamHeaderParser().parse(head)
         except (ValueError, KeyError, IndexError) as error:
-            raise _broken("an event's headers cannot be read") from error
+            raise _build_error("an event's headers cannot be read") from error
         kind = headers.get(":event-type", "") if headers.get(":message-type") == "event" else ""
         found = (kind, headers)
         if len(self._headers) < 64:
@@ -79,7 +79,7 @@ def _size(data: bytes, start: int) -> int:
         return 0
     size, _, checksum = _PRELUDE.unpack_from(data, start)
     if crc32(data[start : start + 8]) != checksum or not _OVERHEAD <= size <= _LONGEST:
-        raise _broken("what came is no event")
+        raise _build_error("what came is no event")
     return int(size)
 
 
@@ -87,7 +87,7 @@ def _object(payload: bytes) -> Any:
     try:
         return json.loads(payload) if payload else {}
     except ValueError as error:
-        raise _broken("an event's payload is not JSON") from error
+        raise _build_error("an event's payload is not JSON") from error
 
 
 def _exception(headers: Any, payload: bytes) -> Exception:
@@ -102,7 +102,7 @@ def _exception(headers: Any, payload: bytes) -> Exception:
     return EventStreamError({"Error": {"Code": code, "Message": text or ""}}, "ConverseStream")
 
 
-def _broken(what: str) -> Exception:
+def _build_error(what: str) -> Exception:
     from botocore.eventstream import ParserError
 
     return ParserError(what)

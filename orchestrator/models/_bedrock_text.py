@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from orchestrator.models.usage import Usage
 
-__all__ = ["Piece", "TextShape", "decoded", "metrics_of", "shape_of"]
+__all__ = ["Piece", "TextShape", "decode_object", "metrics_of", "shape_of"]
 
 _METRICS = "amazon-bedrock-invocationMetrics"
 
@@ -52,7 +52,7 @@ def metrics_of(chunk: Mapping[str, Any]) -> Usage | None:
     return Usage(counts.get("inputTokenCount", 0), counts.get("outputTokenCount", 0), calls=1)
 
 
-def decoded(body: bytes) -> Mapping[str, Any]:
+def decode_object(body: bytes) -> Mapping[str, Any]:
     """The JSON object of a reply or chunk.
 
     Raises:
@@ -64,7 +64,7 @@ def decoded(body: bytes) -> Mapping[str, Any]:
     return value
 
 
-def _given(names: Mapping[str, str], inference: Mapping[str, Any]) -> dict[str, Any]:
+def _map_parameters(names: Mapping[str, str], inference: Mapping[str, Any]) -> dict[str, Any]:
     return {theirs: inference[ours] for ours, theirs in names.items() if ours in inference}
 
 
@@ -87,7 +87,7 @@ def _claude_body(prompt: str, inference: Mapping[str, Any]) -> dict[str, Any]:
     body: dict[str, Any] = {
         "prompt": prompt,
         "max_tokens_to_sample": inference.get("maximumLength", 2048),
-        **_given(_CLAUDE, inference),
+        **_map_parameters(_CLAUDE, inference),
     }
     if inference.get("stopSequences"):
         body["stop_sequences"] = inference["stopSequences"]
@@ -100,7 +100,7 @@ def _claude_read(reply: Mapping[str, Any]) -> Piece:
 
 
 def _titan_body(prompt: str, inference: Mapping[str, Any]) -> dict[str, Any]:
-    return {"inputText": prompt, "textGenerationConfig": _given(_TITAN, inference)}
+    return {"inputText": prompt, "textGenerationConfig": _map_parameters(_TITAN, inference)}
 
 
 def _titan_read(reply: Mapping[str, Any]) -> Piece:

@@ -12,7 +12,7 @@ from typing import Any
 
 from orchestrator.errors import ValidationError
 from orchestrator.message import Block, Message, text_of
-from orchestrator.models._wire import encode, encoded, tool_input, tool_name
+from orchestrator.models._wire import encode, encode_cached, tool_input, tool_name
 from orchestrator.models.base import ModelReply, ModelRequest
 from orchestrator.models.usage import Usage
 
@@ -75,7 +75,7 @@ def encode_body(
         if request.tool_choice:
             parts.append(f'"tool_choice":{encode(_choice(request.tool_choice))}')
     said = [encode({"role": "system", "content": request.system})] if request.system else []
-    said += [text for message in messages if (text := encoded(message, _encode_message))]
+    said += [text for message in messages if (text := encode_cached(message, _encode_message))]
     parts.append(f'"messages":[{",".join(said)}]')
     return f"{{{','.join(parts)}}}"
 
@@ -299,7 +299,7 @@ class Pieces:
             content.append({"text": "".join(self._texts)})
         reason = self.stop_reason
         for number, call in enumerate(self._calls):
-            block = call.block(f"call_{self._turn}_{number}")
+            block = call.to_block(f"call_{self._turn}_{number}")
             content.append(block)
             if isinstance(block["toolUse"]["input"], str):
                 reason = "malformed_tool_use"
@@ -316,7 +316,7 @@ class _Call:
         self.name = ""
         self.arguments: list[str] = []
 
-    def block(self, default_id: str) -> Block:
+    def to_block(self, default_id: str) -> Block:
         return {
             "toolUse": {
                 "toolUseId": self.id or default_id,

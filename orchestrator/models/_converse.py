@@ -12,7 +12,7 @@ from typing import Any
 
 from orchestrator.errors import ValidationError
 from orchestrator.message import Block, Message
-from orchestrator.models._wire import blob, encode, encoded, tool_input, tool_name
+from orchestrator.models._wire import blob, encode, encode_cached, tool_input, tool_name
 from orchestrator.models.base import ModelReply
 from orchestrator.models.usage import Usage
 
@@ -35,7 +35,7 @@ def encode_messages(messages: Sequence[Message]) -> str:
     """
     parts: list[str] = []
     last = ""
-    for blocks, role in _encoded_contents(messages):
+    for blocks, role in _encode_contents(messages):
         if not blocks:
             continue
         parts.append("," if role == last else ("]}," if last else "") + _OPENING[role])
@@ -46,13 +46,13 @@ def encode_messages(messages: Sequence[Message]) -> str:
     return f"[{''.join(parts)}]}}]"
 
 
-def _encoded_contents(messages: Sequence[Message]) -> Iterator[tuple[str, str]]:
+def _encode_contents(messages: Sequence[Message]) -> Iterator[tuple[str, str]]:
     end = len(messages) - 1
     for index, message in enumerate(messages):
         if index == end and message["role"] == "assistant":
             yield _encode_prefill(message), "assistant"
         else:
-            yield encoded(message, _encode_content), message["role"]
+            yield encode_cached(message, _encode_content), message["role"]
 
 
 def _encode_content(message: Message) -> str:
@@ -168,7 +168,7 @@ class Pieces:
 
     def reply(self) -> ModelReply:
         """The whole reply. Tool arguments that are not a JSON object are kept as they came."""
-        content = [made for _, block in sorted(self._blocks.items()) if (made := block.made())]
+        content = [made for _, block in sorted(self._blocks.items()) if (made := block.to_block())]
         reason = self.stop_reason
         if any(isinstance(b["toolUse"]["input"], str) for b in content if "toolUse" in b):
             reason = "malformed_tool_use"
@@ -202,7 +202,7 @@ class _Block:
         self.signature += delta.get("signature", "")
         self.redacted += blob(delta.get("redactedContent", b""))
 
-    def made(self) -> Block | None:
+    def to_block(self) -> Block | None:
         text = "".join(self.texts)
         if self.use is not None:
             return {"toolUse": {**self.use, "input": tool_input(text)}}

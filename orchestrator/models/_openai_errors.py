@@ -19,14 +19,14 @@ from orchestrator.errors import (
     ValidationError,
 )
 
-__all__ = ["Tries", "broken_off", "not_understood", "stream_error"]
+__all__ = ["Tries", "build_interrupted_error", "build_protocol_error", "stream_error"]
 
 _RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 _LONGEST_WAIT = 60.0
 _LONGEST = 400
 
 
-def broken_off(model_id: str, error: Exception | None = None) -> DependencyFailed:
+def build_interrupted_error(model_id: str, error: Exception | None = None) -> DependencyFailed:
     """The stream ended before the reply did."""
     what = f" ({type(error).__name__})" if error else ""
     return DependencyFailed(
@@ -35,7 +35,7 @@ def broken_off(model_id: str, error: Exception | None = None) -> DependencyFaile
     )
 
 
-def not_understood(model_id: str) -> DependencyFailed:
+def build_protocol_error(model_id: str) -> DependencyFailed:
     """The server's answer is no chat completion."""
     return DependencyFailed(
         f"the server of the model {model_id!r} answered with something that is no chat "
@@ -65,7 +65,7 @@ class Tries:
         self._begun = time.monotonic()
         self._tried = 0
 
-    def failed(self, error: Exception) -> float:
+    def handle_network_error(self, error: Exception) -> float:
         """After a network error.
 
         A connection that broke is tried again; one that was refused or timed out is not: a local
@@ -81,7 +81,7 @@ class Tries:
             ) from error
         return wait
 
-    def refused(self, response: Any) -> float:
+    def handle_error_response(self, response: Any) -> float:
         """After an answer that is an error."""
         status = response.status_code
         wait = None
@@ -92,7 +92,7 @@ class Tries:
             raise _of_status(status, _text(error), self._model_id, _address(self._url))
         return wait
 
-    def refused_parameter(self, response: Any) -> str:
+    def find_refused_parameter(self, response: Any) -> str:
         """The parameter that the model says it does not take; empty when it says nothing alike."""
         error = _error(response) if response.status_code == 400 else {}
         unsupported = error.get("code") in ("unsupported_parameter", "unsupported_value")

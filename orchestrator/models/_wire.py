@@ -11,7 +11,7 @@ from typing import Any
 from orchestrator.message import Message
 from orchestrator.support.safe_json import json_or
 
-__all__ = ["blob", "encode", "encoded", "tool_input", "tool_name"]
+__all__ = ["blob", "encode", "encode_cached", "tool_input", "tool_name"]
 
 
 def _base64(value: Any) -> str:
@@ -31,7 +31,7 @@ encode: Callable[[Any], str] = json.JSONEncoder(
 """Compact JSON; bytes become base64, as in AWS's JSON protocols."""
 
 
-def encoded(message: Message, encoder: Callable[[Message], str]) -> str:
+def encode_cached(message: Message, encoder: Callable[[Message], str]) -> str:
     """`message` as `encoder` writes it, made once; a plain dict is encoded each time."""
     if isinstance(message, Message):
         return message.encode_with(encoder)

@@ -16,7 +16,7 @@ from threading import Event
 from typing import Any
 
 from orchestrator.message import Block, Message, text_of
-from orchestrator.models.blocks import received
+from orchestrator.models.blocks import normalise_blocks
 from orchestrator.models.usage import Usage
 
 __all__ = [
@@ -157,7 +157,7 @@ class Model(ABC):
         without the whole reply.
         """
         reply = self.complete(request)
-        reply.content = received(reply.content)
+        reply.content = normalise_blocks(reply.content)
         yield reply.text
         yield reply
 

@@ -19,7 +19,7 @@ from orchestrator.models import _bedrock_text as text_models
 from orchestrator.models import _converse as converse
 from orchestrator.models._bedrock_client import (
     Connection,
-    Encoded,
+    EncodedMessages,
     connect,
     prepare,
     target_of,
@@ -120,7 +120,7 @@ class BedrockModel(Model):
             if request.raw_text and self._shape is not None:
                 return self._complete_text(request, self._shape)
             response = self._converse("converse", request)
-        with _understood(self.model_id):
+        with _translate_errors(self.model_id):
             message = response["output"]["message"]
             return ModelReply(
                 converse.reply_content(message.get("content", ())),
@@ -141,7 +141,7 @@ class BedrockModel(Model):
             pieces = converse.Pieces()
             events = self._converse("converse_stream", request)["stream"]
             try:
-                with _understood(self.model_id):
+                with _translate_errors(self.model_id):
                     for event in events:
                         text = pieces.take(event)
                         if text:
@@ -149,7 +149,7 @@ class BedrockModel(Model):
             finally:
                 events.close()
             self._check_end(pieces.stop_reason)
-            with _understood(self.model_id):
+            with _translate_errors(self.model_id):
                 reply = pieces.reply()
         yield reply
 
@@ -164,13 +164,13 @@ class BedrockModel(Model):
         if request.raw_text and self._shape is not None:
             given = {"invokeModel": {"body": self._text_members(request, self._shape)["body"]}}
         else:
-            given = {"converse": self._counted(request)}
+            given = {"converse": self._build_count_request(request)}
         with translate_errors(self._target):
             response = self._call("count_tokens", input=given)
-        with _understood(self.model_id):
+        with _translate_errors(self.model_id):
             return int(response["inputTokens"])
 
-    def _counted(self, request: ModelRequest) -> dict[str, Any]:
+    def _build_count_request(self, request: ModelRequest) -> dict[str, Any]:
         members: dict[str, Any] = {"messages": list(request.messages)}
         if request.system.strip():
             members["system"] = [{"text": request.system}]
@@ -182,17 +182,17 @@ class BedrockModel(Model):
         return {**members, "additionalModelRequestFields": additional} if additional else members
 
     def _executor(self) -> Executor:
-        return super()._executor() if self._client is not None else self._connected().workers
+        return super()._executor() if self._client is not None else self._get_connection().workers
 
-    def _connected(self) -> Connection:
+    def _get_connection(self) -> Connection:
         connection = self._connection
         if connection is None:
             connection = self._connection = connect(self._settings, self._target)
         return connection
 
     def _call(self, operation: str, **members: Any) -> Any:
-        client = self._client if self._client is not None else self._connected().client
-        with _understood(self.model_id):
+        client = self._client if self._client is not None else self._get_connection().client
+        with _translate_errors(self.model_id):
             return getattr(client, operation)(modelId=self.model_id, **members)
 
     def _check_end(self, stop_reason: str) -> None:
@@ -212,7 +212,7 @@ class BedrockModel(Model):
             try:
                 return self._call(operation, **self._members(request, refused))
             except ClientError as error:
-                found = _refused_parameters(error) - refused
+                found = _find_refused_parameters(error) - refused
                 if not found:
                     raise
                 self._refused |= found
@@ -232,16 +232,16 @@ class BedrockModel(Model):
         body = [encode(members)[1:-1]] if members else []
         if request.tools:
             members["toolConfig"] = {"tools": request.tools}
-            tools = self._encoded_tools(request.tools)
+            tools = self._encode_tools(request.tools)
             if request.tool_choice:
                 members["toolConfig"]["toolChoice"] = request.tool_choice
                 tools = f'{tools[:-1]},"toolChoice":{encode(request.tool_choice)}}}'
             body.append(f'"toolConfig":{tools}')
         body.append(f'"messages":{converse.encode_messages(request.messages)}')
-        members["messages"] = Encoded(request.messages, f"{{{','.join(body)}}}")
+        members["messages"] = EncodedMessages(request.messages, f"{{{','.join(body)}}}")
         return members
 
-    def _encoded_tools(self, tools: Sequence[Mapping[str, Any]]) -> str:
+    def _encode_tools(self, tools: Sequence[Mapping[str, Any]]) -> str:
         kept, text = self._tools
         if kept is not tools:
             text = converse.encode_tools(tools)
@@ -258,8 +258,8 @@ class BedrockModel(Model):
 
     def _complete_text(self, request: ModelRequest, shape: text_models.TextShape) -> ModelReply:
         response = self._call("invoke_model", **self._text_members(request, shape))
-        with _understood(self.model_id):
-            reply = shape.read(text_models.decoded(response["body"].read()))
+        with _translate_errors(self.model_id):
+            reply = shape.read(text_models.decode_object(response["body"].read()))
             headers = response["ResponseMetadata"]["HTTPHeaders"]
             usage = Usage(
                 int(headers.get("x-amzn-bedrock-input-token-count", 0)),
@@ -276,9 +276,9 @@ class BedrockModel(Model):
         texts: list[str] = []
         stop_reason, usage = "", Usage(calls=1)
         try:
-            with _understood(self.model_id):
+            with _translate_errors(self.model_id):
                 for event in events:
-                    chunk = text_models.decoded(event["chunk"]["bytes"])
+                    chunk = text_models.decode_object(event["chunk"]["bytes"])
                     piece = shape.read(chunk)
                     stop_reason = piece.stop_reason or stop_reason
                     usage = text_models.metrics_of(chunk) or usage
@@ -292,7 +292,7 @@ class BedrockModel(Model):
 
 
 @contextmanager
-def _understood(model_id: str) -> Iterator[None]:
+def _translate_errors(model_id: str) -> Iterator[None]:
     """The code here and botocore trust the shape of answers; gateways may send others."""
     from botocore.exceptions import BotoCoreError
 
@@ -323,7 +323,7 @@ def _parameters(
     """`inferenceConfig` and `additionalModelRequestFields`."""
     given, additional = request.inference, dict(request.additional)
     anthropic = "anthropic." in model_id
-    if anthropic and _thinks(additional):
+    if anthropic and _is_thinking(additional):
         refused = _SAMPLING  # Anthropic: thinking goes with none of them
     inference = {
         name: given[ours]
@@ -344,7 +344,7 @@ def _parameters(
     return inference, additional
 
 
-def _thinks(additional: Mapping[str, Any]) -> bool:
+def _is_thinking(additional: Mapping[str, Any]) -> bool:
     settings = additional.get("thinking") or additional.get("reasoning_config") or {}
     return bool(settings.get("type", "disabled") != "disabled")
 
@@ -354,7 +354,7 @@ _UNKNOWN_PARAMETER = re.compile(
 )
 
 
-def _refused_parameters(error: Any) -> frozenset[str]:
+def _find_refused_parameters(error: Any) -> frozenset[str]:
     """The inference parameters that a refusal of Bedrock says to leave out."""
     text = get_safe_message(error)
     if "cannot both be specified" in text:

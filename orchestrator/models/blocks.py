@@ -7,12 +7,12 @@ from typing import Any
 from orchestrator.message import Block, clean
 from orchestrator.support.safe_json import json_or
 
-__all__ = ["received"]
+__all__ = ["normalise_blocks"]
 
 _SCALARS = (int, float, bool)
 
 
-def received(content: Any) -> list[Block]:
+def normalise_blocks(content: Any) -> list[Block]:
     """The blocks of a reply that have Converse's shape, as everything after relies on it.
 
     Halves of surrogate pairs go; a tool call without an id, or with that of another, gets one of
@@ -35,10 +35,10 @@ def received(content: Any) -> list[Block]:
                 called = True
         else:
             return content
-    return _mended(content)
+    return _repair_blocks(content)
 
 
-def _mended(content: Any) -> list[Block]:
+def _repair_blocks(content: Any) -> list[Block]:
     made: list[Block] = []
     taken: set[str] = set()
     for block in content if isinstance(content, list | tuple) else ():

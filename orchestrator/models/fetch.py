@@ -26,7 +26,7 @@ from pathlib import Path, PurePath
 from typing import IO
 
 from orchestrator.errors import DependencyFailed, ResourceNotFound
-from orchestrator.models.weights import Progress, Weights, stamped, verify
+from orchestrator.models.weights import Progress, Weights, is_verified, verify
 
 __all__ = ["fetch"]
 
@@ -38,7 +38,7 @@ _CHUNK = 1 << 20
 _PIECE = re.compile(r"\.(bin|gguf|part\d+)$")
 
 
-class _Failed(Exception):
+class _FetchError(Exception):
     """A source could not give the bytes; the text says why."""
 
 
@@ -67,12 +67,12 @@ class _Sink:
         with self.file.open("ab") as out:
             while chunk := stream.read(_CHUNK):
                 if self.done + len(chunk) > limit:
-                    raise _Failed("it sent more bytes than the model has")
+                    raise _FetchError("it sent more bytes than the model has")
                 out.write(chunk)
                 self.done += len(chunk)
-                self.tell(text)
+                self.report(text)
 
-    def tell(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """Reports the progress."""
         if self._progress is not None:
             self._progress(self.done, self._weights.size, text)
@@ -134,7 +134,7 @@ def _sources(weights: Weights, source: str | Path | None) -> list[tuple[str, Sou
 
 
 def _ready(target: Path, weights: Weights, progress: Progress | None) -> bool:
-    return target.is_file() and (stamped(target, weights) or verify(target, weights, progress))
+    return target.is_file() and (is_verified(target, weights) or verify(target, weights, progress))
 
 
 def _try_all(
@@ -145,14 +145,14 @@ def _try_all(
         try:
             sink = _Sink(part, weights, progress)
             sink.cut(weights.size)
-            sink.tell(f"asking {name}")
+            sink.report(f"asking {name}")
             if sink.done < weights.size:
                 source(weights, sink)
             if verify(part, weights, progress):
                 return name
             part.unlink()  # a wrong beginning would spoil every later try
             reasons.append(f"{name}: its bytes have another sha256 than the pinned one")
-        except _Failed as error:
+        except _FetchError as error:
             reasons.append(f"{name}: {error}")
         except OSError as error:
             reasons.append(f"{name}: {error.strerror or error}")
@@ -195,11 +195,11 @@ def _download(weights: Weights, sink: _Sink) -> None:
             sink.take(reply, f"downloading {weights.name}")
     except HTTPError as error:
         error.close()
-        raise _Failed(f"HTTP status {error.code}") from error
+        raise _FetchError(f"HTTP status {error.code}") from error
     except URLError as error:
-        raise _Failed(f"cannot be reached ({error.reason})") from error
+        raise _FetchError(f"cannot be reached ({error.reason})") from error
     if sink.done < weights.size:
-        raise _Failed("the connection ended early")
+        raise _FetchError("the connection ended early")
 
 
 def _join_parts(weights: Weights, sink: _Sink) -> None:
@@ -216,7 +216,7 @@ def _join_parts(weights: Weights, sink: _Sink) -> None:
             with piece as stream:
                 sink.take(stream, text, limit)
             if sink.done != limit:
-                raise _Failed(f"part {index + 1} is too short")
+                raise _FetchError(f"part {index + 1} is too short")
 
 
 def _join_whole(whole: Weights, weights: Weights, sink: _Sink) -> None:
@@ -251,7 +251,9 @@ def _installer() -> list[str]:
     if uv is not None:
         # uv cannot only download; with --target it unpacks the wheel there and runs nothing.
         return [uv, "pip", "install", "--python", sys.executable, "--target"]
-    raise _Failed(f"neither pip nor uv is here; run `{sys.executable} -m ensurepip`, or install uv")
+    raise _FetchError(
+        f"neither pip nor uv is here; run `{sys.executable} -m ensurepip`, or install uv"
+    )
 
 
 def _get_part(requirement: str, home: Path, installer: list[str]) -> Path:
@@ -263,7 +265,7 @@ def _get_part(requirement: str, home: Path, installer: list[str]) -> Path:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
-        raise _Failed(
+        raise _FetchError(
             f"{requirement.split()[0]} cannot be downloaded "
             f"({lines[-1].strip() if lines else 'no reason given'})"
         )
@@ -284,11 +286,11 @@ def _piece(home: Path, name: str) -> IO[bytes]:
         if len(found) == 1:
             return archive.open(found[0])
         archive.close()
-        raise _Failed(f"{wheels[0].name} holds {len(found)} pieces instead of one")
+        raise _FetchError(f"{wheels[0].name} holds {len(found)} pieces instead of one")
     files = [str(file) for file in home.rglob("*") if file.is_file()]
     found = _the_piece(files, name)
     if len(found) != 1:
-        raise _Failed(f"a part holds {len(found)} pieces instead of one")
+        raise _FetchError(f"a part holds {len(found)} pieces instead of one")
     return open(found[0], "rb")
 
 

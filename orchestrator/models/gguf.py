@@ -163,31 +163,31 @@ class _Reader:
         self._data = data
         self._at = 0
 
-    def fixed(self, code: str) -> Any:
+    def read_number(self, code: str) -> Any:
         """One number."""
         (value,) = struct.unpack_from("<" + code, self._data, self._at)
         self._at += struct.calcsize("<" + code)
         return value
 
-    def string(self) -> bytes:
+    def read_string(self) -> bytes:
         """One length-prefixed text."""
-        size = self.fixed("Q")
+        size = self.read_number("Q")
         start, self._at = self._at, self._at + size
         if self._at > len(self._data):
             raise ValueError("the file ends early")
         return self._data[start : self._at]
 
-    def value(self, kind: int, wanted: bool) -> Any:
+    def read_value(self, kind: int, wanted: bool) -> Any:
         """One value of type `kind`; `None` instead of a list when it is not wanted."""
         if kind == _STRING:
-            return self.string()
+            return self.read_string()
         if kind == _ARRAY:
-            return self._array(self.fixed("I"), self.fixed("Q"), wanted)
+            return self._read_array(self.read_number("I"), self.read_number("Q"), wanted)
         if kind not in _FIXED:
             raise ValueError(f"unknown value type {kind}")
-        return self.fixed(_FIXED[kind])
+        return self.read_number(_FIXED[kind])
 
-    def _array(self, kind: int, count: int, wanted: bool) -> list[Any] | None:
+    def _read_array(self, kind: int, count: int, wanted: bool) -> list[Any] | None:
         if kind in _FIXED:
             code = f"<{count}{_FIXED[kind]}"
             size = struct.calcsize(code) if count <= len(self._data) else len(self._data)
@@ -196,12 +196,12 @@ class _Reader:
             return list(values) if wanted else None
         if not wanted and kind == _STRING:
             for _ in range(count):
-                size = self.fixed("Q")
+                size = self.read_number("Q")
                 self._at += size
             return None
         if kind != _STRING:
             raise ValueError(f"unknown array type {kind}")
-        return [self.string() for _ in range(count)]
+        return [self.read_string() for _ in range(count)]
 
 
 def _header(file: Path) -> dict[str, Any]:
@@ -209,15 +209,15 @@ def _header(file: Path) -> dict[str, Any]:
         if data[:4] != b"GGUF":
             raise ValueError("it does not begin with 'GGUF'")
         reader = _Reader(data)
-        reader.fixed("I")
-        version = reader.fixed("I")
+        reader.read_number("I")
+        version = reader.read_number("I")
         if version not in (2, 3):
             raise ValueError(f"GGUF version {version} is not known")
-        reader.fixed("Q")
+        reader.read_number("Q")
         found: dict[str, Any] = {}
-        for _ in range(reader.fixed("Q")):
-            key = reader.string().decode("utf-8", "replace")
-            value = reader.value(reader.fixed("I"), key in _WANTED)
+        for _ in range(reader.read_number("Q")):
+            key = reader.read_string().decode("utf-8", "replace")
+            value = reader.read_value(reader.read_number("I"), key in _WANTED)
             if key in _WANTED:
                 found[key] = value
         tokens = found["tokenizer.ggml.tokens"]

@@ -141,20 +141,20 @@ def look_ups(form: CallFormat, name: str, arguments: Mapping[str, Any]) -> CallF
     called = next((one for one in form.operations if one.name == name), None)
     if called is None or not any(
         arguments.get(parameter) == form.unknown_value
-        for parameter in _copied(called, ("grounded",))
+        for parameter in _find_required(called, ("grounded",))
     ):
         return None
-    needy = {one.name for one in form.operations if _copied(one, ("grounded", "date"))}
+    needy = {one.name for one in form.operations if _find_required(one, ("grounded", "date"))}
     excluded = form.excluded | needy | {name}
     if all(one.name in excluded for one in form.operations):
         return None
     return CallFormat(form.protocol, form.operations, False, form.unknown_value, excluded)
 
 
-def _copied(operation: OperationFormat, rules: tuple[str, ...]) -> list[str]:
+def _find_required(operation: OperationFormat, rules: tuple[str, ...]) -> list[str]:
     properties = operation.schema.get("properties") or {}
     required = operation.schema.get("required") or ()
-    return [name for name in required if _known_value(properties.get(name) or {}, True) in rules]
+    return [name for name in required if _choose_rule(properties.get(name) or {}, True) in rules]
 
 
 def _grounds(conversation: Iterable[str]) -> str:
@@ -220,11 +220,11 @@ def _call(rule: str, operation: OperationFormat, unknown: str) -> Iterator[str]:
 
 
 def _value(schema: Mapping[str, Any], unknown: bool) -> str:
-    known = _known_value(schema, unknown)
+    known = _choose_rule(schema, unknown)
     return f'( "\\"" unknown "\\"" | {known} )' if unknown else known
 
 
-def _known_value(schema: Mapping[str, Any], grounded: bool) -> str:
+def _choose_rule(schema: Mapping[str, Any], grounded: bool) -> str:
     choices = [schema["const"]] if "const" in schema else schema.get("enum")
     if choices:
         return "( " + " | ".join(_literal(json.dumps(choice)) for choice in choices) + " )"

@@ -55,7 +55,7 @@ class Runtime:
         self.chat: ChatFormat = chat_format(file)
         if progress is not None:
             _read_ahead(file, progress)
-        self._server = _serve(file, settings)
+        self._server = _load_server(file, settings)
 
     def generate(self, body: dict[str, Any]) -> Generator[dict[str, Any], None, None]:
         """Yields the chunks of one completion as they come; closing it stops the work.
@@ -117,7 +117,7 @@ def unload() -> None:
         _loaded.clear()
 
 
-def _serve(file: Path, settings: Settings) -> Any:
+def _load_server(file: Path, settings: Settings) -> Any:
     # Spinning threads take the cores from everything else on the machine, generation included;
     # the runtime reads this when it is loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")

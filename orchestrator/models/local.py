@@ -19,7 +19,7 @@ from orchestrator.models import weights
 from orchestrator.models.base import Model, ModelReply, ModelRequest
 from orchestrator.models.grammar import grammar_of, look_ups
 from orchestrator.models.llama import Runtime, Settings, runtime
-from orchestrator.models.toolcalls import CALL_OPEN, ReplyReader, asked_by_name, grounds, turns
+from orchestrator.models.toolcalls import CALL_OPEN, ReplyReader, grounds, is_asked_by_name, turns
 from orchestrator.models.usage import Usage
 from orchestrator.models.weights import Progress
 
@@ -168,7 +168,7 @@ class LocalModel(Model):
         try:
             for chunk in chunks:
                 if "error" in chunk:
-                    return self._refused(chunk["error"])
+                    return self._handle_error(chunk["error"])
                 last = chunk
                 text = chunk["choices"][0]["text"]
                 shown = reader.feed(text) if text else ""
@@ -216,7 +216,7 @@ class LocalModel(Model):
                 body["logit_bias"] = [*given, [CALL_OPEN[0], self._call_bias]]
         return body
 
-    def _refused(self, error: dict[str, Any]) -> tuple[Usage, str]:
+    def _handle_error(self, error: dict[str, Any]) -> tuple[Usage, str]:
         if error.get("type") == "exceed_context_size_error":
             return Usage(int(error.get("n_prompt_tokens", 0))), _FULL
         raise DependencyFailed(
@@ -246,7 +246,7 @@ def _look_up_first(request: ModelRequest, reader: ReplyReader) -> str:
     form, call = request.call_format, reader.call
     if form is None or call is None or not form.unknown_value:
         return ""
-    if not asked_by_name(request.messages):
+    if not is_asked_by_name(request.messages):
         return ""
     found = look_ups(form, *call)
     return grammar_of(found, grounds(request), must_call=True) if found else ""

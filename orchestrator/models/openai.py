@@ -19,7 +19,12 @@ from urllib.parse import urlsplit
 
 from orchestrator.errors import ModelNotReady, ValidationError
 from orchestrator.models import _chat as chat
-from orchestrator.models._openai_errors import Tries, broken_off, not_understood, stream_error
+from orchestrator.models._openai_errors import (
+    Tries,
+    build_interrupted_error,
+    build_protocol_error,
+    stream_error,
+)
 from orchestrator.models.base import Model, ModelReply, ModelRequest
 
 __all__ = ["OPENAI", "OpenAIModel"]
@@ -116,12 +121,12 @@ class OpenAIModel(Model):
             DependencyFailed: The stream ended before the reply did, or see `complete`.
         """
         response = self._open(request, stream=True)
-        reading = _Reading(self.model_id, request)
+        reading = _ReplyStream(self.model_id, request)
         try:
             for data in response.iter_bytes():
                 yield from reading.feed(data)
         except _http().HTTPError as error:
-            reading.broke(error)
+            reading.handle_interruption(error)
         finally:
             response.close()
         yield reading.reply()
@@ -134,13 +139,13 @@ class OpenAIModel(Model):
     async def astream(self, request: ModelRequest) -> AsyncIterator[str | ModelReply]:
         """`stream`, on the event loop itself."""
         response = await self._aopen(request, stream=True)
-        reading = _Reading(self.model_id, request)
+        reading = _ReplyStream(self.model_id, request)
         try:
             async for data in response.aiter_bytes():
                 for text in reading.feed(data):
                     yield text
         except _http().HTTPError as error:
-            reading.broke(error)
+            reading.handle_interruption(error)
         finally:
             await response.aclose()
         yield reading.reply()
@@ -150,9 +155,9 @@ class OpenAIModel(Model):
             value = response.json()
             reply = chat.read_reply(value, len(request.messages))
         except (ValueError, AttributeError, TypeError, KeyError) as error:
-            raise not_understood(self.model_id) from error
+            raise build_protocol_error(self.model_id) from error
         if reply is None:
-            raise stream_error(self.model_id, value) or not_understood(self.model_id)
+            raise stream_error(self.model_id, value) or build_protocol_error(self.model_id)
         return reply
 
     def _body(self, request: ModelRequest, stream: bool, refused: frozenset[str]) -> bytes:
@@ -184,7 +189,7 @@ class OpenAIModel(Model):
                 response.read()
                 response.close()
             except _http().HTTPError as error:
-                wait = tries.failed(error)
+                wait = tries.handle_network_error(error)
             else:
                 wait = self._refusal(tries, response, refused)
             _sleep(wait)
@@ -202,7 +207,7 @@ class OpenAIModel(Model):
                 await response.aread()
                 await response.aclose()
             except _http().HTTPError as error:
-                wait = tries.failed(error)
+                wait = tries.handle_network_error(error)
             else:
                 wait = self._refusal(tries, response, refused)
             await _asleep(wait)
@@ -212,11 +217,11 @@ class OpenAIModel(Model):
 
     def _refusal(self, tries: Tries, response: Any, refused: frozenset[str]) -> float:
         """Seconds to wait before the next try; raises when there is none."""
-        parameter = tries.refused_parameter(response)
+        parameter = tries.find_refused_parameter(response)
         if parameter and parameter not in refused:
             self._refused |= {parameter}
             return 0.0
-        return tries.refused(response)
+        return tries.handle_error_response(response)
 
     # Clients
 
@@ -255,7 +260,7 @@ class OpenAIModel(Model):
             options = self._client_options(min(connections, _POOL))
             clients = [_http().AsyncClient(**options) for _ in range(-(-connections // _POOL))]
             # A loop that shuts down closes the generators that began on it, and so the clients.
-            closing = _closing(clients, self._async_clients, loop)
+            closing = _close_clients(clients, self._async_clients, loop)
             kept = self._async_clients[loop] = (cycle(clients), closing)
             await anext(closing)
         return next(kept[0])
@@ -266,7 +271,9 @@ _OWN_HOSTS = ("api.openai.com",)
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-async def _closing(clients: list[Any], kept: dict[Any, Any], loop: Any) -> AsyncIterator[None]:
+async def _close_clients(
+    clients: list[Any], kept: dict[Any, Any], loop: Any
+) -> AsyncIterator[None]:
     try:
         yield
     finally:
@@ -275,7 +282,7 @@ async def _closing(clients: list[Any], kept: dict[Any, Any], loop: Any) -> Async
             await client.aclose()
 
 
-class _Reading:
+class _ReplyStream:
     """One streamed reply, the same for both kinds of clients."""
 
     def __init__(self, model_id: str, request: ModelRequest) -> None:
@@ -287,7 +294,7 @@ class _Reading:
         try:
             chunks = self._events.feed(data)
         except ValueError as error:
-            raise not_understood(self._model_id) from error
+            raise build_protocol_error(self._model_id) from error
         for chunk in chunks:
             failure = stream_error(self._model_id, chunk)
             if failure is not None:
@@ -300,16 +307,16 @@ class _Reading:
         try:
             return self._pieces.take(chunk)
         except (AttributeError, TypeError, KeyError) as error:
-            raise not_understood(self._model_id) from error
+            raise build_protocol_error(self._model_id) from error
 
-    def broke(self, error: Exception) -> None:
+    def handle_interruption(self, error: Exception) -> None:
         # What breaks after the reply's end takes nothing from it.
         if not self._pieces.stop_reason:
-            raise broken_off(self._model_id, error) from error
+            raise build_interrupted_error(self._model_id, error) from error
 
     def reply(self) -> ModelReply:
         if not self._pieces.stop_reason:
-            raise broken_off(self._model_id)
+            raise build_interrupted_error(self._model_id)
         return self._pieces.reply()
 
 

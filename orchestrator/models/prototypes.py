@@ -103,7 +103,7 @@ class _Example(NamedTuple):
     shown: str  # what the thinking calls it
 
 
-class _Near(NamedTuple):
+class _Match(NamedTuple):
     category: str
     similarity: float
     shown: str
@@ -170,7 +170,7 @@ class PrototypeModel(Model):
         text = f"<thinking>{escape(thought, quote=False)}</thinking><category>{category}</category>"
         return ModelReply([{"text": text}])
 
-    def _decide(self, near: _Near, question: str, before: Sequence[Message]) -> tuple[str, str]:
+    def _decide(self, near: _Match, question: str, before: Sequence[Message]) -> tuple[str, str]:
         why = ""
         said = text_of(before[-1]["content"]) if before else ""
         asked = bool(before) and before[-1]["role"] == "assistant" and bool(_ASKS.search(said))
@@ -185,7 +185,7 @@ class PrototypeModel(Model):
             return "D", "; the agent has no functions that would bound its task"
         return near.category, why
 
-    def _nearest(self, question: str) -> _Near:
+    def _nearest(self, question: str) -> _Match:
         with self._lock:
             if self._vectors is None:
                 self._vectors = self._embedder.embed([one.text for one in self._examples])
@@ -194,10 +194,10 @@ class PrototypeModel(Model):
         unwanted = [one for one in near if one.category in "AB" and one.similarity >= _NEAR]
         return max(unwanted or near, key=lambda one: one.similarity)
 
-    def _of_row(self, similarities: Any) -> _Near:
+    def _of_row(self, similarities: Any) -> _Match:
         index = int(similarities.argmax())
         example = self._examples[index]
-        return _Near(example.category, float(similarities[index]), example.shown)
+        return _Match(example.category, float(similarities[index]), example.shown)
 
 
 def _of_function(description: Mapping[str, Any]) -> _Example:

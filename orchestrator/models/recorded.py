@@ -26,7 +26,7 @@ __all__ = ["RecordingModel", "ReplayModel", "request_key"]
 _DIFF_LINES = 60
 
 
-def _canonical(request: ModelRequest) -> dict[str, Any]:
+def _canonicalise(request: ModelRequest) -> dict[str, Any]:
     """What of a request decides its reply, as JSON; ids of tool calls are numbered.
 
     The ids are chance: the same conversation with the same model has others the next time.
@@ -38,7 +38,7 @@ def _canonical(request: ModelRequest) -> dict[str, Any]:
         "messages": [
             {
                 "role": message["role"],
-                "content": [_numbered(block, ids) for block in message["content"]],
+                "content": [_number_call(block, ids) for block in message["content"]],
             }
             for message in request.messages
         ],
@@ -49,7 +49,7 @@ def _canonical(request: ModelRequest) -> dict[str, Any]:
     }
 
 
-def _numbered(block: Mapping[str, Any], ids: dict[str, str]) -> Mapping[str, Any]:
+def _number_call(block: Mapping[str, Any], ids: dict[str, str]) -> Mapping[str, Any]:
     for kind in ("toolUse", "toolResult"):
         if kind in block:
             found = block[kind].get("toolUseId", "")
@@ -68,7 +68,7 @@ _NOTHING = ModelRequest("", "", ())
 
 def request_key(request: ModelRequest) -> str:
     """The hash that `request` is recorded under."""
-    return _key(_canonical(request))
+    return _key(_canonicalise(request))
 
 
 class RecordingModel(Model):
@@ -139,7 +139,7 @@ class RecordingModel(Model):
             self._append(request, item, pieces)
 
     def _append(self, request: ModelRequest, reply: ModelReply, pieces: list[str]) -> None:
-        canonical = _canonical(request)
+        canonical = _canonicalise(request)
         record = {
             "key": _key(canonical),
             "model_id": self.model_id,
@@ -212,18 +212,18 @@ class ReplayModel(Model):
         yield reply
 
     def _next(self, request: ModelRequest) -> dict[str, Any]:
-        canonical = _canonical(request)
+        canonical = _canonicalise(request)
         key = _key(canonical)
         records = self._by_key.get(key)
         if records is None:
-            raise ResourceNotFound(self._drift(canonical))
+            raise ResourceNotFound(self._explain_miss(canonical))
         with self._lock:
             count = self._asked.get(key, 0)
             self._asked[key] = count + 1
         return records[count % len(records)]
 
-    def _drift(self, asked: Mapping[str, Any]) -> str:
-        lines = _readable(asked)
+    def _explain_miss(self, asked: Mapping[str, Any]) -> str:
+        lines = _to_lines(asked)
         same = [r for r in self._records if r["request"]["stage"] == asked["stage"]]
         if not same:
             stages = sorted({record["request"]["stage"] for record in self._records})
@@ -232,11 +232,11 @@ class ReplayModel(Model):
                 f"{asked['stage']!r}, only of {', '.join(stages)}; record it again"
             )
         wanted = set(lines)
-        nearest = max(same, key=lambda r: _likeness(_readable(r["request"]), wanted))
+        nearest = max(same, key=lambda r: _likeness(_to_lines(r["request"]), wanted))
         number = self._records.index(nearest) + 1
         diff = list(
             unified_diff(
-                _readable(nearest["request"]),
+                _to_lines(nearest["request"]),
                 lines,
                 f"recorded (record {number})",
                 "asked",
@@ -283,7 +283,7 @@ def _record(line: str, place: str) -> dict[str, Any]:
     try:
         record: dict[str, Any] = json.loads(line)
         complete = {"key", "model_id", "request", "reply"} <= record.keys()
-        complete = complete and record["request"].keys() >= _canonical(_NOTHING).keys()
+        complete = complete and record["request"].keys() >= _canonicalise(_NOTHING).keys()
         _reply(record)
     except (ValueError, KeyError, TypeError, AttributeError):
         complete = False
@@ -294,7 +294,7 @@ def _record(line: str, place: str) -> dict[str, Any]:
     return record
 
 
-def _readable(request: Mapping[str, Any]) -> list[str]:
+def _to_lines(request: Mapping[str, Any]) -> list[str]:
     """A request as lines for a person, or a diff."""
     lines = [f"[stage] {request['stage']}", "[system]", *request["system"].splitlines()]
     for message in request["messages"]:

@@ -67,8 +67,8 @@ def resolve_model(spec: str | Model, *, folder: str | Path = ".") -> Model:
     spec = spec.strip()
     scheme, _, rest = spec.partition(":")
     if scheme in _SCHEMES:
-        return _of_scheme(scheme, rest, Path(folder))
-    return _of_bedrock(spec)
+        return _build_for_scheme(scheme, rest, Path(folder))
+    return _build_bedrock(spec)
 
 
 def file_of_model(spec: str, *, folder: str | Path = ".") -> str:
@@ -86,21 +86,21 @@ def file_of_model(spec: str, *, folder: str | Path = ".") -> str:
     return _script(rest, Path(folder))[0] if scheme == "scripted" else ""
 
 
-def _of_scheme(scheme: str, rest: str, folder: Path) -> Model:
+def _build_for_scheme(scheme: str, rest: str, folder: Path) -> Model:
     if scheme == "local":
-        return _local(rest, folder)
+        return _build_local(rest, folder)
     if not rest:
         raise ValidationError(f"the model spec {scheme + ':'!r} lacks its second half: {_SPECS}")
     if scheme == "openai":
-        return _openai(rest)
+        return _build_openai(rest)
     if scheme == "scripted":
-        return _scripted(rest, folder)
+        return _build_scripted(rest, folder)
     from orchestrator.models.recorded import ReplayModel
 
     return ReplayModel(folder / rest)
 
 
-def _scripted(rest: str, folder: Path) -> Model:
+def _build_scripted(rest: str, folder: Path) -> Model:
     from orchestrator.models.scripted import ScriptedModel
 
     file, model_id = _script(rest, folder)
@@ -119,7 +119,7 @@ def _script(rest: str, folder: Path) -> tuple[str, str | None]:
     return file, model_id
 
 
-def _local(name: str, folder: Path) -> Model:
+def _build_local(name: str, folder: Path) -> Model:
     from orchestrator.models.local import LocalModel
 
     if _is_weights(name) and (folder / name).exists():
@@ -132,7 +132,7 @@ def _is_weights(name: str) -> bool:
     return name.lower().endswith(".gguf")
 
 
-def _openai(rest: str) -> Model:
+def _build_openai(rest: str) -> Model:
     from orchestrator.models.openai import OPENAI, OpenAIModel
 
     model, at, base_url = rest.partition("@http")
@@ -146,7 +146,7 @@ def _openai(rest: str) -> Model:
     return OpenAIModel(model, f"http{base_url}" if at else OPENAI)
 
 
-def _of_bedrock(spec: str) -> Model:
+def _build_bedrock(spec: str) -> Model:
     from orchestrator.models.bedrock import BedrockModel
 
     if _ARN.fullmatch(spec):

@@ -11,7 +11,7 @@ from typing import Any
 from orchestrator.errors import ModelOutputError, ResourceNotFound, ValidationError
 from orchestrator.message import Block, text_of
 from orchestrator.models.base import Model, ModelReply, ModelRequest
-from orchestrator.models.blocks import received
+from orchestrator.models.blocks import normalise_blocks
 from orchestrator.models.usage import Usage
 
 __all__ = ["Scripted", "ScriptedModel"]
@@ -85,7 +85,7 @@ class ScriptedModel(Model):
     def stream(self, request: ModelRequest) -> Iterator[str | ModelReply]:
         """The next reply, in pieces of `chunk` characters."""
         reply = self.complete(request)
-        reply.content = received(reply.content)
+        reply.content = normalise_blocks(reply.content)
         text, size = reply.text, self._chunk or max(len(reply.text), 1)
         for start in range(0, len(text), size):
             yield text[start : start + size]
@@ -99,7 +99,7 @@ def _read(line: str, path: str | Path, number: int) -> Scripted:
         item = None
     if isinstance(item, str):
         return item
-    if isinstance(item, list) and len(blocks := received(item)) == len(item):
+    if isinstance(item, list) and len(blocks := normalise_blocks(item)) == len(item):
         return blocks
     raise ValidationError(
         f"line {number} of the script {str(path)!r} is not a reply: write a JSON text, or a list "

@@ -31,8 +31,8 @@ __all__ = [
     "CALL_CLOSE",
     "CALL_OPEN",
     "ReplyReader",
-    "asked_by_name",
     "grounds",
+    "is_asked_by_name",
     "short",
     "turns",
 ]
@@ -69,10 +69,10 @@ def _text(block: Block, role: str) -> str:
         return text
     if "toolUse" in block:
         use = block["toolUse"]
-        return CALL_OPEN + written(use["name"], use["input"]) + CALL_CLOSE
+        return CALL_OPEN + render_call(use["name"], use["input"]) + CALL_CLOSE
     if "toolResult" in block:
         # A result must not end itself and go on as somebody else.
-        told = _told(block).replace(RESULT_CLOSE[1:-1], "&lt;" + RESULT_CLOSE[2:-1])
+        told = _render_result(block).replace(RESULT_CLOSE[1:-1], "&lt;" + RESULT_CLOSE[2:-1])
         return RESULT_OPEN + told + RESULT_CLOSE
     raise ValidationError(
         f"the embedded model takes text, calls and results, and a message has {', '.join(block)!r}"
@@ -88,13 +88,13 @@ def short(name: str) -> str:
     return _VERB.sub("", name)
 
 
-def written(name: str, arguments: Any) -> str:
+def render_call(name: str, arguments: Any) -> str:
     """A call as the model writes it, character for character: the prompt cache depends on it."""
     call = {"name": short(name), "arguments": arguments}
     return json.dumps(call, ensure_ascii=False)
 
 
-def _told(block: Block) -> str:
+def _render_result(block: Block) -> str:
     parts = block["toolResult"]["content"]
     return "\n".join(
         part["text"] if "text" in part else json.dumps(part.get("json"), ensure_ascii=False)
@@ -108,13 +108,13 @@ def grounds(request: ModelRequest) -> Iterator[str]:
     for message in request.messages:
         for index, block in enumerate(message["content"]):
             if "toolResult" in block:
-                yield _told(block)
+                yield _render_result(block)
             elif "text" in block:
                 spans = [span for span in message.spans if span.block == index]
                 yield from _values(block["text"], spans, block["text"])
 
 
-def asked_by_name(messages: Sequence[Message]) -> bool:
+def is_asked_by_name(messages: Sequence[Message]) -> bool:
     """Whether the turn has just begun and the user names somebody or something."""
     last = messages[-1]
     return all("text" in block for block in last["content"]) and bool(

@@ -29,7 +29,7 @@ __all__ = [
     "DEFAULT",
     "EMBEDDING",
     "LIGHT",
-    "Listed",
+    "ModelListing",
     "Progress",
     "Weights",
     "available",
@@ -105,7 +105,7 @@ class Weights:
         return f"{round(sum(file.size for file in self.files) / 1e6):,} MB"
 
 
-class Listed(NamedTuple):
+class ModelListing(NamedTuple):
     """A model of the registry and whether it is here.
 
     Attributes:
@@ -174,10 +174,12 @@ def place(weights: Weights) -> Path:
     return folder() / weights.name / weights.file
 
 
-def available() -> list[Listed]:
+def available() -> list[ModelListing]:
     """All models of the registry, the default first; a wrong-sized file counts as absent."""
     return [
-        Listed(weights, place(weights) if _present(weights) else None, weights.name == DEFAULT)
+        ModelListing(
+            weights, place(weights) if _present(weights) else None, weights.name == DEFAULT
+        )
         for weights in _registry().values()
     ]
 
@@ -226,7 +228,7 @@ def _check(file: Weights, weights: Weights, progress: Progress | None) -> None:
             f"licence {weights.licence})",
             resource=weights.name,
         )
-    if not (stamped(target, file) or verify(target, file, progress)):
+    if not (is_verified(target, file) or verify(target, file, progress)):
         raise ModelNotReady(
             f"the file {str(target)!r} is not the model {weights.name!r} (its sha256 differs); run "
             f"`orchestrator models remove {weights.name}` and "
@@ -293,7 +295,7 @@ def verify(file: Path, weights: Weights, progress: Progress | None = None) -> bo
     return True
 
 
-def stamped(file: Path, weights: Weights) -> bool:
+def is_verified(file: Path, weights: Weights) -> bool:
     """Whether `verify` has already seen exactly this file."""
     try:
         return _stamp(file).read_text(encoding="utf-8") == _state(file, weights)

@@ -7,7 +7,7 @@ from typing import Any
 
 from orchestrator.message import to_json
 from orchestrator.parsers import codes
-from orchestrator.parsers.functions import Written, read_fncall, read_function
+from orchestrator.parsers.functions import TextCall, read_fncall, read_function
 from orchestrator.parsers.values import read_invoke
 from orchestrator.support.safe_json import json_or
 
@@ -107,7 +107,7 @@ class Calls:
         else:
             self._fail(codes.BAD_INPUT, codes.INPUT_FORMAT, name)
 
-    def add_written(self, tag: str, body: str, raw: str) -> None:
+    def add_text_call(self, tag: str, body: str, raw: str) -> None:
         """Adds what an `<invoke>`, `<function_call>` or `<fnCall>` holds; its values are texts."""
         kind = tag[:9].lower()
         if kind == "<function":
@@ -116,10 +116,10 @@ class Calls:
             for call in read_fncall(body):
                 self._add_read(call, raw, codes.BAD_CALL, codes.FNCALL_FORMAT)
         else:
-            call = Written(*read_invoke(tag, body))
+            call = TextCall(*read_invoke(tag, body))
             self._add_read(call, raw, codes.BAD_XML, codes.CALL_FORMAT)
 
-    def _add_read(self, call: Written, raw: str, unreadable: str, malformed: str) -> None:
+    def _add_read(self, call: TextCall, raw: str, unreadable: str, malformed: str) -> None:
         self.notes += [note for note in call.notes if len(self.notes) < _MOST_NOTES]
         if not call.name:
             self._fail(codes.NO_TOOL_NAME, malformed, raw)

@@ -32,7 +32,7 @@ def read_response(returned: Any, stage: str) -> Parsed:
     Raises:
         WrongShape: It is not the object that the contract asks for.
     """
-    top = _At("", _plain(returned))
+    top = _ResponseObject("", _plain(returned))
     notes = []
     if top.choice("messageVersion", ("1.0", "2.0"), "") == "":
         notes.append("the parser's object has no messageVersion")
@@ -61,7 +61,7 @@ def _plain(returned: Any) -> Any:
         raise WrongShape("the text is no JSON object") from None
 
 
-class _At:
+class _ResponseObject:
     """An object of the response, and where it is."""
 
     __slots__ = ("_path", "_value")
@@ -117,22 +117,24 @@ class _At:
             raise self.wrong(name, "true or false")
         return value
 
-    def inside(self, name: str) -> _At:
+    def inside(self, name: str) -> _ResponseObject:
         """A member that is an object."""
         if not isinstance(self._value.get(name), dict):
             raise self.wrong(name, "an object")
-        return _At(f"{self._path}.{name}" if self._path else name, self._value[name])
+        return _ResponseObject(f"{self._path}.{name}" if self._path else name, self._value[name])
 
-    def each(self, name: str) -> list[_At]:
+    def each(self, name: str) -> list[_ResponseObject]:
         """The objects of a list."""
         value = self._value.get(name)
         if value is None:
             return []
         if not isinstance(value, list):
             raise self.wrong(name, "a list")
-        return [_At(f"{self._path}.{name}[{index}]", one) for index, one in enumerate(value)]
+        return [
+            _ResponseObject(f"{self._path}.{name}[{index}]", one) for index, one in enumerate(value)
+        ]
 
-    def all(self, name: str) -> list[_At]:
+    def all(self, name: str) -> list[_ResponseObject]:
         """The objects of a member that is single in version 1.0 and a list in version 2.0."""
         return self.each(name + "s") or ([self.inside(name)] if self.has(name) else [])
 
@@ -145,7 +147,7 @@ def _kind(value: Any) -> str:
     )
 
 
-def _orchestration(member: _At) -> tuple[dict[str, Any], str]:
+def _read_orchestration(member: _ResponseObject) -> tuple[dict[str, Any], str]:
     made: dict[str, Any] = {"rationale": member.text("rationale", "")}
     if member.get("parsingErrorDetails"):
         told = member.inside("parsingErrorDetails").text("repromptResponse")
@@ -168,76 +170,76 @@ def _orchestration(member: _At) -> tuple[dict[str, Any], str]:
     return made, ""
 
 
-class _Read:
+class _InvocationReader:
     """Reads one kind of invocation."""
 
     __slots__ = ("_read", "member")
 
-    def __init__(self, member: str, read: Callable[[_At], dict[str, Any]]) -> None:
+    def __init__(self, member: str, read: Callable[[_ResponseObject], dict[str, Any]]) -> None:
         self.member = member
         self._read = read
 
-    def __call__(self, one: _At) -> dict[str, Any]:
+    def __call__(self, one: _ResponseObject) -> dict[str, Any]:
         """The invocation in the engine's shape."""
         return self._read(one)
 
 
-def _id(one: _At) -> dict[str, str]:
+def _read_id(one: _ResponseObject) -> dict[str, str]:
     return {"id": one.text("id")} if one.has("id") else {}
 
 
-def _action(one: _At) -> dict[str, Any]:
+def _read_action(one: _ResponseObject) -> dict[str, Any]:
     made: dict[str, Any] = {"actionGroupName": one.text("actionGroupName")}
     if one.has("apiName") or not one.has("functionName"):
         made["verb"] = one.text("verb").upper()
         made["apiName"] = one.text("apiName")
     else:
         made["functionName"] = one.text("functionName")
-    made |= _id(one)
+    made |= _read_id(one)
     values = one.inside("actionGroupInput").items() if one.has("actionGroupInput") else ()
-    made["actionGroupInput"] = {name: _value(value) for name, value in values}
+    made["actionGroupInput"] = {name: _read_value(value) for name, value in values}
     return made
 
 
-def _value(value: Any) -> dict[str, Any]:
+def _read_value(value: Any) -> dict[str, Any]:
     if isinstance(value, dict) and value.keys() == {"value"}:
         return value
     return {"value": value}
 
 
-def _search(one: _At) -> dict[str, Any]:
+def _read_search(one: _ResponseObject) -> dict[str, Any]:
     query = one.get("searchQuery")
     if not isinstance(query, str):
         query = one.inside("searchQuery").text("value")
     return {
         "knowledgeBaseId": one.text("knowledgeBaseId"),
-        **_id(one),
+        **_read_id(one),
         "searchQuery": {"value": query},
     }
 
 
-def _question(one: _At) -> dict[str, Any]:
-    return {"responseText": one.text("responseText"), **_id(one)}
+def _read_question(one: _ResponseObject) -> dict[str, Any]:
+    return {"responseText": one.text("responseText"), **_read_id(one)}
 
 
-def _collaborator(one: _At) -> dict[str, Any]:
+def _read_collaborator(one: _ResponseObject) -> dict[str, Any]:
     return {
         "agentCollaboratorName": one.text("agentCollaboratorName"),
-        **_id(one),
+        **_read_id(one),
         "input": {"text": one.inside("input").text("text")},
     }
 
 
-def _final(one: _At) -> dict[str, Any]:
+def _read_final(one: _ResponseObject) -> dict[str, Any]:
     made: dict[str, Any] = {"responseText": one.text("responseText", "")}
     if not one.has("responseText"):
         raise one.wrong("responseText", "a text")
     if one.get("citations"):
-        made["citations"] = _generated(one.inside("citations"))
+        made["citations"] = _read_generated(one.inside("citations"))
     return made
 
 
-def _generated(one: _At) -> dict[str, Any]:
+def _read_generated(one: _ResponseObject) -> dict[str, Any]:
     parts = [
         {
             "text": part.text("text", ""),
@@ -248,17 +250,20 @@ def _generated(one: _At) -> dict[str, Any]:
     return {"generatedResponseParts": parts}
 
 
-_KINDS: dict[str, tuple[_Read, bool]] = {
-    "ASK_USER": (_Read("agentAskUser", _question), False),
-    "AGENT_COLLABORATOR": (_Read("agentCollaboratorInvocation", _collaborator), True),
-    "KNOWLEDGE_BASE": (_Read("agentKnowledgeBase", _search), True),
-    "ACTION_GROUP": (_Read("actionGroupInvocation", _action), True),
-    "FINISH": (_Read("agentFinalResponse", _final), False),
+_KINDS: dict[str, tuple[_InvocationReader, bool]] = {
+    "ASK_USER": (_InvocationReader("agentAskUser", _read_question), False),
+    "AGENT_COLLABORATOR": (
+        _InvocationReader("agentCollaboratorInvocation", _read_collaborator),
+        True,
+    ),
+    "KNOWLEDGE_BASE": (_InvocationReader("agentKnowledgeBase", _read_search), True),
+    "ACTION_GROUP": (_InvocationReader("actionGroupInvocation", _read_action), True),
+    "FINISH": (_InvocationReader("agentFinalResponse", _read_final), False),
 }
 """The invocation types: how each is read, and whether version 2.0 has a list of them."""
 
 
-def _pre_processing(member: _At) -> tuple[dict[str, Any], str]:
+def _read_pre_processing(member: _ResponseObject) -> tuple[dict[str, Any], str]:
     made = {
         "isValidInput": member.flag("isValidInput"),
         "rationale": member.text("rationale", ""),
@@ -266,7 +271,7 @@ def _pre_processing(member: _At) -> tuple[dict[str, Any], str]:
     return made, ""
 
 
-def _routing(member: _At) -> tuple[dict[str, Any], str]:
+def _read_routing(member: _ResponseObject) -> tuple[dict[str, Any], str]:
     if member.get("parsingErrorDetails"):
         told = member.inside("parsingErrorDetails").text("repromptResponse")
         made: dict[str, Any] = {"parsingErrorDetails": {"repromptResponse": told}}
@@ -284,18 +289,18 @@ def _routing(member: _At) -> tuple[dict[str, Any], str]:
     return {"responseDetails": found}, ""
 
 
-def _knowledge_base(member: _At) -> tuple[dict[str, Any], str]:
-    made = _generated(member.inside("generatedResponse"))
+def _read_knowledge_base(member: _ResponseObject) -> tuple[dict[str, Any], str]:
+    made = _read_generated(member.inside("generatedResponse"))
     code = "" if made["generatedResponseParts"] else codes.EMPTY
     return {"generatedResponse": made}, code
 
 
-def _post_processing(member: _At) -> tuple[dict[str, Any], str]:
-    made = _final(member)
+def _read_post_processing(member: _ResponseObject) -> tuple[dict[str, Any], str]:
+    made = _read_final(member)
     return made, "" if made["responseText"] else codes.EMPTY
 
 
-def _memory(member: _At) -> tuple[dict[str, Any], str]:
+def _read_memory(member: _ResponseObject) -> tuple[dict[str, Any], str]:
     if not member.has("topicwiseSummaries"):
         raise member.wrong("topicwiseSummaries", "a list")
     topics = [
@@ -305,14 +310,14 @@ def _memory(member: _At) -> tuple[dict[str, Any], str]:
     return {"topicwiseSummaries": topics}, ""
 
 
-_MEMBERS: dict[str, tuple[str, Callable[[_At], tuple[dict[str, Any], str]]]] = {
-    "PRE_PROCESSING": ("preProcessingParsedResponse", _pre_processing),
-    "ORCHESTRATION": ("orchestrationParsedResponse", _orchestration),
-    "ROUTING_CLASSIFIER": ("routingClassifierParsedResponse", _routing),
+_MEMBERS: dict[str, tuple[str, Callable[[_ResponseObject], tuple[dict[str, Any], str]]]] = {
+    "PRE_PROCESSING": ("preProcessingParsedResponse", _read_pre_processing),
+    "ORCHESTRATION": ("orchestrationParsedResponse", _read_orchestration),
+    "ROUTING_CLASSIFIER": ("routingClassifierParsedResponse", _read_routing),
     "KNOWLEDGE_BASE_RESPONSE_GENERATION": (
         "knowledgeBaseResponseGenerationParsedResponse",
-        _knowledge_base,
+        _read_knowledge_base,
     ),
-    "POST_PROCESSING": ("postProcessingParsedResponse", _post_processing),
-    "MEMORY_SUMMARIZATION": ("memorySummarizationParsedResponse", _memory),
+    "POST_PROCESSING": ("postProcessingParsedResponse", _read_post_processing),
+    "MEMORY_SUMMARIZATION": ("memorySummarizationParsedResponse", _read_memory),
 }

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from orchestrator.parsers.values import read_invoke
 from orchestrator.support.safe_json import json_or
 
-__all__ = ["Written", "read_fncall", "read_function"]
+__all__ = ["TextCall", "read_fncall", "read_function"]
 
 _WHITE = r"[ \t\r\n]{0,128}"
 _PARAMETER = r"[^ \t\r\n=,:;\"'()\[\]{}<>]{1,256}"
@@ -26,7 +26,7 @@ _END = "</function_call>"
 _NAME = re.compile(r"[^\s()<>\"']{1,512}")
 
 
-class Written(NamedTuple):
+class TextCall(NamedTuple):
     """A call as it was written.
 
     Attributes:
@@ -40,22 +40,22 @@ class Written(NamedTuple):
     notes: list[str]
 
 
-def read_function(body: str) -> Written:
+def read_function(body: str) -> TextCall:
     """Reads `name(a="x", b=1)`; the parentheses may be missing or cut off."""
     body = body.strip()
     found = _NAME.match(body)
     if found is None:
-        return Written("", None, [])
+        return TextCall("", None, [])
     name, rest = found[0], body[found.end() :].strip()
     if not rest:
-        return Written(name, {}, [])
+        return TextCall(name, {}, [])
     if rest[0] != "(":
-        return Written(name, None, [])
+        return TextCall(name, None, [])
     values = _arguments(_inside(rest))
     if values is None and _END in rest:
         # The tag was taken for a part of a value whose last quote only looks escaped.
         values = _arguments(_inside(rest.partition(_END)[0]))
-    return Written(name, values, [])
+    return TextCall(name, values, [])
 
 
 def _inside(rest: str) -> str:
@@ -73,7 +73,7 @@ def _arguments(text: str) -> dict[str, Any] | None:
             return values if not text[position:].strip(" \t\r\n,") else None
         name, quote = found[1], found[2]
         if quote in _CLOSES:
-            value, position = _quoted(text, found.end() + 1, quote)
+            value, position = _read_quoted(text, found.end() + 1, quote)
             if value is None:
                 return None
         else:
@@ -84,7 +84,7 @@ def _arguments(text: str) -> dict[str, Any] | None:
     return values
 
 
-def _quoted(text: str, start: int, quote: str) -> tuple[str | None, int]:
+def _read_quoted(text: str, start: int, quote: str) -> tuple[str | None, int]:
     # The value that the quote before `start` opens, and where it ends.
     escaped = False
     for found in _CLOSES[quote].finditer(text, start):
@@ -104,7 +104,7 @@ def _plain(text: str, quote: str, escaped: bool) -> str:
     return value if isinstance(value, str) else text.replace("\\" + quote, quote)
 
 
-def read_fncall(body: str) -> list[Written]:
+def read_fncall(body: str) -> list[TextCall]:
     """Reads what `<fnCall>` holds.
 
     That is a `<tool_name>` with `<parameters>` as in an `<invoke>`, JSON objects with `name` and
@@ -114,7 +114,7 @@ def read_fncall(body: str) -> list[Written]:
     if not body:
         return []
     if body[0] == "<":
-        return [Written(*read_invoke("<invoke>", body))]
+        return [TextCall(*read_invoke("<invoke>", body))]
     if body[0] in "{[":
         value = json_or(body, None)
         calls = value if isinstance(value, list) else [value]
@@ -122,16 +122,16 @@ def read_fncall(body: str) -> list[Written]:
     return [read_function(body)]
 
 
-def _object(call: Any) -> Written:
+def _object(call: Any) -> TextCall:
     if not isinstance(call, dict):
-        return Written("", None, [])
+        return TextCall("", None, [])
     if isinstance(call.get("function"), dict):
         call = call["function"]
     name = _first(call, ("name", "tool_name", "function_name", "function", "tool"), "")
     values = _first(call, ("parameters", "arguments", "input", "args"), {})
     if isinstance(values, str):
         values = json_or(values, None) if values.strip() else {}
-    return Written(
+    return TextCall(
         name.strip() if isinstance(name, str) else "",
         values if isinstance(values, dict) else None,
         [],

@@ -76,29 +76,29 @@ class Orchestration:
         texts, uses = tool_uses(blocks)
         scanner = self._scanner
         if uses:
-            return self._native("".join(texts) if scanner is None else scanner.close(), uses)
+            return self._parse_native("".join(texts) if scanner is None else scanner.close(), uses)
         if scanner is None:
-            usual = _usual("".join(texts))
+            usual = _parse_usual("".join(texts))
             if usual is not None:
                 return usual
             scanner = Scanner(f"ORCHESTRATION {self.name}")
             for text in texts:
                 scanner.feed(text)
-        return self._scanned(scanner)
+        return self._parse_text(scanner)
 
-    def _scanned(self, scanner: Scanner) -> Parsed:
+    def _parse_text(self, scanner: Scanner) -> Parsed:
         text = scanner.close()
         found = scanner
         if not scanner.verdict:
             found = _inside_thinking(scanner, text, self.name) or scanner
         thinking = thinking_of(text, found.start if found.verdict else len(text))
         if found.verdict == CALL:
-            return self._written(text, thinking, found)
+            return self._parse_text_calls(text, thinking, found)
         if found.verdict == ANSWER:
-            return _answered(thinking, found)
-        return _plain(scanner, text, thinking)
+            return _parse_answer(thinking, found)
+        return _parse_plain(scanner, text, thinking)
 
-    def _native(self, text: str, uses: list[Any]) -> Parsed:
+    def _parse_native(self, text: str, uses: list[Any]) -> Parsed:
         thinking = thinking_of(text, len(text))
         plain = (
             plain_actions(uses)
@@ -117,15 +117,15 @@ class Orchestration:
             calls.notes.append("calls in the text beside native ones were ignored")
         if "<__function" in text:
             calls.notes.append("markup of a call beside native tool use was removed")
-        return _called(calls, thinking, self._said(text) if calls.said else "")
+        return _build_result(calls, thinking, self._read_answer(text) if calls.said else "")
 
-    def _said(self, text: str) -> str:
+    def _read_answer(self, text: str) -> str:
         # The answer that the text holds beside a message to the user.
         if self._scanner is None:
             self.feed(text)
         return "".join(self._scanner.said) if self._scanner is not None else ""
 
-    def _written(self, text: str, thinking: str, found: Scanner) -> Parsed:
+    def _parse_text_calls(self, text: str, thinking: str, found: Scanner) -> Parsed:
         # `found` may have read only the end of the text.
         shift = len(text) - found.length
         calls = Calls()
@@ -136,14 +136,14 @@ class Orchestration:
             calls.notes.append(f"calls were written in the grammar of the parser {shown!r}")
         for invoke in found.invokes:
             body = text[shift + invoke.start : shift + invoke.end]
-            calls.add_written(invoke.tag, body, invoke.tag + body)
+            calls.add_text_call(invoke.tag, body, invoke.tag + body)
             if calls.code:
                 break
         if not calls.code and calls.empty and not calls.said:
             calls.fail(text[found.start :])
         if self.name == "tool_use" and "<" in calls.reprompt:  # another grammar's format
             calls.reprompt = codes.WRITTEN_FORMAT
-        return _called(calls, thinking, "".join(found.said))
+        return _build_result(calls, thinking, "".join(found.said))
 
 
 def grammar_of(tag: str) -> str:
@@ -154,7 +154,7 @@ def grammar_of(tag: str) -> str:
     return "fncall" if tag.startswith("<fncall") else "xml"
 
 
-def _usual(text: str) -> Parsed | None:
+def _parse_usual(text: str) -> Parsed | None:
     """A whole reply as models usually write it: thinking, the answer, and no other tag.
 
     `None` for every other reply. The scanner reads these the same, at seven times the cost.
@@ -173,27 +173,27 @@ def _usual(text: str) -> Parsed | None:
     answer, _, after = text[start + 8 :].partition("</answer>")
     if "<" in answer or "<" in after or not (answer := answer.strip()):
         return None
-    return _finished(thinking, {"responseText": answer}, ())
+    return _build_finish(thinking, {"responseText": answer}, ())
 
 
-def _answered(thinking: str, found: Scanner) -> Parsed:
+def _parse_answer(thinking: str, found: Scanner) -> Parsed:
     final: dict[str, Any] = {"responseText": "".join(found.said)}
     if not found.said:
-        return _failed(thinking, codes.NO_ANSWER, tuple(found.notes))
+        return _build_failure(thinking, codes.NO_ANSWER, tuple(found.notes))
     if found.parts:
         final["citations"] = {"generatedResponseParts": answer_parts(found)}
-    return _finished(thinking, final, tuple(found.notes))
+    return _build_finish(thinking, final, tuple(found.notes))
 
 
-def _plain(scanner: Scanner, text: str, thinking: str) -> Parsed:
+def _parse_plain(scanner: Scanner, text: str, thinking: str) -> Parsed:
     answer = scanner.outside(text)
     if thinking and answer[:8] == "Thought:":  # the prefill of Nova's prompts, written again
         answer = answer[8:].lstrip()
     if answer:
         scanner.notes.append("no answer tag: the text without its thinking is the answer")
-        return _finished(thinking, {"responseText": answer}, tuple(scanner.notes))
+        return _build_finish(thinking, {"responseText": answer}, tuple(scanner.notes))
     code = codes.NO_ANSWER if text.strip() else codes.EMPTY
-    return _failed(thinking, code, tuple(scanner.notes))
+    return _build_failure(thinking, code, tuple(scanner.notes))
 
 
 def _inside_thinking(scanner: Scanner, text: str, name: str) -> Scanner | None:
@@ -241,11 +241,11 @@ def _response(member: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _called(calls: Calls, thinking: str, said: str = "") -> Parsed:
+def _build_result(calls: Calls, thinking: str, said: str = "") -> Parsed:
     if calls.said and not calls.code and calls.empty:
         # Messages to the user are the answer; what an answer tag has said was streamed before.
         text = "\n\n".join(filter(None, (said, *calls.said)))
-        return _finished(thinking, {"responseText": text}, tuple(calls.notes))
+        return _build_finish(thinking, {"responseText": text}, tuple(calls.notes))
     if calls.said:
         calls.notes.append("a message to the user beside other calls was not sent")
     notes = tuple(calls.notes)
@@ -259,12 +259,12 @@ def _called(calls: Calls, thinking: str, said: str = "") -> Parsed:
     return Parsed(_response(member), calls.code, notes, calls.raw)
 
 
-def _finished(thinking: str, final: dict[str, Any], notes: tuple[str, ...]) -> Parsed:
+def _build_finish(thinking: str, final: dict[str, Any], notes: tuple[str, ...]) -> Parsed:
     details = {"invocationType": "FINISH", "agentFinalResponse": final}
     return Parsed(_response({"rationale": thinking, "responseDetails": details}), "", notes)
 
 
-def _failed(thinking: str, code: str, notes: tuple[str, ...]) -> Parsed:
+def _build_failure(thinking: str, code: str, notes: tuple[str, ...]) -> Parsed:
     member = {
         "rationale": thinking,
         "parsingErrorDetails": {"repromptResponse": codes.NO_REPLY},

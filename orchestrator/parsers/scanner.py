@@ -146,7 +146,7 @@ class Scanner:
             rules = self._rules
             found = rules.pattern.search(text, position)
             if found is None:
-                cut = rules.held_from(text, position)
+                cut = rules.find_partial_tag(text, position)
                 break
             start, position = found.span()
             step = rules.steps.get(found[1]) or rules.steps[rules.key_of(found)]
@@ -227,11 +227,11 @@ class Scanner:
     def _enter(self, state: str) -> None:
         self._rules = self._states[state]
 
-    def _think(self, start: int, end: int, tag: str) -> None:
+    def _begin_thinking(self, start: int, end: int, tag: str) -> None:
         self.unclosed = end
         self._enter(tags.THINKING)
 
-    def _thought(self, start: int, end: int, tag: str) -> None:
+    def _end_thinking(self, start: int, end: int, tag: str) -> None:
         self.unclosed = -1
         self._enter(tags.OUTSIDE)
 
@@ -243,7 +243,7 @@ class Scanner:
         self._begin(ANSWER, start)
         self._enter(tags.ANSWER)
 
-    def _again(self, start: int, end: int, tag: str) -> None:
+    def _drop_second_answer(self, start: int, end: int, tag: str) -> None:
         self._note("a second answer tag inside the answer was dropped")
 
     def _stray_close(self, start: int, end: int, tag: str) -> None:
@@ -330,7 +330,7 @@ class Scanner:
         self.invokes.append(Invoke(tag, end, -1))
         self._enter(tags.FUNCTION)
 
-    def _named(self, start: int, end: int, tag: str) -> None:
+    def _end_tool_name(self, start: int, end: int, tag: str) -> None:
         self._enter(tags.INVOKE)
 
     def _quote(self, start: int, end: int, tag: str) -> None:
@@ -377,7 +377,7 @@ class Scanner:
         self.start = start
 
     _STEPS: ClassVar[dict[str, Callable[[Scanner, int, int, str], None]]] = {
-        "again": _again,
+        "again": _drop_second_answer,
         "answer": _answer,
         "apostrophe": _apostrophe,
         "calls": _calls,
@@ -390,7 +390,7 @@ class Scanner:
         "function_end": _invoke_end,
         "invoke": _invoke,
         "invoke_end": _invoke_end,
-        "named": _named,
+        "named": _end_tool_name,
         "part": _part,
         "part_end": _part_end,
         "quote": _quote,
@@ -401,8 +401,8 @@ class Scanner:
         "sources_end": _sources_end,
         "stray": _stray,
         "stray_close": _stray_close,
-        "think": _think,
-        "thought": _thought,
+        "think": _begin_thinking,
+        "thought": _end_thinking,
         "unquote": _unquote,
         "values": _values,
         "values_end": _values_end,

@@ -39,7 +39,7 @@ _NAME = r"[A-Za-z0-9_-]{1,128}"
 _WHITE = r"[ \t\r\n]{0,128}"
 
 
-def _begun(word: str) -> str:
+def _build_prefix_pattern(word: str) -> str:
     # A pattern of every beginning of a word.
     pattern = ""
     for character in reversed(word):
@@ -47,7 +47,7 @@ def _begun(word: str) -> str:
     return pattern
 
 
-class Follows:
+class CallLookahead:
     """Whether a tag that may only be mentioned begins a call: the text after it tells.
 
     Attributes:
@@ -68,13 +68,13 @@ class Follows:
         return None if self._begun.match(text, start) else False
 
 
-MAYBE: Mapping[str, Follows] = {
-    "maybe_call": Follows("calls", "<invoke", _begun("<invoke")),
-    "maybe_function": Follows("function", rf"{_NAME}(?:::|\()", f"(?:{_NAME}:?)?"),
-    "maybe_fncall": Follows(
+MAYBE: Mapping[str, CallLookahead] = {
+    "maybe_call": CallLookahead("calls", "<invoke", _build_prefix_pattern("<invoke")),
+    "maybe_function": CallLookahead("function", rf"{_NAME}(?:::|\()", f"(?:{_NAME}:?)?"),
+    "maybe_fncall": CallLookahead(
         "function",
         rf"(?:<invoke|<tool_name|[\[{{]|{_NAME}(?:::|\())",
-        f"{_begun('<invoke')}|{_begun('<tool_name')}|{_NAME}:?",
+        f"{_build_prefix_pattern('<invoke')}|{_build_prefix_pattern('<tool_name')}|{_NAME}:?",
     ),
 }
 """The steps of tags that begin a call only if a call follows, and are text else."""
@@ -267,7 +267,7 @@ INSIDE_VALUES = frozenset({"quote", "apostrophe", "unquote", "escape"})
 _MARK_BEGUN = re.compile(r"(?:[=:,({\[][ \t\r\n]{0,16}|\\)\Z")
 
 
-def _bare(tag: str) -> bool:
+def _is_literal(tag: str) -> bool:
     # Whether it is looked for as it is, without `<` before and `>` after it.
     return tag in _MARKS or tag[0] in "<]"
 
@@ -294,9 +294,9 @@ class Rules:
         self.kind = KINDS[state]
         self.steps = steps
         self._marked = not steps.keys().isdisjoint(_MARKS)
-        self.plain = not any(_bare(tag) and tag[0] != "<" for tag in steps)
-        names = "|".join(_pattern_of(tag) for tag in steps if not _bare(tag)) or "(?!)"
-        bare = [_MARKS.get(tag, re.escape(tag)) for tag in steps if _bare(tag)]
+        self.plain = not any(_is_literal(tag) and tag[0] != "<" for tag in steps)
+        names = "|".join(_pattern_of(tag) for tag in steps if not _is_literal(tag)) or "(?!)"
+        bare = [_MARKS.get(tag, re.escape(tag)) for tag in steps if _is_literal(tag)]
         others = "|".join(bare) or "(?!)"
         begun = f"<({names})(?:[ \t\r\n][^<>]{{0,{_LONGEST}}})?"
         self.pattern = re.compile(f"{begun}>|{others}", re.IGNORECASE | re.ASCII)
@@ -314,7 +314,7 @@ class Rules:
         key = (found[1] or found[0]).lower()
         return key.partition("=")[0] + "=" if key[0] == "_" else key
 
-    def held_from(self, text: str, start: int) -> int:
+    def find_partial_tag(self, text: str, start: int) -> int:
         """Where a tag begins that the end of `text` cuts off; `len(text)` when none does."""
         end = len(text)
         if self.state == CDATA:

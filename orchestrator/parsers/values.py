@@ -147,7 +147,7 @@ class _Elements:
         text, close = self._text, f"</{tag}>"
         end = text.find(close, self._after_cdata(start))
         if end < 0:
-            return self._unclosed(start)
+            return self._read_unclosed(start)
         if self._nested and text.find(f"<{tag}>", start, end) >= 0:
             end = self._outer_end(tag, start, end)
         return text[start:end], end + len(close)
@@ -174,7 +174,7 @@ class _Elements:
             end = following
         return end
 
-    def _unclosed(self, start: int) -> tuple[str, int]:
+    def _read_unclosed(self, start: int) -> tuple[str, int]:
         # Up to whatever end tag comes first, or to the end of the text.
         self.unclosed += 1
         text = self._text

@@ -25,7 +25,7 @@ _VALID = frozenset("DE")
 _DOCUMENTED = frozenset("ABCDE")
 
 
-class _Whole(ABC):
+class _BufferedParser(ABC):
     """Collects a reply and reads it when it ends."""
 
     __slots__ = ("_fed", "pieces")
@@ -66,7 +66,7 @@ class _Whole(ABC):
             self.pieces.append((kind, start, end))
 
 
-class PreProcessing(_Whole):
+class PreProcessing(_BufferedParser):
     """Parses a classification of the user's input.
 
     The input is valid if its category is D (the agent can help) or E (it answers a question that
@@ -122,7 +122,7 @@ _TOOLS = frozenset({"knowledge_base", "tool_use"})
 _LONGEST_NAME = 200
 
 
-class Routing(_Whole):
+class Routing(_BufferedParser):
     """Parses the choice of the agent that answers: `<a>name</a>`, the last one after the thinking.
 
     `keep_previous_agent` is `LAST_AGENT`; `undecidable`, the tools of the supervisor
@@ -171,7 +171,7 @@ _THOUGHT = re.compile(r"</(?:thinking|think|scratchpad)[ \t\r\n]{0,256}>", _FLAG
 _TOPIC_END = re.compile(r"</topic[ \t\r\n]{0,8}>", _FLAGS)
 
 
-class MemorySummary(_Whole):
+class MemorySummary(_BufferedParser):
     """Parses the summary of a session: `<summary><topic name='...'>...</topic>...</summary>`.
 
     Names may be in either quotes or none, and end tags may be missing. A summary without topics,

@@ -24,17 +24,23 @@ from orchestrator.engine.effects import ReturnControl
 from orchestrator.engine.run.options import Options
 from orchestrator.engine.trace.reply import Event, Reply, TextDelta, TracePart, TurnEnd
 from orchestrator.errors import ValidationError
-from orchestrator.server.members import members_read
-from orchestrator.server.named import agent_named
+from orchestrator.server.members import read_members
+from orchestrator.server.named import find_agent
 from orchestrator.server.operations import Caller
-from orchestrator.server.presence import Events, while_there
-from orchestrator.server.rest import error_of, event_of, json_of, last_of, request_id
+from orchestrator.server.presence import EventResponse, run_while_connected
+from orchestrator.server.rest import (
+    describe_error,
+    get_request_id,
+    read_json,
+    to_sse,
+    wait_for_reply,
+)
 from orchestrator.server.runtime.state import read_state
-from orchestrator.server.runtime.turns import blocking
+from orchestrator.server.runtime.turns import run_blocking
 
 if TYPE_CHECKING:
-    from orchestrator.server.running import Running
-    from orchestrator.server.world import World
+    from orchestrator.server.running import ActiveRequests
+    from orchestrator.server.world import ServerState
 
 __all__ = ["routes_of"]
 
@@ -47,7 +53,7 @@ _MEMBERS = frozenset(
 )
 
 
-def routes_of(world: World, running: Running) -> list[Route]:
+def routes_of(world: ServerState, running: ActiveRequests) -> list[Route]:
     """The routes; `/invocations` reads `request.state.caller`, who is calling."""
     runtime = _Runtime(world, running)
     return [
@@ -57,10 +63,10 @@ def routes_of(world: World, running: Running) -> list[Route]:
 
 
 class _Runtime:
-    def __init__(self, world: World, running: Running) -> None:
+    def __init__(self, world: ServerState, running: ActiveRequests) -> None:
         self._world = world
         self._places = world.places
-        self._watched = running.events
+        self._watched = running.limit_events
         self._turns = 0
         self._since = int(time.time())
 
@@ -71,41 +77,41 @@ class _Runtime:
 
     async def invoke(self, request: Request) -> Response:
         """One turn."""
-        self._count(1)
+        self._add_turns(1)
         busy = True
         try:
             await request.body()
-            answer = await while_there(self._answer(request), request.receive)
-            busy = not isinstance(answer, Events)  # which are counted until they end
+            answer = await run_while_connected(self._answer(request), request.receive)
+            busy = not isinstance(answer, EventResponse)  # which are counted until they end
             return answer or Response()
         except Exception as error:
-            fault = self._places.fault_of(error, request_id(request))
-            name, status, message = error_of(fault)
+            fault = self._places.as_fault(error, get_request_id(request))
+            name, status, message = describe_error(fault)
             return JSONResponse({"error": message, "errorType": name}, status)
         finally:
             if busy:
-                self._count(-1)
+                self._add_turns(-1)
 
     async def _answer(self, request: Request) -> Response:
-        body = await json_of(request)
-        session_id = _session_of(request.headers.get(_SESSION), body)
+        body = await read_json(request)
+        session_id = _read_session_id(request.headers.get(_SESSION), body)
         name = body.get("agent") or request.query_params.get("agent") or ""
         if not isinstance(name, str):
             raise ValidationError("'agent' must be the name or id of an agent")
-        members = members_read("bedrock-agent-runtime", "InvokeAgent", _MEMBERS, body)
+        members = read_members("bedrock-agent-runtime", "InvokeAgent", _MEMBERS, body)
         state = members.get("sessionState") or {}
-        question = "" if state.get("returnControlInvocationResults") else _question(body)
+        question = "" if state.get("returnControlInvocationResults") else _read_question(body)
         caller: Caller = request.state.caller
-        state = await blocking(read_state, self._world, caller, state)
-        agent = await blocking(agent_named, self._world, caller, name)
+        state = await run_blocking(read_state, self._world, caller, state)
+        agent = await run_blocking(find_agent, self._world, caller, name)
         streams = "text/event-stream" in request.headers.get("accept", "")
-        options = _options(members, state)
+        options = _build_options(members, state)
         events = await agent.astart(question, session_id, listen=streams, **options)
         if not streams:
-            return JSONResponse(_whole(await last_of(self._watched(events))))
-        stream = self._events(events, bool(members.get("enableTrace")), request_id(request))
+            return JSONResponse(_render_reply(await wait_for_reply(self._watched(events))))
+        stream = self._events(events, bool(members.get("enableTrace")), get_request_id(request))
         await anext(stream)
-        return Events(stream)
+        return EventResponse(stream)
 
     async def _events(
         self, events: AsyncGenerator[Event, None], traced: bool, id: str
@@ -115,30 +121,30 @@ class _Runtime:
                 yield b""  # begun: from here on closing it stops the turn
                 try:
                     async for event in self._watched(events):
-                        for told in self._told(event, traced):
-                            yield event_of(told)
+                        for told in self._render_event(event, traced):
+                            yield to_sse(told)
                 except Exception as error:
-                    name, _, message = error_of(self._places.fault_of(error, id))
-                    yield event_of({"error": message, "errorType": name})
+                    name, _, message = describe_error(self._places.as_fault(error, id))
+                    yield to_sse({"error": message, "errorType": name})
         finally:
-            self._count(-1)
+            self._add_turns(-1)
 
-    def _told(self, event: Event, traced: bool) -> Iterator[Mapping[str, Any]]:
+    def _render_event(self, event: Event, traced: bool) -> Iterator[Mapping[str, Any]]:
         if isinstance(event, TextDelta) and event.text:
             yield {"chunk": {"text": event.text}}
         elif isinstance(event, TracePart) and traced:
-            yield {"trace": self._places.trace_part(event.part)}
+            yield {"trace": self._places.redact_trace_part(event.part)}
         elif isinstance(event, TurnEnd):
-            yield {"end": _whole(event.reply)}
+            yield {"end": _render_reply(event.reply)}
 
-    def _count(self, change: int) -> None:
+    def _add_turns(self, change: int) -> None:
         was = self._turns
         self._turns = was + change
         if bool(was) != bool(self._turns):
             self._since = int(time.time())
 
 
-def _session_of(header: str | None, body: Mapping[str, Any]) -> str:
+def _read_session_id(header: str | None, body: Mapping[str, Any]) -> str:
     given = header if header is not None else body.get("sessionId")
     if given is None:
         return str(uuid.uuid4())
@@ -150,7 +156,7 @@ def _session_of(header: str | None, body: Mapping[str, Any]) -> str:
     return f"agentcore-{hashlib.sha256(given.encode('utf-8', 'replace')).hexdigest()}"
 
 
-def _question(body: Mapping[str, Any]) -> str:
+def _read_question(body: Mapping[str, Any]) -> str:
     inside = body.get("input")
     for members in (body, inside if isinstance(inside, dict) else {}):
         for name in _QUESTIONS:
@@ -159,7 +165,7 @@ def _question(body: Mapping[str, Any]) -> str:
     raise ValidationError(f"the body has no question; give it as {_QUESTIONS[0]!r}")
 
 
-def _options(members: Mapping[str, Any], state: Mapping[str, Any]) -> Options:
+def _build_options(members: Mapping[str, Any], state: Mapping[str, Any]) -> Options:
     options: Options = {"session_state": state} if state else {}
     if members.get("endSession"):
         options["end_session"] = True
@@ -170,7 +176,7 @@ def _options(members: Mapping[str, Any], state: Mapping[str, Any]) -> Options:
     return options
 
 
-def _whole(reply: Reply) -> dict[str, Any]:
+def _render_reply(reply: Reply) -> dict[str, Any]:
     usage = reply.usage
     made: dict[str, Any] = {
         "response": reply.text,
@@ -182,7 +188,7 @@ def _whole(reply: Reply) -> dict[str, Any]:
     if reply.citations:
         made["citations"] = reply.citations
     if reply.return_control is not None:
-        made["returnControl"] = _handed_over(reply.return_control)
+        made["returnControl"] = _render_return_control(reply.return_control)
     if reply.files:
         made["files"] = [
             {**file, "bytes": base64.b64encode(file["bytes"]).decode()} for file in reply.files
@@ -190,7 +196,7 @@ def _whole(reply: Reply) -> dict[str, Any]:
     return made
 
 
-def _handed_over(control: ReturnControl) -> dict[str, Any]:
+def _render_return_control(control: ReturnControl) -> dict[str, Any]:
     return {
         "invocationId": control.invocation_id,
         "invocationInputs": control.invocation_inputs,

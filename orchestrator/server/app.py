@@ -23,28 +23,28 @@ from starlette.types import Receive, Scope, Send
 
 from orchestrator.errors import LimitExceeded
 from orchestrator.server import agentcore, chat
-from orchestrator.server.access.callers import Callers, Clock, now
+from orchestrator.server.access.callers import Authenticator, Clock, now
 from orchestrator.server.access.guards import check_binding
 from orchestrator.server.access.keys import Keys
-from orchestrator.server.door import Door
-from orchestrator.server.presence import while_there
-from orchestrator.server.running import Running
-from orchestrator.server.wire.api import Answer, Api
+from orchestrator.server.door import ServerMiddleware
+from orchestrator.server.presence import run_while_connected
+from orchestrator.server.running import ActiveRequests
+from orchestrator.server.wire.api import Api, HttpResponse
 
 if TYPE_CHECKING:
-    from orchestrator.server.world import World
+    from orchestrator.server.world import ServerState
 
 __all__ = ["application"]
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
-During = Callable[[Running], AbstractContextManager[None]]
+During = Callable[[ActiveRequests], AbstractContextManager[None]]
 """What is done around the application's running, in its event loop."""
 
 
 def application(
-    world: World, *, clock: Clock = now, during: During = lambda running: nullcontext()
+    world: ServerState, *, clock: Clock = now, during: During = lambda running: nullcontext()
 ) -> Starlette:
     """The ASGI application over a world, which the caller closes after it.
 
@@ -59,12 +59,14 @@ def application(
     """
     settings = world.settings
     check_binding(settings)
-    callers = Callers(Keys(settings.keys) if settings.keys is not None else None, clock)
-    running = Running(world.sessions, settings.turn_seconds)
+    callers = Authenticator(Keys(settings.keys) if settings.keys is not None else None, clock)
+    running = ActiveRequests(world.sessions, settings.turn_seconds)
     bedrock = Route("/{path:path}", _Bedrock(world, running), methods=list(_METHODS))
     return Starlette(
         routes=[*chat.routes_of(world, running), *agentcore.routes_of(world, running), bedrock],
-        middleware=[Middleware(Door, settings=settings, callers=callers, running=running)],
+        middleware=[
+            Middleware(ServerMiddleware, settings=settings, callers=callers, running=running)
+        ],
         lifespan=_lifespan(settings.concurrency, lambda: during(running)),
     )
 
@@ -85,14 +87,14 @@ def _lifespan(
 class _Bedrock:
     """The three services of Amazon Bedrock, as an ASGI application."""
 
-    def __init__(self, world: World, running: Running) -> None:
-        self._api = Api(running.watched(world.operations()), world.places.fault_of)
+    def __init__(self, world: ServerState, running: ActiveRequests) -> None:
+        self._api = Api(running.limit_operations(world.operations()), world.places.as_fault)
         self._seconds = world.settings.turn_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         body = await request.body()
-        answer = await while_there(self._answer(request, body), receive)
+        answer = await run_while_connected(self._answer(request, body), receive)
         if answer is None:
             return
         if isinstance(answer.body, bytes):
@@ -102,7 +104,7 @@ class _Bedrock:
         async with aclosing(answer.body) as frames:
             await StreamingResponse(frames, answer.status, answer.headers)(scope, receive, send)
 
-    async def _answer(self, request: Request, body: bytes) -> Answer:
+    async def _answer(self, request: Request, body: bytes) -> HttpResponse:
         scope, state = request.scope, request.state
         path, query = scope["raw_path"].decode("latin-1"), scope["query_string"].decode("latin-1")
         try:

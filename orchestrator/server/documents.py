@@ -14,10 +14,16 @@ from typing import Any
 
 from orchestrator.message import clean
 from orchestrator.server.operations import Fault
-from orchestrator.server.paging import Page, foreign, key_of, most_of, token_of
+from orchestrator.server.paging import (
+    Page,
+    clamp_page_size,
+    decode_token,
+    encode_token,
+    invalid_token_error,
+)
 from orchestrator.support.sqlite import Layout, SqliteFile
 
-__all__ = ["Documents", "decoded", "digest", "encoded"]
+__all__ = ["DocumentStore", "decode_document", "digest", "encode_document"]
 
 DAY = 86_400
 """For how many seconds a client token is known."""
@@ -50,7 +56,7 @@ _LAST = 2**63 - 1
 _END = chr(0x10FFFF)  # after every text
 
 
-class Documents:
+class DocumentStore:
     """A store of documents: JSON values, and `datetime`s and `bytes`, which come back exactly.
 
     A document has a tenant, a kind, a parent (empty for none) and an id, which together tell it
@@ -118,13 +124,13 @@ class Documents:
             Fault: ConflictException, when another of the list has the name.
         """
         with self.transaction():
-            if name is not None and self.named(tenant, kind, name, parent) not in (None, id):
+            if name is not None and self.find_id(tenant, kind, name, parent) not in (None, id):
                 raise Fault("ConflictException", f"there is already one with the name {name!r}")
             self._file.rows(
                 "INSERT INTO document (tenant, kind, parent, id, name, body) "
                 "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (tenant, kind, parent, id) "
                 "DO UPDATE SET name = excluded.name, body = excluded.body",
-                (tenant, kind, parent, id, name, encoded(body)),
+                (tenant, kind, parent, id, name, encode_document(body)),
             )
 
     def delete(self, tenant: str, kind: str, id: str, parent: str = "") -> bool:
@@ -140,7 +146,7 @@ class Documents:
         with self.transaction():
             self._file.rows(f"DELETE FROM document WHERE {_LIST}", (tenant, kind, parent))
 
-    def named(self, tenant: str, kind: str, name: str, parent: str = "") -> str | None:
+    def find_id(self, tenant: str, kind: str, name: str, parent: str = "") -> str | None:
         """The id of the document with a name."""
         found = self._file.rows(
             f"SELECT id FROM document WHERE {_LIST} AND name = ?", (tenant, kind, parent, name)
@@ -187,13 +193,13 @@ class Documents:
             Fault: ValidationException, when the token is not one of this list's.
         """
         scope = f"{tenant}\0{kind}\0{parent}" + ("\0newest" if newest else "")
-        after = key_of(next_token, scope)
-        most = most_of(max_results)
+        after = decode_token(next_token, scope)
+        most = clamp_page_size(max_results)
         found = self._file.rows(
             f"SELECT place, body FROM document WHERE {_LIST} AND {_ORDER[newest]} LIMIT ?",
-            (tenant, kind, parent, _place(after, _LAST if newest else 0), most + 1),
+            (tenant, kind, parent, _check_place(after, _LAST if newest else 0), most + 1),
         )
-        more = token_of([found[most - 1][0]], scope) if len(found) > most else None
+        more = encode_token([found[most - 1][0]], scope) if len(found) > most else None
         return [self._read(body) for _, body in found[:most]], more
 
     def page_by_name(
@@ -220,18 +226,18 @@ class Documents:
             Fault: ValidationException, when the token is not one of this list's.
         """
         scope = f"{tenant}\0{kind}\0{parent}\0{within}\0names"
-        after, most = key_of(next_token, scope) or [_END], most_of(max_results)
+        after, most = decode_token(next_token, scope) or [_END], clamp_page_size(max_results)
         if len(after) != 1 or not isinstance(after[0], str) or clean(after[0]) != after[0]:
-            raise foreign()
+            raise invalid_token_error()
         found = self._file.rows(
             f"SELECT name, body FROM document WHERE {_LIST} AND name < ? AND id >= ? AND id < ? "
             "ORDER BY name DESC LIMIT ?",
             (tenant, kind, parent, after[0], within, within + _END, most + 1),
         )
-        more = token_of([found[most - 1][0]], scope) if len(found) > most else None
+        more = encode_token([found[most - 1][0]], scope) if len(found) > most else None
         return [self._read(body) for _, body in found[:most]], more
 
-    def once(
+    def run_once(
         self,
         tenant: str,
         operation: str,
@@ -269,7 +275,7 @@ class Documents:
                 answer = dict(make())
                 self._file.rows(
                     "INSERT INTO token VALUES (?, ?, ?, ?, ?, ?)",
-                    (tenant, operation, token, asked, encoded(answer), now),
+                    (tenant, operation, token, asked, encode_document(answer), now),
                 )
                 return answer
             if found[0][0] != asked:
@@ -281,7 +287,7 @@ class Documents:
 
     def _read(self, text: str) -> dict[str, Any]:
         try:
-            found = decoded(text)
+            found = decode_document(text)
         except (ValueError, TypeError, RecursionError) as error:
             raise self._file.failure("holds a document that cannot be read") from error
         if not isinstance(found, dict):
@@ -291,18 +297,18 @@ class Documents:
 
 def digest(value: Any) -> str:
     """A text that is the same for the same content, whatever the order of its members."""
-    text = json.dumps(_plain(value), sort_keys=True, separators=(",", ":"))
+    text = json.dumps(_to_plain(value), sort_keys=True, separators=(",", ":"))
     return sha256(text.encode()).hexdigest()
 
 
-def encoded(value: Any) -> str:
+def encode_document(value: Any) -> str:
     """A document as the text that is kept."""
-    return json.dumps(_plain(value), separators=(",", ":"))
+    return json.dumps(_to_plain(value), separators=(",", ":"))
 
 
-def decoded(text: str) -> Any:
+def decode_document(text: str) -> Any:
     """The document that `encoded` wrote."""
-    return json.loads(text, object_hook=_rich)
+    return json.loads(text, object_hook=_from_plain)
 
 
 # What JSON has no value for is a mapping with one member of these, and so is every mapping of the
@@ -311,12 +317,12 @@ _TIME, _BYTES, _MAP = "$time", "$bytes", "$map"
 _MARKS = frozenset((_TIME, _BYTES, _MAP))
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        members = {str(key): _plain(it) for key, it in value.items()}
+        members = {str(key): _to_plain(it) for key, it in value.items()}
         return members if _MARKS.isdisjoint(members) else {_MAP: [*map(list, members.items())]}
     if isinstance(value, list | tuple):
-        return [_plain(it) for it in value]
+        return [_to_plain(it) for it in value]
     if isinstance(value, datetime):
         return {_TIME: value.isoformat()}
     if isinstance(value, bytes | bytearray):
@@ -324,7 +330,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _rich(members: dict[str, Any]) -> Any:
+def _from_plain(members: dict[str, Any]) -> Any:
     if _MARKS.isdisjoint(members):
         return members
     if len(members) != 1:
@@ -335,9 +341,9 @@ def _rich(members: dict[str, Any]) -> Any:
     return base64.b64decode(value, validate=True) if mark == _BYTES else dict(value)
 
 
-def _place(after: list[Any] | None, first: int) -> int:
+def _check_place(after: list[Any] | None, first: int) -> int:
     if after is None:
         return first
     if len(after) != 1 or type(after[0]) is not int or not 0 <= after[0] < 2**63:
-        raise foreign()
+        raise invalid_token_error()
     return after[0]

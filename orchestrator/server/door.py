@@ -17,16 +17,16 @@ from anyio import to_thread
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from orchestrator.server.access.callers import Callers
+from orchestrator.server.access.callers import Authenticator
 from orchestrator.server.access.guards import Guard
-from orchestrator.server.access.presented import Presented
+from orchestrator.server.access.presented import RawRequest
 from orchestrator.server.access.refusal import Refusal
 from orchestrator.server.operations import Caller
-from orchestrator.server.running import Running
+from orchestrator.server.running import ActiveRequests
 from orchestrator.server.settings import Settings
 from orchestrator.server.wire.faults import log_failure
 
-__all__ = ["Door"]
+__all__ = ["ServerMiddleware"]
 
 access_log = logging.getLogger("orchestrator.server.access")
 
@@ -37,10 +37,10 @@ _LARGE = 256 * 1024
 
 
 @dataclass(slots=True)
-class _Visit:
+class _RequestContext:
     """One request on its way through the door."""
 
-    presented: Presented
+    presented: RawRequest
     id: str = field(default_factory=lambda: str(uuid4()))
     began: float = field(default_factory=time.monotonic)
     status: int = 0
@@ -48,7 +48,7 @@ class _Visit:
     held: int = 0
     pushed_out: bool = False
 
-    def told(self) -> str:
+    def format_log_line(self) -> str:
         """The line for the log; no payload, no query and no header is in it."""
         path = self.presented.path.decode("latin-1")[:_LONGEST_PATH]
         took = (time.monotonic() - self.began) * 1000
@@ -58,14 +58,14 @@ class _Visit:
         )
 
 
-class Door:
+class ServerMiddleware:
     """ASGI middleware around the whole application.
 
     A request that passes has in its `scope["state"]`: `caller`, a `Caller`, and `request_id`.
     """
 
     def __init__(
-        self, app: ASGIApp, *, settings: Settings, callers: Callers, running: Running
+        self, app: ASGIApp, *, settings: Settings, callers: Authenticator, running: ActiveRequests
     ) -> None:
         """Makes it.
 
@@ -82,7 +82,7 @@ class Door:
         self._guard = Guard(settings)
         self._inside = 0
         self._held = 0
-        self._unknown: dict[str, tuple[_Visit, asyncio.Timeout]] = {}  # the oldest first
+        self._unknown: dict[str, tuple[_RequestContext, asyncio.Timeout]] = {}  # the oldest first
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Lets a request in, or refuses it."""
@@ -90,36 +90,40 @@ class Door:
             await self._app(scope, receive, send)
             return
         raw = scope.get("raw_path") or scope["path"].encode()
-        visit = _Visit(Presented(scope["method"], raw, scope["query_string"], scope["headers"]))
+        visit = _RequestContext(
+            RawRequest(scope["method"], raw, scope["query_string"], scope["headers"])
+        )
         try:
-            await self._let_in(visit, scope, receive, _noting(visit, send))
+            await self._admit(visit, scope, receive, _wrap_send(visit, send))
         finally:
-            self._free(visit)
-            access_log.info("%s", visit.told())
+            self._release(visit)
+            access_log.info("%s", visit.format_log_line())
 
-    async def _let_in(self, visit: _Visit, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _admit(
+        self, visit: _RequestContext, scope: Scope, receive: Receive, send: Send
+    ) -> None:
         try:
             self._guard.check(visit.presented)
             if (visit.presented.method, visit.presented.path) == _HEALTH:
-                await self._entered(visit, scope, receive, send, Caller())
+                await self._run_app(visit, scope, receive, send, Caller())
                 return
             with ExitStack() as slot:
-                found = await self._known(visit, receive, slot)
+                found = await self._authenticate(visit, receive, slot)
                 if found is not None:
                     caller, body = found
-                    await self._entered(visit, scope, _again(body, receive), send, caller)
+                    await self._run_app(visit, scope, _replay_body(body, receive), send, caller)
         except Refusal as refusal:
-            await _refuse(refusal, visit, send)
+            await _send_refusal(refusal, visit, send)
 
-    async def _known(
-        self, visit: _Visit, receive: Receive, slot: ExitStack
+    async def _authenticate(
+        self, visit: _RequestContext, receive: Receive, slot: ExitStack
     ) -> tuple[Caller, bytes] | None:
         """Who is calling, with one of the slots, and the body; `None` when the client has gone."""
-        found = self._callers.begin(visit.presented)
+        found = self._callers.authenticate(visit.presented)
         known = isinstance(found, Caller)
         if known:
             slot.enter_context(self._slot())
-        pieces = await self._read(visit, receive, known=known)
+        pieces = await self._read_body(visit, receive, known=known)
         if pieces is None:
             return None
         if not isinstance(found, Caller):
@@ -127,7 +131,7 @@ class Door:
             large = visit.held > _LARGE
             found = await to_thread.run_sync(found, pieces) if large else found(pieces)
             slot.enter_context(self._slot())
-        self._free(visit)
+        self._release(visit)
         return found, b"".join(pieces)
 
     @contextmanager
@@ -141,13 +145,13 @@ class Door:
         finally:
             self._inside -= 1
 
-    async def _entered(
-        self, visit: _Visit, scope: Scope, receive: Receive, send: Send, caller: Caller
+    async def _run_app(
+        self, visit: _RequestContext, scope: Scope, receive: Receive, send: Send, caller: Caller
     ) -> None:
         visit.tenant = caller.tenant
         scope["state"] = {**scope.get("state", {}), "caller": caller, "request_id": visit.id}
         try:
-            with self._running.request():
+            with self._running.track_request():
                 await self._app(scope, receive, send)
         except (OSError, ClientDisconnect):
             return  # the client has gone
@@ -155,26 +159,28 @@ class Door:
             if not self._running.left or visit.status:
                 raise
             message = "The server is shutting down; what was begun is kept. Try again."
-            await _refuse(Refusal("ServiceUnavailableException", 503, message), visit, send)
+            await _send_refusal(Refusal("ServiceUnavailableException", 503, message), visit, send)
         except Exception as error:
             log_failure(error, visit.id)
             if not visit.status:
                 message = f"Something went wrong in the server. Its log says more: {visit.id}."
-                await _refuse(Refusal("InternalServerException", 500, message), visit, send)
+                await _send_refusal(Refusal("InternalServerException", 500, message), visit, send)
 
-    async def _read(self, visit: _Visit, receive: Receive, *, known: bool) -> list[bytes] | None:
+    async def _read_body(
+        self, visit: _RequestContext, receive: Receive, *, known: bool
+    ) -> list[bytes] | None:
         """The body in pieces; `None` when the client went before it was whole."""
         most = self._settings.body_bytes
-        if _length(visit.presented) > most:
-            raise _too_large(most)
+        if _content_length(visit.presented) > most:
+            raise _body_too_large_error(most)
         try:
             async with asyncio.timeout(self._settings.body_seconds) as limit:
                 if not known:
-                    self._wait(visit, limit)
-                return await self._pieces(visit, receive)
+                    self._track_unknown(visit, limit)
+                return await self._receive_pieces(visit, receive)
         except TimeoutError:
             if visit.pushed_out:
-                raise _crowded() from None
+                raise _too_many_bodies_error() from None
             raise Refusal(
                 "RequestTimeoutException",
                 408,
@@ -183,7 +189,7 @@ class Door:
         finally:
             self._unknown.pop(visit.id, None)
 
-    async def _pieces(self, visit: _Visit, receive: Receive) -> list[bytes] | None:
+    async def _receive_pieces(self, visit: _RequestContext, receive: Receive) -> list[bytes] | None:
         pieces: list[bytes] = []
         while True:
             message = await receive()
@@ -191,62 +197,62 @@ class Door:
                 return None
             piece = message.get("body", b"")
             if piece:
-                self._hold(visit, len(piece))
+                self._reserve(visit, len(piece))
                 pieces.append(piece)
             if not message.get("more_body", False):
                 return pieces
 
-    def _wait(self, visit: _Visit, limit: asyncio.Timeout) -> None:
+    def _track_unknown(self, visit: _RequestContext, limit: asyncio.Timeout) -> None:
         """Has a request wait for its body among those whose callers are not known before.
 
         Whoever knows an access key's id can have some wait for long; the bodies of callers come
         at once. So the oldest makes room for the newest.
         """
         if len(self._unknown) >= self._settings.concurrency:
-            self._push_out()
+            self._evict_oldest()
         self._unknown[visit.id] = visit, limit
 
-    def _push_out(self) -> None:
+    def _evict_oldest(self) -> None:
         visit, limit = self._unknown.pop(next(iter(self._unknown)))
         visit.pushed_out = True
-        self._free(visit)
+        self._release(visit)
         limit.reschedule(asyncio.get_running_loop().time())
 
-    def _free(self, visit: _Visit) -> None:
+    def _release(self, visit: _RequestContext) -> None:
         self._held -= visit.held
         visit.held = 0
 
-    def _hold(self, visit: _Visit, size: int) -> None:
+    def _reserve(self, visit: _RequestContext, size: int) -> None:
         most = self._settings.body_bytes
         visit.held += size
         self._held += size
         if visit.held > most:
-            raise _too_large(most)
+            raise _body_too_large_error(most)
         if self._held > _BODIES * most:
             if visit.id == next(iter(self._unknown), visit.id):
-                raise _crowded()
-            self._push_out()
+                raise _too_many_bodies_error()
+            self._evict_oldest()
 
 
-def _crowded() -> Refusal:
+def _too_many_bodies_error() -> Refusal:
     return Refusal(
         "ThrottlingException", 429, "Too many requests with bodies to come at once; try again."
     )
 
 
-def _too_large(most: int) -> Refusal:
+def _body_too_large_error(most: int) -> Refusal:
     return Refusal(
         "RequestEntityTooLargeException", 413, f"The body may have at most {most:,} bytes."
     )
 
 
-def _length(request: Presented) -> int:
+def _content_length(request: RawRequest) -> int:
     told = request.one("content-length")
     return int(told) if told.isdecimal() and len(told) < 20 else 0
 
 
-def _noting(visit: _Visit, send: Send) -> Send:
-    async def noting(message: Message) -> None:
+def _wrap_send(visit: _RequestContext, send: Send) -> Send:
+    async def send_with_id(message: Message) -> None:
         if message["type"] == "http.response.start":
             visit.status = message["status"]
             headers = message["headers"] = list(message.get("headers", ()))
@@ -254,25 +260,25 @@ def _noting(visit: _Visit, send: Send) -> Send:
                 headers.append((b"x-amzn-requestid", visit.id.encode()))
         await send(message)
 
-    return noting
+    return send_with_id
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
+def _replay_body(body: bytes, receive: Receive) -> Receive:
     """Gives the body that was read, in one piece, and after it what else comes."""
     given = False
 
-    async def again() -> Message:
+    async def receive_again() -> Message:
         nonlocal given
         if given:
             return await receive()
         given = True
         return {"type": "http.request", "body": body, "more_body": False}
 
-    return again
+    return receive_again
 
 
-async def _refuse(refusal: Refusal, visit: _Visit, send: Send) -> None:
-    status, body = refusal.answer(visit.presented.path)
+async def _send_refusal(refusal: Refusal, visit: _RequestContext, send: Send) -> None:
+    status, body = refusal.to_response(visit.presented.path)
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),

@@ -10,12 +10,12 @@ from orchestrator.errors import ValidationError
 from orchestrator.server.wire.models import operation_model
 from orchestrator.server.wire.problems import Problems
 from orchestrator.server.wire.scalars import Walk
-from orchestrator.server.wire.shapes import reading
+from orchestrator.server.wire.shapes import get_read_walks
 
-__all__ = ["members_read"]
+__all__ = ["read_members"]
 
 
-def members_read(
+def read_members(
     service: str, operation: str, names: frozenset[str], given: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Members as a boto3 caller would give them, checked against botocore's service model.
@@ -30,13 +30,13 @@ def members_read(
         ValidationError: A member is wrong.
     """
     problems = Problems()
-    found: dict[str, Any] = _walk(service, operation, names)(given, None, problems)
+    found: dict[str, Any] = _compile_walk(service, operation, names)(given, None, problems)
     if problems:
         raise ValidationError(str(problems))
     return found
 
 
 @cache
-def _walk(service: str, operation: str, names: frozenset[str]) -> Walk:
+def _compile_walk(service: str, operation: str, names: frozenset[str]) -> Walk:
     shape: Any = operation_model(service, operation).input_shape
-    return reading(service).structure(shape, names=names).walk
+    return get_read_walks(service).structure(shape, names=names).walk

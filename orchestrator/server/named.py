@@ -11,20 +11,20 @@ from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.server.operations import Caller
 
 if TYPE_CHECKING:
-    from orchestrator.server.world import World
+    from orchestrator.server.world import ServerState
 
-__all__ = ["agent_named", "names_of"]
+__all__ = ["find_agent", "list_agent_names"]
 
 _WITH_ALIAS = re.compile(r"([0-9A-Z]{10})/([0-9A-Z]{10})")
 
 
-def names_of(world: World, caller: Caller) -> Mapping[str, str]:
+def list_agent_names(world: ServerState, caller: Caller) -> Mapping[str, str]:
     """What callers may call each agent that they see, and its description; blocks.
 
     An agent is called by its name, or by its id where another has the same name.
     """
     found: dict[str, tuple[str, str]] = {}  # the first alias of each agent
-    for agent_id, _, name, description in world.agents.listed(caller):
+    for agent_id, _, name, description in world.agents.list_invocable(caller):
         found.setdefault(agent_id, (name, description or ""))
     names = [name for name, _ in found.values()]
     return {
@@ -33,7 +33,7 @@ def names_of(world: World, caller: Caller) -> Mapping[str, str]:
     }
 
 
-def agent_named(world: World, caller: Caller, name: str) -> Agent:
+def find_agent(world: ServerState, caller: Caller, name: str) -> Agent:
     """The agent that a caller means, with the tenant's own sessions; blocks.
 
     Args:
@@ -45,15 +45,15 @@ def agent_named(world: World, caller: Caller, name: str) -> Agent:
         ResourceNotFound: The caller sees no such agent.
         ValidationError: Several agents could be meant.
     """
-    agent_id, alias_id = _ids(world, caller, name)
-    return world.agents.running(caller, agent_id, alias_id)
+    agent_id, alias_id = _resolve_ids(world, caller, name)
+    return world.agents.resolve_alias(caller, agent_id, alias_id)
 
 
-def _ids(world: World, caller: Caller, name: str) -> tuple[str, str]:
+def _resolve_ids(world: ServerState, caller: Caller, name: str) -> tuple[str, str]:
     both = _WITH_ALIAS.fullmatch(name)
     if both is not None:
         return both[1], both[2]
-    listed: list[Any] = list(world.agents.listed(caller))
+    listed: list[Any] = list(world.agents.list_invocable(caller))
     meant: dict[str, str] = {}
     for agent_id, alias_id, known, _ in listed:
         if name in ("", agent_id, known):
@@ -67,8 +67,8 @@ def _ids(world: World, caller: Caller, name: str) -> tuple[str, str]:
             f"there is no agent {name!r}" if name else "there is no agent; the server has none"
         )
     called = f"are called {name!r}" if name else "could be meant"
-    raise ValidationError(f"{len(meant)} agents {called}; name one by its id: {_told(meant)}")
+    raise ValidationError(f"{len(meant)} agents {called}; name one by its id: {_format_ids(meant)}")
 
 
-def _told(meant: Mapping[str, str]) -> str:
+def _format_ids(meant: Mapping[str, str]) -> str:
     return ", ".join(sorted(meant)[:10])

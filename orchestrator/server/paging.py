@@ -11,7 +11,15 @@ from typing import Any, TypeVar
 
 from orchestrator.server.operations import Fault
 
-__all__ = ["Page", "foreign", "key_of", "most_of", "paged", "place_of", "token_of"]
+__all__ = [
+    "Page",
+    "clamp_page_size",
+    "decode_offset",
+    "decode_token",
+    "encode_token",
+    "invalid_token_error",
+    "paginate",
+]
 
 T = TypeVar("T")
 
@@ -21,7 +29,7 @@ Page = tuple[list[T], str | None]
 _MOST_RESULTS = 1000  # (Bedrock: MaxResults)
 
 
-def paged(
+def paginate(
     items: Iterable[tuple[Sequence[Any], T]],
     max_results: int | None = None,
     next_token: str | None = None,
@@ -39,29 +47,29 @@ def paged(
     Raises:
         Fault: ValidationException, when the token is not one of this list's.
     """
-    after = key_of(next_token, scope)
-    most = most_of(max_results)
+    after = decode_token(next_token, scope)
+    most = clamp_page_size(max_results)
     ordered = sorted(((list(key), it) for key, it in items), key=lambda pair: pair[0])
     try:
         found = [pair for pair in ordered if after is None or pair[0] > after]
     except TypeError as error:
-        raise foreign() from error
-    more = token_of(found[most - 1][0], scope) if len(found) > most else None
+        raise invalid_token_error() from error
+    more = encode_token(found[most - 1][0], scope) if len(found) > most else None
     return [it for _, it in found[:most]], more
 
 
-def most_of(asked: int | None) -> int:
+def clamp_page_size(asked: int | None) -> int:
     """How many results a page has: what was asked for, as far as it may be."""
     return _MOST_RESULTS if asked is None else max(1, min(asked, _MOST_RESULTS))
 
 
-def token_of(key: Sequence[Any], scope: str) -> str:
+def encode_token(key: Sequence[Any], scope: str) -> str:
     """The token of the page after a key, in a list that its scope tells from others."""
-    text = json.dumps([_scope(scope), list(key)], separators=(",", ":"))
+    text = json.dumps([_hash_scope(scope), list(key)], separators=(",", ":"))
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-def key_of(token: str | None, scope: str) -> list[Any] | None:
+def decode_token(token: str | None, scope: str) -> list[Any] | None:
     """The key of a token, of which nothing more is known; `None` without one.
 
     Raises:
@@ -72,33 +80,33 @@ def key_of(token: str | None, scope: str) -> list[Any] | None:
     try:
         told = json.loads(base64.urlsafe_b64decode(token.encode() + b"=="))
     except (binascii.Error, ValueError, RecursionError) as error:
-        raise foreign() from error
-    if not isinstance(told, list) or len(told) != 2 or told[0] != _scope(scope):
-        raise foreign()
+        raise invalid_token_error() from error
+    if not isinstance(told, list) or len(told) != 2 or told[0] != _hash_scope(scope):
+        raise invalid_token_error()
     if not isinstance(told[1], list):
-        raise foreign()
+        raise invalid_token_error()
     return told[1]
 
 
-def place_of(token: str | None, scope: str) -> int:
+def decode_offset(token: str | None, scope: str) -> int:
     """The place in a list that is the one number of a token's key; 0 without one.
 
     Raises:
         Fault: ValidationException, when the token is not one of this list's.
     """
-    match key_of(token, scope):
+    match decode_token(token, scope):
         case None:
             return 0
         case [int(place)] if type(place) is int and place >= 0:
             return place
-    raise foreign()
+    raise invalid_token_error()
 
 
-def _scope(scope: str) -> str:
+def _hash_scope(scope: str) -> str:
     return sha256(scope.encode("utf-8", "backslashreplace")).hexdigest()[:12]
 
 
-def foreign() -> Fault:
+def invalid_token_error() -> Fault:
     """The error that says that a token is not one of a list's."""
     return Fault(
         "ValidationException",

@@ -11,15 +11,15 @@ from typing import Any
 
 from orchestrator.server.operations import Fault
 from orchestrator.server.settings import Settings
-from orchestrator.server.wire.faults import fault_of
+from orchestrator.server.wire.faults import as_fault
 from orchestrator.support.shipped import content_root
 
-__all__ = ["Places"]
+__all__ = ["PathRedactor"]
 
 _log = logging.getLogger("orchestrator.server")
 
 
-class Places:
+class PathRedactor:
     """The folders that a server's settings name, and those that it has anyway."""
 
     def __init__(self, settings: Settings) -> None:
@@ -28,41 +28,44 @@ class Places:
         Args:
             settings: What the server was told.
         """
-        found = {str(form) for it in _folders(settings) for form in (it.absolute(), it.resolve())}
+        found = {
+            str(form) for it in _list_folders(settings) for form in (it.absolute(), it.resolve())
+        }
         names = "|".join(re.escape(it) for it in sorted(found, key=len, reverse=True) if it != "/")
         self._pattern = re.compile(rf"(?<![\w.-])(?:{names})(?:/+|(?![\w-]|\.\w))")
 
-    def told(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """A text with the paths in it as callers are told them: from the server's folder on."""
-        return self._pattern.sub(_rest, text)
+        return self._pattern.sub(_shorten_match, text)
 
-    def fault_of(self, error: BaseException, request_id: str) -> Fault:
+    def as_fault(self, error: BaseException, request_id: str) -> Fault:
         """An error as an exception of the service; the log has the paths that are not told."""
-        fault = fault_of(error, request_id)
-        message = self.told(fault.message)
+        fault = as_fault(error, request_id)
+        message = self.redact(fault.message)
         members = {
-            name: self.told(it) if isinstance(it, str) else it for name, it in fault.members.items()
+            name: self.redact(it) if isinstance(it, str) else it
+            for name, it in fault.members.items()
         }
         if (message, members) == (fault.message, fault.members):
             return fault
         _log.warning("request %s: %s", request_id, fault.message)
         return Fault(fault.name, message, **members)
 
-    def trace_part(self, part: Mapping[str, Any]) -> Mapping[str, Any]:
+    def redact_trace_part(self, part: Mapping[str, Any]) -> Mapping[str, Any]:
         """A part of a trace as callers are told it."""
         failure = part["trace"].get("failureTrace")
         if not failure:
             return part
-        reason = self.told(failure.get("failureReason", ""))
+        reason = self.redact(failure.get("failureReason", ""))
         return {**part, "trace": {"failureTrace": {**failure, "failureReason": reason}}}
 
 
-def _rest(found: re.Match[str]) -> str:
+def _shorten_match(found: re.Match[str]) -> str:
     folder = found[0]
     return "" if folder.endswith("/") else folder.rpartition("/")[2]
 
 
-def _folders(settings: Settings) -> Iterator[Path]:
+def _list_folders(settings: Settings) -> Iterator[Path]:
     from orchestrator.models.weights import folder
 
     if settings.agents is not None:

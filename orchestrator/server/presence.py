@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-__all__ = ["Events", "while_there"]
+__all__ = ["EventResponse", "run_while_connected"]
 
 T = TypeVar("T")
 
 
-class Events(StreamingResponse):
+class EventResponse(StreamingResponse):
     """Server-sent events; a client that goes, or reads no longer, ends what makes them."""
 
     media_type = "text/event-stream"
@@ -35,13 +35,13 @@ class Events(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-async def while_there(work: Coroutine[Any, Any, T], receive: Receive) -> T | None:
+async def run_while_connected(work: Coroutine[Any, Any, T], receive: Receive) -> T | None:
     """What some work gives, or `None` when its client has gone; the work is cancelled then.
 
     The request's body has to be read before.
     """
     working = asyncio.create_task(work)
-    leaving = asyncio.create_task(_gone(receive))
+    leaving = asyncio.create_task(_wait_for_disconnect(receive))
     try:
         await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
         return working.result() if working.done() else None
@@ -51,6 +51,6 @@ async def while_there(work: Coroutine[Any, Any, T], receive: Receive) -> T | Non
         await asyncio.gather(working, leaving, return_exceptions=True)
 
 
-async def _gone(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -31,21 +31,21 @@ class Protocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Starts waiting for the first request."""
         super().connection_made(transport)
-        self._wait()
+        self._update_timer()
 
     def data_received(self, data: bytes) -> None:
         """Waits on, unless the data has a request's whole head."""
         super().data_received(data)
-        self._wait()
+        self._update_timer()
 
     def handle_events(self) -> None:
         """Looks at a request's head before it is read."""
-        if self.conn.their_state is h11.IDLE and self._is_folded():
+        if self.conn.their_state is h11.IDLE and self._has_folded_header():
             self.send_400_response("A header goes over several lines.")
         else:
             super().handle_events()
 
-    def _is_folded(self) -> bool:
+    def _has_folded_header(self) -> bool:
         head, _ = self.conn.trailing_data
         found = _NEXT.search(head, self._looked)
         # What came before is not looked at again with every byte that comes.
@@ -55,20 +55,20 @@ class Protocol(H11Protocol):
     def on_response_complete(self) -> None:
         """Waits for the next request, and the rest of this one's body."""
         super().on_response_complete()
-        self._wait()
+        self._update_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Waits no longer."""
         super().connection_lost(exc)
-        self._stop()
+        self._cancel_timer()
 
-    def _wait(self) -> None:
+    def _update_timer(self) -> None:
         if self.cycle is not None and not self.cycle.response_complete:
-            self._stop()
+            self._cancel_timer()
         elif self._patience is None and not self.transport.is_closing():
             self._patience = self.loop.call_later(_SECONDS, self.transport.close)
 
-    def _stop(self) -> None:
+    def _cancel_timer(self) -> None:
         if self._patience is not None:
             self._patience.cancel()
             self._patience = None

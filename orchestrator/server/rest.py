@@ -14,7 +14,7 @@ from orchestrator.engine.trace.reply import Event, Reply, TurnEnd
 from orchestrator.errors import ValidationError
 from orchestrator.server.operations import Fault
 
-__all__ = ["Failed", "error_of", "event_of", "json_of", "last_of", "request_id"]
+__all__ = ["ErrorInfo", "describe_error", "get_request_id", "read_json", "to_sse", "wait_for_reply"]
 
 _STATUSES: Mapping[str, int] = {
     "AccessDeniedException": 403,
@@ -28,7 +28,7 @@ _STATUSES: Mapping[str, int] = {
 }
 
 
-class Failed(NamedTuple):
+class ErrorInfo(NamedTuple):
     """An error, as it is told.
 
     Attributes:
@@ -42,18 +42,18 @@ class Failed(NamedTuple):
     message: str
 
 
-def error_of(fault: Fault) -> Failed:
+def describe_error(fault: Fault) -> ErrorInfo:
     """An exception of the service as it is told."""
-    return Failed(fault.name, _STATUSES.get(fault.name, 500), fault.message)
+    return ErrorInfo(fault.name, _STATUSES.get(fault.name, 500), fault.message)
 
 
-def request_id(request: Request) -> str:
+def get_request_id(request: Request) -> str:
     """The request's id."""
     found: str = getattr(request.state, "request_id", "") or str(uuid.uuid4())
     return found
 
 
-async def json_of(request: Request) -> dict[str, Any]:
+async def read_json(request: Request) -> dict[str, Any]:
     """The JSON object of a request's body.
 
     Raises:
@@ -68,7 +68,7 @@ async def json_of(request: Request) -> dict[str, Any]:
     return value
 
 
-async def last_of(events: AsyncGenerator[Event, None]) -> Reply:
+async def wait_for_reply(events: AsyncGenerator[Event, None]) -> Reply:
     """The reply that the events of a turn end with; stopping this stops the turn."""
     reply: Reply | None = None
     async with aclosing(events):
@@ -79,7 +79,7 @@ async def last_of(events: AsyncGenerator[Event, None]) -> Reply:
     return reply
 
 
-def event_of(value: Mapping[str, Any]) -> bytes:
+def to_sse(value: Mapping[str, Any]) -> bytes:
     """A server-sent event with JSON data, in ASCII.
 
     Some clients take other line separators of Unicode for ends of lines.

@@ -15,7 +15,7 @@ from orchestrator.server.operations import EventStream, Fault, Handler, Operatio
 if TYPE_CHECKING:
     from orchestrator.sessions import Sessions
 
-__all__ = ["Running"]
+__all__ = ["ActiveRequests"]
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ _BEGUN: tuple[str, Mapping[str, Any]] = ("", {})
 _LAST_WORDS = 1.0  # seconds for the clients to be told, before what is left is cut off
 
 
-class Running:
+class ActiveRequests:
     """The requests that a process is answering; used in its event loop alone.
 
     Attributes:
@@ -45,7 +45,7 @@ class Running:
         self._stopping = False
 
     @contextmanager
-    def request(self) -> Iterator[None]:
+    def track_request(self) -> Iterator[None]:
         """Around a task's work on one request: what cuts it off when the process cannot wait."""
         task = asyncio.current_task()
         assert task is not None
@@ -56,7 +56,7 @@ class Running:
             self._tasks.discard(task)
 
     @property
-    def stopping(self) -> bool:
+    def is_stopping(self) -> bool:
         """Whether the process has been told to end."""
         return self._stopping
 
@@ -75,35 +75,35 @@ class Running:
         for limit in self._limits:
             with suppress(RuntimeError):  # it is over already
                 limit.reschedule(loop.time())
-        loop.call_later(_LAST_WORDS, self._cut_off)
+        loop.call_later(_LAST_WORDS, self._cancel_all)
 
-    def _cut_off(self) -> None:
+    def _cancel_all(self) -> None:
         for task in list(self._tasks):
             task.cancel()
 
-    def watched(self, operations: Operations) -> Operations:
+    def limit_operations(self, operations: Operations) -> Operations:
         """Operations whose event streams end when their time is over, or the process ends."""
         return {
-            service: {name: self._handler(handler) for name, handler in handlers.items()}
+            service: {name: self._limit_handler(handler) for name, handler in handlers.items()}
             for service, handlers in operations.items()
         }
 
-    def _handler(self, handler: Handler) -> Handler:
+    def _limit_handler(self, handler: Handler) -> Handler:
         if not iscoroutinefunction(handler):
             return handler
 
         @wraps(handler)
-        async def watched(request: Request) -> Any:
+        async def handle(request: Request) -> Any:
             answer = await handler(request)
             if isinstance(answer, EventStream):
-                events = self.events(answer.events, _BEGUN)
+                events = self.limit_events(answer.events, _BEGUN)
                 await anext(events)
                 return EventStream(events, answer.members)
             return answer
 
-        return watched
+        return handle
 
-    async def events(
+    async def limit_events(
         self, events: AsyncGenerator[T, None], first: T | None = None
     ) -> AsyncGenerator[T, None]:
         """The same events, which are closed with this generator once it is begun.
@@ -132,7 +132,7 @@ class Running:
                 except TimeoutError:
                     if not limit.expired():
                         raise
-                    raise self._late() from None
+                    raise self._timeout_error() from None
                 finally:
                     self._limits.discard(limit)
                 yield event
@@ -140,7 +140,7 @@ class Running:
                 # that have gone, while a model speaks faster than its words are sent.
                 await asyncio.sleep(0)
 
-    def _late(self) -> Exception:
+    def _timeout_error(self) -> Exception:
         if self.left:
             return Fault(
                 "InternalServerException",

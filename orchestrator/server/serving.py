@@ -28,16 +28,16 @@ from orchestrator.server.access.callers import Clock, now
 from orchestrator.server.access.guards import check_binding
 from orchestrator.server.app import application
 from orchestrator.server.protocol import Protocol
-from orchestrator.server.running import Running
+from orchestrator.server.running import ActiveRequests
 from orchestrator.server.settings import Settings
 from orchestrator.support.aws import serving_at
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-    from orchestrator.server.world import World
+    from orchestrator.server.world import ServerState
 
-__all__ = ["serve", "serving", "worker"]
+__all__ = ["serve", "serve_in_thread", "worker"]
 
 _log = logging.getLogger("orchestrator.server")
 
@@ -49,7 +49,7 @@ _SPARE_SECONDS = 5.0  # after turns were left, for their clients to be told
 _MOMENT = 0.002  # seconds between looks at whether all is answered
 
 
-def serve(settings: Settings, told: Callable[[str, World], None]) -> None:
+def serve(settings: Settings, told: Callable[[str, ServerState], None]) -> None:
     """Serves until the process is told to stop (SIGTERM, SIGINT), and ends in order.
 
     Running turns go on for `settings.shutdown_seconds`, and are then left open in their journals;
@@ -63,7 +63,7 @@ def serve(settings: Settings, told: Callable[[str, World], None]) -> None:
         ValidationError: The settings do not fit together, or the address cannot be used.
         OrchestratorError: What they name cannot be opened, or a worker process could not start.
     """
-    from orchestrator.server.world import World
+    from orchestrator.server.world import ServerState
 
     check_binding(settings)
     if settings.workers > 1 and settings.state is None:
@@ -71,51 +71,51 @@ def serve(settings: Settings, told: Callable[[str, World], None]) -> None:
             f"{settings.workers} worker processes share nothing but files: give --state FILE, "
             "or serve with one"
         )
-    with _bound(settings) as listening, serving_at(listening.getsockname()[1]):
-        url = _url(settings.host, listening)
-        with World.open(settings) as world:
+    with _bind_socket(settings) as listening, serving_at(listening.getsockname()[1]):
+        url = _build_url(settings.host, listening)
+        with ServerState.open(settings) as world:
             if settings.workers == 1:
-                _alone(world, listening, lambda: told(url, world))
+                _run_single(world, listening, lambda: told(url, world))
                 return
             application(world)  # what is wrong is told here, and not once by every worker
-            supervisor = _supervisor(settings, listening)
+            supervisor = _build_supervisor(settings, listening)
             told(url, world)
         supervisor.run()
     if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
         raise DependencyFailed("a worker process could not start; what it logged says why")
 
 
-def _alone(world: World, listening: socket.socket, told: Callable[[], None]) -> None:
+def _run_single(world: ServerState, listening: socket.socket, told: Callable[[], None]) -> None:
     settings = world.settings
-    app = application(world, during=lambda running: _stopped_by_signals(running, settings))
-    server = uvicorn.Server(_config(app, settings))
+    app = application(world, during=lambda running: _stop_on_signals(running, settings))
+    server = uvicorn.Server(_build_config(app, settings))
 
-    def stopped(number: int, frame: FrameType | None) -> None:
+    def handle_signal(number: int, frame: FrameType | None) -> None:
         # Before uvicorn listens to signals; after its end it raises again those that it took.
         server.should_exit = True
 
-    before = {number: signal.signal(number, stopped) for number in _SIGNALS}
+    before = {number: signal.signal(number, handle_signal) for number in _SIGNALS}
     try:
         told()
-        _settle()
+        _freeze_gc()
         server.run(sockets=[listening])
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def _supervisor(settings: Settings, listening: socket.socket) -> Multiprocess:
+def _build_supervisor(settings: Settings, listening: socket.socket) -> Multiprocess:
     """What starts workers, and others for those that die; it listens to signals from here on."""
     port = listening.getsockname()[1]
     os.environ[_SETTINGS] = replace(settings, port=port).as_text()
-    config = _config("orchestrator.server.serving:worker", settings, factory=True)
+    config = _build_config("orchestrator.server.serving:worker", settings, factory=True)
     log = logging.getLogger("uvicorn.error")  # tells of workers that died, and of their successors
     log.setLevel(logging.INFO)
-    log.addHandler(_Passing())
+    log.addHandler(_ForwardingHandler())
     return Multiprocess(config, sockets=[listening])
 
 
-class _Passing(logging.Handler):
+class _ForwardingHandler(logging.Handler):
     """Has another library's messages in the server's own log."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -124,22 +124,22 @@ class _Passing(logging.Handler):
 
 def worker() -> Starlette:
     """The application of a worker process, which `serve` has told its settings."""
-    from orchestrator.server.world import World
+    from orchestrator.server.world import ServerState
 
-    settings = Settings.of_text(os.environ[_SETTINGS])
+    settings = Settings.from_text(os.environ[_SETTINGS])
     log_requests()
     threading.Thread(target=_end_with_parent, name="orchestrator-parent", daemon=True).start()
     try:
-        world = World.open(settings)
-        app = application(world, during=lambda running: _worked(world, running))
+        world = ServerState.open(settings)
+        app = application(world, during=lambda running: _worker_lifespan(world, running))
     except OrchestratorError as error:
         _log.error("%s", error.message)
         sys.exit(STARTUP_FAILURE)
-    _settle()
+    _freeze_gc()
     return app
 
 
-def _settle() -> None:
+def _freeze_gc() -> None:
     """Takes what a process has until its end out of the garbage collector's way.
 
     To look at all of it stops every turn for a tenth of a second.
@@ -149,8 +149,8 @@ def _settle() -> None:
 
 
 @contextmanager
-def _worked(world: World, running: Running) -> Iterator[None]:
-    with serving_at(world.settings.port), world, _stopped_by_signals(running, world.settings):
+def _worker_lifespan(world: ServerState, running: ActiveRequests) -> Iterator[None]:
+    with serving_at(world.settings.port), world, _stop_on_signals(running, world.settings):
         yield
 
 
@@ -179,14 +179,14 @@ def log_requests() -> Callable[[], None]:
 
 
 @contextmanager
-def _stopped_by_signals(running: Running, settings: Settings) -> Iterator[None]:
+def _stop_on_signals(running: ActiveRequests, settings: Settings) -> Iterator[None]:
     """Has signals, besides what uvicorn does with them, give turns their last seconds."""
     loop = asyncio.get_running_loop()
     before = {number: signal.getsignal(number) for number in _SIGNALS}
 
-    def stopped(number: int, frame: FrameType | None) -> None:
+    def handle_signal(number: int, frame: FrameType | None) -> None:
         # A terminal's Ctrl-C reaches workers twice: as SIGINT, and as their parent's SIGTERM.
-        if number == signal.SIGINT and running.stopping:
+        if number == signal.SIGINT and running.is_stopping:
             loop.call_soon_threadsafe(running.leave)
         else:
             loop.call_soon_threadsafe(running.stop, settings.shutdown_seconds)
@@ -195,12 +195,12 @@ def _stopped_by_signals(running: Running, settings: Settings) -> Iterator[None]:
             handler(number, frame)
 
     for number in _SIGNALS:
-        signal.signal(number, stopped)
+        signal.signal(number, handle_signal)
     yield
 
 
 @contextmanager
-def _bound(settings: Settings) -> Iterator[socket.socket]:
+def _bind_socket(settings: Settings) -> Iterator[socket.socket]:
     """A socket that takes connections already; they wait until they are answered."""
     try:
         found = socket.getaddrinfo(
@@ -216,12 +216,12 @@ def _bound(settings: Settings) -> Iterator[socket.socket]:
             listening.bind(address)
             listening.listen(_BACKLOG)
         except OSError as error:
-            raise ValidationError(_why(settings, error)) from None
+            raise ValidationError(_describe_bind_error(settings, error)) from None
         listening.set_inheritable(True)
         yield listening
 
 
-def _why(settings: Settings, error: OSError) -> str:
+def _describe_bind_error(settings: Settings, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
         return (
             f"port {settings.port} of {settings.host!r} is in use by another program: choose "
@@ -232,13 +232,13 @@ def _why(settings: Settings, error: OSError) -> str:
     return f"{settings.host!r} port {settings.port} cannot be served: {error.strerror}"
 
 
-def _url(host: str, listening: socket.socket) -> str:
+def _build_url(host: str, listening: socket.socket) -> str:
     port = listening.getsockname()[1]
     name = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(host, host)
     return f"http://{f'[{name}]' if ':' in name and not name.startswith('[') else name}:{port}"
 
 
-def _config(app: Any, settings: Settings, *, factory: bool = False) -> uvicorn.Config:
+def _build_config(app: Any, settings: Settings, *, factory: bool = False) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         factory=factory,
@@ -256,7 +256,7 @@ def _config(app: Any, settings: Settings, *, factory: bool = False) -> uvicorn.C
 
 
 @contextmanager
-def serving(world: World, *, clock: Clock = now) -> Iterator[str]:
+def serve_in_thread(world: ServerState, *, clock: Clock = now) -> Iterator[str]:
     """Serves in a thread of this process while a `with` block runs; gives the URL.
 
     Args:
@@ -271,20 +271,20 @@ def serving(world: World, *, clock: Clock = now) -> Iterator[str]:
     stop: list[Callable[[], object]] = []
 
     @contextmanager
-    def during(running: Running) -> Iterator[None]:
+    def lifespan(running: ActiveRequests) -> Iterator[None]:
         loop = asyncio.get_running_loop()
 
-        def stopped() -> None:
+        def stop_server() -> None:
             running.stop(settings.shutdown_seconds)
             server.end()
 
-        stop.append(lambda: loop.call_soon_threadsafe(stopped))
+        stop.append(lambda: loop.call_soon_threadsafe(stop_server))
         ready.set()
         yield
 
-    app = application(world, clock=clock, during=during)
-    with _bound(settings) as listening:
-        server = _Prompt(_config(app, settings))
+    app = application(world, clock=clock, during=lifespan)
+    with _bind_socket(settings) as listening:
+        server = _FastStopServer(_build_config(app, settings))
 
         def run() -> None:
             try:
@@ -296,14 +296,14 @@ def serving(world: World, *, clock: Clock = now) -> Iterator[str]:
         thread.start()
         ready.wait()
         try:
-            yield _url(settings.host, listening)
+            yield _build_url(settings.host, listening)
         finally:
             for tell in stop:
                 tell()
             thread.join()
 
 
-class _Prompt(uvicorn.Server):
+class _FastStopServer(uvicorn.Server):
     """Ends when it is told to, and has answered; uvicorn looks at that every tenth of a second.
 
     Tests start and end hundreds of servers.

@@ -62,7 +62,7 @@ class Settings:
         return json.dumps(asdict(self), default=str)
 
     @classmethod
-    def of_text(cls, text: str) -> Settings:
+    def from_text(cls, text: str) -> Settings:
         """The settings that `as_text` wrote."""
         given: dict[str, Any] = json.loads(text)
         for name in ("agents", "state", "keys"):

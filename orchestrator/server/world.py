@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.server.operations import Handler, Operations
-from orchestrator.server.places import Places
+from orchestrator.server.places import PathRedactor
 from orchestrator.server.settings import Settings
 
 if TYPE_CHECKING:
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from orchestrator.models import Model
     from orchestrator.models.embeddings import Embedder
     from orchestrator.server.control.agents import Agents
-    from orchestrator.server.control.bases import Bases
-    from orchestrator.server.control.forgetting import Forgetting
-    from orchestrator.server.documents import Documents
+    from orchestrator.server.control.bases import KnowledgeBaseService
+    from orchestrator.server.control.forgetting import AgentCleanup
+    from orchestrator.server.documents import DocumentStore
     from orchestrator.server.inference.models import Models
     from orchestrator.sessions import Sessions
 
-__all__ = ["LambdaCode", "World"]
+__all__ = ["LambdaCode", "ServerState"]
 
 LambdaCode = Callable[..., Any] | str
 """What stands for a Lambda function: a callable of event and context, or `<file>:<function>`."""
@@ -32,7 +32,7 @@ LambdaCode = Callable[..., Any] | str
 _ROOMS = ("control", "control.bases", "runtime", "runtime.sessions_api", "inference")
 
 
-class World:
+class ServerState:
     """What a worker process opens from its settings, once; safe for all of its threads.
 
     Files lie beside that of the sessions, under fixed names; without one all is in memory, and one
@@ -51,13 +51,13 @@ class World:
         forgetting: Deletes what agents that were deleted have left.
     """
 
-    documents: Documents
+    documents: DocumentStore
     sessions: Sessions
     memory: MemoryStore
     models: Models
-    bases: Bases
+    bases: KnowledgeBaseService
     agents: Agents
-    forgetting: Forgetting
+    forgetting: AgentCleanup
 
     def __init__(
         self,
@@ -68,10 +68,10 @@ class World:
     ) -> None:
         """Opens everything; see `open`."""
         self.settings = settings
-        self.places = Places(settings)
+        self.places = PathRedactor(settings)
         self.embedder = embedder
         self._lambdas: dict[str, LambdaCode] = {
-            **{name: _handler(name, spec) for name, spec in settings.lambdas.items()},
+            **{name: _resolve_handler(name, spec) for name, spec in settings.lambdas.items()},
             **(lambdas or {}),
         }
         for name, folder in settings.buckets.items():
@@ -89,7 +89,7 @@ class World:
         models: Mapping[str, Model] | None = None,
         lambdas: Mapping[str, Callable[..., Any]] | None = None,
         embedder: Embedder | str = "local",
-    ) -> World:
+    ) -> ServerState:
         """Opens what a worker process needs.
 
         Args:
@@ -112,35 +112,35 @@ class World:
         from orchestrator.agent.features import memory_store
         from orchestrator.memory import InMemoryMemory
         from orchestrator.server.control.agents import Agents
-        from orchestrator.server.control.bases import Bases
-        from orchestrator.server.control.forgetting import Forgetting
-        from orchestrator.server.documents import Documents
+        from orchestrator.server.control.bases import KnowledgeBaseService
+        from orchestrator.server.control.forgetting import AgentCleanup
+        from orchestrator.server.documents import DocumentStore
         from orchestrator.server.inference.models import Models
         from orchestrator.sessions import Sessions
 
         state = self.settings.state
         if state is not None and not state.parent.is_dir():
             raise ResourceNotFound(f"there is no folder {str(state.parent)!r} for the state")
-        self.documents = Documents(self.beside("documents.sqlite"))
-        opened.callback(_close, self.documents)
+        self.documents = DocumentStore(self.get_path("documents.sqlite"))
+        opened.callback(_close_if_closable, self.documents)
         self.sessions = Sessions.of(state)
-        opened.callback(_close, self.sessions.store)
+        opened.callback(_close_if_closable, self.sessions.store)
         self.memory = memory_store(None, state) or InMemoryMemory()
-        opened.callback(_close, self.memory)
+        opened.callback(_close_if_closable, self.memory)
         self.models = Models(self.settings, models)
-        self.bases = Bases(self)
-        opened.callback(_close, self.bases)
+        self.bases = KnowledgeBaseService(self)
+        opened.callback(_close_if_closable, self.bases)
         self.agents = Agents(self)
-        opened.callback(_close, self.agents)
-        self.forgetting = Forgetting(self)
-        opened.callback(_close, self.forgetting)
+        opened.callback(_close_if_closable, self.agents)
+        self.forgetting = AgentCleanup(self)
+        opened.callback(_close_if_closable, self.forgetting)
 
-    def beside(self, name: str) -> Path | None:
+    def get_path(self, name: str) -> Path | None:
         """Where a file or folder of the state called `name` lies; `None` when all is in memory."""
         state = self.settings.state
         return state.resolve().with_name(name) if state is not None else None
 
-    def lambda_for(self, arn: str) -> LambdaCode | None:
+    def find_lambda(self, arn: str) -> LambdaCode | None:
         """What stands for a Lambda function here.
 
         Args:
@@ -177,13 +177,13 @@ class World:
         self.close()
 
 
-def _close(what: Any) -> None:
+def _close_if_closable(what: Any) -> None:
     close = getattr(what, "close", None)
     if close is not None:
         close()
 
 
-def _handler(name: str, spec: str) -> str:
+def _resolve_handler(name: str, spec: str) -> str:
     from orchestrator.actions.source import check_function, handler_file
 
     file, _, function = spec.rpartition(":")

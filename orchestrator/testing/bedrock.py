@@ -24,7 +24,7 @@ from orchestrator.models import Model, resolve_model
 from orchestrator.models.base import ModelRequest
 from orchestrator.models.scripted import Scripted, ScriptedModel
 from orchestrator.server.control.folders import FolderAgent
-from orchestrator.server.serving import serving
+from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
 from orchestrator.testing.standing import Lambdas, TestWorld, copy_with_model
 
@@ -124,7 +124,7 @@ class BedrockAgents:
             self.lambdas = self._world.lambdas
             self.knowledge_bases = self._world.knowledge_bases
             self.requests = self._world.requests
-            self.url = opened.enter_context(serving(self._world))
+            self.url = opened.enter_context(serve_in_thread(self._world))
             self._opened = opened.pop_all()
 
     def close(self) -> None:

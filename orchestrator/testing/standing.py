@@ -19,11 +19,11 @@ from orchestrator.errors import DependencyFailed, ModelOutputError, ResourceNotF
 from orchestrator.knowledge import KnowledgeBase
 from orchestrator.models import Model
 from orchestrator.models.base import ModelReply, ModelRequest
-from orchestrator.server.control.bases import Bases
+from orchestrator.server.control.bases import KnowledgeBaseService
 from orchestrator.server.inference.models import Models
 from orchestrator.server.operations import Caller
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import LambdaCode, World
+from orchestrator.server.world import LambdaCode, ServerState
 
 __all__ = ["Lambdas", "TestWorld", "copy_with_model"]
 
@@ -115,7 +115,7 @@ class Lambdas(UserDict[str, Handler]):
             raise
 
 
-class TestWorld(World):
+class TestWorld(ServerState):
     """What a test's server has open: nothing of AWS.
 
     Attributes:
@@ -142,7 +142,7 @@ class TestWorld(World):
         self.knowledge_bases: dict[str, KnowledgeBase] = {}
         self.requests: list[ModelRequest] = []
         self.models = _Models(settings, self._make_model)
-        self.bases = cast(Bases, _TestBases(self.bases, self.knowledge_bases))
+        self.bases = cast(KnowledgeBaseService, _TestBases(self.bases, self.knowledge_bases))
 
     def lambda_for(self, arn: str) -> LambdaCode | None:
         """What stands for a Lambda function here."""
@@ -220,7 +220,7 @@ class _LateBoundModel(Model):
 class _TestBases:
     """A server's knowledge bases, and a test's before them."""
 
-    def __init__(self, bases: Bases, given: Mapping[str, KnowledgeBase]) -> None:
+    def __init__(self, bases: KnowledgeBaseService, given: Mapping[str, KnowledgeBase]) -> None:
         self._bases = bases
         self._given = given
 

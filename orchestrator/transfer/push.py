@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from orchestrator.definition.places import complaint
+from orchestrator.definition.places import combine_findings
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.transfer.aliases import ensure_alias
@@ -203,7 +203,7 @@ class _Push:
         found = [it for target in targets for it in target.wanted.left]
         fatal = [it for it in found if it.code != NOT_PORTABLE or not self.options.skip]
         if fatal:
-            raise complaint(fatal)
+            raise combine_findings(fatal)
         return [*found, *(it for target in targets for it in target.wanted.notes)]
 
     def push_agent(self, document: Document) -> None:

@@ -13,7 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.actions import ActionGroup, Call, HttpExecutor
-from orchestrator.actions._serialise import Unfit, body_of, headers_of, path_of, query_of
+from orchestrator.actions._serialise import (
+    SerialisationError,
+    body_of,
+    headers_of,
+    path_of,
+    query_of,
+)
 
 LIST, OBJECT = ["a b", "c,d"], {"r": 1, "g": "x y"}
 
@@ -113,7 +119,7 @@ def test_no_value_becomes_more_than_a_value(one: str, many: list[str], header: s
     )
     try:
         path = path_of(made)
-    except Unfit:
+    except SerialisationError:
         assert one == "" or {".", ".."} & set(re.split(r"[/\\;]", unquote(unquote(one))))
     else:
         assert path.split("/")[1::2] == ["x", "y"] and path.count("/") == 3
@@ -123,7 +129,7 @@ def test_no_value_becomes_more_than_a_value(one: str, many: list[str], header: s
     assert not url.fragment
     try:
         (sent,) = headers_of(made).values()
-    except Unfit:
+    except SerialisationError:
         assert not (header.isprintable() and header.isascii())
     else:
         assert sent == header and "\n" not in sent and "\r" not in sent
@@ -137,21 +143,25 @@ def test_no_value_becomes_more_than_a_value(one: str, many: list[str], header: s
     ],
 )
 def test_a_path_value_leads_to_no_other_place(value: str) -> None:
-    with pytest.raises(Unfit, match=r"p may not be empty, '\.' or '\.\.', nor have such a part"):
+    with pytest.raises(
+        SerialisationError, match=r"p may not be empty, '\.' or '\.\.', nor have such a part"
+    ):
         path_of(call("/x/{p}/y", parameter("p", "path"), p=value))
-    with pytest.raises(Unfit):
+    with pytest.raises(SerialisationError):
         path_of(call("/x/{p}", parameter("p", "path", "array"), p=["a", f"b/{value}/c"]))
 
 
 def test_a_labels_dot_counts() -> None:
     for value in (".", "./x"):
-        with pytest.raises(Unfit):
+        with pytest.raises(SerialisationError):
             path_of(call("/x/{p}", parameter("p", "path", style="label"), p=value))
 
 
 def test_path_values_lead_nowhere_together() -> None:
     two = [parameter("a", "path"), parameter("b", "path")]
-    with pytest.raises(Unfit, match=r"The arguments a, b may not make '\.' or '\.\.' together"):
+    with pytest.raises(
+        SerialisationError, match=r"The arguments a, b may not make '\.' or '\.\.' together"
+    ):
         path_of(call("/x/{a}{b}", *two, a="%2", b="e"))
     assert path_of(call("/x/{a}{b}", *two, a="..a", b="b..")) == "/x/..ab.."
 
@@ -159,14 +169,14 @@ def test_path_values_lead_nowhere_together() -> None:
 def test_an_exploded_object_is_no_other_parameter() -> None:
     two = [parameter("f", "query", "object"), parameter("role", "query")]
     for key in ("role", "ROLE"):
-        with pytest.raises(Unfit, match=f"f may not have the member '{key}'"):
+        with pytest.raises(SerialisationError, match=f"f may not have the member '{key}'"):
             query_of(call("/x", *two, f={key: "admin"}, role="user"))
     assert query_of(call("/x", *two, f={"f": 1, "rol": 2}, role="user")) == "f=1&rol=2&role=user"
     paths = [
         parameter("m", "path", "object", style="matrix", explode=True),
         parameter("r", "path", style="matrix"),
     ]
-    with pytest.raises(Unfit, match="m may not have the member 'r'"):
+    with pytest.raises(SerialisationError, match="m may not have the member 'r'"):
         path_of(call("/x{m}{r}", *paths, m={"r": "admin"}, r="user"))
 
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.server.operations import EventStream, Fault, Request
-from orchestrator.server.wire.answers import outgoing
-from orchestrator.server.wire.api import Answer, Api
+from orchestrator.server.wire.answers import get_response_writer
+from orchestrator.server.wire.api import Api, HttpResponse
 from orchestrator.server.wire.faults import WrongOutput
-from orchestrator.server.wire.streams import frames_of
+from orchestrator.server.wire.streams import get_stream_writer
 
 INVOKE = ("bedrock-agent-runtime", "InvokeAgent")
 PATH = "/agents/ABCDEFGHIJ/agentAliases/TSTALIASID/sessions/s-1/text"
@@ -30,7 +30,7 @@ HOSTILE = [
 ]
 
 
-def answered(members: dict[str, Any]) -> Answer:
+def answered(members: dict[str, Any]) -> HttpResponse:
     async def events() -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
         yield "chunk", {"bytes": b"x"}
 
@@ -53,14 +53,16 @@ def test_a_header_is_one_line(member: str, value: str) -> None:
 @pytest.mark.parametrize("value", HOSTILE)
 def test_the_type_of_a_models_body_is_one_line(value: str) -> None:
     with pytest.raises(WrongOutput):
-        outgoing("bedrock-runtime", "InvokeModel").answer({"body": b"", "contentType": value})
+        get_response_writer("bedrock-runtime", "InvokeModel").answer(
+            {"body": b"", "contentType": value}
+        )
 
 
 @given(text=st.text(st.characters(codec="utf-8")))
 def test_no_message_makes_a_header_or_a_second_event(text: str) -> None:
     buffer = EventStreamBuffer()
-    buffer.add_data(frames_of(*INVOKE).error(Fault("ValidationException", text)))
-    buffer.add_data(frames_of(*INVOKE).event("chunk", {"bytes": text.encode()}))
+    buffer.add_data(get_stream_writer(*INVOKE).encode_error(Fault("ValidationException", text)))
+    buffer.add_data(get_stream_writer(*INVOKE).encode_event("chunk", {"bytes": text.encode()}))
     kinds = [event.headers[":message-type"] for event in buffer]
     assert kinds == ["exception", "event"]
 

@@ -15,7 +15,7 @@ from runtime_servers import BY_CALLER, CLAUDE, says
 from runtime_servers import running as runtime
 
 from orchestrator.errors import OrchestratorError, ResourceNotFound
-from orchestrator.server.control.bases.objects import bucket_of, read_uri
+from orchestrator.server.control.bases.objects import open_bucket, read_uri
 from orchestrator.server.operations import Caller
 from orchestrator.testing import ScriptedModel
 
@@ -50,7 +50,7 @@ KEYS = [
 @pytest.mark.parametrize("key", KEYS)
 def test_no_key_reads_outside_of_the_folder(bucket: Path, key: str) -> None:
     with pytest.raises(OrchestratorError):
-        bucket_of("docs", {"docs": bucket}).read(key, 1000)
+        open_bucket("docs", {"docs": bucket}).read(key, 1000)
 
 
 @given(
@@ -66,7 +66,7 @@ def test_no_made_up_key_gives_the_secret(
     (folder / "link.md").symlink_to(root / "outside" / "secret.md")
     key = "/".join(["..", "outside", *parts] if len(parts) % 2 else parts)
     try:
-        assert SECRET.encode() not in bucket_of("docs", {"docs": folder}).read(key, 1000)
+        assert SECRET.encode() not in open_bucket("docs", {"docs": folder}).read(key, 1000)
     except OrchestratorError:
         pass
 

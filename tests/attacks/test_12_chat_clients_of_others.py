@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from orchestrator.server.serving import serving
+from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import World
+from orchestrator.server.world import ServerState
 from orchestrator.testing import ScriptedModel
 
 CLAUDE = "anthropic.claude-3-5-sonnet-20240620-v1:0"
@@ -73,7 +73,7 @@ def teams(tmp_path: Any, model: ScriptedModel) -> Iterator[tuple[Team, Team]]:
     folder.mkdir(parents=True)
     (folder / "agent.yaml").write_text(json.dumps(AGENT))
     settings = Settings(port=0, agents=tmp_path / "agents", keys=keys)
-    with World.open(settings, models={"*": model}) as world, serving(world) as url:
+    with ServerState.open(settings, models={"*": model}) as world, serve_in_thread(world) as url:
         yield Team(url, KEYS["a"]), Team(url, KEYS["b"])
 
 

@@ -21,9 +21,9 @@ from server_requests import (
     write_keys,
 )
 
-from orchestrator.server.serving import serving
+from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import World
+from orchestrator.server.world import ServerState
 from orchestrator.testing import ScriptedModel
 
 OURS, THEIRS = (ID, SECRET), (OTHER_ID, OTHER_SECRET)
@@ -46,7 +46,7 @@ def url(tmp_path: Path, model: ScriptedModel) -> Iterator[str]:
     folder.mkdir(parents=True)
     (folder / "agent.yaml").write_text(json.dumps(AGENT))
     settings = Settings(port=0, agents=folder.parent, keys=write_keys(tmp_path))
-    with World.open(settings, models={"*": model}) as world, serving(world) as url:
+    with ServerState.open(settings, models={"*": model}) as world, serve_in_thread(world) as url:
         yield url
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from orchestrator.server.operations import Fault, Request
-from orchestrator.server.wire.api import Answer, Api
+from orchestrator.server.wire.api import Api, HttpResponse
 from orchestrator.server.wire.models import SERVICES, service_model
-from orchestrator.server.wire.patterns import matcher
-from orchestrator.server.wire.requests import incoming
+from orchestrator.server.wire.patterns import compile_pattern
+from orchestrator.server.wire.requests import get_request_reader
 
 RETRIEVE = "/knowledgebases/ABCDEFGHIJ/retrieve"
 CONVERSE = "/model/m/converse"
@@ -34,7 +34,7 @@ class Door:
         self.reached.append(request.params)
         return {"retrievalResults": []}
 
-    def post(self, body: bytes, path: str = RETRIEVE, query: str = "") -> Answer:
+    def post(self, body: bytes, path: str = RETRIEVE, query: str = "") -> HttpResponse:
         return asyncio.run(self._api.answer("POST", path, query, {}, body))
 
     def refused(self, body: bytes, path: str = RETRIEVE, query: str = "") -> str:
@@ -138,7 +138,7 @@ def test_filters_within_filters_are_bounded(levels: int, name: str) -> None:
 def test_too_many_fields_of_a_query_are_refused() -> None:
     fields = "&".join(f"f{number}=1" for number in range(1001))
     with pytest.raises(Fault, match="1000 fields"):
-        incoming("bedrock-agent-runtime", "GetAgentMemory").read(
+        get_request_reader("bedrock-agent-runtime", "GetAgentMemory").read(
             {"agentId": "A", "agentAliasId": "B"}, fields, {}, b""
         )
 
@@ -148,7 +148,7 @@ def test_bad_escapes_are_refused_in_paths_and_queries(text: str) -> None:
     path = f"/knowledgebases/{text}/retrieve"
     assert Door().refused(query('"x"'), path) == "SerializationException"
     with pytest.raises(Fault, match="query string"):
-        incoming("bedrock-agent-runtime", "GetAgentMemory").read(
+        get_request_reader("bedrock-agent-runtime", "GetAgentMemory").read(
             {"agentId": "A", "agentAliasId": "B"}, f"memoryId={text}", {}, b""
         )
 
@@ -179,7 +179,7 @@ def _patterns() -> dict[str, int]:
 @pytest.mark.parametrize("pattern", sorted(_patterns()))
 def test_no_pattern_takes_for_ever(pattern: str) -> None:
     """A pattern that goes wrong does not fail here: it hangs."""
-    matches, longest = matcher(pattern), min(_patterns()[pattern], 1_000_000)
+    matches, longest = compile_pattern(pattern), min(_patterns()[pattern], 1_000_000)
     for start in ("", "arn:aws:bedrock:us-east-1:000000000000:", "s3://", "A", "arn:aws"):
         for piece in ("a", "0", "-", "_", ".", ":", "/", "a-", "a.", ":1", "a_", "*", " ", "\n"):
             text = (start + piece * (longest // len(piece)))[: longest - 1]
@@ -189,7 +189,7 @@ def test_no_pattern_takes_for_ever(pattern: str) -> None:
 
 @pytest.mark.parametrize("pattern", sorted(_patterns()))
 def test_every_pattern_can_be_matched_in_python(pattern: str) -> None:
-    assert matcher(pattern)("\x00\x01" * 5) == (pattern in _ANYTHING)
+    assert compile_pattern(pattern)("\x00\x01" * 5) == (pattern in _ANYTHING)
 
 
 _ANYTHING = {".*", "^[\\s\\S]*$", "[\\s\\S]*", "[\\s\\S]+", "^[\\s\\S]+$", "\\S*", "^\\S*$",

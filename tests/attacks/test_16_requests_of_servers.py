@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 import pytest
 from server_requests import send
 
-from orchestrator.server.serving import serving
+from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import World
+from orchestrator.server.world import ServerState
 
 MOST = 500_000
 
@@ -22,7 +22,7 @@ MOST = 500_000
 @pytest.fixture
 def url() -> Iterator[str]:
     settings = Settings(port=0, body_bytes=MOST, body_seconds=0.5, concurrency=40)
-    with World.open(settings) as world, serving(world) as url:
+    with ServerState.open(settings) as world, serve_in_thread(world) as url:
         yield url
 
 

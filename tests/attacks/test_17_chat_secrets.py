@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from orchestrator.server.serving import serving
+from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import World
+from orchestrator.server.world import ServerState
 from orchestrator.testing import ScriptedModel
 
 CLAUDE = "anthropic.claude-3-5-sonnet-20240620-v1:0"
@@ -68,8 +68,8 @@ def test_nothing_that_was_sent_is_told_elsewhere(tmp_path, caplog, path, body):
     settings = Settings(port=0, agents=tmp_path / "agent", keys=keys)
     with (
         caplog.at_level(logging.DEBUG, logger="orchestrator"),
-        World.open(settings, models={"*": model}) as world,
-        serving(world) as url,
+        ServerState.open(settings, models={"*": model}) as world,
+        serve_in_thread(world) as url,
     ):
         said = _post(url, path, body)
     assert said

@@ -18,9 +18,9 @@ from server_requests import (
     write_keys,
 )
 
-from orchestrator.server.serving import serving
+from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import World
+from orchestrator.server.world import ServerState
 
 PAYLOAD = "canary-of-the-users-payload"
 
@@ -31,7 +31,10 @@ def test_refused_and_taken_requests_leave_no_secret_behind(
     caplog.set_level(logging.DEBUG, "orchestrator")
     caplog.set_level(logging.DEBUG, "uvicorn")
     answers = []
-    with World.open(Settings(port=0, keys=write_keys(tmp_path))) as world, serving(world) as url:
+    with (
+        ServerState.open(Settings(port=0, keys=write_keys(tmp_path))) as world,
+        serve_in_thread(world) as url,
+    ):
         good = signed(url=f"{url}/agents/", body=b'{"maxResults": 5}')
         signature = str(good.headers["Authorization"]).rpartition("=")[2].rstrip("'")
         answers.append(send_signed(good))

@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError, EventStreamError
 from runtime_servers import AGENT_ID, ALIAS_ID, Runtime, definition, running, told, write_agent
 from server_requests import client, send
 
-from orchestrator.server.places import Places
+from orchestrator.server.places import PathRedactor
 from orchestrator.server.settings import Settings
 
 BROKEN = definition(
@@ -112,4 +112,4 @@ def test_paths_in_texts(tmp_path: Path, text: str, expected: str) -> None:
         state=tmp_path / "s" / "sessions.sqlite",
     )
     place = str(tmp_path)
-    assert Places(settings).told(text.format(place)) == expected.format(place)
+    assert PathRedactor(settings).redact(text.format(place)) == expected.format(place)

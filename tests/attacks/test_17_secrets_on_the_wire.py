@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from orchestrator import Sessions
-from orchestrator.server.access.callers import Callers
-from orchestrator.server.door import Door
+from orchestrator.server.access.callers import Authenticator
+from orchestrator.server.door import ServerMiddleware
 from orchestrator.server.operations import EventStream, Request
-from orchestrator.server.rest import error_of
-from orchestrator.server.running import Running
+from orchestrator.server.rest import describe_error
+from orchestrator.server.running import ActiveRequests
 from orchestrator.server.settings import Settings
 from orchestrator.server.wire.api import Api
-from orchestrator.server.wire.faults import fault_of
+from orchestrator.server.wire.faults import as_fault
 
 CANARY = "CANARY-5f2b"
 PATH = "/agents/ABCDEFGHIJ/agentAliases/TSTALIASID/sessions/s-1/text"
@@ -108,10 +108,12 @@ def test_a_mistake_of_ours_in_any_room_holds_none(caplog: pytest.LogCaptureFixtu
         "headers": [(b"host", b"127.0.0.1:8080")],
     }
     with caplog.at_level(logging.DEBUG):
-        running = Running(Sessions(), 60)
-        door = Door(breaks, settings=Settings(), callers=Callers(None), running=running)
+        running = ActiveRequests(Sessions(), 60)
+        door = ServerMiddleware(
+            breaks, settings=Settings(), callers=Authenticator(None), running=running
+        )
         asyncio.run(door(scope, receive, send))
-        told = error_of(fault_of(ValueError(CANARY), "r-1"))
+        told = describe_error(as_fault(ValueError(CANARY), "r-1"))
     assert (sent[0]["status"], told.status) == (500, 500)
     assert CANARY not in f"{sent}{told}{caplog.text}"
     logged = [it.getMessage() for it in caplog.records if it.levelname == "ERROR"]

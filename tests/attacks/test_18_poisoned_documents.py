@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.errors import DependencyFailed
-from orchestrator.server.documents import Documents
+from orchestrator.server.documents import DocumentStore
 
 NAMES = st.text(max_size=12) | st.sampled_from(
     ["' OR 1=1 --", '"; DROP TABLE document; --', "%", "_", "\\", "a\0b", "one\0agent"]
@@ -36,7 +36,7 @@ BODIES = [
 
 @given(st.lists(st.tuples(NAMES, NAMES, NAMES, NAMES), min_size=2, max_size=2, unique=True))
 def test_names_are_only_ever_names(ways: list[tuple[str, str, str, str]]) -> None:
-    documents = Documents()
+    documents = DocumentStore()
     for number, (tenant, kind, parent, id) in enumerate(ways):
         documents.put(tenant, kind, id, {"n": number}, parent, name=f"{id}-{number}")
     for number, (tenant, kind, parent, id) in enumerate(ways):
@@ -49,7 +49,7 @@ def test_names_are_only_ever_names(ways: list[tuple[str, str, str, str]]) -> Non
 @pytest.mark.parametrize("body", BODIES)
 def test_a_row_that_is_no_document_is_named(tmp_path: Path, body: str) -> None:
     file = tmp_path / "documents.sqlite"
-    documents = Documents(file)
+    documents = DocumentStore(file)
     documents.put("", "agent", "A", {"n": 1})
     with sqlite3.connect(file) as db:
         db.execute("UPDATE document SET body = ?", (body,))
@@ -70,7 +70,7 @@ def test_a_pickle_is_never_loaded(tmp_path: Path) -> None:
             return (Path.touch, (tmp_path / "loaded",))  # type: ignore[return-value]
 
     file = tmp_path / "documents.sqlite"
-    documents = Documents(file)
+    documents = DocumentStore(file)
     documents.put("", "agent", "A", {"n": 1})
     with sqlite3.connect(file) as db:
         db.execute("UPDATE document SET body = ?", (pickle.dumps(Bomb()),))

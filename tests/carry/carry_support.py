@@ -13,9 +13,9 @@ import boto3
 import yaml
 from botocore.config import Config
 
-from orchestrator.server.serving import serving
+from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import World
+from orchestrator.server.world import ServerState
 from orchestrator.testing import ScriptedModel
 from orchestrator.transfer import Document, Options, PushResult, Remote, files_of, push, read_agent
 from orchestrator.transfer.sending import Waiter
@@ -175,7 +175,7 @@ class Place:
     """A server, and clients of it."""
 
     url: str
-    world: World
+    world: ServerState
 
     @property
     def client(self) -> Any:
@@ -211,5 +211,5 @@ def place(replies: Sequence[Any] = (), **settings: Any) -> Iterator[Place]:
     """A server of its own, whose model answers from a script."""
     model = ScriptedModel(list(replies), CLAUDE)
     given = Settings(port=0, shutdown_seconds=1.0, **settings)
-    with World.open(given, models={"*": model}) as world, serving(world) as url:
+    with ServerState.open(given, models={"*": model}) as world, serve_in_thread(world) as url:
         yield Place(url, world)

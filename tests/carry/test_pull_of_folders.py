@@ -33,7 +33,7 @@ def test_a_pulled_folder_is_what_the_server_tells(
     own = tmp_path / "own"
     shutil.copytree(EXAMPLES / name, own)
     with place(agents=own) as there:
-        ((agent_id, *_),) = there.world.agents.listed(Caller())
+        ((agent_id, *_),) = there.world.agents.list_invocable(Caller())
         document = read_agent(there.remote, agent_id)
         told = files_of(document)
         write_files(told, tmp_path / "pulled")
@@ -58,6 +58,6 @@ def test_functions_that_the_api_cannot_tell_are_left_out(tmp_path: Path, canarie
         f'    """{"Get the days. " * 200}"""\n    return 1\n'
     )
     with place(agents=own) as there:
-        ((agent_id, *_),) = there.world.agents.listed(Caller())
+        ((agent_id, *_),) = there.world.agents.list_invocable(Caller())
         (group,) = read_agent(there.remote, agent_id).parts("actionGroups")
         assert group == {"actionGroupName": "tools"}

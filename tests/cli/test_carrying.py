@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from orchestrator.server.serving import serving
+from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import World
+from orchestrator.server.world import ServerState
 from orchestrator.testing import ScriptedModel
 
 CLAUDE = "anthropic.claude-3-5-sonnet-20240620-v1:0"
@@ -31,8 +31,8 @@ AGENT = {
 def url(place, canaries):
     """An empty server."""
     settings = Settings(port=0, shutdown_seconds=1.0)
-    with World.open(settings, models={"*": ScriptedModel([], CLAUDE)}) as world:
-        with serving(world) as address:
+    with ServerState.open(settings, models={"*": ScriptedModel([], CLAUDE)}) as world:
+        with serve_in_thread(world) as address:
             yield address
 
 

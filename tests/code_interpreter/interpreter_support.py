@@ -14,7 +14,7 @@ from orchestrator.actions.code_interpreter import (
     CodeInterpreterSettings,
     code_operation,
 )
-from orchestrator.actions.code_interpreter.process import unsupported
+from orchestrator.actions.code_interpreter.process import check_platform
 from orchestrator.errors import DefinitionError, DependencyFailed
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -60,7 +60,7 @@ def children() -> set[str]:
 
 def sandbox_is_missing() -> str:
     """Why there is no sandbox on this machine; empty when there is one."""
-    if reason := unsupported():
+    if reason := check_platform():
         return reason
     try:
         interpreter = CodeInterpreter()

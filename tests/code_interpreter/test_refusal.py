@@ -26,10 +26,10 @@ AGENT = "agentName: a\ninstruction: You help.\nactionGroups:\n  - "
 def elsewhere(monkeypatch):
     """A platform without a sandbox."""
     monkeypatch.setattr(sys, "platform", "darwin")
-    process.unsupported.cache_clear()
+    process.check_platform.cache_clear()
     yield
     monkeypatch.undo()
-    process.unsupported.cache_clear()
+    process.check_platform.cache_clear()
 
 
 def test_another_platform_is_refused_when_the_agent_is_made(elsewhere):
@@ -53,13 +53,13 @@ def test_another_platform_can_have_the_group_disabled_or_an_executor_of_its_own(
 
 
 def test_another_machine_is_refused(monkeypatch):
-    process.unsupported.cache_clear()
+    process.check_platform.cache_clear()
     monkeypatch.setattr(os, "uname", lambda: os.uname_result(("Linux", "h", "6", "v", "riscv64")))
     try:
         with pytest.raises(DefinitionError, match="'riscv64'"):
             CodeInterpreter()
     finally:
-        process.unsupported.cache_clear()
+        process.check_platform.cache_clear()
 
 
 @needs_sandbox

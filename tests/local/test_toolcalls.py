@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from orchestrator.errors import ValidationError
 from orchestrator.message import AUTHOR, Message, Span, Text
 from orchestrator.models.base import CallFormat, ModelRequest, OperationFormat
-from orchestrator.models.toolcalls import ReplyReader, asked_by_name, grounds, turns
+from orchestrator.models.toolcalls import ReplyReader, grounds, is_asked_by_name, turns
 
 CALL = '<tool_call>\n{"name": "claims__get", "arguments": {"id": "claim-7"}}\n</tool_call>'
 
@@ -128,4 +128,4 @@ def test_values_are_grounded_in_what_the_author_did_not_write() -> None:
     ],
 )
 def test_a_name_in_a_question_is_noticed(messages: list[Message], named: bool) -> None:
-    assert asked_by_name(messages) is named
+    assert is_asked_by_name(messages) is named

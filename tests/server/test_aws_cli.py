@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from orchestrator.server.serving import serving
+from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import World
+from orchestrator.server.world import ServerState
 
 CLI = os.environ.get("AWS_CLI", "")
 pytestmark = pytest.mark.skipif(not CLI, reason="AWS_CLI does not name the AWS CLI's `aws`")
@@ -54,7 +54,7 @@ class Shell:
 
 @pytest.fixture(scope="module")
 def aws() -> Iterator[Shell]:
-    with World.open(Settings()) as world, serving(world) as url:
+    with ServerState.open(Settings()) as world, serve_in_thread(world) as url:
         yield Shell(url)
 
 

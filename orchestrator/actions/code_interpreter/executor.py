@@ -15,7 +15,7 @@ from typing import Any
 from orchestrator.actions.base import ActionResult, Call, CallContext
 from orchestrator.actions.code_interpreter import files
 from orchestrator.actions.code_interpreter.operation import CODE_INTERPRETER_GROUP
-from orchestrator.actions.code_interpreter.process import Outcome, Refusal, Run, unsupported
+from orchestrator.actions.code_interpreter.process import Outcome, Refusal, Run, check_platform
 from orchestrator.actions.code_interpreter.scratch import Scratch, Session, session_key
 from orchestrator.actions.code_interpreter.settings import CodeInterpreterSettings
 from orchestrator.actions.code_interpreter.storage import Storage
@@ -55,7 +55,7 @@ class CodeInterpreter:
         Raises:
             DefinitionError: There is no sandbox for this platform.
         """
-        if reason := unsupported():
+        if reason := check_platform():
             raise DefinitionError(f"the code interpreter cannot run here: {reason}; {_WAYS_OUT}")
         self.settings = settings or CodeInterpreterSettings()
         self._scratch = Scratch(self.settings.sessions, self.settings.parallel)
@@ -128,9 +128,9 @@ class CodeInterpreter:
         outcome, returned = self._perform(code, context, cancelled)
         error = outcome.error
         if outcome.stopped:
-            error = f"{_ended(error)}The program was ended: {outcome.stopped}."
+            error = f"{_ensure_newline(error)}The program was ended: {outcome.stopped}."
         return ActionResult(
-            _told(outcome.output, error, returned),
+            _render_result(outcome.output, error, returned),
             files=returned.files,
             details={
                 "executionOutput": outcome.output,
@@ -142,7 +142,7 @@ class CodeInterpreter:
     def _perform(
         self, code: str, context: CallContext, cancelled: Callable[[], bool]
     ) -> tuple[Outcome, files.Returned]:
-        given = _given(context.files, self.settings)
+        given = _collect_files(context.files, self.settings)
         until = time.monotonic() + _seconds(self.settings, context)
         scratch = self._scratch
         try:
@@ -177,7 +177,7 @@ def _output_bytes(settings: CodeInterpreterSettings, context: CallContext) -> in
     return min(settings.output_bytes, max((context.max_bytes - 2000) // 2, _FEWEST_BYTES))
 
 
-def _given(
+def _collect_files(
     given: Sequence[Mapping[str, Any]], settings: CodeInterpreterSettings
 ) -> dict[str, bytes]:
     """The user's files by their names in the scratch folder."""
@@ -201,21 +201,21 @@ def _execute(
     run: Run, session: Session, given: Mapping[str, bytes]
 ) -> tuple[Outcome, files.Returned]:
     settings = run.settings
-    with files.opened(session.folder) as folder:
+    with files.open_folder(session.folder) as folder:
         for name, content in given.items():
             digest = sha256(content).digest()
             if session.given.get(name) != digest:  # else the code may have changed it, and it stays
                 files.place(folder, name, content)
                 session.given[name] = digest
         limits = settings.scratch_bytes, settings.scratch_files
-        outcome, why = Outcome("", "", "", False, ()), files.size(folder, *limits)
+        outcome, why = Outcome("", "", "", False, ()), files.check_size(folder, *limits)
         if not why:
             with contextlib.closing(Storage(folder)) as storage:
                 outcome = run.run(session.base, session.folder, storage)
-                why = files.size(storage.used, *limits)
+                why = files.check_size(storage.used, *limits)
                 if not why:
                     storage.keep()
-                    return outcome, files.changed(
+                    return outcome, files.collect_changes(
                         storage.used, storage.before, settings.files, settings.file_bytes
                     )
         files.empty(folder)
@@ -224,21 +224,21 @@ def _execute(
     return dataclasses.replace(outcome, stopped=stopped), files.Returned()
 
 
-def _told(output: str, error: str, returned: files.Returned) -> str:
+def _render_result(output: str, error: str, returned: files.Returned) -> str:
     """What the model reads."""
     parts = [output, error]
     if returned.files:
-        parts.append("Files for the user: " + ", ".join(map(_described, returned.files)))
+        parts.append("Files for the user: " + ", ".join(map(_describe_file, returned.files)))
     if left := returned.left_out:
         more = f"\n... and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
         parts.append("Not given to the user: " + "; ".join(left[:_NAMED]) + more)
-    return "".join(map(_ended, parts)).removesuffix("\n") or "The program printed nothing."
+    return "".join(map(_ensure_newline, parts)).removesuffix("\n") or "The program printed nothing."
 
 
-def _described(file: Mapping[str, Any]) -> str:
+def _describe_file(file: Mapping[str, Any]) -> str:
     return f"{file['name']} ({file['type']}, {len(file['bytes'])} bytes)"
 
 
-def _ended(text: str) -> str:
+def _ensure_newline(text: str) -> str:
     """`text` with a line's end, unless it is empty."""
     return f"{text}\n" if text and not text.endswith("\n") else text

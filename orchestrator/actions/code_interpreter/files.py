@@ -24,15 +24,15 @@ from orchestrator.errors import DefinitionError, ValidationError
 __all__ = [
     "Marks",
     "Returned",
-    "changed",
+    "check_size",
+    "collect_changes",
     "copy",
     "empty",
     "file_name",
     "folders",
     "marks",
-    "opened",
+    "open_folder",
     "place",
-    "size",
 ]
 
 Marks = dict[str, tuple[int, ...]]
@@ -55,7 +55,7 @@ def file_name(name: object) -> str:
     if not isinstance(name, str):
         raise ValidationError(f"the name of a file must be a text, not {type(name).__name__}")
     plain = unicodedata.normalize("NFC", name)
-    if reason := _wrong(plain):
+    if reason := _find_name_problem(plain):
         raise ValidationError(
             f"the file name {name!r} cannot be used: it {reason}; give a plain name such as "
             "'table.csv'"
@@ -63,7 +63,7 @@ def file_name(name: object) -> str:
     return plain
 
 
-def _wrong(name: str) -> str:
+def _find_name_problem(name: str) -> str:
     """What is wrong with one part of a path; empty when nothing is."""
     if not name or name != name.strip():
         return "is empty, or begins or ends with a space"
@@ -81,7 +81,7 @@ def _wrong(name: str) -> str:
 
 
 @contextmanager
-def opened(folder: str | os.PathLike[str], within: int | None = None) -> Iterator[int]:
+def open_folder(folder: str | os.PathLike[str], within: int | None = None) -> Iterator[int]:
     """A folder's descriptor; `OSError` if it is none, or a link."""
     descriptor = os.open(folder, _FOLDER, dir_fd=within)
     try:
@@ -100,7 +100,7 @@ def place(scratch: int, name: str, content: bytes) -> None:
     """
     if name in os.listdir(scratch):
         if _is_folder(name, scratch):
-            with opened(name, scratch) as folder:
+            with open_folder(name, scratch) as folder:
                 empty(folder)
             os.rmdir(name, dir_fd=scratch)
         else:
@@ -108,7 +108,7 @@ def place(scratch: int, name: str, content: bytes) -> None:
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
     descriptor = os.open(name, flags, 0o600, dir_fd=scratch)
     with open(descriptor, "wb") as file:
-        _give(descriptor, scratch)
+        _match_owner(descriptor, scratch)
         file.write(content)
 
 
@@ -140,7 +140,7 @@ def _inside(folder: int, name: str, path: str, depth: int) -> Iterator[tuple[str
         os.close(descriptor)
 
 
-def size(scratch: int, most_bytes: int, most_files: int) -> str:
+def check_size(scratch: int, most_bytes: int, most_files: int) -> str:
     """Why a scratch folder is too large; empty when it is not. The code may be running.
 
     Args:
@@ -197,7 +197,7 @@ class Returned:
     left_out: list[str] = field(default_factory=list)
 
 
-def changed(scratch: int, before: Marks, most_files: int, most_bytes: int) -> Returned:
+def collect_changes(scratch: int, before: Marks, most_files: int, most_bytes: int) -> Returned:
     """The files that are new or changed since `before`; nothing may be running any more.
 
     Names and folders that begin with a dot are not looked at; links, special files and files with
@@ -216,7 +216,7 @@ def changed(scratch: int, before: Marks, most_files: int, most_bytes: int) -> Re
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
         if before.get(path) == _mark(found):
             continue
-        why = _unwanted(path, found, most_bytes)
+        why = _explain_rejection(path, found, most_bytes)
         if not why and len(returned.files) >= most_files:
             why = f"only {most_files} files are returned"
         content = b"" if why else _content(folder, name, most_bytes)
@@ -237,8 +237,8 @@ def _risky(name: str) -> bool:
     return signs or name.startswith("-") or name.endswith(".") or bool(_DEVICE.fullmatch(name))
 
 
-def _unwanted(path: str, found: os.stat_result, most_bytes: int) -> str:
-    if any(map(_wrong, path.split("/"))):
+def _explain_rejection(path: str, found: os.stat_result, most_bytes: int) -> str:
+    if any(map(_find_name_problem, path.split("/"))):
         return "its name has characters that are not possible"
     if any(map(_risky, path.split("/"))):
         return "its name means something else on other systems; give it a plain one"
@@ -278,9 +278,9 @@ def copy(source: int, target: int) -> None:
         found = os.stat(name, dir_fd=source, follow_symlinks=False)
         if stat.S_ISDIR(found.st_mode):
             os.mkdir(name, 0o700, dir_fd=target)
-            with opened(name, source) as inner, opened(name, target) as made:
+            with open_folder(name, source) as inner, open_folder(name, target) as made:
                 copy(inner, made)
-                _give(made, target)
+                _match_owner(made, target)
         elif stat.S_ISLNK(found.st_mode):
             os.symlink(os.readlink(name, dir_fd=source), name, dir_fd=target)
         elif stat.S_ISREG(found.st_mode):
@@ -293,13 +293,13 @@ def _copy_file(name: str, source: int, target: int, found: os.stat_result) -> No
     with open(os.open(name, _FILE, dir_fd=source), "rb") as file:
         with open(os.open(name, flags, 0o600, dir_fd=target), "wb") as made:
             shutil.copyfileobj(file, made, _CHUNK)
-            _give(made.fileno(), target)
+            _match_owner(made.fileno(), target)
             made.flush()
             # As old as it was: a change must show, however soon it comes.
             os.utime(made.fileno(), ns=(found.st_atime_ns, found.st_mtime_ns))
 
 
-def _give(made: int, folder: int) -> None:
+def _match_owner(made: int, folder: int) -> None:
     """Makes what was made in a folder its owner's."""
     owner = os.fstat(folder)
     if owner.st_uid != os.geteuid():
@@ -317,7 +317,7 @@ def empty(scratch: int) -> None:
             if not _is_folder(name, scratch):
                 os.unlink(name, dir_fd=scratch)
                 continue
-            with opened(name, scratch) as folder:
+            with open_folder(name, scratch) as folder:
                 for inner in os.listdir(folder):
                     if _is_folder(inner, folder):
                         free = secrets.token_hex(16)

@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["unseen"]
+__all__ = ["check_hidden_usage"]
 
 _GONE = (FileNotFoundError, ProcessLookupError)
 _REMOVED = " (deleted)"
 
 
-def unseen(process: int, folder: Path, most_bytes: int) -> str:
+def check_hidden_usage(process: int, folder: Path, most_bytes: int) -> str:
     """Why a program must be ended for what it holds beside its folder; empty when it need not be.
 
     Args:
@@ -29,7 +29,7 @@ def unseen(process: int, folder: Path, most_bytes: int) -> str:
     """
     try:
         with _as_owner(process):
-            return _unseen(process, folder, most_bytes)
+            return _check_hidden_usage(process, folder, most_bytes)
     except _GONE:
         return ""
     except PermissionError:
@@ -53,7 +53,7 @@ def _as_owner(process: int) -> Iterator[None]:
         libc.setfsgid(os.getegid())
 
 
-def _unseen(process: int, folder: Path, most_bytes: int) -> str:
+def _check_hidden_usage(process: int, folder: Path, most_bytes: int) -> str:
     removed: dict[tuple[int, int], int] = {}
     threads = os.listdir(f"/proc/{process}/task")
     for thread in threads:
@@ -61,8 +61,8 @@ def _unseen(process: int, folder: Path, most_bytes: int) -> str:
         with suppress(*_GONE):  # the thread has ended
             if thread == str(process) and len(threads) > 1 and _has_ended(place):
                 return "its first thread ended, and others went on"
-            removed |= _open(place)
-            if _maps_removed(place, folder):
+            removed |= _measure_removed_files(place)
+            if _has_removed_mapping(place, folder):
                 return "it keeps a file in memory that it has removed"
     if sum(removed.values()) > most_bytes:
         return f"its files have more than {most_bytes} bytes"
@@ -74,7 +74,7 @@ def _has_ended(place: str) -> bool:
     return Path(place, "stat").read_text().rpartition(")")[2].split()[0] in "ZX"
 
 
-def _open(place: str) -> dict[tuple[int, int], int]:
+def _measure_removed_files(place: str) -> dict[tuple[int, int], int]:
     """The sizes of the removed files that a thread has open; it may have a table of its own."""
     found = {}
     for name in os.listdir(f"{place}/fd"):
@@ -85,7 +85,7 @@ def _open(place: str) -> dict[tuple[int, int], int]:
     return found
 
 
-def _maps_removed(place: str, folder: Path) -> bool:
+def _has_removed_mapping(place: str, folder: Path) -> bool:
     inside, removed = f" {folder}/".encode(), _REMOVED.encode()
     with open(f"{place}/maps", "rb") as lines:
         return any(inside in line and line.rstrip().endswith(removed) for line in lines)

@@ -19,13 +19,13 @@ from functools import cache, partial
 from pathlib import Path
 from typing import IO, Any
 
-from orchestrator.actions.code_interpreter.files import size
-from orchestrator.actions.code_interpreter.held import unseen
+from orchestrator.actions.code_interpreter.files import check_size
+from orchestrator.actions.code_interpreter.held import check_hidden_usage
 from orchestrator.actions.code_interpreter.output import Output
 from orchestrator.actions.code_interpreter.settings import CodeInterpreterSettings
 from orchestrator.actions.code_interpreter.storage import Storage, bounds
 
-__all__ = ["LAYERS", "Outcome", "Refusal", "Run", "unsupported"]
+__all__ = ["LAYERS", "Outcome", "Refusal", "Run", "check_platform"]
 
 LAYERS = ("namespaces", "landlock")
 """What confines files; each is tried, and at least one must hold."""
@@ -69,7 +69,7 @@ class Outcome:
 
 
 @cache
-def unsupported() -> str:
+def check_platform() -> str:
     """Why there can be no sandbox on this machine; empty when there may be one."""
     if sys.platform != "linux":
         return f"there is no sandbox for the platform {sys.platform!r}, only for Linux"
@@ -125,7 +125,7 @@ class Run:
         with status:
             with theirs:
                 process = self._start(base, folder, theirs.fileno())
-            watched = _Watched(process, status, self, storage)
+            watched = _ProcessMonitor(process, status, self, storage)
             try:
                 why = watched.watch(partial(self._too_large, folder, storage))
             finally:
@@ -136,7 +136,7 @@ class Run:
         late = why == _TIME or process.returncode == -signal.SIGXCPU
         if why == _TIME:
             why = f"it was stopped after {watched.seconds():.1f} seconds"
-        stopped = why or _signalled(process.returncode, self.settings)
+        stopped = why or _explain_signal(process.returncode, self.settings)
         return Outcome(watched.text("stdout"), watched.text("stderr"), stopped, late, isolation)
 
     def _start(self, base: Path, folder: Path, status: int) -> subprocess.Popen[bytes]:
@@ -186,9 +186,9 @@ class Run:
     def _too_large(self, folder: Path, storage: Storage, process: int) -> str:
         """Why the program uses too much of the disk; empty when it does not."""
         most = self.settings.scratch_bytes
-        if not storage.bounded and (why := unseen(process, folder, most)):
+        if not storage.bounded and (why := check_hidden_usage(process, folder, most)):
             return why
-        return size(storage.used, most, self.settings.scratch_files)
+        return check_size(storage.used, most, self.settings.scratch_files)
 
 
 def _environment(folder: Path) -> dict[str, str]:
@@ -210,7 +210,7 @@ def _environment(folder: Path) -> dict[str, str]:
 _TIME = "its time was up"
 
 
-class _Watched:
+class _ProcessMonitor:
     """A process whose output is read while its limits are looked at."""
 
     def __init__(
@@ -246,7 +246,7 @@ class _Watched:
     def watch(self, too_large: Callable[[int], str]) -> str:
         """Waits for the end; says why the process must be ended, or nothing."""
         look = time.monotonic() + _TICK
-        while not self._ended():
+        while not self._poll():
             now = time.monotonic()
             if now >= self._until:
                 return _TIME
@@ -258,14 +258,14 @@ class _Watched:
                 look = time.monotonic() + _TICK
         return ""
 
-    def _ended(self) -> bool:
+    def _poll(self) -> bool:
         """Reads what there is, or waits a little; whether the process has ended."""
         if not self._selector.get_map():  # it may close its output and go on
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(_TICK)
             return self._process.returncode is not None
         for key, _ in self._selector.select(_TICK):
-            data = self._told() if key.data == "status" else os.read(key.fd, _CHUNK)
+            data = self._read_status() if key.data == "status" else os.read(key.fd, _CHUNK)
             self._outputs[key.data].take(data)
             if not data:
                 self._selector.unregister(key.fileobj)
@@ -275,7 +275,7 @@ class _Watched:
                     self._until = min(self._until, self._ready + self._run.settings.seconds)
         return False
 
-    def _told(self) -> bytes:
+    def _read_status(self) -> bytes:
         """What the sandbox says; with a file system that it has made, it waits for the files."""
         flags = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
         try:
@@ -314,7 +314,7 @@ def _isolation(status: str) -> tuple[str, ...]:
     return tuple(answer["isolation"])
 
 
-def _signalled(code: int, settings: CodeInterpreterSettings) -> str:
+def _explain_signal(code: int, settings: CodeInterpreterSettings) -> str:
     """What a signal that ended the program means."""
     if code >= 0:
         return ""

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from orchestrator.actions.base import CallContext
-from orchestrator.actions.code_interpreter.files import empty, opened
+from orchestrator.actions.code_interpreter.files import empty, open_folder
 from orchestrator.errors import DependencyFailed, ThrottlingError
 
 __all__ = ["Scratch", "Session", "session_key"]
@@ -76,7 +76,7 @@ class Scratch:
         self._slots = threading.Semaphore(parallel)
         self._sessions: OrderedDict[str, Session] = OrderedDict()
         self._idle = threading.Condition()
-        self._base: _Base | None = None
+        self._base: _PrivateFolder | None = None
 
     @contextmanager
     def turn(self, key: str, until: float, cancelled: Callable[[], bool]) -> Iterator[Session]:
@@ -93,8 +93,8 @@ class Scratch:
         """
         session = self._enter(key)
         try:
-            with self._held(session.lock, until, cancelled):
-                with self._held(self._slots, until, cancelled):
+            with self._hold_lock(session.lock, until, cancelled):
+                with self._hold_lock(self._slots, until, cancelled):
                     yield session
         finally:
             with self._idle:
@@ -102,7 +102,7 @@ class Scratch:
                 self._idle.notify_all()
 
     @contextmanager
-    def _held(
+    def _hold_lock(
         self,
         lock: threading.Lock | threading.Semaphore,
         until: float,
@@ -125,7 +125,7 @@ class Scratch:
                 raise DependencyFailed("the code interpreter was closed; make another one")
             if self._base is None or self._base.process != os.getpid():
                 self._sessions.clear()  # a fork's are those of the process that it comes from
-                self._base = _Base()
+                self._base = _PrivateFolder()
             session = self._sessions.get(key)
             if session is None:
                 self._make_room()
@@ -155,7 +155,7 @@ class Scratch:
             base.remove()
 
 
-class _Base:
+class _PrivateFolder:
     """A private folder that is in use.
 
     Attributes:
@@ -187,13 +187,13 @@ class _Base:
 def _sweep(temporary: Path) -> None:
     """Removes the private folders of this user's processes that were killed."""
     for folder in temporary.glob(f"{_PREFIX}*"):
-        with suppress(OSError), opened(folder) as descriptor:
-            if os.fstat(descriptor).st_uid == os.geteuid() and _abandoned(descriptor):
+        with suppress(OSError), open_folder(folder) as descriptor:
+            if os.fstat(descriptor).st_uid == os.geteuid() and _is_abandoned(descriptor):
                 empty(descriptor)
                 folder.rmdir()
 
 
-def _abandoned(folder: int) -> bool:
+def _is_abandoned(folder: int) -> bool:
     import fcntl
 
     probe = os.open("probe", os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder)
@@ -207,6 +207,6 @@ def _abandoned(folder: int) -> bool:
 
 
 def _remove(folder: Path) -> None:
-    with opened(folder) as descriptor:
+    with open_folder(folder) as descriptor:
         empty(descriptor)
     folder.rmdir()

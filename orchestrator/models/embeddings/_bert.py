@@ -68,7 +68,7 @@ class Bert:
 
     def encode(self, ids: list[int]) -> Array:
         """The last layer's state of every word piece: shape (len(ids), 384)."""
-        state = _normalised(self._np, self._words[ids] + self._places[: len(ids)], self._norm)
+        state = _normalise(self._np, self._words[ids] + self._places[: len(ids)], self._norm)
         for layer in self._layers:
             state = layer.run(self._np, state)
         return state
@@ -91,9 +91,9 @@ class _Layer:
 
     def run(self, np: Any, state: Array) -> Array:
         seen = self._attention(np, state)
-        state = _normalised(np, state + _dense(seen, self.mixed), self.mixed_norm)
+        state = _normalise(np, state + _dense(seen, self.mixed), self.mixed_norm)
         wide = _gelu(np, _dense(state, self.wide))
-        return _normalised(np, state + _dense(wide, self.narrow), self.norm)
+        return _normalise(np, state + _dense(wide, self.narrow), self.norm)
 
     def _attention(self, np: Any, state: Array) -> Array:
         count, size = state.shape
@@ -118,7 +118,7 @@ def _norm_of(arrays: dict[str, Array], name: str) -> tuple[Array, Array]:
     return arrays[f"{name}.LayerNorm.weight"], arrays[f"{name}.LayerNorm.bias"]
 
 
-def _normalised(np: Any, state: Array, norm: tuple[Array, Array]) -> Array:
+def _normalise(np: Any, state: Array, norm: tuple[Array, Array]) -> Array:
     centred = state - state.mean(axis=-1, keepdims=True)
     spread = np.sqrt((centred * centred).mean(axis=-1, keepdims=True) + np.float32(_EPSILON))
     made: Array = centred / spread * norm[0] + norm[1]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Embedder", "checked", "imported", "numpy", "unit_rows"]
+__all__ = ["Embedder", "check_texts", "import_dependency", "numpy", "unit_rows"]
 
 
 @runtime_checkable
@@ -38,7 +38,7 @@ class Embedder(Protocol):
         ...
 
 
-def imported(module: str) -> Any:
+def import_dependency(module: str) -> Any:
     """A library that only embeddings need.
 
     Raises:
@@ -59,10 +59,10 @@ def numpy() -> Any:
     Raises:
         ModelNotReady: It is not installed.
     """
-    return imported("numpy")
+    return import_dependency("numpy")
 
 
-def checked(texts: Sequence[str]) -> list[str]:
+def check_texts(texts: Sequence[str]) -> list[str]:
     """`texts` as a list of texts that have a UTF-8 form; half a surrogate pair becomes U+FFFD.
 
     Raises:

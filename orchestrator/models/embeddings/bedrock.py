@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orchestrator.errors import DependencyFailed, ValidationError
 from orchestrator.models._wire import encode
-from orchestrator.models.embeddings.base import checked, numpy, unit_rows
+from orchestrator.models.embeddings.base import check_texts, numpy, unit_rows
 from orchestrator.support.aws import (
     Settings,
     Target,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["BedrockEmbedder", "embeds"]
+__all__ = ["BedrockEmbedder", "is_embedding_model"]
 
 
 class _Family(NamedTuple):
@@ -52,7 +52,7 @@ _FAMILIES = (
 )
 
 
-def embeds(model_id: str) -> bool:
+def is_embedding_model(model_id: str) -> bool:
     """Whether a model id, inference profile id or ARN is that of a text embedding model here."""
     return any(family.mark in model_id for family in _FAMILIES)
 
@@ -146,14 +146,14 @@ class BedrockEmbedder:
             ResourceNotFound: There is no such model in the region.
             DependencyFailed: The model failed, could not be reached, or sent no vectors.
         """
-        given, size = checked(texts), self._family.batch
+        given, size = check_texts(texts), self._family.batch
         if not given:
             empty: NDArray[np.float32] = numpy().zeros((0, self.dimensions), "float32")
             return empty
         # Bedrock refuses an empty text; a blank means as little.
         given = [text or " " for text in given]
         batches = [given[start : start + size] for start in range(0, len(given), size)]
-        client = self._connected()
+        client = self._get_client()
         if len(batches) == 1:
             answers = [self._ask(client, batches[0])]
         else:
@@ -163,7 +163,7 @@ class BedrockEmbedder:
         rows = [row for answer in answers for row in answer]
         return unit_rows(rows, len(given), self.id)
 
-    def _connected(self) -> Any:
+    def _get_client(self) -> Any:
         if self._client is None:
             self._client = get_shared_client(self._settings, self._target)
         return self._client

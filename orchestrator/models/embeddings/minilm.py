@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orchestrator.errors import DependencyFailed, ModelNotReady, ValidationError
 from orchestrator.models import weights
-from orchestrator.models.embeddings.base import checked, imported, numpy, unit_rows
+from orchestrator.models.embeddings.base import check_texts, import_dependency, numpy, unit_rows
 from orchestrator.models.weights import EMBEDDING, Progress
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class MiniLM:
             ModelNotReady: The weights are not downloaded, or a library is not installed.
             DependencyFailed: The model cannot be loaded.
         """
-        self._loaded()
+        self._get_engine()
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """The vectors of `texts`: shape (len(texts), 384), rows of length 1.
@@ -105,7 +105,7 @@ class MiniLM:
             ModelNotReady: The weights are not downloaded, or a library is not installed.
             DependencyFailed: The runtime failed.
         """
-        engine, encoded = self._encoded(texts)
+        engine, encoded = self._encode(texts)
         cut = sum(bool(one.overflowing) for one in encoded)
         if cut:
             _log.warning(
@@ -127,15 +127,15 @@ class MiniLM:
             ValidationError: `texts` is not a list of texts.
             ModelNotReady: The weights are not downloaded, or a library is not installed.
         """
-        _, encoded = self._encoded(texts)
+        _, encoded = self._encode(texts)
         # An overflowing part has the two marks again.
         return [
             len(one.ids) + sum(len(more.ids) - 2 for more in one.overflowing) for one in encoded
         ]
 
-    def _encoded(self, texts: Sequence[str]) -> tuple[_Engine, list[Any]]:
-        engine = self._loaded()
-        return engine, [engine.tokenizer.encode(text) for text in checked(texts)]
+    def _encode(self, texts: Sequence[str]) -> tuple[_Engine, list[Any]]:
+        engine = self._get_engine()
+        return engine, [engine.tokenizer.encode(text) for text in check_texts(texts)]
 
     def _run(self, engine: _Engine, ids: list[list[int]]) -> list[Any]:
         workers = min(self._threads, engine.threads)
@@ -144,7 +144,7 @@ class MiniLM:
         with ThreadPoolExecutor(workers, "orchestrator-embedding") as pool:
             return list(pool.map(engine.run, ids))
 
-    def _loaded(self) -> _Engine:
+    def _get_engine(self) -> _Engine:
         if self._engine is None:
             onnx = self._is_onnx()
             file = weights.path(EMBEDDING if onnx else _FULL_PRECISION, self._progress)
@@ -158,7 +158,7 @@ class MiniLM:
         if self._runtime != "auto":
             return self._runtime == "onnx"
         here = {one.weights.name for one in weights.available() if one.path is not None}
-        if _installed("onnxruntime"):
+        if _is_installed("onnxruntime"):
             return EMBEDDING in here or _FULL_PRECISION not in here
         if _FULL_PRECISION not in here:
             raise ModelNotReady(
@@ -169,7 +169,7 @@ class MiniLM:
         return False
 
 
-def _installed(module: str) -> bool:
+def _is_installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
     except ValueError:  # somebody put a stand-in there, or `None` to forbid it
@@ -177,11 +177,11 @@ def _installed(module: str) -> bool:
 
 
 def _load(file: Path, runner: Callable[[Path], Callable[[list[int]], Any]]) -> _Engine:
-    made, run = imported("tokenizers").Tokenizer, runner(file)
+    made, run = import_dependency("tokenizers").Tokenizer, runner(file)
     try:
         tokenizer = made.from_file(str(file.with_name("tokenizer.json")))
     except Exception as error:  # the library has no class of its own
-        raise _failed("cannot be loaded", error) from error
+        raise _build_failure("cannot be loaded", error) from error
     # The publisher's file cuts at 128 and fills up to it; the model was made for 256.
     tokenizer.no_padding()
     tokenizer.enable_truncation(MAX_PIECES)
@@ -189,7 +189,7 @@ def _load(file: Path, runner: Callable[[Path], Callable[[list[int]], Any]]) -> _
 
 
 def _onnx_run(file: Path) -> Callable[[list[int]], Any]:
-    np, onnxruntime = numpy(), imported("onnxruntime")
+    np, onnxruntime = numpy(), import_dependency("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1  # texts run side by side instead
     options.enable_cpu_mem_arena = False  # it would keep room for the longest text for good
@@ -199,7 +199,7 @@ def _onnx_run(file: Path) -> Callable[[list[int]], Any]:
             str(file), options, providers=["CPUExecutionProvider"]
         )
     except Exception as error:  # its classes have no base of their own
-        raise _failed("cannot be loaded", error) from error
+        raise _build_failure("cannot be loaded", error) from error
 
     def run(ids: list[int]) -> Any:
         row = np.array([ids], np.int64)
@@ -211,7 +211,7 @@ def _onnx_run(file: Path) -> Callable[[list[int]], Any]:
         try:
             (states,) = session.run(None, given)
         except Exception as error:
-            raise _failed("failed", error) from error
+            raise _build_failure("failed", error) from error
         return states[0].mean(axis=0)
 
     return run
@@ -223,11 +223,11 @@ def _numpy_run(file: Path) -> Callable[[list[int]], Any]:
     try:
         bert = Bert(read_safetensors(file))
     except (KeyError, ValueError) as error:
-        raise _failed("cannot be loaded", error) from error
+        raise _build_failure("cannot be loaded", error) from error
     return lambda ids: bert.encode(ids).mean(axis=0)
 
 
-def _failed(what: str, error: Exception) -> DependencyFailed:
+def _build_failure(what: str, error: Exception) -> DependencyFailed:
     return DependencyFailed(
         f"the embedding model {EMBEDDING!r} {what}: {str(error)[:200]}; run "
         f"`orchestrator models remove {EMBEDDING}` and `orchestrator models pull {EMBEDDING}`",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.errors import DependencyFailed
 from orchestrator.models._wire import encode
 from orchestrator.models.base import ModelRequest
-from orchestrator.models.embeddings.base import checked, numpy, unit_rows
+from orchestrator.models.embeddings.base import check_texts, numpy, unit_rows
 from orchestrator.models.openai import OPENAI, OpenAIModel
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class OpenAIEmbedder:
             ModelNotReady: The extra `openai` or `knowledge` is not installed.
             DependencyFailed: The server failed, could not be reached, or sent no vectors.
         """
-        given = checked(texts)
+        given = check_texts(texts)
         rows: list[Any] = []
         for start in range(0, len(given), self._batch):
             # Several servers refuse an empty text; a blank means as little.
@@ -117,16 +117,16 @@ class _Server(OpenAIModel):
             ordered = sorted(data, key=lambda one: one["index"])
             found = [one["embedding"] for one in ordered]
         except (KeyError, TypeError, ValueError) as error:
-            raise self._misread() from error
+            raise self._build_protocol_error() from error
         if len(found) != len(texts):
-            raise self._misread()
+            raise self._build_protocol_error()
         return found
 
     def _body(self, request: ModelRequest, stream: bool, refused: frozenset[str]) -> bytes:
         members = {"model": self._model, **request.additional}
         return encode(members).encode("utf-8")
 
-    def _misread(self) -> DependencyFailed:
+    def _build_protocol_error(self) -> DependencyFailed:
         return DependencyFailed(
             f"the server of the embedding model {self.model_id!r} answered with something that is "
             "no list of embeddings; check the base url (it usually ends in /v1)",

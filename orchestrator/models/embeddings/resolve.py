@@ -33,14 +33,14 @@ def resolve_embedder(spec: str | Embedder) -> Embedder:
     name = spec.strip()
     scheme, _, rest = name.partition(":")
     if scheme == "openai":
-        return _openai(rest)
+        return _build_openai(rest)
     if _is_embedded(scheme, rest):
         from orchestrator.models.embeddings.minilm import MiniLM
 
         return MiniLM(runtime="numpy" if name.endswith("-fp32") else "auto")
-    from orchestrator.models.embeddings.bedrock import BedrockEmbedder, embeds
+    from orchestrator.models.embeddings.bedrock import BedrockEmbedder, is_embedding_model
 
-    if embeds(name):
+    if is_embedding_model(name):
         return BedrockEmbedder(name)
     raise ResourceNotFound(f"there is no embedding model {spec!r}; give {_SPECS}")
 
@@ -54,7 +54,7 @@ def _is_embedded(scheme: str, rest: str) -> bool:
         return False
 
 
-def _openai(rest: str) -> Embedder:
+def _build_openai(rest: str) -> Embedder:
     from orchestrator.models.embeddings.openai import OpenAIEmbedder
 
     model, at, base_url = rest.partition("@http")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from orchestrator.errors import AccessDenied
 from orchestrator.server.operations import Caller
 
-__all__ = ["check_allowed"]
+__all__ = ["check_access"]
 
 
-def check_allowed(caller: Caller, resource: str) -> None:
+def check_access(caller: Caller, resource: str) -> None:
     """Sees to it that a caller may have something used in the server's name.
 
     Args:

@@ -6,12 +6,17 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from orchestrator.server.access.keys import Keys
-from orchestrator.server.access.presented import Presented
+from orchestrator.server.access.presented import RawRequest
 from orchestrator.server.access.refusal import Refusal
-from orchestrator.server.access.signature import ALGORITHM, key_of, signature_of, verify
+from orchestrator.server.access.signature import (
+    ALGORITHM,
+    find_key,
+    parse_signature,
+    verify_signature,
+)
 from orchestrator.server.operations import Caller
 
-__all__ = ["Callers", "Clock", "now"]
+__all__ = ["Authenticator", "Clock", "now"]
 
 Clock = Callable[[], datetime]
 """Tells the time, with its zone; tests inject their own."""
@@ -27,7 +32,7 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-class Callers:
+class Authenticator:
     """Tells who is calling; the tenant is that of the key, whatever else the request says."""
 
     def __init__(self, keys: Keys | None = None, clock: Clock = now) -> None:
@@ -40,7 +45,7 @@ class Callers:
         self._keys = keys
         self._clock = clock
 
-    def begin(self, request: Presented) -> Caller | Verdict:
+    def authenticate(self, request: RawRequest) -> Caller | Verdict:
         """Refuses what is wrong before the body is read.
 
         Args:
@@ -57,7 +62,7 @@ class Callers:
         keys = self._keys
         given = request.all("authorization")
         if not given:
-            raise _without(request)
+            raise _missing_credentials_error(request)
         if len(given) > 1:
             raise Refusal(
                 "IncompleteSignatureException", 400, "There is more than one Authorization header."
@@ -65,25 +70,25 @@ class Callers:
         header = request.one("authorization")
         scheme, _, rest = header.partition(" ")
         if scheme.lower() == "bearer":
-            return _of_bearer(keys, rest.strip())
+            return _authenticate_bearer(keys, rest.strip())
         if scheme != ALGORITHM:
             raise Refusal(
                 "IncompleteSignatureException",
                 400,
                 f"Authorization is neither {ALGORITHM} nor Bearer.",
             )
-        signed = signature_of(request, self._clock())
-        key = key_of(signed, keys.pair)
+        signed = parse_signature(request, self._clock())
+        key = find_key(signed, keys.find_key_pair)
 
-        def verdict(body: Sequence[bytes]) -> Caller:
-            verify(request, body, signed, key)
+        def verify_body(body: Sequence[bytes]) -> Caller:
+            verify_signature(request, body, signed, key)
             return key.caller
 
-        return verdict
+        return verify_body
 
 
-def _of_bearer(keys: Keys, token: str) -> Caller:
-    key = keys.bearer(token)
+def _authenticate_bearer(keys: Keys, token: str) -> Caller:
+    key = keys.find_api_key(token)
     if key is None:
         raise Refusal(
             "AccessDeniedException",
@@ -93,7 +98,7 @@ def _of_bearer(keys: Keys, token: str) -> Caller:
     return key.caller
 
 
-def _without(request: Presented) -> Refusal:
+def _missing_credentials_error(request: RawRequest) -> Refusal:
     if b"x-amz-signature" in request.query.lower():
         return Refusal(
             "IncompleteSignatureException",

@@ -12,7 +12,7 @@ import re
 from urllib.parse import urlsplit
 
 from orchestrator.errors import ValidationError
-from orchestrator.server.access.presented import Presented
+from orchestrator.server.access.presented import RawRequest
 from orchestrator.server.access.refusal import Refusal
 from orchestrator.server.settings import Settings
 
@@ -30,7 +30,7 @@ def is_loopback(host: str) -> bool:
     name = host.strip("[]").lower().rstrip(".")
     if name == "localhost":
         return True
-    address = _address(name)
+    address = _parse_address(name)
     return address is not None and address.is_loopback
 
 
@@ -56,7 +56,7 @@ class Guard:
         self._named = settings.keys is None
         self._open = not is_loopback(settings.host)
 
-    def check(self, request: Presented) -> None:
+    def check(self, request: RawRequest) -> None:
         """Looks at one request.
 
         Raises:
@@ -72,19 +72,19 @@ class Guard:
                 closes=True,
             )
         host = request.one("host")
-        if self._named and not self._is_own(host):
-            raise _denied(
+        if self._named and not self._is_own_host(host):
+            raise _access_denied_error(
                 f"The Host {host[:100]!r} is none of this server's names; without access keys it "
                 "answers to the address it listens on alone. Use that, or start it with --keys."
             )
         site = request.one("sec-fetch-site")
         if request.all("sec-fetch-site") and site not in _SAME_SITE:
-            raise _denied("Pages of other sites may not use this server.")
+            raise _access_denied_error("Pages of other sites may not use this server.")
         for origin in request.all("origin"):
-            if not _same(origin.decode("latin-1"), host):
-                raise _denied("Pages of other origins may not use this server.")
+            if not _is_same_origin(origin.decode("latin-1"), host):
+                raise _access_denied_error("Pages of other origins may not use this server.")
 
-    def _is_own(self, host: str) -> bool:
+    def _is_own_host(self, host: str) -> bool:
         found = _HOST.fullmatch(host)
         if found is None:
             return False
@@ -92,15 +92,15 @@ class Guard:
         if is_loopback(name) or name == self._bound:
             return True
         # Open to a network: an address cannot be made to lead elsewhere, nor can a private name.
-        own = _address(name) is not None or "." not in name or name.endswith(_PRIVATE)
+        own = _parse_address(name) is not None or "." not in name or name.endswith(_PRIVATE)
         return self._open and own
 
 
-def _denied(message: str) -> Refusal:
+def _access_denied_error(message: str) -> Refusal:
     return Refusal("AccessDeniedException", 403, message)
 
 
-def _same(origin: str, host: str) -> bool:
+def _is_same_origin(origin: str, host: str) -> bool:
     """Whether an origin is the server's own, at the host that the request names."""
     try:
         parts = urlsplit(origin)
@@ -109,7 +109,7 @@ def _same(origin: str, host: str) -> bool:
     return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower() != ""
 
 
-def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _parse_address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         return ipaddress.ip_address(name)
     except ValueError:

@@ -74,13 +74,13 @@ class Keys:
         """
         self._file = Path(file)
         self._lock = Lock()
-        self._stamp = self._stamp_now()
+        self._stamp = self._read_stamp()
         if self._stamp is None:
             raise ResourceNotFound(f"there is no file of access keys {str(file)!r}")
-        self._take(_read(self._file))
-        self._warn()
+        self._set_keys(_read_keys(self._file))
+        self._warn_if_readable()
 
-    def _warn(self) -> None:
+    def _warn_if_readable(self) -> None:
         if self._file.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
             _log.warning(
                 "the file of access keys %r can be read by others; run `chmod 600 %s`",
@@ -88,19 +88,19 @@ class Keys:
                 self._file,
             )
 
-    def _stamp_now(self) -> tuple[int, int, int] | None:
+    def _read_stamp(self) -> tuple[int, int, int] | None:
         try:
             found = self._file.stat()
         except OSError:
             return None
         return (found.st_mtime_ns, found.st_size, found.st_ino)
 
-    def _take(self, keys: list[Key]) -> None:
+    def _set_keys(self, keys: list[Key]) -> None:
         self._pairs = {key.access_key_id: key for key in keys if key.access_key_id}
         self._bearers = {key.bearer: key for key in keys if key.bearer}
 
     def _refresh(self) -> None:
-        stamp = self._stamp_now()
+        stamp = self._read_stamp()
         if stamp == self._stamp:
             return
         with self._lock:
@@ -108,33 +108,36 @@ class Keys:
                 return
             self._stamp = stamp
             try:
-                self._take(_read(self._file))
+                self._set_keys(_read_keys(self._file))
             except (DefinitionError, ResourceNotFound) as error:
                 _log.error("the access keys stay as they were: %s", error)
 
-    def pair(self, access_key_id: str) -> Key | None:
+    def find_key_pair(self, access_key_id: str) -> Key | None:
         """The key pair of this id."""
         self._refresh()
         return self._pairs.get(access_key_id)
 
-    def bearer(self, token: str) -> Key | None:
+    def find_api_key(self, token: str) -> Key | None:
         """The API key that `token` is; looked up by its digest, so that time tells nothing."""
         self._refresh()
-        return self._bearers.get(_digest(token))
+        return self._bearers.get(_hash_token(token))
 
     def __repr__(self) -> str:
         return f"Keys({str(self._file)!r})"
 
 
-def _digest(token: str) -> bytes:
+def _hash_token(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
 
 
-def _read(file: Path) -> list[Key]:
-    entries = _entries(file)
+def _read_keys(file: Path) -> list[Key]:
+    entries = _load_entries(file)
     if not isinstance(entries, list) or not entries:
         raise DefinitionError("access keys are a list of at least one key", file=file)
-    keys = [_key(entry, f"key {place} of the list", file) for place, entry in enumerate(entries, 1)]
+    keys = [
+        _parse_key(entry, f"key {place} of the list", file)
+        for place, entry in enumerate(entries, 1)
+    ]
     for what in ("access_key_id", "bearer"):
         given = [getattr(key, what) for key in keys if getattr(key, what)]
         if len(set(given)) < len(given):
@@ -143,7 +146,7 @@ def _read(file: Path) -> list[Key]:
     return keys
 
 
-def _entries(file: Path) -> Any:
+def _load_entries(file: Path) -> Any:
     import yaml
 
     try:
@@ -170,7 +173,7 @@ def _entries(file: Path) -> Any:
         ) from None
 
 
-def _key(entry: Any, what: str, file: Path) -> Key:
+def _parse_key(entry: Any, what: str, file: Path) -> Key:
     def wrong(text: str) -> DefinitionError:
         return DefinitionError(f"{what} {text}", file=file)
 
@@ -185,18 +188,18 @@ def _key(entry: Any, what: str, file: Path) -> Key:
             raise wrong(f"has a {name} that is no text; put it in quotes")
     if not _TENANT.fullmatch(texts["tenant"]):
         raise wrong("needs a tenant of 1 to 64 letters, digits, '.', '_' and '-'")
-    if problem := _problem(texts):
+    if problem := _find_problem(texts):
         raise wrong(problem)
     return Key(
-        Caller(texts["tenant"], _allowed(entry.get("allow"), wrong)),
+        Caller(texts["tenant"], _parse_allow(entry.get("allow"), wrong)),
         texts["accessKeyId"],
         texts["secretAccessKey"],
         texts["sessionToken"],
-        _digest(texts["apiKey"]) if texts["apiKey"] else b"",
+        _hash_token(texts["apiKey"]) if texts["apiKey"] else b"",
     )
 
 
-def _problem(texts: Mapping[str, str]) -> str:
+def _find_problem(texts: Mapping[str, str]) -> str:
     if bool(texts["accessKeyId"]) != bool(texts["secretAccessKey"]):
         return "needs accessKeyId and secretAccessKey together"
     if not texts["accessKeyId"] and not texts["apiKey"]:
@@ -209,7 +212,7 @@ def _problem(texts: Mapping[str, str]) -> str:
     return ""
 
 
-def _allowed(given: Any, wrong: Any) -> tuple[str, ...]:
+def _parse_allow(given: Any, wrong: Any) -> tuple[str, ...]:
     if given is None:
         return ()
     if not isinstance(given, list) or not all(isinstance(one, str) for one in given):

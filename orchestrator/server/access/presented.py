@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["Presented"]
+__all__ = ["RawRequest"]
 
 
 @dataclass(frozen=True, slots=True)
-class Presented:
+class RawRequest:
     """A request as it came over the wire.
 
     Attributes:

@@ -32,7 +32,7 @@ class Refusal(Exception):
         self.message = message
         self.closes = closes
 
-    def answer(self, path: bytes) -> tuple[int, bytes]:
+    def to_response(self, path: bytes) -> tuple[int, bytes]:
         """The HTTP status and the JSON body, in the words of the API that a path belongs to."""
         if not path.startswith(b"/v1/"):
             return self.status, json.dumps({"message": self.message}).encode()

@@ -9,13 +9,13 @@ from contextlib import aclosing
 from typing import Any
 
 from orchestrator.engine.trace.reply import Event, Reply, TextDelta, TurnEnd
-from orchestrator.server.chat.conversation import Asked
-from orchestrator.server.chat.errors import error_body
-from orchestrator.server.chat.handover import tool_calls
+from orchestrator.server.chat.conversation import ChatRequest
+from orchestrator.server.chat.errors import build_error
+from orchestrator.server.chat.handover import to_tool_calls
 from orchestrator.server.operations import Fault
-from orchestrator.server.rest import event_of
+from orchestrator.server.rest import to_sse
 
-__all__ = ["chunks", "completion"]
+__all__ = ["build_completion", "stream_chunks"]
 
 _FINISHES = {
     "content_filtered": "content_filter",
@@ -26,18 +26,27 @@ _FINISHES = {
 _DONE = b"data: [DONE]\n\n"
 
 
-def completion(asked: Asked, reply: Reply) -> dict[str, Any]:
+def build_completion(asked: ChatRequest, reply: Reply) -> dict[str, Any]:
     """A whole completion."""
     message: dict[str, Any] = {"role": "assistant", "content": reply.text, "refusal": None}
     if reply.return_control is not None:
-        calls = tool_calls(reply.return_control, reply.session_id)
+        calls = to_tool_calls(reply.return_control, reply.session_id)
         message |= {"content": reply.text or None, "tool_calls": calls}
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(reply)}
-    return {**_head(asked, "chat.completion"), "choices": [choice], "usage": _usage(reply)}
+    choice = {
+        "index": 0,
+        "message": message,
+        "logprobs": None,
+        "finish_reason": _map_finish_reason(reply),
+    }
+    return {
+        **_build_head(asked, "chat.completion"),
+        "choices": [choice],
+        "usage": _render_usage(reply),
+    }
 
 
-async def chunks(
-    asked: Asked,
+async def stream_chunks(
+    asked: ChatRequest,
     events: AsyncGenerator[Event, None],
     watched: Callable[[AsyncGenerator[Event, None]], AsyncGenerator[Event, None]],
     fault_of: Callable[[BaseException], Fault],
@@ -53,37 +62,37 @@ async def chunks(
         watched: Gives the events until their time is over.
         fault_of: An error as an exception of the service.
     """
-    head = _head(asked, "chat.completion.chunk")
+    head = _build_head(asked, "chat.completion.chunk")
     if asked.counts:
         head["usage"] = None
     async with aclosing(events):
         yield b""
         try:
-            yield _event(head, {"role": "assistant", "content": ""})
+            yield _render_chunk(head, {"role": "assistant", "content": ""})
             async for event in watched(events):
                 if isinstance(event, TextDelta):
                     if event.text:
-                        yield _event(head, {"content": event.text})
+                        yield _render_chunk(head, {"content": event.text})
                 elif isinstance(event, TurnEnd):
-                    for chunk in _ending(asked, head, event.reply):
+                    for chunk in _final_events(asked, head, event.reply):
                         yield chunk
         except Exception as error:
-            yield event_of(error_body(fault_of(error))[1])
+            yield to_sse(build_error(fault_of(error))[1])
             return
     yield _DONE
 
 
-def _ending(asked: Asked, head: Mapping[str, Any], reply: Reply) -> Iterator[bytes]:
+def _final_events(asked: ChatRequest, head: Mapping[str, Any], reply: Reply) -> Iterator[bytes]:
     if reply.return_control is not None:
-        calls = tool_calls(reply.return_control, reply.session_id)
+        calls = to_tool_calls(reply.return_control, reply.session_id)
         told = [{"index": index, **call} for index, call in enumerate(calls)]
-        yield _event(head, {"tool_calls": told})
-    yield _event(head, {}, _finish(reply))
+        yield _render_chunk(head, {"tool_calls": told})
+    yield _render_chunk(head, {}, _map_finish_reason(reply))
     if asked.counts:
-        yield event_of({**head, "choices": [], "usage": _usage(reply)})
+        yield to_sse({**head, "choices": [], "usage": _render_usage(reply)})
 
 
-def _head(asked: Asked, kind: str) -> dict[str, Any]:
+def _build_head(asked: ChatRequest, kind: str) -> dict[str, Any]:
     return {
         "id": f"chatcmpl-{uuid.uuid4().hex}",
         "object": kind,
@@ -92,16 +101,18 @@ def _head(asked: Asked, kind: str) -> dict[str, Any]:
     }
 
 
-def _event(head: Mapping[str, Any], delta: dict[str, Any], finish: str | None = None) -> bytes:
+def _render_chunk(
+    head: Mapping[str, Any], delta: dict[str, Any], finish: str | None = None
+) -> bytes:
     choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-    return event_of({**head, "choices": [choice]})
+    return to_sse({**head, "choices": [choice]})
 
 
-def _finish(reply: Reply) -> str:
+def _map_finish_reason(reply: Reply) -> str:
     return _FINISHES.get(reply.stop_reason, "stop")
 
 
-def _usage(reply: Reply) -> dict[str, Any]:
+def _render_usage(reply: Reply) -> dict[str, Any]:
     usage = reply.usage
     prompt = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
     return {

@@ -16,7 +16,7 @@ from typing import Any
 from orchestrator.engine.run.options import Options
 from orchestrator.errors import ValidationError
 
-__all__ = ["Asked", "Results", "asked_of"]
+__all__ = ["ChatRequest", "ToolResults", "parse_request"]
 
 SYSTEM = "system"
 """The prompt session attribute that holds the client's system and developer messages."""
@@ -27,7 +27,7 @@ _ROLES = ("system", "developer", "user", "assistant", "tool")
 
 
 @dataclass(frozen=True, slots=True)
-class Results:
+class ToolResults:
     """Results of the calls that a turn waits for.
 
     Attributes:
@@ -38,7 +38,7 @@ class Results:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ChatRequest:
     """What a request asks for.
 
     Attributes:
@@ -55,7 +55,7 @@ class Asked:
     session_id: str
     question: str
     options: Options = field(default_factory=Options)
-    results: Results | None = None
+    results: ToolResults | None = None
     streams: bool = False
     counts: bool = False
 
@@ -65,7 +65,7 @@ class Asked:
         return self.session_id or f"chat-{uuid.uuid4()}"
 
 
-def asked_of(body: Mapping[str, Any], session_id: str) -> Asked:
+def parse_request(body: Mapping[str, Any], session_id: str) -> ChatRequest:
     """What a request's body asks for.
 
     Sampling parameters are the agent's own business and are passed over, as are the definitions of
@@ -78,31 +78,31 @@ def asked_of(body: Mapping[str, Any], session_id: str) -> Asked:
     Raises:
         ValidationError: Something in it is wrong, or cannot be done.
     """
-    _refuse(body)
+    _refuse_unsupported(body)
     model = body.get("model")
     if not isinstance(model, str) or not model:
         raise ValidationError("'model' must name an agent; GET /v1/models tells them")
-    session_id = session_id or _session_of(body)
-    messages = _messages(body.get("messages"))
+    session_id = session_id or _read_session_id(body)
+    messages = _check_messages(body.get("messages"))
     system = "\n\n".join(_text(one) for one in messages if one["role"] in _ROLES[:2])
     said = [one for one in messages if one["role"] not in _ROLES[:2]]
     options: Options = {}
     if system.strip():
         options["prompt_session_attributes"] = {SYSTEM: system}
-    streams, counts = body.get("stream") is True, _counts(body.get("stream_options"))
+    streams, counts = body.get("stream") is True, _is_usage_wanted(body.get("stream_options"))
     if said and said[-1]["role"] == "tool":
-        results = Results(dict(_results(said)))
-        return Asked(model, session_id, "", Options(), results, streams, counts)
+        results = ToolResults(dict(_read_results(said)))
+        return ChatRequest(model, session_id, "", Options(), results, streams, counts)
     if not said or said[-1]["role"] != "user":
         raise ValidationError("the last message must be of the role 'user' or 'tool'")
-    if files := list(_files(said[-1])):
+    if files := list(_read_files(said[-1])):
         options["files"] = files
-    if not session_id and (history := list(_history(said[:-1]))):
+    if not session_id and (history := list(_read_history(said[:-1]))):
         options["conversation_history"] = history
-    return Asked(model, session_id, _text(said[-1]), options, None, streams, counts)
+    return ChatRequest(model, session_id, _text(said[-1]), options, None, streams, counts)
 
 
-def _refuse(body: Mapping[str, Any]) -> None:
+def _refuse_unsupported(body: Mapping[str, Any]) -> None:
     # Ignoring these would answer something else than what was asked for.
     if body.get("n") not in (None, 1):
         raise ValidationError("'n' must be 1: an agent gives one answer")
@@ -113,7 +113,7 @@ def _refuse(body: Mapping[str, Any]) -> None:
         raise ValidationError("'functions' is not supported; use 'tools'")
 
 
-def _session_of(body: Mapping[str, Any]) -> str:
+def _read_session_id(body: Mapping[str, Any]) -> str:
     metadata = body.get("metadata")
     found = metadata.get("session_id") if isinstance(metadata, dict) else None
     if found is not None and not isinstance(found, str):
@@ -121,11 +121,11 @@ def _session_of(body: Mapping[str, Any]) -> str:
     return found or ""
 
 
-def _counts(options: Any) -> bool:
+def _is_usage_wanted(options: Any) -> bool:
     return isinstance(options, dict) and options.get("include_usage") is True
 
 
-def _messages(given: Any) -> Sequence[Mapping[str, Any]]:
+def _check_messages(given: Any) -> Sequence[Mapping[str, Any]]:
     if not isinstance(given, list) or not given:
         raise ValidationError("'messages' must be a list with at least one message")
     for index, message in enumerate(given):
@@ -155,7 +155,7 @@ def _text(message: Mapping[str, Any]) -> str:
     )
 
 
-def _results(said: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+def _read_results(said: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     for message in reversed(said):
         if message["role"] != "tool":
             return
@@ -165,7 +165,7 @@ def _results(said: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
         yield id, _text(message)
 
 
-def _history(said: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+def _read_history(said: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     # What was called on the way is no part of it: the answers tell what came of it.
     for message in said:
         text = _text(message)
@@ -173,17 +173,17 @@ def _history(said: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
             yield {"role": message["role"], "content": [{"text": text}]}
 
 
-def _files(message: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _read_files(message: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for part in _parts(message):
         kind = part.get("type")
         if kind == "image_url":
             image = part.get("image_url")
             url = image.get("url") if isinstance(image, dict) else image
-            yield _file(url, "")
+            yield _read_file(url, "")
         elif kind == "file":
             file = part.get("file")
             file = file if isinstance(file, dict) else {}
-            yield _file(file.get("file_data"), file.get("filename"))
+            yield _read_file(file.get("file_data"), file.get("filename"))
         elif kind not in _TEXTS:
             raise ValidationError(
                 f"a part of a message has the type {str(kind)[:40]!r}; there are 'text', "
@@ -191,7 +191,7 @@ def _files(message: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             )
 
 
-def _file(url: Any, name: Any) -> Mapping[str, Any]:
+def _read_file(url: Any, name: Any) -> Mapping[str, Any]:
     found = _DATA_URL.fullmatch(url) if isinstance(url, str) else None
     if found is None:
         raise ValidationError(

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.server.operations import Fault
-from orchestrator.server.rest import error_of
+from orchestrator.server.rest import describe_error
 
-__all__ = ["error_body"]
+__all__ = ["build_error"]
 
 _KINDS: Mapping[str, tuple[str, str | None]] = {
     "AccessDeniedException": ("permission_error", "access_denied"),
@@ -22,8 +22,8 @@ _KINDS: Mapping[str, tuple[str, str | None]] = {
 }
 
 
-def error_body(fault: Fault) -> tuple[int, dict[str, Any]]:
+def build_error(fault: Fault) -> tuple[int, dict[str, Any]]:
     """The HTTP status and the body for an exception of the service."""
-    name, status, message = error_of(fault)
+    name, status, message = describe_error(fault)
     kind, code = _KINDS.get(name, ("server_error", None))
     return status, {"error": {"message": message, "type": kind, "param": None, "code": code}}

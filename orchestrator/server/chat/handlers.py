@@ -14,19 +14,19 @@ from starlette.routing import Route
 from orchestrator.engine.run.options import Options
 from orchestrator.engine.trace.reply import Event
 from orchestrator.errors import ResourceNotFound
-from orchestrator.server.chat.answers import chunks, completion
-from orchestrator.server.chat.conversation import Asked, asked_of
-from orchestrator.server.chat.errors import error_body
-from orchestrator.server.chat.handover import resumed, session_of
-from orchestrator.server.named import agent_named, names_of
+from orchestrator.server.chat.answers import build_completion, stream_chunks
+from orchestrator.server.chat.conversation import ChatRequest, parse_request
+from orchestrator.server.chat.errors import build_error
+from orchestrator.server.chat.handover import build_results, find_session
+from orchestrator.server.named import find_agent, list_agent_names
 from orchestrator.server.operations import Caller
-from orchestrator.server.presence import Events, while_there
-from orchestrator.server.rest import json_of, last_of, request_id
-from orchestrator.server.runtime.turns import blocking
+from orchestrator.server.presence import EventResponse, run_while_connected
+from orchestrator.server.rest import get_request_id, read_json, wait_for_reply
+from orchestrator.server.runtime.turns import run_blocking
 
 if TYPE_CHECKING:
-    from orchestrator.server.running import Running
-    from orchestrator.server.world import World
+    from orchestrator.server.running import ActiveRequests
+    from orchestrator.server.world import ServerState
 
 __all__ = ["routes_of"]
 
@@ -36,64 +36,68 @@ _SESSION = "x-session-id"
 Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
-def routes_of(world: World, running: Running) -> list[Route]:
+def routes_of(world: ServerState, running: ActiveRequests) -> list[Route]:
     """The routes; each reads `request.state.caller`, who is calling."""
     return [
-        _route("/v1/chat/completions", world, partial(_complete, world, running), "POST"),
-        _route("/v1/models", world, partial(_models, world), "GET"),
-        _route("/v1/models/{model:path}", world, partial(_model, world), "GET"),
+        _build_route("/v1/chat/completions", world, partial(_complete, world, running), "POST"),
+        _build_route("/v1/models", world, partial(_list_models, world), "GET"),
+        _build_route("/v1/models/{model:path}", world, partial(_get_model, world), "GET"),
     ]
 
 
-def _route(path: str, world: World, endpoint: Endpoint, method: str) -> Route:
+def _build_route(path: str, world: ServerState, endpoint: Endpoint, method: str) -> Route:
     """A route to an endpoint whose errors are told in OpenAI's shape."""
 
     @wraps(endpoint)
-    async def told(request: Request) -> Response:
+    async def handle(request: Request) -> Response:
         try:
             await request.body()
-            answer = await while_there(endpoint(request), request.receive)
+            answer = await run_while_connected(endpoint(request), request.receive)
             return answer or Response()
         except Exception as error:
-            status, body = error_body(world.places.fault_of(error, request_id(request)))
+            status, body = build_error(world.places.as_fault(error, get_request_id(request)))
             return JSONResponse(body, status)
 
-    return Route(path, told, methods=[method])
+    return Route(path, handle, methods=[method])
 
 
-async def _complete(world: World, running: Running, request: Request) -> Response:
-    asked = asked_of(await json_of(request), request.headers.get(_SESSION, ""))
-    events = await _begun(world, request.state.caller, asked)
+async def _complete(world: ServerState, running: ActiveRequests, request: Request) -> Response:
+    asked = parse_request(await read_json(request), request.headers.get(_SESSION, ""))
+    events = await _start_turn(world, request.state.caller, asked)
     if not asked.streams:
-        return JSONResponse(completion(asked, await last_of(running.events(events))))
-    fault_of = partial(world.places.fault_of, request_id=request_id(request))
-    stream = chunks(asked, events, running.events, fault_of)
+        return JSONResponse(
+            build_completion(asked, await wait_for_reply(running.limit_events(events)))
+        )
+    fault_of = partial(world.places.as_fault, request_id=get_request_id(request))
+    stream = stream_chunks(asked, events, running.limit_events, fault_of)
     await anext(stream)  # begun: whoever closes it closes the turn
-    return Events(stream)
+    return EventResponse(stream)
 
 
-async def _begun(world: World, caller: Caller, asked: Asked) -> AsyncGenerator[Event, None]:
+async def _start_turn(
+    world: ServerState, caller: Caller, asked: ChatRequest
+) -> AsyncGenerator[Event, None]:
     options: Options = asked.options
     session = asked.session if asked.results is None else ""
     if asked.results is not None:
-        session = session_of(asked.results, asked.session_id)
-    agent = await blocking(agent_named, world, caller, asked.model)
+        session = find_session(asked.results, asked.session_id)
+    agent = await run_blocking(find_agent, world, caller, asked.model)
     if asked.results is not None:
-        options = {"results": await blocking(resumed, agent, session, asked.results)}
+        options = {"results": await run_blocking(build_results, agent, session, asked.results)}
     return await agent.astart(asked.question, session, listen=asked.streams, **options)
 
 
-async def _models(world: World, request: Request) -> Response:
-    names = await blocking(names_of, world, request.state.caller)
-    return JSONResponse({"object": "list", "data": [_told_model(name) for name in names]})
+async def _list_models(world: ServerState, request: Request) -> Response:
+    names = await run_blocking(list_agent_names, world, request.state.caller)
+    return JSONResponse({"object": "list", "data": [_render_model(name) for name in names]})
 
 
-async def _model(world: World, request: Request) -> Response:
+async def _get_model(world: ServerState, request: Request) -> Response:
     name = request.path_params["model"]
-    if name not in await blocking(names_of, world, request.state.caller):
+    if name not in await run_blocking(list_agent_names, world, request.state.caller):
         raise ResourceNotFound(f"there is no agent {name!r}")
-    return JSONResponse(_told_model(name))
+    return JSONResponse(_render_model(name))
 
 
-def _told_model(name: str) -> dict[str, Any]:
+def _render_model(name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": _BEGAN, "owned_by": "orchestrator"}

@@ -15,10 +15,10 @@ from orchestrator.engine.effects import ReturnControl
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.message import to_json
 from orchestrator.models._wire import tool_name
-from orchestrator.server.chat.conversation import Results
+from orchestrator.server.chat.conversation import ToolResults
 from orchestrator.support.safe_json import json_or
 
-__all__ = ["resumed", "session_of", "tool_calls"]
+__all__ = ["build_results", "find_session", "to_tool_calls"]
 
 _ID = re.compile(r"call_(?P<place>[0-9]{1,3})_(?P<hand_over>[0-9A-Za-z-]{8,64})_(?P<session>.+)")
 _TYPED = ("integer", "number", "boolean", "array", "object")
@@ -26,14 +26,14 @@ _DENIED = ("deny", "denied", "false", "no")
 _CONFIRMED = ("confirm", "confirmed", "true", "yes")
 
 
-def tool_calls(control: ReturnControl, session_id: str) -> list[dict[str, Any]]:
+def to_tool_calls(control: ReturnControl, session_id: str) -> list[dict[str, Any]]:
     """The calls of a hand-over as `tool_calls`.
 
     Those that wait for the user's consent say so in `actionInvocationType`, as Bedrock does.
     """
     made = []
     for place, call in enumerate(_calls(control.invocation_inputs)):
-        function = {"name": _name(call), "arguments": to_json(dict(_arguments(call)))}
+        function = {"name": _build_name(call), "arguments": to_json(dict(_arguments(call)))}
         id = f"call_{place}_{control.invocation_id}_{session_id}"
         told: dict[str, Any] = {"id": id, "type": "function", "function": function}
         kind = call.get("actionInvocationType", "RESULT")
@@ -43,7 +43,7 @@ def tool_calls(control: ReturnControl, session_id: str) -> list[dict[str, Any]]:
     return made
 
 
-def session_of(results: Results, session_id: str) -> str:
+def find_session(results: ToolResults, session_id: str) -> str:
     """The session that waits for results.
 
     Args:
@@ -54,7 +54,7 @@ def session_of(results: Results, session_id: str) -> str:
         ValidationError: The results are of several sessions or hand-overs, or of another session
             than the client's, or of calls that no agent made.
     """
-    found = {(it["hand_over"], it["session"]) for it in map(_read, results.texts)}
+    found = {(it["hand_over"], it["session"]) for it in map(_parse_id, results.texts)}
     if len(found) != 1:
         raise ValidationError("the results at the end of 'messages' belong to several replies")
     ((_, session),) = found
@@ -63,19 +63,19 @@ def session_of(results: Results, session_id: str) -> str:
     return session
 
 
-def resumed(agent: Agent, session_id: str, results: Results) -> dict[str, Any]:
+def build_results(agent: Agent, session_id: str, results: ToolResults) -> dict[str, Any]:
     """The results as the agent takes them; reads the session, and so may block.
 
     Raises:
         ResourceNotFound: No call waits, or waited, under the ids.
         ValidationError: A call has no result, or one that does not fit.
     """
-    found = {int(it["place"]): it for it in map(_read, results.texts)}
+    found = {int(it["place"]): it for it in map(_parse_id, results.texts)}
     hand_over = next(iter(found.values()))["hand_over"]
-    inputs = _inputs(agent, session_id, hand_over)
+    inputs = _find_inputs(agent, session_id, hand_over)
     calls = list(_calls(inputs))
     texts = {place: results.texts[it[0]] for place, it in found.items()}
-    missing = [_name(call) for place, call in enumerate(calls) if place not in texts]
+    missing = [_build_name(call) for place, call in enumerate(calls) if place not in texts]
     if missing or len(texts) > len(calls):
         raise ValidationError(
             f"every tool call needs one message of the role 'tool'; {missing} have none"
@@ -83,19 +83,19 @@ def resumed(agent: Agent, session_id: str, results: Results) -> dict[str, Any]:
     values: dict[str, list[str | bool]] = {}
     for place, call in enumerate(calls):
         name = str(call.get("function") or call["apiPath"])
-        values.setdefault(name, []).append(_value(call, texts[place]))
+        values.setdefault(name, []).append(_to_answer(call, texts[place]))
     answers = {name: them if len(them) > 1 else them[0] for name, them in values.items()}
     return ReturnControl(hand_over, inputs).answer(answers)
 
 
-def _read(id: str) -> re.Match[str]:
+def _parse_id(id: str) -> re.Match[str]:
     found = _ID.fullmatch(id)
     if found is None:
         raise ValidationError(f"the tool_call_id {id[:120]!r} is none of an agent's tool calls")
     return found
 
 
-def _inputs(agent: Agent, session_id: str, hand_over: str) -> list[dict[str, Any]]:
+def _find_inputs(agent: Agent, session_id: str, hand_over: str) -> list[dict[str, Any]]:
     for turn in reversed(agent.turns(session_id)):
         for record in reversed(turn.records):
             if record["kind"] == "suspend" and record["invocation_id"] == hand_over:
@@ -109,7 +109,7 @@ def _calls(inputs: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
         yield from item.values()
 
 
-def _name(call: Mapping[str, Any]) -> str:
+def _build_name(call: Mapping[str, Any]) -> str:
     group = call["actionGroup"]
     if "function" in call:
         return tool_name(f"{group}__{call['function']}")
@@ -119,20 +119,20 @@ def _name(call: Mapping[str, Any]) -> str:
 
 def _arguments(call: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for parameter in call.get("parameters") or ():
-        yield parameter["name"], _typed(parameter)
+        yield parameter["name"], _parse_value(parameter)
     for content in ((call.get("requestBody") or {}).get("content") or {}).values():
         for member in content.get("properties") or ():
-            yield member["name"], _typed(member)
+            yield member["name"], _parse_value(member)
 
 
-def _typed(parameter: Mapping[str, Any]) -> Any:
+def _parse_value(parameter: Mapping[str, Any]) -> Any:
     value = parameter.get("value", "")
     if isinstance(value, str) and parameter.get("type") in _TYPED:
         return json_or(value, value)
     return value
 
 
-def _value(call: Mapping[str, Any], text: str) -> str | bool:
+def _to_answer(call: Mapping[str, Any], text: str) -> str | bool:
     """A result as `ReturnControl.answer` takes it."""
     kind = call.get("actionInvocationType", "RESULT")
     if kind == "RESULT":
@@ -145,5 +145,5 @@ def _value(call: Mapping[str, Any], text: str) -> str | bool:
     if said in _CONFIRMED:
         return True
     raise ValidationError(
-        f"the call of {_name(call)!r} asks for the user's consent: answer it with CONFIRM or DENY"
+        f"the call of {_build_name(call)!r} asks for the user's consent: answer it with CONFIRM or DENY"
     )

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from orchestrator.server.operations import Operations
 
 if TYPE_CHECKING:
-    from orchestrator.server.world import World
+    from orchestrator.server.world import ServerState
 
 __all__ = ["operations_of"]
 
 
-def operations_of(world: World) -> Operations:
+def operations_of(world: ServerState) -> Operations:
     """Agents, their parts, versions and aliases; and the tags of everything that has some."""
     from orchestrator.server.control import (
         agent_operations,
@@ -21,10 +21,10 @@ def operations_of(world: World) -> Operations:
         group_operations,
         version_operations,
     )
-    from orchestrator.server.control.room import Room
+    from orchestrator.server.control.room import ControlServices
     from orchestrator.server.control.tags import operations_of_tags
 
-    room = Room.of(world)
+    room = ControlServices.of(world)
     rooms = (agent_operations, association_operations, group_operations, version_operations)
     handlers = {
         name: partial(handling, room) for one in rooms for name, handling in one.HANDLERS.items()

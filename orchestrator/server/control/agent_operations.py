@@ -6,11 +6,24 @@ from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.errors import OrchestratorError
-from orchestrator.server.control.build import with_schemas
+from orchestrator.server.control.build import add_schemas
 from orchestrator.server.control.ids import DRAFT, TEST_ALIAS, new_id
-from orchestrator.server.control.room import Handling, Room, check_quota, page_of, picked
+from orchestrator.server.control.room import (
+    ControlServices,
+    Handling,
+    build_page,
+    check_quota,
+    pick,
+)
 from orchestrator.server.control.shown import IDLE_SECONDS
-from orchestrator.server.control.store import AGENT, ASSOCIATION, COLLABORATOR, Record, head_of, now
+from orchestrator.server.control.store import (
+    AGENT,
+    ASSOCIATION,
+    COLLABORATOR,
+    Record,
+    build_head,
+    now,
+)
 from orchestrator.server.operations import Caller, Fault, Request
 
 __all__ = ["HANDLERS"]
@@ -28,9 +41,9 @@ _PASSING = ("agentStatus", "updatedAt", "preparedAt", "failureReasons", "clientT
 Data = Mapping[str, Any]
 
 
-def _create(room: Room, request: Request) -> Data:
+def _create(room: ControlServices, request: Request) -> Data:
     caller, params = request.caller, request.params
-    given = _given(room, caller, params)
+    given = _build_members(room, caller, params)
 
     def make() -> Data:
         count = room.store.documents.count(caller.tenant, AGENT)
@@ -43,25 +56,25 @@ def _create(room: Room, request: Request) -> Data:
             "agentStatus": "NOT_PREPARED",
             "createdAt": at,
             "updatedAt": at,
-            **picked(params, ("clientToken",)),
+            **pick(params, ("clientToken",)),
             **given,
         }
         room.store.save(caller, Record(agent))
         room.tags.put(caller, agent["agentArn"], params.get("tags"))
         return agent
 
-    agent = room.once(request, make)
-    return {"agent": room.prompts.told(caller, {**agent, "agentStatus": "CREATING"})}
+    agent = room.run_once(request, make)
+    return {"agent": room.prompts.add_defaults(caller, {**agent, "agentStatus": "CREATING"})}
 
 
-def _given(room: Room, caller: Caller, params: Data) -> dict[str, Any]:
+def _build_members(room: ControlServices, caller: Caller, params: Data) -> dict[str, Any]:
     """What an agent is to be, with AWS's defaults."""
     given = {
         "idleSessionTTLInSeconds": IDLE_SECONDS,
         "agentResourceRoleArn": room.store.arns.role(),
         "orchestrationType": "DEFAULT",
         "agentCollaboration": "DISABLED",
-        **picked(params, _GIVEN),
+        **pick(params, _GIVEN),
     }
     prompts = room.prompts.read(caller, given)
     given.pop("promptOverrideConfiguration", None)
@@ -95,15 +108,15 @@ def _check_guardrail(given: dict[str, Any]) -> None:
         )
 
 
-def _get(room: Room, request: Request) -> Data:
+def _get(room: ControlServices, request: Request) -> Data:
     record = room.store.agent(request.caller, request.params["agentId"])
     if record.folder is not None:
         return {"agent": record.agent}
-    told = room.prompts.told(request.caller, record.agent)
-    return {"agent": {**told, **_passed(room, request.caller, record)}}
+    told = room.prompts.add_defaults(request.caller, record.agent)
+    return {"agent": {**told, **_pop_passing_status(room, request.caller, record)}}
 
 
-def _passed(room: Room, caller: Caller, record: Record) -> Data:
+def _pop_passing_status(room: ControlServices, caller: Caller, record: Record) -> Data:
     """The status that the agent passed through, told once: some clients wait until they see it."""
     if not record.passing:
         return {}
@@ -114,22 +127,22 @@ def _passed(room: Room, caller: Caller, record: Record) -> Data:
     return {"agentStatus": record.passing}
 
 
-def _update(room: Room, request: Request) -> Data:
+def _update(room: ControlServices, request: Request) -> Data:
     caller, params = request.caller, request.params
-    room.store.own(caller, params["agentId"])
-    given = _given(room, caller, params)
+    room.store.get_editable(caller, params["agentId"])
+    given = _build_members(room, caller, params)
     with room.store.documents.transaction():
-        record = room.store.own(caller, params["agentId"])
+        record = room.store.get_editable(caller, params["agentId"])
         kept = {name: it for name, it in record.agent.items() if name not in _GIVEN}
         record.agent = kept
         room.store.touch(caller, record, **given)
-    return {"agent": room.prompts.told(caller, {**record.agent, "agentStatus": "UPDATING"})}
+    return {"agent": room.prompts.add_defaults(caller, {**record.agent, "agentStatus": "UPDATING"})}
 
 
-def _delete(room: Room, request: Request) -> Data:
+def _delete(room: ControlServices, request: Request) -> Data:
     caller, id = request.caller, request.params["agentId"]
     with room.store.documents.transaction():
-        room.store.own(caller, id)
+        room.store.get_editable(caller, id)
         aliases = room.store.aliases(caller, id)
         if aliases and not request.params.get("skipResourceInUseCheck"):
             raise Fault(
@@ -144,24 +157,24 @@ def _delete(room: Room, request: Request) -> Data:
         room.tags.forget(caller, room.store.arns.agent(id))
         room.store.remove(caller, id)
     room.world.agents.forget(caller, id)
-    room.world.forgetting.begin()
+    room.world.forgetting.start()
     return {"agentId": id, "agentStatus": "DELETING"}
 
 
-def _listed(room: Room, request: Request) -> Data:
-    summaries = [(key, _summary(record)) for key, record in room.store.agents(request.caller)]
-    return page_of(summaries, request, "agentSummaries")
+def _list(room: ControlServices, request: Request) -> Data:
+    summaries = [(key, _summarize(record)) for key, record in room.store.agents(request.caller)]
+    return build_page(summaries, request, "agentSummaries")
 
 
-def _summary(record: Record) -> Data:
+def _summarize(record: Record) -> Data:
     names = ("agentId", "agentName", "agentStatus", "updatedAt")
     return {
-        **picked(record.agent, (*names, "description", "guardrailConfiguration")),
+        **pick(record.agent, (*names, "description", "guardrailConfiguration")),
         "latestAgentVersion": str(record.latest) if record.latest else DRAFT,
     }
 
 
-def _prepare(room: Room, request: Request) -> Data:
+def _prepare(room: ControlServices, request: Request) -> Data:
     caller, id = request.caller, request.params["agentId"]
     if room.store.folders.find(id) is not None:
         return _prepare_folder(room, caller, id)
@@ -169,15 +182,15 @@ def _prepare(room: Room, request: Request) -> Data:
     _check_ready(snapshot)
     for name in _PASSING:
         snapshot["agent"].pop(name, None)
-    edited = head_of(snapshot).digest
-    failure = _failure(room, caller, snapshot)
+    edited = build_head(snapshot).digest
+    failure = _find_failure(room, caller, snapshot)
     at = now()
     with room.store.documents.transaction():
-        record = room.store.own(caller, id)
+        record = room.store.get_editable(caller, id)
         if not failure:
-            room.store.keep_snapshot(caller, id, DRAFT, snapshot)
+            room.store.save_snapshot(caller, id, DRAFT, snapshot)
             record.agent["preparedAt"] = at
-        if _draft(room, caller, id) == edited:  # else it is to be prepared again
+        if _digest_draft(room, caller, id) == edited:  # else it is to be prepared again
             record.agent["agentStatus"] = "FAILED" if failure else "PREPARED"
             record.agent.pop("failureReasons", None)
             if failure:
@@ -187,19 +200,19 @@ def _prepare(room: Room, request: Request) -> Data:
     return {"agentId": id, "agentStatus": "PREPARING", "agentVersion": DRAFT, "preparedAt": at}
 
 
-def _prepare_folder(room: Room, caller: Caller, id: str) -> Data:
+def _prepare_folder(room: ControlServices, caller: Caller, id: str) -> Data:
     """Reads a folder's agent again; GetAgent tells what came of it."""
-    room.store.folders.look(anew=id)
+    room.store.folders.refresh(anew=id)
     agent = room.store.agent(caller, id).agent
     at = agent.get("preparedAt") or agent["updatedAt"]
     return {"agentId": id, "agentStatus": "PREPARING", "agentVersion": DRAFT, "preparedAt": at}
 
 
-def _draft(room: Room, caller: Caller, id: str) -> str:
+def _digest_draft(room: ControlServices, caller: Caller, id: str) -> str:
     snapshot = room.store.snapshot_of_draft(caller, id)
     for name in _PASSING:
         snapshot["agent"].pop(name, None)
-    return head_of(snapshot).digest
+    return build_head(snapshot).digest
 
 
 def _check_ready(snapshot: Data) -> None:
@@ -220,18 +233,18 @@ def _check_ready(snapshot: Data) -> None:
         )
 
 
-def _failure(room: Room, caller: Caller, snapshot: dict[str, Any]) -> str:
+def _find_failure(room: ControlServices, caller: Caller, snapshot: dict[str, Any]) -> str:
     """Why a snapshot cannot run; empty when it can."""
     try:
-        with_schemas(room.world, caller, snapshot)
+        add_schemas(room.world, caller, snapshot)
         _check_bases(room, caller, snapshot)
         room.world.agents.check(caller, snapshot)
     except (OrchestratorError, Fault) as error:
-        return room.world.places.told(error.message)
+        return room.world.places.redact(error.message)
     return ""
 
 
-def _check_bases(room: Room, caller: Caller, snapshot: Data) -> None:
+def _check_bases(room: ControlServices, caller: Caller, snapshot: Data) -> None:
     """Sees to it that knowledge bases are still there: agents find them when they search.
 
     Raises:
@@ -247,6 +260,6 @@ HANDLERS: dict[str, Handling] = {
     "GetAgent": _get,
     "UpdateAgent": _update,
     "DeleteAgent": _delete,
-    "ListAgents": _listed,
+    "ListAgents": _list,
     "PrepareAgent": _prepare,
 }

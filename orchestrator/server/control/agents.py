@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.agent.agent import Agent
 from orchestrator.engine.plan import MOST_LEVELS
 from orchestrator.errors import DefinitionError, ResourceNotFound, ValidationError
-from orchestrator.server.control.build import OPERATOR, built
+from orchestrator.server.control.build import OPERATOR, build_agent
 from orchestrator.server.control.folders import FolderAgent, Folders
 from orchestrator.server.control.ids import ALIAS_ARN, DRAFT, TEST_ALIAS, Arns
-from orchestrator.server.control.store import Head, Store, head_of
+from orchestrator.server.control.store import AgentStore, Head, build_head
 from orchestrator.server.documents import digest
 from orchestrator.server.operations import Caller
 
 if TYPE_CHECKING:
-    from orchestrator.server.world import World
+    from orchestrator.server.world import ServerState
 
 __all__ = ["Agents"]
 
@@ -37,7 +37,7 @@ class Agents:
         store: Those, and the ones that were made through the API.
     """
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: ServerState) -> None:
         """Finds the agents in folders.
 
         Args:
@@ -49,11 +49,11 @@ class Agents:
         """
         self._world = world
         self.folders = Folders(world)
-        self.store = Store(world, self.folders)
+        self.store = AgentStore(world, self.folders)
         self._built: OrderedDict[_Key, Future[Agent]] = OrderedDict()
         self._lock = Lock()
 
-    def running(self, caller: Caller, agent_id: str, alias_id: str) -> Agent:
+    def resolve_alias(self, caller: Caller, agent_id: str, alias_id: str) -> Agent:
         """The agent that an alias stands for; its sessions are the caller's tenant's.
 
         May wait while it is built, which happens once while neither it nor whom it leads changes.
@@ -70,30 +70,30 @@ class Agents:
             Fault: The caller may not use what it names.
         """
         if not self.store.has(caller, agent_id):
-            self.folders.look()
+            self.folders.refresh()
         defined = self.folders.find(agent_id)
         if defined is not None:
             if not defined.has_alias(alias_id):
-                raise self._missing(agent_id, alias_id)
+                raise self._not_found_error(agent_id, alias_id)
             return defined.agent().for_tenant(caller.tenant)
-        version = self._version(caller, agent_id, alias_id)
-        head = self._head(caller, agent_id, alias_id, version)
-        key = self._key(caller, (agent_id, alias_id, version), head)
+        version = self._get_version(caller, agent_id, alias_id)
+        head = self._get_head(caller, agent_id, alias_id, version)
+        key = self._build_key(caller, (agent_id, alias_id, version), head)
 
         def build() -> Agent:
             snapshot = self.store.snapshot(caller, agent_id, version)
             if snapshot is None:
-                raise self._missing(agent_id, alias_id)
-            return built(self._world, caller, snapshot, alias_id, version)
+                raise self._not_found_error(agent_id, alias_id)
+            return build_agent(self._world, caller, snapshot, alias_id, version)
 
-        return self._once(key, build).for_tenant(caller.tenant)
+        return self._build_once(key, build).for_tenant(caller.tenant)
 
-    def at_hand(self, caller: Caller, agent_id: str, alias_id: str) -> Agent | None:
+    def get_cached(self, caller: Caller, agent_id: str, alias_id: str) -> Agent | None:
         """What `running` would give, if that is known without waiting for anything."""
-        defined = self.folders.at_hand(agent_id)
+        defined = self.folders.get_added(agent_id)
         if defined is None or not defined.has_alias(alias_id):
             return None
-        agent = defined.at_hand()
+        agent = defined.get_cached()
         return agent.for_tenant(caller.tenant) if agent is not None else None
 
     def check(self, caller: Caller, snapshot: Mapping[str, Any]) -> None:
@@ -104,10 +104,10 @@ class Agents:
             Fault: The caller may not use what it names.
         """
         whose = (snapshot["agent"]["agentId"], TEST_ALIAS, DRAFT)
-        key = self._key(caller, whose, head_of(snapshot))
-        self._once(key, lambda: built(self._world, caller, snapshot, TEST_ALIAS, DRAFT))
+        key = self._build_key(caller, whose, build_head(snapshot))
+        self._build_once(key, lambda: build_agent(self._world, caller, snapshot, TEST_ALIAS, DRAFT))
 
-    def listed(self, caller: Caller) -> list[tuple[str, str, str, str]]:
+    def list_invocable(self, caller: Caller) -> list[tuple[str, str, str, str]]:
         """What the caller can invoke: agent id, alias id, the agent's name and its description.
 
         An agent that was never prepared, and one in a folder that is wrong, is not among them.
@@ -145,12 +145,12 @@ class Agents:
                 future.result().close()
         self.folders.close()
 
-    def _version(self, caller: Caller, agent_id: str, alias_id: str) -> str:
+    def _get_version(self, caller: Caller, agent_id: str, alias_id: str) -> str:
         if alias_id == TEST_ALIAS:
             return DRAFT
         alias = self.store.alias(caller, agent_id, alias_id)
         if alias is None:
-            raise self._missing(agent_id, alias_id)
+            raise self._not_found_error(agent_id, alias_id)
         if alias["aliasInvocationState"] == _REJECTS:
             raise ValidationError(
                 f"the alias {alias_id!r} of the agent {agent_id!r} takes no invocations; set its "
@@ -158,10 +158,10 @@ class Agents:
             )
         return str(alias["routingConfiguration"][0]["agentVersion"])
 
-    def _head(self, caller: Caller, agent_id: str, alias_id: str, version: str) -> Head:
+    def _get_head(self, caller: Caller, agent_id: str, alias_id: str, version: str) -> Head:
         head = self.store.head(caller, agent_id, version)
         if head is None and version == DRAFT and self.store.has(caller, agent_id):
-            if reasons := self.store.own(caller, agent_id).agent.get("failureReasons"):
+            if reasons := self.store.get_editable(caller, agent_id).agent.get("failureReasons"):
                 raise ValidationError(
                     f"the agent {agent_id!r} could not be prepared: {'; '.join(reasons)}; mend it "
                     "and call PrepareAgent again"
@@ -170,50 +170,54 @@ class Agents:
                 f"the agent {agent_id!r} was never prepared; call PrepareAgent before you invoke it"
             )
         if head is None:
-            raise self._missing(agent_id, alias_id)
+            raise self._not_found_error(agent_id, alias_id)
         return head
 
-    def _missing(self, agent_id: str, alias_id: str) -> ResourceNotFound:
+    def _not_found_error(self, agent_id: str, alias_id: str) -> ResourceNotFound:
         return ResourceNotFound(
             f"there is no alias {alias_id!r} of an agent {agent_id!r}; check both ids"
         )
 
-    def _key(self, caller: Caller, whose: tuple[str, str, str], head: Head) -> _Key:
+    def _build_key(self, caller: Caller, whose: tuple[str, str, str], head: Head) -> _Key:
         agent_id, alias_id, version = whose
-        team = self._team(caller, head.team, (agent_id,))
+        team = self._fingerprint_team(caller, head.team, (agent_id,))
         used = digest([list(caller.allow), alias_id])
         return caller.tenant, agent_id, used, digest([version, head.digest, team])
 
-    def team_of(self, defined: FolderAgent) -> list[Any]:
+    def fingerprint_team(self, defined: FolderAgent) -> list[Any]:
         """What tells the agents that one in a folder leads from what they were.
 
         Raises:
             DefinitionError: They lead each other in a circle, or too many levels deep.
             ResourceNotFound: One is not there.
         """
-        return self._team(OPERATOR, defined.team, (defined.agent_id,))
+        return self._fingerprint_team(OPERATOR, defined.team, (defined.agent_id,))
 
-    def _team(self, caller: Caller, team: Sequence[str], above: tuple[str, ...]) -> list[Any]:
+    def _fingerprint_team(
+        self, caller: Caller, team: Sequence[str], above: tuple[str, ...]
+    ) -> list[Any]:
         told: list[Any] = []
         for arn in team:
             found = ALIAS_ARN.fullmatch(arn)
             if not found or found.group("region", "account") != Arns.of(self._world.settings):
                 continue
-            _check_way(found["agent"], above)
-            mark, whose, below = self._led(caller, found["agent"], found["alias"])
-            told.append([arn, mark, self._team(whose, below, (*above, found["agent"]))])
+            _check_levels(found["agent"], above)
+            mark, whose, below = self._read_collaborator(caller, found["agent"], found["alias"])
+            told.append([arn, mark, self._fingerprint_team(whose, below, (*above, found["agent"]))])
         return told
 
-    def _led(self, caller: Caller, agent_id: str, alias_id: str) -> tuple[str, Caller, list[str]]:
+    def _read_collaborator(
+        self, caller: Caller, agent_id: str, alias_id: str
+    ) -> tuple[str, Caller, list[str]]:
         """What tells an agent from what it was; who leads, and whom."""
         defined = self.folders.find(agent_id)
         if defined is not None:
             return defined.mark, OPERATOR, defined.team
-        version = self._version(caller, agent_id, alias_id)
-        head = self._head(caller, agent_id, alias_id, version)
+        version = self._get_version(caller, agent_id, alias_id)
+        head = self._get_head(caller, agent_id, alias_id, version)
         return f"{version} {head.digest}", caller, head.team
 
-    def _once(self, key: _Key, build: Callable[[], Agent]) -> Agent:
+    def _build_once(self, key: _Key, build: Callable[[], Agent]) -> Agent:
         with self._lock:
             found = self._built.get(key)
             mine = found is None
@@ -239,7 +243,7 @@ class Agents:
             del self._built[key]
 
 
-def _check_way(agent_id: str, above: tuple[str, ...]) -> None:
+def _check_levels(agent_id: str, above: tuple[str, ...]) -> None:
     if agent_id in above:
         circle = " → ".join((*above, agent_id))
         raise DefinitionError(f"the agents lead each other in a circle: {circle}")

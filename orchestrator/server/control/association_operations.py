@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from orchestrator.server.access.allowed import check_allowed
+from orchestrator.server.access.allowed import check_access
 from orchestrator.server.control.ids import ALIAS_ARN, DRAFT, TEST_ALIAS, new_id
 from orchestrator.server.control.room import (
+    ControlServices,
     Handling,
-    Room,
+    add_sort_keys,
+    build_page,
     check_quota,
-    ordered,
-    page_of,
-    picked,
+    pick,
 )
-from orchestrator.server.control.store import ASSOCIATION, COLLABORATOR, Kind, missing, now
+from orchestrator.server.control.store import (
+    ASSOCIATION,
+    COLLABORATOR,
+    PartKind,
+    not_found_error,
+    now,
+)
 from orchestrator.server.operations import Caller, Fault, Request
 
 __all__ = ["HANDLERS"]
@@ -35,10 +41,10 @@ _COLLABORATOR_SUMMARY = (
 Data = Mapping[str, Any]
 
 
-def _associate_base(room: Room, request: Request) -> Data:
+def _associate_base(room: ControlServices, request: Request) -> Data:
     caller, params = request.caller, request.params
     agent_id, id = params["agentId"], params["knowledgeBaseId"]
-    room.store.own(caller, agent_id)
+    room.store.get_editable(caller, agent_id)
     room.world.bases.base(caller, id)  # says so when there is none
     at = now()
     base = {
@@ -48,10 +54,10 @@ def _associate_base(room: Room, request: Request) -> Data:
         "knowledgeBaseState": "ENABLED",
         "createdAt": at,
         "updatedAt": at,
-        **picked(params, ("description", "knowledgeBaseState")),
+        **pick(params, ("description", "knowledgeBaseState")),
     }
     with room.store.documents.transaction():
-        record = room.store.own(caller, agent_id)
+        record = room.store.get_editable(caller, agent_id)
         others = room.store.parts(caller, ASSOCIATION, agent_id, DRAFT)
         if any(it["knowledgeBaseId"] == id for it in others):
             raise Fault(
@@ -65,52 +71,52 @@ def _associate_base(room: Room, request: Request) -> Data:
     return {"agentKnowledgeBase": base}
 
 
-def _update_base(room: Room, request: Request) -> Data:
+def _update_base(room: ControlServices, request: Request) -> Data:
     caller, params = request.caller, request.params
     agent_id, id = params["agentId"], params["knowledgeBaseId"]
     with room.store.documents.transaction():
-        record = room.store.own(caller, agent_id)
+        record = room.store.get_editable(caller, agent_id)
         base = room.store.part(caller, ASSOCIATION, agent_id, DRAFT, id)
-        base |= {**picked(params, ("description", "knowledgeBaseState")), "updatedAt": now()}
+        base |= {**pick(params, ("description", "knowledgeBaseState")), "updatedAt": now()}
         room.store.save_part(caller, ASSOCIATION, base)
         room.store.touch(caller, record)
     return {"agentKnowledgeBase": base}
 
 
-def _get_base(room: Room, request: Request) -> Data:
+def _get_base(room: ControlServices, request: Request) -> Data:
     params = request.params
     where = (params["agentId"], params["agentVersion"], params["knowledgeBaseId"])
     return {"agentKnowledgeBase": room.store.part(request.caller, ASSOCIATION, *where)}
 
 
-def _disassociate_base(room: Room, request: Request) -> Data:
-    _take_away(room, request, ASSOCIATION)
+def _disassociate_base(room: ControlServices, request: Request) -> Data:
+    _remove_part(room, request, ASSOCIATION)
     return {}
 
 
-def _listed_bases(room: Room, request: Request) -> Data:
+def _list_bases(room: ControlServices, request: Request) -> Data:
     params = request.params
     found = room.store.parts(request.caller, ASSOCIATION, params["agentId"], params["agentVersion"])
-    summaries = ordered(found, _BASE_SUMMARY)
-    return page_of(summaries, request, "agentKnowledgeBaseSummaries")
+    summaries = add_sort_keys(found, _BASE_SUMMARY)
+    return build_page(summaries, request, "agentKnowledgeBaseSummaries")
 
 
-def _take_away(room: Room, request: Request, kind: Kind) -> None:
+def _remove_part(room: ControlServices, request: Request, kind: PartKind) -> None:
     caller, params = request.caller, request.params
     agent_id, id = params["agentId"], params[kind.id]
     with room.store.documents.transaction():
-        record = room.store.own(caller, agent_id)
+        record = room.store.get_editable(caller, agent_id)
         room.store.part(caller, kind, agent_id, DRAFT, id)
         room.store.remove_part(caller, kind, agent_id, id)
         room.store.touch(caller, record)
 
 
-def _associate_collaborator(room: Room, request: Request) -> Data:
+def _associate_collaborator(room: ControlServices, request: Request) -> Data:
     caller, params = request.caller, request.params
     agent_id = params["agentId"]
 
     def make() -> Data:
-        record = room.store.own(caller, agent_id)
+        record = room.store.get_editable(caller, agent_id)
         _check_alias(room, caller, agent_id, params["agentDescriptor"])
         count = len(room.store.parts(caller, COLLABORATOR, agent_id, DRAFT))
         check_quota(count, _MOST_COLLABORATORS, "collaborators of the agent")
@@ -122,16 +128,16 @@ def _associate_collaborator(room: Room, request: Request) -> Data:
             "createdAt": at,
             "lastUpdatedAt": at,
             "relayConversationHistory": "DISABLED",
-            **picked(params, (*_GIVEN, "clientToken")),
+            **pick(params, (*_GIVEN, "clientToken")),
         }
         room.store.save_part(caller, COLLABORATOR, collaborator)
         room.store.touch(caller, record)
         return collaborator
 
-    return {"agentCollaborator": room.once(request, make)}
+    return {"agentCollaborator": room.run_once(request, make)}
 
 
-def _check_alias(room: Room, caller: Caller, leader: str, descriptor: Data) -> None:
+def _check_alias(room: ControlServices, caller: Caller, leader: str, descriptor: Data) -> None:
     """Refuses an agent that cannot be led."""
     arn = descriptor.get("aliasArn") or ""
     found = ALIAS_ARN.fullmatch(arn)
@@ -141,7 +147,7 @@ def _check_alias(room: Room, caller: Caller, leader: str, descriptor: Data) -> N
             f"{arn!r} is not the ARN of an agent's alias; give agentDescriptor: {{aliasArn: ...}}",
         )
     if found.group("region", "account") != room.store.arns:
-        check_allowed(caller, arn)
+        check_access(caller, arn)
         return
     agent_id, alias_id = found["agent"], found["alias"]
     if agent_id == leader:
@@ -154,19 +160,19 @@ def _check_alias(room: Room, caller: Caller, leader: str, descriptor: Data) -> N
         made = room.store.alias(caller, agent_id, alias_id)
         found_alias = alias_id == TEST_ALIAS or made is not None
     if not found_alias:
-        raise missing(f"alias of the agent {agent_id!r}", alias_id)
+        raise not_found_error(f"alias of the agent {agent_id!r}", alias_id)
 
 
-def _update_collaborator(room: Room, request: Request) -> Data:
+def _update_collaborator(room: ControlServices, request: Request) -> Data:
     caller, params = request.caller, request.params
     agent_id, id = params["agentId"], params["collaboratorId"]
     with room.store.documents.transaction():
-        record = room.store.own(caller, agent_id)
+        record = room.store.get_editable(caller, agent_id)
         collaborator = room.store.part(caller, COLLABORATOR, agent_id, DRAFT, id)
         _check_alias(room, caller, agent_id, params["agentDescriptor"])
         collaborator |= {
             "relayConversationHistory": "DISABLED",
-            **picked(params, _GIVEN),
+            **pick(params, _GIVEN),
             "lastUpdatedAt": now(),
         }
         room.store.save_part(caller, COLLABORATOR, collaborator)
@@ -174,24 +180,24 @@ def _update_collaborator(room: Room, request: Request) -> Data:
     return {"agentCollaborator": collaborator}
 
 
-def _get_collaborator(room: Room, request: Request) -> Data:
+def _get_collaborator(room: ControlServices, request: Request) -> Data:
     params = request.params
     where = (params["agentId"], params["agentVersion"], params["collaboratorId"])
     return {"agentCollaborator": room.store.part(request.caller, COLLABORATOR, *where)}
 
 
-def _disassociate_collaborator(room: Room, request: Request) -> Data:
-    _take_away(room, request, COLLABORATOR)
+def _disassociate_collaborator(room: ControlServices, request: Request) -> Data:
+    _remove_part(room, request, COLLABORATOR)
     return {}
 
 
-def _listed_collaborators(room: Room, request: Request) -> Data:
+def _list_collaborators(room: ControlServices, request: Request) -> Data:
     params = request.params
     found = room.store.parts(
         request.caller, COLLABORATOR, params["agentId"], params["agentVersion"]
     )
-    summaries = ordered(found, _COLLABORATOR_SUMMARY)
-    return page_of(summaries, request, "agentCollaboratorSummaries")
+    summaries = add_sort_keys(found, _COLLABORATOR_SUMMARY)
+    return build_page(summaries, request, "agentCollaboratorSummaries")
 
 
 HANDLERS: dict[str, Handling] = {
@@ -199,10 +205,10 @@ HANDLERS: dict[str, Handling] = {
     "GetAgentKnowledgeBase": _get_base,
     "UpdateAgentKnowledgeBase": _update_base,
     "DisassociateAgentKnowledgeBase": _disassociate_base,
-    "ListAgentKnowledgeBases": _listed_bases,
+    "ListAgentKnowledgeBases": _list_bases,
     "AssociateAgentCollaborator": _associate_collaborator,
     "GetAgentCollaborator": _get_collaborator,
     "UpdateAgentCollaborator": _update_collaborator,
     "DisassociateAgentCollaborator": _disassociate_collaborator,
-    "ListAgentCollaborators": _listed_collaborators,
+    "ListAgentCollaborators": _list_collaborators,
 }

@@ -17,15 +17,15 @@ from orchestrator.definition import AgentDefinition, load_definition
 from orchestrator.definition.files import FILE_NAMES, locate_folder
 from orchestrator.engine.plan import MOST_LEVELS
 from orchestrator.errors import DefinitionError, OrchestratorError, ResourceNotFound
-from orchestrator.server.control.build import loaded
-from orchestrator.server.control.ids import TEST_ALIAS, made_id
+from orchestrator.server.control.build import load_agent
+from orchestrator.server.control.ids import TEST_ALIAS, derive_id
 from orchestrator.server.documents import digest
 from orchestrator.server.operations import Fault
 
 if TYPE_CHECKING:
-    from orchestrator.server.world import World
+    from orchestrator.server.world import ServerState
 
-__all__ = ["FolderAgent", "Folders", "Shown"]
+__all__ = ["ApiAgent", "FolderAgent", "Folders"]
 
 _log = logging.getLogger("orchestrator.server")
 
@@ -36,7 +36,7 @@ _MOST_FILES = 20_000
 _PASSED_OVER = frozenset(("__pycache__", "node_modules"))
 
 
-class Shown(NamedTuple):
+class ApiAgent(NamedTuple):
     """A folder's agent as the API tells it.
 
     Attributes:
@@ -64,7 +64,7 @@ class FolderAgent:
         team: The ARNs of the aliases that it leads, or that agents in folders of it lead.
     """
 
-    def __init__(self, world: World, folder: Path, seen: list[_File], level: int = 1) -> None:
+    def __init__(self, world: ServerState, folder: Path, seen: list[_File], level: int = 1) -> None:
         """Reads its definition; nothing of its code is run.
 
         Args:
@@ -79,14 +79,14 @@ class FolderAgent:
         self._wrong: OrchestratorError | None = None
         self._agent: Agent | None = None
         self._told: list[Any] = []
-        self._shown: tuple[str, Agent | None, Shown] | None = None
+        self._shown: tuple[str, Agent | None, ApiAgent] | None = None
         self._lock = RLock()
         try:
             self.definition = load_definition(folder)
         except (OrchestratorError, OSError) as error:
-            self._wrong = _as_ours(error, self.file)
+            self._wrong = _to_orchestrator_error(error, self.file)
             _log.warning("the agent in %s is wrong: %s", folder, self._wrong.message)
-        self.name, self.agent_id = self._identity()
+        self.name, self.agent_id = self._read_identity()
         self.aliases: Mapping[str, str] = {
             it.agent_alias_id: it.agent_alias_name
             for it in (self.definition.aliases if self.definition else ())
@@ -96,7 +96,7 @@ class FolderAgent:
             for it in _inner_folders(self.definition, level)
         ]
         self.team: list[str] = [
-            *_aliases(self.definition),
+            *_list_collaborator_arns(self.definition),
             *(arn for it in self.inner for arn in it.team),
         ]
         # Searches see themselves when the documents of knowledge bases have changed.
@@ -114,13 +114,13 @@ class FolderAgent:
         found = (self.folder / name for name in FILE_NAMES)
         return next((it for it in found if it.is_file()), self.folder / FILE_NAMES[0])
 
-    def _identity(self) -> tuple[str, str]:
+    def _read_identity(self) -> tuple[str, str]:
         if self.definition is None:
-            return self.folder.name, made_id(self.folder.name)
+            return self.folder.name, derive_id(self.folder.name)
         name = self.definition.agent_name
-        return name, self.definition.agent_id or made_id(name)
+        return name, self.definition.agent_id or derive_id(name)
 
-    def known_as(self, before: FolderAgent | None) -> FolderAgent:
+    def keep_identity(self, before: FolderAgent | None) -> FolderAgent:
         """Itself, under the id that it had before, if its file does not tell one any more."""
         if before is not None and self.definition is None:
             self.name, self.agent_id = before.name, before.agent_id
@@ -136,21 +136,21 @@ class FolderAgent:
         if self._wrong is not None:
             raise self._wrong.with_traceback(None)
         # Before the lock: agents that lead each other in a circle would wait for each other.
-        told = self._world.agents.team_of(self) if self.team else []
+        told = self._world.agents.fingerprint_team(self) if self.team else []
         with self._lock:
             if self._agent is None or self._told != told:
-                self._agent, self._told = self._loaded(), told
+                self._agent, self._told = self._load(), told
             return self._agent
 
-    def at_hand(self) -> Agent | None:
+    def get_cached(self) -> Agent | None:
         """The agent, if it is compiled and nothing has to be looked at; takes no time."""
         return None if self.team or self._wrong is not None else self._agent
 
-    def _loaded(self) -> Agent:
+    def _load(self) -> Agent:
         try:
-            return loaded(self._world, self.folder)
+            return load_agent(self._world, self.folder)
         except (OrchestratorError, OSError, Fault) as error:
-            wrong = _as_ours(error, self.file)
+            wrong = _to_orchestrator_error(error, self.file)
             if not self.team:  # else it may be right again when they are
                 self._wrong = wrong
                 _log.warning("the agent in %s is wrong: %s", self.folder, wrong.message)
@@ -159,7 +159,7 @@ class FolderAgent:
     def refuse(self, error: OrchestratorError) -> None:
         """Has it be wrong, under an id of its own, until the files are looked at again."""
         self._wrong, self.mark = error, ""
-        self.agent_id = made_id(str(self.folder))
+        self.agent_id = derive_id(str(self.folder))
 
     def has_alias(self, alias_id: str) -> bool:
         """Whether it is known by an alias; each means the agent as its files are now."""
@@ -170,17 +170,17 @@ class FolderAgent:
         try:
             self.agent()
         except OrchestratorError as error:
-            return self._world.places.told(error.message)
+            return self._world.places.redact(error.message)
         return ""
 
-    def shown(self) -> Shown:
+    def to_api(self) -> ApiAgent:
         """The agent as the API tells it."""
-        from orchestrator.server.control.shown import shown_of
+        from orchestrator.server.control.shown import agent_to_api
 
         failure = self.failure()
         with self._lock:
             if self._shown is None or self._shown[:2] != (failure, self._agent):
-                self._shown = failure, self._agent, shown_of(self, self._world, failure)
+                self._shown = failure, self._agent, agent_to_api(self, self._world, failure)
             return self._shown[2]
 
     def close(self) -> None:
@@ -193,7 +193,7 @@ class FolderAgent:
 class Folders:
     """The agents of `settings.agents`, read again when their files have changed."""
 
-    def __init__(self, world: World, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, world: ServerState, clock: Callable[[], float] = time.monotonic) -> None:
         """Finds them.
 
         Args:
@@ -216,13 +216,13 @@ class Folders:
             return
         if not self._root.is_dir():
             raise ResourceNotFound(f"there is no folder {str(self._root)!r} of agents")
-        self._found = dict(self._look(self._root))
+        self._found = dict(self._scan(self._root))
         if not self._found:
             raise ResourceNotFound(
                 f"there is no agent in {str(self._root)!r}: give the folder of one, with an "
                 f"{FILE_NAMES[0]}, or a folder of such folders"
             )
-        for _, error in _second(list(self._found.values())):
+        for _, error in _find_duplicates(list(self._found.values())):
             raise error
 
     def all(self) -> list[FolderAgent]:
@@ -231,10 +231,10 @@ class Folders:
             return list(self._added.values())
         with self._lock:
             if self._clock() - self._looked >= _SECONDS:
-                self._look_again(self._root)
+                self._refresh(self._root)
             return [*self._added.values(), *self._found.values()]
 
-    def look(self, anew: str = "") -> None:
+    def refresh(self, anew: str = "") -> None:
         """Looks at the files now.
 
         Args:
@@ -243,11 +243,11 @@ class Folders:
         """
         if self._root is not None:
             with self._lock:
-                self._look_again(self._root, anew)
+                self._refresh(self._root, anew)
 
-    def _look_again(self, root: Path, anew: str = "") -> None:
-        self._found = dict(self._look(root, anew))
-        self._refuse_second()
+    def _refresh(self, root: Path, anew: str = "") -> None:
+        self._found = dict(self._scan(root, anew))
+        self._refuse_duplicates()
         self._looked = self._clock()
 
     def add(self, one: FolderAgent) -> None:
@@ -257,15 +257,15 @@ class Folders:
         """
         self._added = {**self._added, one.agent_id: one}
 
-    def _refuse_second(self) -> None:
-        refused = list(_second(list(self._found.values())))
+    def _refuse_duplicates(self) -> None:
+        refused = list(_find_duplicates(list(self._found.values())))
         for one, error in refused:
             one.refuse(error)
             if error.message not in self._refused:
                 _log.warning("%s", error.message)
         self._refused = {error.message for _, error in refused}
 
-    def at_hand(self, agent_id: str) -> FolderAgent | None:
+    def get_added(self, agent_id: str) -> FolderAgent | None:
         """The agent with an id, if its files are not looked at; takes no time."""
         return self._added.get(agent_id)
 
@@ -288,15 +288,15 @@ class Folders:
         for one in (*self._added.values(), *self._found.values()):
             one.close()
 
-    def _look(self, root: Path, anew: str = "") -> Iterator[tuple[Path, FolderAgent]]:
+    def _scan(self, root: Path, anew: str = "") -> Iterator[tuple[Path, FolderAgent]]:
         for folder in _agent_folders(root.resolve()):
             before = self._found.get(folder)
-            seen = list(_files(folder, before.skipped if before else frozenset()))
+            seen = list(_scan_files(folder, before.skipped if before else frozenset()))
             same = before is not None and before.mark == digest([list(it) for it in seen])
             if before is not None and same and before.agent_id != anew:
                 yield folder, before
             else:
-                yield folder, FolderAgent(self._world, folder, seen).known_as(before)
+                yield folder, FolderAgent(self._world, folder, seen).keep_identity(before)
 
 
 def _agent_folders(root: Path) -> list[Path]:
@@ -321,7 +321,7 @@ def _inner_folders(definition: AgentDefinition | None, level: int) -> Iterator[P
                 yield locate_folder(definition, where.folder, ("agentCollaborators",))
 
 
-def _aliases(definition: AgentDefinition | None) -> Iterator[str]:
+def _list_collaborator_arns(definition: AgentDefinition | None) -> Iterator[str]:
     for member in definition.agent_collaborators if definition else ():
         where = member.agent_descriptor
         if where is not None and where.alias_arn is not None:
@@ -339,7 +339,7 @@ class _File(NamedTuple):
         return Path(self.path).is_relative_to(folder)
 
 
-def _files(folder: Path, skipped: frozenset[str]) -> Iterator[_File]:
+def _scan_files(folder: Path, skipped: frozenset[str]) -> Iterator[_File]:
     left = _MOST_FILES
     for where, folders, files in os.walk(folder):
         folders[:] = sorted(
@@ -359,7 +359,7 @@ def _files(folder: Path, skipped: frozenset[str]) -> Iterator[_File]:
             yield _File(path, state.st_mtime_ns, state.st_size, state.st_ino)
 
 
-def _second(found: list[FolderAgent]) -> Iterator[tuple[FolderAgent, DefinitionError]]:
+def _find_duplicates(found: list[FolderAgent]) -> Iterator[tuple[FolderAgent, DefinitionError]]:
     """The agents whose id or name another one has already, and what to say of them."""
     ids: dict[str, FolderAgent] = {}
     names: dict[str, FolderAgent] = {}
@@ -374,7 +374,7 @@ def _second(found: list[FolderAgent]) -> Iterator[tuple[FolderAgent, DefinitionE
                 break
 
 
-def _as_ours(error: BaseException, file: Path) -> OrchestratorError:
+def _to_orchestrator_error(error: BaseException, file: Path) -> OrchestratorError:
     if isinstance(error, OrchestratorError):
         return error
     if isinstance(error, Fault):

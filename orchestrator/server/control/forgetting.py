@@ -14,9 +14,9 @@ from orchestrator.sessions.sessions import NEVER
 
 if TYPE_CHECKING:
     from orchestrator.server.operations import Caller
-    from orchestrator.server.world import World
+    from orchestrator.server.world import ServerState
 
-__all__ = ["Forgetting"]
+__all__ = ["AgentCleanup"]
 
 _log = logging.getLogger("orchestrator.server")
 
@@ -26,14 +26,14 @@ _PAGE = 100
 _FIRST, _LONGEST = 1.0, 60.0  # seconds until it is tried again
 
 
-class Forgetting:
+class AgentCleanup:
     """Deletes what aliases of agents have left. Safe for many threads.
 
     What is to be deleted is kept in the documents, so that the next process goes on with it. A
     session whose turn runs is deleted when the turn is over.
     """
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: ServerState) -> None:
         """Goes on with what an earlier process has left.
 
         Args:
@@ -43,19 +43,19 @@ class Forgetting:
         self._lock = Lock()
         self._thread: Thread | None = None
         self._news, self._closing = Event(), Event()
-        self.begin()
+        self.start()
 
     def note(self, caller: Caller, agent_id: str, alias_id: str) -> None:
         """Notes that an alias is deleted, in the transaction that deletes it."""
         owner = owner_of(agent_id, alias_id, tenant_key_of(caller.tenant))
         self._world.documents.put(_NOBODY, _KIND, owner, {"owner": owner})
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Has what was noted be deleted by and by."""
         with self._lock:
             self._news.set()
-            if self._thread is None and not self._closing.is_set() and self._left():
-                self._thread = Thread(target=self._work, name="forgetting", daemon=True)
+            if self._thread is None and not self._closing.is_set() and self._list_owners():
+                self._thread = Thread(target=self._run, name="forgetting", daemon=True)
                 self._thread.start()
 
     def close(self) -> None:
@@ -67,23 +67,23 @@ class Forgetting:
         if thread is not None:
             thread.join()
 
-    def _left(self) -> list[str]:
+    def _list_owners(self) -> list[str]:
         return [it["owner"] for it in self._world.documents.all(_NOBODY, _KIND)]
 
-    def _work(self) -> None:
+    def _run(self) -> None:
         pause = _FIRST
-        while not self._is_done():
+        while not self._run_pass():
             pause = _FIRST if self._news.wait(pause) else min(2 * pause, _LONGEST)
 
-    def _is_done(self) -> bool:
+    def _run_pass(self) -> bool:
         """Goes through all that is left once; whether the thread can end."""
         self._news.clear()
         try:
-            for owner in self._left():
-                if self._is_forgotten(owner):
+            for owner in self._list_owners():
+                if self._delete_owner(owner):
                     self._world.documents.delete(_NOBODY, _KIND, owner)
             with self._lock:
-                done = self._closing.is_set() or not self._left()
+                done = self._closing.is_set() or not self._list_owners()
                 if done:
                     self._thread = None
             return done
@@ -94,28 +94,28 @@ class Forgetting:
             log_failure(error, "to delete what a deleted agent has left")
             return self._closing.is_set()
 
-    def _is_forgotten(self, owner: str) -> bool:
+    def _delete_owner(self, owner: str) -> bool:
         """Deletes what is not in use; whether all is gone."""
         memory, prefix, last = self._world.memory, f"{owner}/", ""
         gone = not self._world.sessions.uses(prefix)
         memory.delete(owner)
         for session_id in memory.find_unsummarised(owner, NEVER):
             memory.settle(owner, session_id)
-        while labels := self._labels(prefix, last):
+        while labels := self._list_labels(prefix, last):
             last = labels[-1]
             for label in labels:
                 if self._closing.is_set():
                     return False
                 if "/" not in label[len(prefix) :]:  # else another owner's, whose name begins so
-                    gone &= self._delete(label)
+                    gone &= self._delete_session(label)
         return gone
 
-    def _labels(self, prefix: str, last: str) -> Sequence[str]:
+    def _list_labels(self, prefix: str, last: str) -> Sequence[str]:
         store: Any = self._world.sessions.store
         found: Sequence[str] = store.labels(prefix, last, _PAGE)
         return found
 
-    def _delete(self, label: str) -> bool:
+    def _delete_session(self, label: str) -> bool:
         sessions = self._world.sessions
         try:
             session = sessions.acquire(label, NEVER)

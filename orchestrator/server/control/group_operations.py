@@ -8,12 +8,12 @@ from typing import Any
 from orchestrator.definition import build_action_groups, definition_of
 from orchestrator.server.control.ids import DRAFT, new_id
 from orchestrator.server.control.room import (
+    ControlServices,
     Handling,
-    Room,
+    add_sort_keys,
+    build_page,
     check_quota,
-    ordered,
-    page_of,
-    picked,
+    pick,
 )
 from orchestrator.server.control.store import GROUP, now
 from orchestrator.server.operations import Caller, Fault, Request
@@ -33,13 +33,13 @@ _SCHEMAS = ("apiSchema", "functionSchema")
 Data = Mapping[str, Any]
 
 
-def _create(room: Room, request: Request) -> Data:
+def _create(room: ControlServices, request: Request) -> Data:
     caller, params = request.caller, request.params
-    room.store.own(caller, params["agentId"])
-    given = _given(room, caller, params)
+    room.store.get_editable(caller, params["agentId"])
+    given = _build_members(room, caller, params)
 
     def make() -> Data:
-        record = room.store.own(caller, params["agentId"])
+        record = room.store.get_editable(caller, params["agentId"])
         others = room.store.parts(caller, GROUP, params["agentId"], DRAFT)
         check_quota(len(others), _MOST_GROUPS, "action groups of the agent")
         at = now()
@@ -49,45 +49,45 @@ def _create(room: Room, request: Request) -> Data:
             "actionGroupId": new_id(),
             "createdAt": at,
             "updatedAt": at,
-            **picked(params, ("clientToken",)),
+            **pick(params, ("clientToken",)),
             **given,
         }
-        _check_enabled([*others, group])
+        _check_enabled_count([*others, group])
         room.store.save_part(caller, GROUP, group)
         room.store.touch(caller, record)
         return group
 
-    return {"agentActionGroup": room.once(request, make)}
+    return {"agentActionGroup": room.run_once(request, make)}
 
 
-def _update(room: Room, request: Request) -> Data:
+def _update(room: ControlServices, request: Request) -> Data:
     caller, params = request.caller, request.params
-    room.store.own(caller, params["agentId"])
-    given = _given(room, caller, params)
+    room.store.get_editable(caller, params["agentId"])
+    given = _build_members(room, caller, params)
     agent_id, id = params["agentId"], params["actionGroupId"]
     with room.store.documents.transaction():
-        record = room.store.own(caller, agent_id)
+        record = room.store.get_editable(caller, agent_id)
         before = room.store.part(caller, GROUP, agent_id, DRAFT, id)
-        kept = picked(before, ("agentId", "agentVersion", "actionGroupId", "createdAt"))
-        kept |= picked(before, ("clientToken",))
+        kept = pick(before, ("agentId", "agentVersion", "actionGroupId", "createdAt"))
+        kept |= pick(before, ("clientToken",))
         state = params.get("actionGroupState", before["actionGroupState"])
         group = {**kept, "updatedAt": now(), **given, "actionGroupState": state}
         others = room.store.parts(caller, GROUP, agent_id, DRAFT)
-        _check_enabled([group, *(it for it in others if it["actionGroupId"] != id)])
+        _check_enabled_count([group, *(it for it in others if it["actionGroupId"] != id)])
         room.store.save_part(caller, GROUP, group)
         room.store.touch(caller, record)
     return {"agentActionGroup": group}
 
 
-def _given(room: Room, caller: Caller, params: Data) -> dict[str, Any]:
+def _build_members(room: ControlServices, caller: Caller, params: Data) -> dict[str, Any]:
     """What a group is to be, checked; blocks where its schema is in S3."""
-    given = {"actionGroupState": "ENABLED", **picked(params, _GIVEN)}
+    given = {"actionGroupState": "ENABLED", **pick(params, _GIVEN)}
     signature = params.get("parentActionGroupSignature")
     if signature is not None:
         given["parentActionSignature"] = signature
         _check_built_in(signature, given)
     else:
-        _check_own(given)
+        _check_custom(given)
         _check_schema(room, caller, given)
     return given
 
@@ -105,7 +105,7 @@ def _check_built_in(signature: str, given: Data) -> None:
         )
 
 
-def _check_own(given: Data) -> None:
+def _check_custom(given: Data) -> None:
     schemas = [name for name in _SCHEMAS if name in given]
     if len(schemas) != 1:
         raise Fault(
@@ -122,15 +122,15 @@ def _check_own(given: Data) -> None:
         )
 
 
-def _check_schema(room: Room, caller: Caller, given: Data) -> None:
+def _check_schema(room: ControlServices, caller: Caller, given: Data) -> None:
     """Refuses a schema that no agent could have; what executes it is left for PrepareAgent."""
-    from orchestrator.server.runtime.definition import Found
+    from orchestrator.server.runtime.definition import DefinitionReader
 
     members = {
-        **picked(given, ("actionGroupName", *_SCHEMAS)),
+        **pick(given, ("actionGroupName", *_SCHEMAS)),
         "actionGroupExecutor": {"customControl": "RETURN_CONTROL"},
     }
-    read = Found(room.world, caller).read({"actionGroups": [members]})
+    read = DefinitionReader(room.world, caller).read({"actionGroups": [members]})
     (group,) = build_action_groups(definition_of({"agentName": "agent", **read}))
     if len(group.operations) > _MOST_OPERATIONS:
         raise Fault(
@@ -140,7 +140,7 @@ def _check_schema(room: Room, caller: Caller, given: Data) -> None:
         )
 
 
-def _check_enabled(groups: list[Any]) -> None:
+def _check_enabled_count(groups: list[Any]) -> None:
     enabled = sum(it["actionGroupState"] == "ENABLED" for it in groups)
     if enabled > _MOST_ENABLED:
         raise Fault(
@@ -150,17 +150,17 @@ def _check_enabled(groups: list[Any]) -> None:
         )
 
 
-def _get(room: Room, request: Request) -> Data:
+def _get(room: ControlServices, request: Request) -> Data:
     params = request.params
     where = (params["agentId"], params["agentVersion"], params["actionGroupId"])
     return {"agentActionGroup": room.store.part(request.caller, GROUP, *where)}
 
 
-def _delete(room: Room, request: Request) -> Data:
+def _delete(room: ControlServices, request: Request) -> Data:
     caller, params = request.caller, request.params
     agent_id, id = params["agentId"], params["actionGroupId"]
     with room.store.documents.transaction():
-        record = room.store.own(caller, agent_id)
+        record = room.store.get_editable(caller, agent_id)
         group = room.store.part(caller, GROUP, agent_id, DRAFT, id)
         in_use = group["actionGroupState"] == "ENABLED"
         if in_use and not params.get("skipResourceInUseCheck"):
@@ -174,11 +174,11 @@ def _delete(room: Room, request: Request) -> Data:
     return {}
 
 
-def _listed(room: Room, request: Request) -> Data:
+def _list(room: ControlServices, request: Request) -> Data:
     params = request.params
     found = room.store.parts(request.caller, GROUP, params["agentId"], params["agentVersion"])
-    summaries = ordered(found, _SUMMARY)
-    return page_of(summaries, request, "actionGroupSummaries")
+    summaries = add_sort_keys(found, _SUMMARY)
+    return build_page(summaries, request, "actionGroupSummaries")
 
 
 HANDLERS: dict[str, Handling] = {
@@ -186,5 +186,5 @@ HANDLERS: dict[str, Handling] = {
     "GetAgentActionGroup": _get,
     "UpdateAgentActionGroup": _update,
     "DeleteAgentActionGroup": _delete,
-    "ListAgentActionGroups": _listed,
+    "ListAgentActionGroups": _list,
 }

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from orchestrator.server.settings import Settings
 from orchestrator.support.aws.arns import ALIAS_ARN
 
-__all__ = ["ALIAS_ARN", "DRAFT", "TEST_ALIAS", "Arns", "made_id", "new_id"]
+__all__ = ["ALIAS_ARN", "DRAFT", "TEST_ALIAS", "Arns", "derive_id", "new_id"]
 
 DRAFT = "DRAFT"
 """The version that edits change."""
@@ -26,7 +26,7 @@ def new_id() -> str:
     return "".join(secrets.choice(_LETTERS) for _ in range(10))
 
 
-def made_id(*names: str) -> str:
+def derive_id(*names: str) -> str:
     """Ten upper-case letters and digits that are the same for the same names."""
     return hashlib.sha256("\0".join(names).encode()).hexdigest()[:10].upper()
 

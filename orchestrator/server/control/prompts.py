@@ -14,9 +14,9 @@ from orchestrator.prompts import Dialect, compile_template, dialect_for, load_di
 from orchestrator.server.operations import Caller, Fault
 
 if TYPE_CHECKING:
-    from orchestrator.server.world import World
+    from orchestrator.server.world import ServerState
 
-__all__ = ["Prompts", "default_configurations", "stages_of"]
+__all__ = ["Prompts", "default_configurations", "list_stages"]
 
 _OF_A_TEMPLATE = ("basePromptTemplate", "inferenceConfiguration", "promptState")
 _PREFIX = re.compile(r"the template for the \w+ prompt type has failed validation: ")
@@ -24,7 +24,7 @@ _PREFIX = re.compile(r"the template for the \w+ prompt type has failed validatio
 Data = Mapping[str, Any]
 
 
-def stages_of(agent: Data) -> list[str]:
+def list_stages(agent: Data) -> list[str]:
     """The stages that an agent with these members has."""
     absent = set()
     if not agent.get("memoryConfiguration"):
@@ -47,7 +47,7 @@ def default_configurations(
     Raises:
         TemplateError: A file of `templates` is wrong.
     """
-    dialect = _dialect(model_id, templates)
+    dialect = _load_dialect(model_id, templates)
     return [
         {
             "promptType": stage,
@@ -65,7 +65,7 @@ def default_configurations(
 class Prompts:
     """The prompts of agents that were made through the API."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: ServerState) -> None:
         """Begins.
 
         Args:
@@ -91,7 +91,7 @@ class Prompts:
         for one in given.get("promptConfigurations") or ():
             stage = one.get("promptType")
             _check_type(stage, types)
-            kept += _kept(one, defaults.get(stage, {}))
+            kept += _find_changes(one, defaults.get(stage, {}))
         made: dict[str, Any] = {"promptConfigurations": kept}
         if given.get("overrideLambda"):
             made["overrideLambda"] = given["overrideLambda"]
@@ -99,7 +99,7 @@ class Prompts:
         self._check_templates(caller, agent, kept)
         return made if kept or "overrideLambda" in made else None
 
-    def told(self, caller: Caller, agent: Data) -> dict[str, Any]:
+    def add_defaults(self, caller: Caller, agent: Data) -> dict[str, Any]:
         """An agent with all stages in its `promptOverrideConfiguration`, as GetAgent tells it.
 
         Stages that it does not change have the mode `DEFAULT` and the template that is used.
@@ -107,7 +107,7 @@ class Prompts:
         made = dict(agent)
         own = made.pop("promptOverrideConfiguration", {})
         given = {it["promptType"]: it for it in own.get("promptConfigurations", ())}
-        defaults = self._defaults(caller, agent, stages_of(agent))
+        defaults = self._defaults(caller, agent, list_stages(agent))
         told = [
             {**_without_template(it, given), **given.pop(it["promptType"], {})} for it in defaults
         ]
@@ -140,8 +140,8 @@ class Prompts:
             model_id = self._model_id(caller, spec)
             text, stage = one.get("basePromptTemplate"), one["promptType"]
             if model_id and text is not None:
-                wrong += _wrong_with(
-                    text, stage, _dialect(model_id, None), one.get("templateFormat")
+                wrong += _find_errors(
+                    text, stage, _load_dialect(model_id, None), one.get("templateFormat")
                 )
         if wrong:
             raise Fault("ValidationException", ";".join(wrong))
@@ -157,7 +157,7 @@ def _check_type(stage: str | None, seen: set[str]) -> None:
     seen.add(stage)
 
 
-def _kept(one: Data, default: Data) -> Iterator[dict[str, Any]]:
+def _find_changes(one: Data, default: Data) -> Iterator[dict[str, Any]]:
     """What a configuration changes, if it does."""
     stage = one["promptType"]
     mode = one.get("promptCreationMode") or (
@@ -173,7 +173,7 @@ def _kept(one: Data, default: Data) -> Iterator[dict[str, Any]]:
         yield {"promptState": "ENABLED", **one, "promptCreationMode": mode}
         return
     for member in _OF_A_TEMPLATE:
-        if member in one and not _same(one[member], default.get(member)):
+        if member in one and not _is_same(one[member], default.get(member)):
             raise Fault(
                 "ValidationException",
                 f"the promptCreationMode of {stage} is DEFAULT, and its {member} is not the "
@@ -186,7 +186,7 @@ def _kept(one: Data, default: Data) -> Iterator[dict[str, Any]]:
         yield {**rest, "promptCreationMode": mode}
 
 
-def _same(given: Any, default: Any) -> bool:
+def _is_same(given: Any, default: Any) -> bool:
     if isinstance(given, Mapping) and isinstance(default, Mapping):
         return dict(given) == dict(default)
     return bool(given == default)
@@ -220,7 +220,7 @@ def _check_parsers(made: Data) -> None:
         )
 
 
-def _wrong_with(
+def _find_errors(
     text: str, stage: str, dialect: Dialect, language: str | None = None
 ) -> Iterator[str]:
     try:
@@ -235,12 +235,12 @@ def _wrong_with(
         )
 
 
-def _dialect(model_id: str, templates: Path | None) -> Dialect:
+def _load_dialect(model_id: str, templates: Path | None) -> Dialect:
     if templates is None:
-        return _shipped(model_id)
+        return _load_default_dialect(model_id)
     return load_dialect(dialect_for(model_id, templates), templates, model_id=model_id)
 
 
 @lru_cache(maxsize=64)
-def _shipped(model_id: str) -> Dialect:
+def _load_default_dialect(model_id: str) -> Dialect:
     return load_dialect(dialect_for(model_id), model_id=model_id)

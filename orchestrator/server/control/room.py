@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.server.control.prompts import Prompts
-from orchestrator.server.control.store import Store
+from orchestrator.server.control.store import AgentStore
 from orchestrator.server.control.tags import Tags
 from orchestrator.server.operations import Fault, Request
-from orchestrator.server.paging import Page, paged
+from orchestrator.server.paging import Page, paginate
 
 if TYPE_CHECKING:
-    from orchestrator.server.world import World
+    from orchestrator.server.world import ServerState
 
-__all__ = ["Handling", "Room", "check_quota", "ordered", "page_of", "picked"]
+__all__ = ["ControlServices", "Handling", "add_sort_keys", "build_page", "check_quota", "pick"]
 
 Data = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class ControlServices:
     """What the handlers work with.
 
     Attributes:
@@ -31,20 +31,20 @@ class Room:
         tags: Their tags.
     """
 
-    world: World
-    store: Store
+    world: ServerState
+    store: AgentStore
     prompts: Prompts
     tags: Tags
 
     @classmethod
-    def of(cls, world: World) -> Room:
+    def of(cls, world: ServerState) -> ControlServices:
         """The room of a world."""
         store = world.agents.store
         return cls(world, store, Prompts(world), Tags(world, store))
 
-    def once(self, request: Request, make: Callable[[], Data]) -> dict[str, Any]:
+    def run_once(self, request: Request, make: Callable[[], Data]) -> dict[str, Any]:
         """Carries a request out once for its client token, in one transaction."""
-        return self.store.documents.once(
+        return self.store.documents.run_once(
             request.caller.tenant,
             request.operation,
             request.params.get("clientToken"),
@@ -53,11 +53,11 @@ class Room:
         )
 
 
-Handling = Callable[[Room, Request], Data]
+Handling = Callable[[ControlServices, Request], Data]
 """Carries an operation out."""
 
 
-def picked(given: Data, names: Sequence[str]) -> dict[str, Any]:
+def pick(given: Data, names: Sequence[str]) -> dict[str, Any]:
     """The members of these names that were given."""
     return {name: given[name] for name in names if given.get(name) is not None}
 
@@ -75,17 +75,17 @@ def check_quota(count: int, most: int, what: str) -> None:
         )
 
 
-def ordered(parts: Sequence[Data], names: Sequence[str]) -> list[tuple[Sequence[Any], Data]]:
+def add_sort_keys(parts: Sequence[Data], names: Sequence[str]) -> list[tuple[Sequence[Any], Data]]:
     """Members of an agent's parts, each with what orders them: when they were made.
 
     Those of a folder were all made at once, and stay in the folder's order.
     """
     return [
-        ((it["createdAt"].timestamp(), place), picked(it, names)) for place, it in enumerate(parts)
+        ((it["createdAt"].timestamp(), place), pick(it, names)) for place, it in enumerate(parts)
     ]
 
 
-def page_of(
+def build_page(
     found: Sequence[tuple[Sequence[Any], Data]], request: Request, member: str
 ) -> dict[str, Any]:
     """One page of a list as an answer.
@@ -98,6 +98,6 @@ def page_of(
     params = request.params
     path = (params.get("agentId", ""), params.get("agentVersion", ""))
     scope = "\0".join((request.caller.tenant, request.operation, *path))
-    page: Page[Data] = paged(found, params.get("maxResults"), params.get("nextToken"), scope)
+    page: Page[Data] = paginate(found, params.get("maxResults"), params.get("nextToken"), scope)
     items, token = page
     return {member: items, **({"nextToken": token} if token else {})}

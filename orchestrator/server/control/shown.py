@@ -11,17 +11,17 @@ from orchestrator.definition import AgentDefinition, prompt_text
 from orchestrator.definition.dump import as_data
 from orchestrator.definition.files import is_arn, locate
 from orchestrator.errors import OrchestratorError
-from orchestrator.server.control.folders import FolderAgent, Shown
-from orchestrator.server.control.ids import DRAFT, Arns, made_id
-from orchestrator.server.control.prompts import default_configurations, stages_of
+from orchestrator.server.control.folders import ApiAgent, FolderAgent
+from orchestrator.server.control.ids import DRAFT, Arns, derive_id
+from orchestrator.server.control.prompts import default_configurations, list_stages
 from orchestrator.server.control.store import ASSOCIATION, COLLABORATOR, GROUP
 from orchestrator.transfer.bounds import find_violations
 from orchestrator.transfer.schemas import to_function_schema
 
 if TYPE_CHECKING:
-    from orchestrator.server.world import World
+    from orchestrator.server.world import ServerState
 
-__all__ = ["shown_of"]
+__all__ = ["agent_to_api"]
 
 IDLE_SECONDS = 600
 # Models at addresses and in files are the operator's business (Bedrock: ModelIdentifier).
@@ -39,7 +39,7 @@ _OF_A_GROUP = (
 )
 
 
-def shown_of(defined: FolderAgent, world: World, failure: str) -> Shown:
+def agent_to_api(defined: FolderAgent, world: ServerState, failure: str) -> ApiAgent:
     """The agent as GetAgent, and its parts as their operations, tell it.
 
     What the API has no member for is left out: handlers that are files, documents in folders.
@@ -52,7 +52,7 @@ def shown_of(defined: FolderAgent, world: World, failure: str) -> Shown:
     arns = Arns.of(world.settings)
     members: dict[str, Any] = {
         "agentId": defined.agent_id,
-        "agentName": _name(defined),
+        "agentName": _to_api_name(defined),
         "agentArn": arns.agent(defined.agent_id),
         "agentVersion": DRAFT,
         "agentStatus": "FAILED" if failure else "PREPARED",
@@ -65,16 +65,18 @@ def shown_of(defined: FolderAgent, world: World, failure: str) -> Shown:
     parts: dict[str, list[dict[str, Any]]] = {GROUP.name: [], ASSOCIATION.name: []}
     parts[COLLABORATOR.name] = []
     if defined.definition is not None:
-        members |= _agent(defined.definition, defined, failed=bool(failure))
-        parts = _parts(defined.definition, defined, failed=bool(failure))
-    return Shown(members, parts)
+        members |= _build_agent(defined.definition, defined, failed=bool(failure))
+        parts = _build_parts(defined.definition, defined, failed=bool(failure))
+    return ApiAgent(members, parts)
 
 
-def _name(defined: FolderAgent) -> str:
+def _to_api_name(defined: FolderAgent) -> str:
     return re.sub(r"[^0-9a-zA-Z]+", "-", defined.name).strip("-")[:100] or defined.agent_id
 
 
-def _agent(definition: AgentDefinition, defined: FolderAgent, *, failed: bool) -> dict[str, Any]:
+def _build_agent(
+    definition: AgentDefinition, defined: FolderAgent, *, failed: bool
+) -> dict[str, Any]:
     data = as_data(definition)
     made = {name: data[name] for name in _AS_THEY_ARE if data.get(name) not in (None, "")}
     made["idleSessionTTLInSeconds"] = definition.idle_session_ttl_in_seconds
@@ -91,14 +93,14 @@ def _agent(definition: AgentDefinition, defined: FolderAgent, *, failed: bool) -
     if orchestrates and is_arn(orchestrates):
         made["customOrchestration"] = {"executor": {"lambda": orchestrates}}
     if not failed:
-        made["promptOverrideConfiguration"] = _prompts(definition, defined)
+        made["promptOverrideConfiguration"] = _build_prompts(definition, defined)
     return made
 
 
-def _prompts(definition: AgentDefinition, defined: FolderAgent) -> dict[str, Any]:
+def _build_prompts(definition: AgentDefinition, defined: FolderAgent) -> dict[str, Any]:
     folder = defined.folder / "templates"
     model_id = defined.agent().plan.orchestration.model.model_id
-    stages = stages_of(as_data(definition))
+    stages = list_stages(as_data(definition))
     shipped = default_configurations(model_id, stages)
     used = default_configurations(model_id, stages, folder if folder.is_dir() else None)
     told = {it["promptType"]: it for it in used}
@@ -124,14 +126,14 @@ def _prompts(definition: AgentDefinition, defined: FolderAgent) -> dict[str, Any
     return made
 
 
-def _parts(
+def _build_parts(
     definition: AgentDefinition, defined: FolderAgent, *, failed: bool
 ) -> dict[str, list[dict[str, Any]]]:
     base = {"agentId": defined.agent_id, "agentVersion": DRAFT, "createdAt": defined.changed}
     changed = {"updatedAt": defined.changed}
     return {
         GROUP.name: [
-            {**base, **changed, **_group(definition, index, defined, failed=failed)}
+            {**base, **changed, **_build_group(definition, index, defined, failed=failed)}
             for index in range(len(definition.action_groups))
         ],
         ASSOCIATION.name: [
@@ -149,23 +151,23 @@ def _parts(
             {
                 **base,
                 "lastUpdatedAt": defined.changed,
-                "collaboratorId": made_id(defined.agent_id, it.collaborator_name),
+                "collaboratorId": derive_id(defined.agent_id, it.collaborator_name),
                 "collaboratorName": it.collaborator_name,
                 "collaborationInstruction": it.collaboration_instruction or it.collaborator_name,
                 "relayConversationHistory": it.relay_conversation_history or "DISABLED",
-                "agentDescriptor": _descriptor(it.collaborator_name, defined, failed=failed),
+                "agentDescriptor": _build_descriptor(it.collaborator_name, defined, failed=failed),
             }
             for it in definition.agent_collaborators
         ],
     }
 
 
-def _descriptor(name: str, defined: FolderAgent, *, failed: bool) -> dict[str, Any]:
+def _build_descriptor(name: str, defined: FolderAgent, *, failed: bool) -> dict[str, Any]:
     member = None if failed else defined.agent().plan.collaborators.get(name)
     return {"aliasArn": member.alias_arn} if member is not None else {}
 
 
-def _group(
+def _build_group(
     definition: AgentDefinition, index: int, defined: FolderAgent, *, failed: bool
 ) -> dict[str, Any]:
     group = definition.action_groups[index]
@@ -173,7 +175,7 @@ def _group(
     made = {
         "actionGroupState": "ENABLED",
         **{name: data[name] for name in _OF_A_GROUP if data.get(name) is not None},
-        "actionGroupId": made_id(defined.agent_id, group.action_group_name),
+        "actionGroupId": derive_id(defined.agent_id, group.action_group_name),
         "actionGroupName": group.action_group_name,
     }
     if group.parent_action_group_signature is not None:
@@ -184,13 +186,13 @@ def _group(
     elif executor and executor.lambda_ and is_arn(executor.lambda_):
         made["actionGroupExecutor"] = {"lambda": executor.lambda_}
     elif executor and executor.python and not failed:
-        made |= _functions(group.action_group_name, defined)
-    if schema := _schema(definition, index, data.get("apiSchema") or {}, defined.folder):
+        made |= _build_functions(group.action_group_name, defined)
+    if schema := _read_schema(definition, index, data.get("apiSchema") or {}, defined.folder):
         made["apiSchema"] = schema
     return made
 
 
-def _functions(group: str, defined: FolderAgent) -> dict[str, Any]:
+def _build_functions(group: str, defined: FolderAgent) -> dict[str, Any]:
     """The functions of a Python file, as far as the API can tell them."""
     operations = defined.agent().plan.catalog.operations
     made = {"functionSchema": to_function_schema(it for it in operations if it.group == group)}
@@ -198,7 +200,7 @@ def _functions(group: str, defined: FolderAgent) -> dict[str, Any]:
     return made if made["functionSchema"]["functions"] and not wrong else {}
 
 
-def _schema(
+def _read_schema(
     definition: AgentDefinition, index: int, schema: Mapping[str, Any], folder: Path
 ) -> dict[str, Any] | None:
     if schema.get("file") is None:

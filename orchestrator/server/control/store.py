@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orchestrator.server.control.ids import DRAFT, Arns
-from orchestrator.server.documents import Documents, digest
+from orchestrator.server.documents import DocumentStore, digest
 from orchestrator.server.operations import Caller, Fault
 
 if TYPE_CHECKING:
     from orchestrator.server.control.folders import FolderAgent, Folders
-    from orchestrator.server.world import World
+    from orchestrator.server.world import ServerState
 
 __all__ = [
     "ALIAS",
@@ -21,11 +21,11 @@ __all__ = [
     "COLLABORATOR",
     "GROUP",
     "KINDS",
+    "AgentStore",
     "Head",
-    "Kind",
+    "PartKind",
     "Record",
-    "Store",
-    "missing",
+    "not_found_error",
     "now",
 ]
 
@@ -36,7 +36,7 @@ SNAPSHOT = "agent-snapshot"
 HEAD = "agent-head"
 
 
-class Kind(NamedTuple):
+class PartKind(NamedTuple):
     """A kind of an agent's parts.
 
     Attributes:
@@ -52,9 +52,11 @@ class Kind(NamedTuple):
     named: str
 
 
-GROUP = Kind("action-group", "actionGroupId", "action group", "actionGroupName")
-ASSOCIATION = Kind("agent-knowledge-base", "knowledgeBaseId", "knowledge base", "knowledgeBaseId")
-COLLABORATOR = Kind("agent-collaborator", "collaboratorId", "collaborator", "collaboratorName")
+GROUP = PartKind("action-group", "actionGroupId", "action group", "actionGroupName")
+ASSOCIATION = PartKind(
+    "agent-knowledge-base", "knowledgeBaseId", "knowledge base", "knowledgeBaseId"
+)
+COLLABORATOR = PartKind("agent-collaborator", "collaboratorId", "collaborator", "collaboratorName")
 KINDS = (GROUP, ASSOCIATION, COLLABORATOR)
 
 Data = Mapping[str, Any]
@@ -91,17 +93,17 @@ class Head:
     team: list[str] = field(default_factory=list)
 
 
-class Store:
+class AgentStore:
     """Agents, their parts, versions and aliases; each tenant sees its own, and the folders'."""
 
-    def __init__(self, world: World, folders: Folders) -> None:
+    def __init__(self, world: ServerState, folders: Folders) -> None:
         """Begins.
 
         Args:
             world: What the server has open.
             folders: The agents that are defined on disk.
         """
-        self.documents: Documents = world.documents
+        self.documents: DocumentStore = world.documents
         self.arns = Arns.of(world.settings)
         self.folders = folders
 
@@ -113,17 +115,17 @@ class Store:
         """
         defined = self.folders.find(agent_id)
         if defined is not None:
-            return Record(dict(defined.shown().agent), folder=defined)
+            return Record(dict(defined.to_api().agent), folder=defined)
         found = self.documents.get(caller.tenant, AGENT, agent_id)
         if found is None:
-            raise missing("agent", agent_id)
+            raise not_found_error("agent", agent_id)
         return Record(found["agent"], found["latest"], passing=found.get("passing", ""))
 
     def has(self, caller: Caller, agent_id: str) -> bool:
         """Whether the caller has made an agent with this id."""
         return self.documents.get(caller.tenant, AGENT, agent_id) is not None
 
-    def own(self, caller: Caller, agent_id: str) -> Record:
+    def get_editable(self, caller: Caller, agent_id: str) -> Record:
         """An agent that may be changed.
 
         Raises:
@@ -146,7 +148,7 @@ class Store:
         ]
         return [
             *(
-                ((0, 0.0, it.agent_id), Record(dict(it.shown().agent), folder=it))
+                ((0, 0.0, it.agent_id), Record(dict(it.to_api().agent), folder=it))
                 for it in self.folders.all()
             ),
             *((key, Record(it["agent"], it["latest"])) for key, it in ordered),
@@ -160,7 +162,7 @@ class Store:
         """
         agent = record.agent
         name = agent["agentName"]
-        owner = self.documents.named(caller.tenant, AGENT, name)
+        owner = self.documents.find_id(caller.tenant, AGENT, name)
         if owner not in (None, agent["agentId"]) or self.folders.has_name(name):
             raise Fault(
                 "ConflictException",
@@ -200,11 +202,11 @@ class Store:
         if version != DRAFT and (
             record.folder or not self.documents.get(caller.tenant, VERSION, version, agent_id)
         ):
-            raise missing(f"version of the agent {agent_id!r}", version)
+            raise not_found_error(f"version of the agent {agent_id!r}", version)
         return record
 
     def parts(
-        self, caller: Caller, kind: Kind, agent_id: str, version: str
+        self, caller: Caller, kind: PartKind, agent_id: str, version: str
     ) -> list[dict[str, Any]]:
         """The parts of a version, in the order in which they were made.
 
@@ -213,11 +215,11 @@ class Store:
         """
         record = self.check_version(caller, agent_id, version)
         if record.folder is not None:
-            return list(record.folder.shown().parts[kind.name])
-        return self.documents.all(caller.tenant, kind.name, _of(agent_id, version))
+            return list(record.folder.to_api().parts[kind.name])
+        return self.documents.all(caller.tenant, kind.name, _parent_key(agent_id, version))
 
     def part(
-        self, caller: Caller, kind: Kind, agent_id: str, version: str, id: str
+        self, caller: Caller, kind: PartKind, agent_id: str, version: str, id: str
     ) -> dict[str, Any]:
         """One part.
 
@@ -227,23 +229,23 @@ class Store:
         record = self.check_version(caller, agent_id, version)
         found: dict[str, Any] | None
         if record.folder is not None:
-            parts = record.folder.shown().parts[kind.name]
+            parts = record.folder.to_api().parts[kind.name]
             found = next((dict(it) for it in parts if it[kind.id] == id), None)
         else:
-            found = self.documents.get(caller.tenant, kind.name, id, _of(agent_id, version))
+            found = self.documents.get(caller.tenant, kind.name, id, _parent_key(agent_id, version))
         if found is None:
-            raise missing(f"{kind.title} of the agent {agent_id!r}", id)
+            raise not_found_error(f"{kind.title} of the agent {agent_id!r}", id)
         return found
 
-    def save_part(self, caller: Caller, kind: Kind, part: Data) -> None:
+    def save_part(self, caller: Caller, kind: PartKind, part: Data) -> None:
         """Keeps a part of `DRAFT`.
 
         Raises:
             Fault: ConflictException, when the agent has another part of its name.
         """
-        parent = _of(part["agentId"], DRAFT)
+        parent = _parent_key(part["agentId"], DRAFT)
         name = part[kind.named]
-        owner = self.documents.named(caller.tenant, kind.name, name, parent)
+        owner = self.documents.find_id(caller.tenant, kind.name, name, parent)
         if owner not in (None, part[kind.id]):
             raise Fault(
                 "ConflictException",
@@ -252,22 +254,22 @@ class Store:
             )
         self.documents.put(caller.tenant, kind.name, part[kind.id], part, parent, name=name)
 
-    def remove_part(self, caller: Caller, kind: Kind, agent_id: str, id: str) -> None:
+    def remove_part(self, caller: Caller, kind: PartKind, agent_id: str, id: str) -> None:
         """Forgets a part of `DRAFT`."""
-        self.documents.delete(caller.tenant, kind.name, id, _of(agent_id, DRAFT))
+        self.documents.delete(caller.tenant, kind.name, id, _parent_key(agent_id, DRAFT))
 
     # What was prepared.
 
     def snapshot_of_draft(self, caller: Caller, agent_id: str) -> dict[str, Any]:
         """Everything that `DRAFT` is now."""
         with self.documents.transaction():
-            record = self.own(caller, agent_id)
+            record = self.get_editable(caller, agent_id)
             parts = {it.name: self.parts(caller, it, agent_id, DRAFT) for it in KINDS}
         return {"agent": record.agent, "parts": parts, "schemas": {}}
 
-    def keep_snapshot(self, caller: Caller, agent_id: str, version: str, snapshot: Data) -> Head:
+    def save_snapshot(self, caller: Caller, agent_id: str, version: str, snapshot: Data) -> Head:
         """Keeps what a version runs as."""
-        head = head_of(snapshot)
+        head = build_head(snapshot)
         with self.documents.transaction():
             self.documents.put(caller.tenant, SNAPSHOT, version, snapshot, agent_id)
             body = {"digest": head.digest, "team": head.team}
@@ -283,7 +285,7 @@ class Store:
         found = self.documents.get(caller.tenant, HEAD, version, agent_id)
         return Head(found["digest"], found["team"]) if found else None
 
-    def keep_version(self, caller: Caller, record: Record, snapshot: Data) -> str:
+    def create_version(self, caller: Caller, record: Record, snapshot: Data) -> str:
         """Makes a numbered version of what was prepared; its number."""
         agent_id, record.latest = record.agent["agentId"], record.latest + 1
         version = str(record.latest)
@@ -297,9 +299,9 @@ class Store:
         for kind in KINDS:
             for part in snapshot["parts"][kind.name]:
                 body = {**part, "agentVersion": version}
-                parent = _of(agent_id, version)
+                parent = _parent_key(agent_id, version)
                 self.documents.put(caller.tenant, kind.name, part[kind.id], body, parent)
-        self.keep_snapshot(caller, agent_id, version, snapshot)
+        self.save_snapshot(caller, agent_id, version, snapshot)
         self.save(caller, record)
         return version
 
@@ -312,7 +314,7 @@ class Store:
         self.check_version(caller, agent_id, version)
         found = self.documents.get(caller.tenant, VERSION, version, agent_id)
         if found is None:
-            raise missing(f"version of the agent {agent_id!r}", version)
+            raise not_found_error(f"version of the agent {agent_id!r}", version)
         return found
 
     def versions(self, caller: Caller, agent_id: str) -> list[dict[str, Any]]:
@@ -328,7 +330,7 @@ class Store:
     def remove_version(self, caller: Caller, agent_id: str, version: str) -> None:
         """Forgets a version and its parts."""
         for kind in KINDS:
-            self.documents.clear(caller.tenant, kind.name, _of(agent_id, version))
+            self.documents.clear(caller.tenant, kind.name, _parent_key(agent_id, version))
         for kind_of_version in (VERSION, SNAPSHOT, HEAD):
             self.documents.delete(caller.tenant, kind_of_version, version, agent_id)
 
@@ -349,7 +351,7 @@ class Store:
             Fault: ConflictException, when the agent has another one of its name.
         """
         agent_id, name = alias["agentId"], alias["agentAliasName"]
-        owner = self.documents.named(caller.tenant, ALIAS, name, agent_id)
+        owner = self.documents.find_id(caller.tenant, ALIAS, name, agent_id)
         if owner not in (None, alias["agentAliasId"]):
             raise Fault(
                 "ConflictException",
@@ -364,7 +366,7 @@ class Store:
         self.documents.delete(caller.tenant, ALIAS, alias_id, agent_id)
 
 
-def head_of(snapshot: Data) -> Head:
+def build_head(snapshot: Data) -> Head:
     """What tells a snapshot from another one."""
     team = [
         it["agentDescriptor"].get("aliasArn", "") for it in snapshot["parts"][COLLABORATOR.name]
@@ -373,7 +375,7 @@ def head_of(snapshot: Data) -> Head:
     return Head(digest(snapshot), team if leads else [])
 
 
-def missing(what: str, id: str) -> Fault:
+def not_found_error(what: str, id: str) -> Fault:
     """The error that says that something is not there."""
     return Fault(
         "ResourceNotFoundException",
@@ -387,5 +389,5 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def _of(agent_id: str, version: str) -> str:
+def _parent_key(agent_id: str, version: str) -> str:
     return f"{agent_id}/{version}"

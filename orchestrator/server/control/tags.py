@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.server.control.ids import TEST_ALIAS
-from orchestrator.server.control.store import Store, missing
+from orchestrator.server.control.store import AgentStore, not_found_error
 from orchestrator.server.operations import Caller, Fault, Handler, Request
 
 if TYPE_CHECKING:
-    from orchestrator.server.world import World
+    from orchestrator.server.world import ServerState
 
 __all__ = ["Tags", "operations_of_tags"]
 
@@ -28,7 +28,7 @@ Change = Callable[[dict[str, str]], dict[str, str]]
 class Tags:
     """The tags of all that has some."""
 
-    def __init__(self, world: World, store: Store) -> None:
+    def __init__(self, world: ServerState, store: AgentStore) -> None:
         """Begins.
 
         Args:
@@ -53,7 +53,7 @@ class Tags:
         found = _ARN.fullmatch(arn)
         kind = self._kinds.get(found["kind"]) if found else None
         if found is None or kind is None or found.group("region", "account") != self._store.arns:
-            raise missing("resource", arn)
+            raise not_found_error("resource", arn)
         return kind(caller, found["id"], change)
 
     def put(self, caller: Caller, arn: str, tags: Mapping[str, str] | None) -> None:
@@ -63,19 +63,19 @@ class Tags:
             Fault: There are too many.
         """
         if tags:
-            self._kept(caller, arn, lambda _: dict(tags))
+            self._get_or_change(caller, arn, lambda _: dict(tags))
 
     def forget(self, caller: Caller, arn: str) -> None:
         """Forgets the tags of a thing that is deleted."""
         self._store.documents.delete(caller.tenant, _KIND, arn)
 
-    def _kept(self, caller: Caller, arn: str, change: Change | None) -> dict[str, str]:
+    def _get_or_change(self, caller: Caller, arn: str, change: Change | None) -> dict[str, str]:
         documents, tenant = self._store.documents, caller.tenant
         with documents.transaction():
             tags: dict[str, str] = documents.get(tenant, _KIND, arn) or {}
             if change is not None:
                 tags = change(tags)
-                _check(tags)
+                _check_count(tags)
                 documents.put(tenant, _KIND, arn, tags)
         return tags
 
@@ -83,7 +83,7 @@ class Tags:
         record = self._store.agent(caller, id)
         if record.folder is not None:
             return self._of_folder(record.folder, change)
-        return self._kept(caller, self._store.arns.agent(id), change)
+        return self._get_or_change(caller, self._store.arns.agent(id), change)
 
     def _of_folder(self, folder: Any, change: Change | None) -> dict[str, str]:
         if change is not None:
@@ -98,8 +98,8 @@ class Tags:
         agent_id, _, alias_id = id.partition("/")
         self._store.agent(caller, agent_id)
         if alias_id == TEST_ALIAS or not self._store.alias(caller, agent_id, alias_id):
-            raise missing("alias", alias_id)
-        return self._kept(caller, self._store.arns.alias(agent_id, alias_id), change)
+            raise not_found_error("alias", alias_id)
+        return self._get_or_change(caller, self._store.arns.alias(agent_id, alias_id), change)
 
     def _of_base(self, caller: Caller, id: str, change: Change | None) -> dict[str, str]:
         return self._world.bases.tags(caller, id, change)
@@ -110,7 +110,7 @@ class Tags:
         return sessions_api.tags(self._world, caller, id, change)
 
 
-def _check(tags: Mapping[str, str]) -> None:
+def _check_count(tags: Mapping[str, str]) -> None:
     if len(tags) > _MOST:
         raise Fault(
             "ServiceQuotaExceededException",
@@ -129,13 +129,13 @@ def operations_of_tags(tags: Tags) -> dict[str, Handler]:
     def untag(request: Request) -> dict[str, Any]:
         gone = set(request.params["tagKeys"])
 
-        def left(had: dict[str, str]) -> dict[str, str]:
+        def remove_keys(had: dict[str, str]) -> dict[str, str]:
             return {key: value for key, value in had.items() if key not in gone}
 
-        tags.of(request.caller, request.params["resourceArn"], left)
+        tags.of(request.caller, request.params["resourceArn"], remove_keys)
         return {}
 
-    def listed(request: Request) -> dict[str, Any]:
+    def list_tags(request: Request) -> dict[str, Any]:
         return {"tags": tags.of(request.caller, request.params["resourceArn"])}
 
-    return {"TagResource": tag, "UntagResource": untag, "ListTagsForResource": listed}
+    return {"TagResource": tag, "UntagResource": untag, "ListTagsForResource": list_tags}

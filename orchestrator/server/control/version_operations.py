@@ -7,8 +7,14 @@ from datetime import datetime
 from typing import Any
 
 from orchestrator.server.control.ids import DRAFT, TEST_ALIAS, new_id
-from orchestrator.server.control.room import Handling, Room, check_quota, page_of, picked
-from orchestrator.server.control.store import Record, missing, now
+from orchestrator.server.control.room import (
+    ControlServices,
+    Handling,
+    build_page,
+    check_quota,
+    pick,
+)
+from orchestrator.server.control.store import Record, not_found_error, now
 from orchestrator.server.operations import Caller, Fault, Request
 
 __all__ = ["HANDLERS"]
@@ -32,16 +38,16 @@ _OF_A_VERSION = (
 Data = Mapping[str, Any]
 
 
-def _create_alias(room: Room, request: Request) -> Data:
+def _create_alias(room: ControlServices, request: Request) -> Data:
     caller, params = request.caller, request.params
     agent_id = params["agentId"]
 
     def make() -> Data:
-        record = room.store.own(caller, agent_id)
+        record = room.store.get_editable(caller, agent_id)
         count = len(room.store.aliases(caller, agent_id))
         check_quota(count, _MOST_ALIASES, "aliases of the agent")
         id, at = new_id(), now()
-        routing = _routing(room, caller, record, params)
+        routing = _resolve_routing(room, caller, record, params)
         alias = {
             "agentId": agent_id,
             "agentAliasId": id,
@@ -52,21 +58,23 @@ def _create_alias(room: Room, request: Request) -> Data:
             "agentAliasHistoryEvents": [{"routingConfiguration": routing, "startDate": at}],
             "createdAt": at,
             "updatedAt": at,
-            **picked(params, (*_GIVEN, "clientToken")),
+            **pick(params, (*_GIVEN, "clientToken")),
         }
         room.store.save_alias(caller, alias)
         room.tags.put(caller, alias["agentAliasArn"], params.get("tags"))
         return alias
 
-    return {"agentAlias": {**room.once(request, make), "agentAliasStatus": "CREATING"}}
+    return {"agentAlias": {**room.run_once(request, make), "agentAliasStatus": "CREATING"}}
 
 
-def _routing(room: Room, caller: Caller, record: Record, params: Data) -> list[dict[str, Any]]:
+def _resolve_routing(
+    room: ControlServices, caller: Caller, record: Record, params: Data
+) -> list[dict[str, Any]]:
     """Where an alias is to point: to the version that was given, or to a new one."""
     given = params.get("routingConfiguration")
     if not given or not given[0].get("agentVersion"):
         extra = dict(given[0]) if given else {}
-        return [{**extra, "agentVersion": _new_version(room, caller, record)}]
+        return [{**extra, "agentVersion": _create_version(room, caller, record)}]
     version = given[0]["agentVersion"]
     if version == DRAFT:
         raise Fault(
@@ -78,7 +86,7 @@ def _routing(room: Room, caller: Caller, record: Record, params: Data) -> list[d
     return [dict(given[0])]
 
 
-def _new_version(room: Room, caller: Caller, record: Record) -> str:
+def _create_version(room: ControlServices, caller: Caller, record: Record) -> str:
     agent_id = record.agent["agentId"]
     snapshot = room.store.snapshot(caller, agent_id, DRAFT)
     if snapshot is None:
@@ -88,26 +96,26 @@ def _new_version(room: Room, caller: Caller, record: Record) -> str:
             "PrepareAgent first",
         )
     check_quota(record.latest, _MOST_VERSIONS, "versions of the agent")
-    return room.store.keep_version(caller, record, snapshot)
+    return room.store.create_version(caller, record, snapshot)
 
 
-def _update_alias(room: Room, request: Request) -> Data:
+def _update_alias(room: ControlServices, request: Request) -> Data:
     caller, params = request.caller, request.params
     agent_id, id = params["agentId"], params["agentAliasId"]
     with room.store.documents.transaction():
-        record = room.store.own(caller, agent_id)
+        record = room.store.get_editable(caller, agent_id)
         _refuse_test_alias(id)
-        alias = _made_alias(room, caller, agent_id, id)
-        routing, at = _routing(room, caller, record, params), now()
+        alias = _find_alias(room, caller, agent_id, id)
+        routing, at = _resolve_routing(room, caller, record, params), now()
         alias.pop("description", None)
-        alias |= {**picked(params, _GIVEN), "routingConfiguration": routing, "updatedAt": at}
+        alias |= {**pick(params, _GIVEN), "routingConfiguration": routing, "updatedAt": at}
         events = alias["agentAliasHistoryEvents"]
-        alias["agentAliasHistoryEvents"] = _history(events, routing, at)
+        alias["agentAliasHistoryEvents"] = _extend_history(events, routing, at)
         room.store.save_alias(caller, alias)
     return {"agentAlias": {**alias, "agentAliasStatus": "UPDATING"}}
 
 
-def _history(events: list[Any], routing: list[Any], at: datetime) -> list[Any]:
+def _extend_history(events: list[Any], routing: list[Any], at: datetime) -> list[Any]:
     if events[-1]["routingConfiguration"] == routing:
         return events
     ended = {**events[-1], "endDate": at}
@@ -123,15 +131,15 @@ def _refuse_test_alias(id: str) -> None:
         )
 
 
-def _made_alias(room: Room, caller: Caller, agent_id: str, id: str) -> dict[str, Any]:
+def _find_alias(room: ControlServices, caller: Caller, agent_id: str, id: str) -> dict[str, Any]:
     found = room.store.alias(caller, agent_id, id)
     if found is None:
-        raise missing(f"alias of the agent {agent_id!r}", id)
+        raise not_found_error(f"alias of the agent {agent_id!r}", id)
     return found
 
 
-def _draft_alias(
-    room: Room, record: Record, id: str = TEST_ALIAS, name: str = _TEST_NAME
+def _build_draft_alias(
+    room: ControlServices, record: Record, id: str = TEST_ALIAS, name: str = _TEST_NAME
 ) -> dict[str, Any]:
     """An alias of `DRAFT`: the one that every agent has, and those that a folder names."""
     agent = record.agent
@@ -152,61 +160,61 @@ def _draft_alias(
     }
 
 
-def _get_alias(room: Room, request: Request) -> Data:
+def _get_alias(room: ControlServices, request: Request) -> Data:
     caller, params = request.caller, request.params
     record = room.store.agent(caller, params["agentId"])
     id = params["agentAliasId"]
     if id == TEST_ALIAS:
-        return {"agentAlias": _draft_alias(room, record)}
+        return {"agentAlias": _build_draft_alias(room, record)}
     if record.folder is not None:
         if id in record.folder.aliases:
-            return {"agentAlias": _draft_alias(room, record, id, record.folder.aliases[id])}
-        raise missing(f"alias of the agent {params['agentId']!r}", id)
-    return {"agentAlias": _made_alias(room, caller, params["agentId"], id)}
+            return {"agentAlias": _build_draft_alias(room, record, id, record.folder.aliases[id])}
+        raise not_found_error(f"alias of the agent {params['agentId']!r}", id)
+    return {"agentAlias": _find_alias(room, caller, params["agentId"], id)}
 
 
-def _delete_alias(room: Room, request: Request) -> Data:
+def _delete_alias(room: ControlServices, request: Request) -> Data:
     caller, params = request.caller, request.params
     agent_id, id = params["agentId"], params["agentAliasId"]
     with room.store.documents.transaction():
-        room.store.own(caller, agent_id)
+        room.store.get_editable(caller, agent_id)
         _refuse_test_alias(id)
-        alias = _made_alias(room, caller, agent_id, id)
+        alias = _find_alias(room, caller, agent_id, id)
         room.tags.forget(caller, alias["agentAliasArn"])
         room.store.remove_alias(caller, agent_id, id)
         room.world.forgetting.note(caller, agent_id, id)
-    room.world.forgetting.begin()
+    room.world.forgetting.start()
     return {"agentId": agent_id, "agentAliasId": id, "agentAliasStatus": "DELETING"}
 
 
-def _listed_aliases(room: Room, request: Request) -> Data:
+def _list_aliases(room: ControlServices, request: Request) -> Data:
     caller, agent_id = request.caller, request.params["agentId"]
     record = room.store.agent(caller, agent_id)
     if record.folder is not None:
         named = record.folder.aliases.items()
-        made = [_draft_alias(room, record, id, name) for id, name in named]
+        made = [_build_draft_alias(room, record, id, name) for id, name in named]
     else:
         made = room.store.aliases(caller, agent_id)
-    found = [((0, 0.0, ""), picked(_draft_alias(room, record), _SUMMARY))]
+    found = [((0, 0.0, ""), pick(_build_draft_alias(room, record), _SUMMARY))]
     found += [
-        ((1, it["createdAt"].timestamp(), it["agentAliasId"]), picked(it, _SUMMARY)) for it in made
+        ((1, it["createdAt"].timestamp(), it["agentAliasId"]), pick(it, _SUMMARY)) for it in made
     ]
-    return page_of(found, request, "agentAliasSummaries")
+    return build_page(found, request, "agentAliasSummaries")
 
 
-def _get_version(room: Room, request: Request) -> Data:
+def _get_version(room: ControlServices, request: Request) -> Data:
     caller, params = request.caller, request.params
     found = room.store.version(caller, params["agentId"], params["agentVersion"])
-    told = picked(room.prompts.told(caller, found), _OF_A_VERSION)
+    told = pick(room.prompts.add_defaults(caller, found), _OF_A_VERSION)
     told |= {"version": found["agentVersion"], "agentStatus": "PREPARED"}
     return {"agentVersion": told}
 
 
-def _delete_version(room: Room, request: Request) -> Data:
+def _delete_version(room: ControlServices, request: Request) -> Data:
     caller, params = request.caller, request.params
     agent_id, version = params["agentId"], params["agentVersion"]
     with room.store.documents.transaction():
-        room.store.own(caller, agent_id)
+        room.store.get_editable(caller, agent_id)
         room.store.version(caller, agent_id, version)
         used = [
             it["agentAliasId"]
@@ -223,7 +231,7 @@ def _delete_version(room: Room, request: Request) -> Data:
     return {"agentId": agent_id, "agentVersion": version, "agentStatus": "DELETING"}
 
 
-def _listed_versions(room: Room, request: Request) -> Data:
+def _list_versions(room: ControlServices, request: Request) -> Data:
     found = room.store.versions(request.caller, request.params["agentId"])
     names = ("agentName", "agentVersion", "createdAt", "updatedAt", "description")
     summaries = [
@@ -231,12 +239,12 @@ def _listed_versions(room: Room, request: Request) -> Data:
             (0 if it["agentVersion"] == DRAFT else int(it["agentVersion"]),),
             {
                 "agentStatus": "PREPARED",
-                **picked(it, ("agentStatus", *names, "guardrailConfiguration")),
+                **pick(it, ("agentStatus", *names, "guardrailConfiguration")),
             },
         )
         for it in found
     ]
-    return page_of(summaries, request, "agentVersionSummaries")
+    return build_page(summaries, request, "agentVersionSummaries")
 
 
 HANDLERS: dict[str, Handling] = {
@@ -244,8 +252,8 @@ HANDLERS: dict[str, Handling] = {
     "GetAgentAlias": _get_alias,
     "UpdateAgentAlias": _update_alias,
     "DeleteAgentAlias": _delete_alias,
-    "ListAgentAliases": _listed_aliases,
+    "ListAgentAliases": _list_aliases,
     "GetAgentVersion": _get_version,
     "DeleteAgentVersion": _delete_version,
-    "ListAgentVersions": _listed_versions,
+    "ListAgentVersions": _list_versions,
 }

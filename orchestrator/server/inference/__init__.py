@@ -12,12 +12,12 @@ from orchestrator.server.inference.handlers import Inference
 from orchestrator.server.operations import Operations
 
 if TYPE_CHECKING:
-    from orchestrator.server.world import World
+    from orchestrator.server.world import ServerState
 
 __all__ = ["operations_of"]
 
 
-def operations_of(world: World) -> Operations:
+def operations_of(world: ServerState) -> Operations:
     """The handlers of `bedrock-runtime`."""
     room = Inference(world.models)
     return {

@@ -10,11 +10,11 @@ from typing import Any
 from orchestrator.message import Block, text_of, to_json
 from orchestrator.models import Model, ModelReply, ModelRequest
 from orchestrator.models._wire import blob
-from orchestrator.models.blocks import received
+from orchestrator.models.blocks import normalise_blocks
 from orchestrator.models.usage import Usage
-from orchestrator.server.inference.requests import thinks
+from orchestrator.server.inference.requests import has_thinking
 
-__all__ = ["Told", "answer", "streamed"]
+__all__ = ["Told", "answer", "stream_answer"]
 
 Told = tuple[str, Mapping[str, Any]]
 """An event of ConverseStream: its name and its members."""
@@ -29,13 +29,13 @@ async def answer(model: Model, request: ModelRequest) -> dict[str, Any]:
     begun = monotonic()
     reply = await model.acomplete(request)
     return {
-        "output": {"message": {"role": "assistant", "content": _content(reply)}},
+        "output": {"message": {"role": "assistant", "content": _read_content(reply)}},
         "stopReason": reply.stop_reason,
-        **_costs(reply.usage, begun),
+        **_render_costs(reply.usage, begun),
     }
 
 
-async def streamed(model: Model, request: ModelRequest) -> AsyncGenerator[Told, None]:
+async def stream_answer(model: Model, request: ModelRequest) -> AsyncGenerator[Told, None]:
     """The events of ConverseStream; the first piece of the reply has come when this returns.
 
     Text is told as it comes. Models do not tell before the end what they thought, and thoughts
@@ -52,11 +52,11 @@ async def streamed(model: Model, request: ModelRequest) -> AsyncGenerator[Told, 
     except BaseException:
         await _close(pieces)
         raise
-    events = _events(first, pieces, begun, held=thinks(request))
-    return await _started(events)
+    events = _events(first, pieces, begun, held=has_thinking(request))
+    return await _start_stream(events)
 
 
-async def _started(events: AsyncGenerator[Told, None]) -> AsyncGenerator[Told, None]:
+async def _start_stream(events: AsyncGenerator[Told, None]) -> AsyncGenerator[Told, None]:
     # A generator that was never begun is closed without a word to what it holds.
     await anext(events)
     return events
@@ -79,10 +79,10 @@ async def _events(
         yield "", {}
         yield "messageStart", {"role": "assistant"}
         said: list[str] = []
-        async with aclosing(_all(first, pieces)) as items:
+        async with aclosing(_prepend(first, pieces)) as items:
             async for item in items:
                 if isinstance(item, ModelReply):
-                    for event in _ending(item, "".join(said), begun):
+                    for event in _final_events(item, "".join(said), begun):
                         yield event
                 elif item and not held:
                     said.append(item)
@@ -91,7 +91,7 @@ async def _events(
         await _close(pieces)
 
 
-async def _all(
+async def _prepend(
     first: str | ModelReply, pieces: AsyncIterator[str | ModelReply]
 ) -> AsyncGenerator[str | ModelReply, None]:
     yield first
@@ -99,8 +99,8 @@ async def _all(
         yield item
 
 
-def _ending(reply: ModelReply, said: str, begun: float) -> Iterator[Told]:
-    content = _content(reply)
+def _final_events(reply: ModelReply, said: str, begun: float) -> Iterator[Told]:
+    content = _read_content(reply)
     index = 0
     if said:
         whole = text_of(content)
@@ -110,13 +110,13 @@ def _ending(reply: ModelReply, said: str, begun: float) -> Iterator[Told]:
         content = [block for block in content if "text" not in block]
         index = 1
     for block in content:
-        yield from _block(index, block)
+        yield from _block_events(index, block)
         index += 1
     yield "messageStop", {"stopReason": reply.stop_reason}
-    yield "metadata", _costs(reply.usage, begun)
+    yield "metadata", _render_costs(reply.usage, begun)
 
 
-def _block(index: int, block: Block) -> Iterator[Told]:
+def _block_events(index: int, block: Block) -> Iterator[Told]:
     use = block.get("toolUse")
     if use is not None:
         start = {"toolUseId": use["toolUseId"], "name": use["name"]}
@@ -127,12 +127,12 @@ def _block(index: int, block: Block) -> Iterator[Told]:
     elif "text" in block:
         yield _delta(index, {"text": block["text"]})
     elif "reasoningContent" in block:
-        for member in _thought(block["reasoningContent"]):
+        for member in _thought_deltas(block["reasoningContent"]):
             yield _delta(index, {"reasoningContent": member})
     yield "contentBlockStop", {"contentBlockIndex": index}
 
 
-def _thought(thought: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _thought_deltas(thought: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     if "redactedContent" in thought:
         yield {"redactedContent": thought["redactedContent"]}
         return
@@ -146,8 +146,8 @@ def _delta(index: int, delta: dict[str, Any]) -> Told:
     return "contentBlockDelta", {"delta": delta, "contentBlockIndex": index}
 
 
-def _content(reply: ModelReply) -> list[Block]:
-    return [_with_bytes(block) for block in received(reply.content)]
+def _read_content(reply: ModelReply) -> list[Block]:
+    return [_with_bytes(block) for block in normalise_blocks(reply.content)]
 
 
 def _with_bytes(block: Block) -> Block:
@@ -157,7 +157,7 @@ def _with_bytes(block: Block) -> Block:
     return block
 
 
-def _costs(usage: Usage, begun: float) -> dict[str, Any]:
+def _render_costs(usage: Usage, begun: float) -> dict[str, Any]:
     return {
         "usage": {
             "inputTokens": usage.input_tokens,

@@ -8,7 +8,11 @@ from typing import Any
 from orchestrator.errors import ValidationError
 from orchestrator.message import Block
 from orchestrator.models._wire import encode
-from orchestrator.server.inference.bodies import converse_params, costs, whole_number
+from orchestrator.server.inference.bodies import (
+    check_whole_number,
+    read_converse_params,
+    render_costs,
+)
 
 __all__ = ["AnthropicBody"]
 
@@ -65,33 +69,35 @@ class AnthropicBody:
         }
         self._kinds: dict[int, str] = {}
         self._reason = ""
-        params = converse_params(
+        params = read_converse_params(
             {
-                "messages": [_message(it) for it in _objects("messages", given.get("messages"))],
-                "system": list(_system(given.get("system"))),
+                "messages": [
+                    _parse_message(it) for it in _check_objects("messages", given.get("messages"))
+                ],
+                "system": list(_parse_system(given.get("system"))),
                 "inferenceConfig": {
                     ours: given[name]
                     for name, ours in _INFERENCE.items()
                     if given.get(name) is not None
                 },
-                **_tool_config(given),
+                **_parse_tool_config(given),
                 "additionalModelRequestFields": {
                     name: value for name, value in given.items() if name not in _READ
                 },
             }
         )
         if given.get("top_k") is not None:
-            params["inferenceConfig"]["topK"] = whole_number("top_k", given["top_k"])
+            params["inferenceConfig"]["topK"] = check_whole_number("top_k", given["top_k"])
         self.params: Mapping[str, Any] = params
 
     def whole(self, output: Mapping[str, Any]) -> bytes:
         """The whole message."""
         usage = output["usage"]
-        return _encoded(
+        return _encode_json(
             {
                 **self._head,
-                "content": [_told(it) for it in output["output"]["message"]["content"]],
-                "stop_reason": _stop(output["stopReason"]),
+                "content": [_render_block(it) for it in output["output"]["message"]["content"]],
+                "stop_reason": _map_stop_reason(output["stopReason"]),
                 "stop_sequence": None,
                 "usage": {
                     "input_tokens": usage["inputTokens"],
@@ -104,7 +110,7 @@ class AnthropicBody:
 
     def pieces(self, name: str, members: Mapping[str, Any]) -> Iterator[bytes]:
         """Anthropic's events; what a reply cost is known, and told, at its end."""
-        yield from map(_encoded, self._events(name, members))
+        yield from map(_encode_json, self._events(name, members))
 
     def _events(self, name: str, members: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         index = members.get("contentBlockIndex", 0)
@@ -130,7 +136,7 @@ class AnthropicBody:
         return {"type": "content_block_start", "index": index, "content_block": block}
 
     def _delta(self, index: int, delta: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        block, change = _changed(delta)
+        block, change = _convert_delta(delta)
         if index not in self._kinds:
             yield self._start(index, block)
         if change:
@@ -140,51 +146,51 @@ class AnthropicBody:
         usage = members["usage"]
         yield {
             "type": "message_delta",
-            "delta": {"stop_reason": _stop(self._reason), "stop_sequence": None},
+            "delta": {"stop_reason": _map_stop_reason(self._reason), "stop_sequence": None},
             "usage": {
                 "input_tokens": usage["inputTokens"],
                 "output_tokens": usage["outputTokens"],
             },
         }
-        yield {"type": "message_stop", **costs(members)}
+        yield {"type": "message_stop", **render_costs(members)}
 
 
-def _encoded(value: Mapping[str, Any]) -> bytes:
+def _encode_json(value: Mapping[str, Any]) -> bytes:
     return encode(value).encode("utf-8", "replace")
 
 
-def _stop(reason: str) -> str:
+def _map_stop_reason(reason: str) -> str:
     return _STOPS.get(reason, reason)
 
 
 # Requests
 
 
-def _objects(place: str, given: Any) -> list[dict[str, Any]]:
+def _check_objects(place: str, given: Any) -> list[dict[str, Any]]:
     if not isinstance(given, list) or not all(isinstance(item, dict) for item in given):
         raise ValidationError(f"{place!r} must be a list of objects")
     return given
 
 
-def _system(given: Any) -> Iterator[Block]:
+def _parse_system(given: Any) -> Iterator[Block]:
     if isinstance(given, str):
         if given:
             yield {"text": given}
     elif given is not None:
-        yield from ({"text": block.get("text")} for block in _objects("system", given))
+        yield from ({"text": block.get("text")} for block in _check_objects("system", given))
 
 
-def _message(message: dict[str, Any]) -> dict[str, Any]:
-    return {"role": message.get("role"), "content": _content(message.get("content"))}
+def _parse_message(message: dict[str, Any]) -> dict[str, Any]:
+    return {"role": message.get("role"), "content": _parse_content(message.get("content"))}
 
 
-def _content(given: Any) -> list[Block]:
+def _parse_content(given: Any) -> list[Block]:
     if isinstance(given, str):
         return [{"text": given}]
-    return [_block(block) for block in _objects("content", given)]
+    return [_parse_block(block) for block in _check_objects("content", given)]
 
 
-def _block(block: Mapping[str, Any]) -> Block:
+def _parse_block(block: Mapping[str, Any]) -> Block:
     kind = block.get("type")
     read = _BLOCKS.get(kind) if isinstance(kind, str) else None
     if read is None:
@@ -194,50 +200,50 @@ def _block(block: Mapping[str, Any]) -> Block:
     return read(block)
 
 
-def _text(block: Mapping[str, Any]) -> Block:
+def _parse_text(block: Mapping[str, Any]) -> Block:
     return {"text": block.get("text")}
 
 
-def _use(block: Mapping[str, Any]) -> Block:
+def _parse_tool_use(block: Mapping[str, Any]) -> Block:
     use = {"toolUseId": block.get("id"), "name": block.get("name"), "input": block.get("input")}
     return {"toolUse": use}
 
 
-def _result(block: Mapping[str, Any]) -> Block:
+def _parse_tool_result(block: Mapping[str, Any]) -> Block:
     given = block.get("content")
     return {
         "toolResult": {
             "toolUseId": block.get("tool_use_id"),
-            "content": [] if given is None else _content(given),
+            "content": [] if given is None else _parse_content(given),
             "status": "error" if block.get("is_error") else "success",
         }
     }
 
 
-def _thinking(block: Mapping[str, Any]) -> Block:
+def _parse_thinking(block: Mapping[str, Any]) -> Block:
     thought = {"text": block.get("thinking"), "signature": block.get("signature")}
     return {"reasoningContent": {"reasoningText": thought}}
 
 
-def _redacted(block: Mapping[str, Any]) -> Block:
+def _parse_redacted(block: Mapping[str, Any]) -> Block:
     return {"reasoningContent": {"redactedContent": block.get("data")}}
 
 
-def _source(block: Mapping[str, Any]) -> Mapping[str, Any]:
+def _check_source(block: Mapping[str, Any]) -> Mapping[str, Any]:
     source = block.get("source")
     if not isinstance(source, dict) or source.get("type") not in ("base64", "text"):
         raise ValidationError("the source of an image or document is 'base64', or 'text'")
     return source
 
 
-def _image(block: Mapping[str, Any]) -> Block:
-    source = _source(block)
+def _parse_image(block: Mapping[str, Any]) -> Block:
+    source = _check_source(block)
     form = str(source.get("media_type")).removeprefix("image/")
     return {"image": {"format": form, "source": {"bytes": source.get("data")}}}
 
 
-def _document(block: Mapping[str, Any]) -> Block:
-    source = _source(block)
+def _parse_document(block: Mapping[str, Any]) -> Block:
+    source = _check_source(block)
     kind = source.get("media_type")
     form = _DOCUMENTS.get(kind) if isinstance(kind, str) else None
     if form is None:
@@ -248,23 +254,25 @@ def _document(block: Mapping[str, Any]) -> Block:
 
 
 _BLOCKS: Mapping[str, Callable[[Mapping[str, Any]], Block]] = {
-    "text": _text,
-    "image": _image,
-    "document": _document,
-    "tool_use": _use,
-    "tool_result": _result,
-    "thinking": _thinking,
-    "redacted_thinking": _redacted,
+    "text": _parse_text,
+    "image": _parse_image,
+    "document": _parse_document,
+    "tool_use": _parse_tool_use,
+    "tool_result": _parse_tool_result,
+    "thinking": _parse_thinking,
+    "redacted_thinking": _parse_redacted,
 }
 
 
-def _tool_config(given: Mapping[str, Any]) -> dict[str, Any]:
+def _parse_tool_config(given: Mapping[str, Any]) -> dict[str, Any]:
     tools = given.get("tools")
     choice = given.get("tool_choice")
     kind = choice.get("type") if isinstance(choice, dict) else None
     if not tools or kind == "none":
         return {}
-    config: dict[str, Any] = {"tools": [_tool(tool) for tool in _objects("tools", tools)]}
+    config: dict[str, Any] = {
+        "tools": [_parse_tool(tool) for tool in _check_objects("tools", tools)]
+    }
     if isinstance(choice, dict) and kind == "tool":
         config["toolChoice"] = {"tool": {"name": choice.get("name")}}
     elif kind in ("auto", "any"):
@@ -274,7 +282,7 @@ def _tool_config(given: Mapping[str, Any]) -> dict[str, Any]:
     return {"toolConfig": config}
 
 
-def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
+def _parse_tool(tool: Mapping[str, Any]) -> dict[str, Any]:
     if tool.get("type", "custom") != "custom":
         raise ValidationError(
             f"a tool has the type {str(tool['type'])[:40]!r}; only a tool with an 'input_schema' "
@@ -289,17 +297,17 @@ def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
 # Answers
 
 
-def _told(block: Block) -> dict[str, Any]:
+def _render_block(block: Block) -> dict[str, Any]:
     if "toolUse" in block:
         use = block["toolUse"]
         given = use["input"] if isinstance(use["input"], dict) else {"malformed": use["input"]}
         return {"type": "tool_use", "id": use["toolUseId"], "name": use["name"], "input": given}
     if "reasoningContent" in block:
-        return _thought(block["reasoningContent"])
+        return _render_thought(block["reasoningContent"])
     return {"type": "text", "text": block.get("text", "")}
 
 
-def _thought(thought: Mapping[str, Any]) -> dict[str, Any]:
+def _render_thought(thought: Mapping[str, Any]) -> dict[str, Any]:
     if "redactedContent" in thought:
         return {"type": "redacted_thinking", "data": thought["redactedContent"]}
     told = thought["reasoningText"]
@@ -310,7 +318,7 @@ def _thought(thought: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _changed(delta: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
+def _convert_delta(delta: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """The block that a delta would begin, and what it changes in it."""
     if "toolUse" in delta:
         return {}, {"type": "input_json_delta", "partial_json": delta["toolUse"]["input"]}

@@ -7,10 +7,10 @@ from typing import Any, Protocol
 
 from orchestrator.errors import ValidationError
 from orchestrator.models._wire import encode
-from orchestrator.server.members import members_read
+from orchestrator.server.members import read_members
 from orchestrator.support.safe_json import json_or
 
-__all__ = ["Body", "body_of", "converse_params"]
+__all__ = ["Body", "parse_body", "read_converse_params"]
 
 METRICS = "amazon-bedrock-invocationMetrics"
 """What the last chunk of a stream tells of its costs, whatever the form (Bedrock)."""
@@ -44,7 +44,7 @@ class Body(Protocol):
         """The chunks for the next event of ConverseStream."""
 
 
-def body_of(params: Mapping[str, Any], id: str) -> Body:
+def parse_body(params: Mapping[str, Any], id: str) -> Body:
     """The body of a call of InvokeModel.
 
     Args:
@@ -68,24 +68,24 @@ def body_of(params: Mapping[str, Any], id: str) -> Body:
         return AnthropicBody(given, params["modelId"], id)
     if _is_converse(given.get("messages")):
         return NovaBody(given)
-    from orchestrator.server.inference.completions import completion_of
+    from orchestrator.server.inference.completions import parse_completion
 
-    body = completion_of(given)
+    body = parse_completion(given)
     if body is None:
         raise ValidationError(f"the body has none of the forms that are understood here: {_FORMS}")
     return body
 
 
-def converse_params(given: Mapping[str, Any]) -> dict[str, Any]:
+def read_converse_params(given: Mapping[str, Any]) -> dict[str, Any]:
     """The members of Converse in JSON, as a boto3 caller would give them.
 
     Raises:
         ValidationError: One is wrong.
     """
-    return members_read("bedrock-runtime", "Converse", _MEMBERS, given)
+    return read_members("bedrock-runtime", "Converse", _MEMBERS, given)
 
 
-def costs(members: Mapping[str, Any]) -> dict[str, Any]:
+def render_costs(members: Mapping[str, Any]) -> dict[str, Any]:
     """The members of the last chunk that tell costs, from the event `metadata`."""
     usage, latency = members["usage"], members["metrics"]["latencyMs"]
     return {
@@ -139,9 +139,9 @@ class NovaBody:
         system = given.get("system")
         if isinstance(system, str):
             system = [{"text": system}] if system else None
-        params = converse_params({**given, "inferenceConfig": known, "system": system})
+        params = read_converse_params({**given, "inferenceConfig": known, "system": system})
         if "topK" in inference:
-            params["inferenceConfig"]["topK"] = whole_number("topK", inference["topK"])
+            params["inferenceConfig"]["topK"] = check_whole_number("topK", inference["topK"])
         self.params: Mapping[str, Any] = params
 
     def whole(self, output: Mapping[str, Any]) -> bytes:
@@ -153,11 +153,11 @@ class NovaBody:
         """Each event as an object of one member."""
         if not name:
             return
-        more: dict[str, Any] = costs(members) if name == "metadata" else {}
+        more: dict[str, Any] = render_costs(members) if name == "metadata" else {}
         yield encode({name: members, **more}).encode("utf-8", "replace")
 
 
-def whole_number(name: str, value: Any) -> int:
+def check_whole_number(name: str, value: Any) -> int:
     """A member that is a whole number, from 0.
 
     Raises:

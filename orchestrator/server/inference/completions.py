@@ -8,9 +8,13 @@ from typing import Any, NamedTuple
 from orchestrator.errors import ValidationError
 from orchestrator.message import text_of
 from orchestrator.models._wire import encode
-from orchestrator.server.inference.bodies import converse_params, costs, whole_number
+from orchestrator.server.inference.bodies import (
+    check_whole_number,
+    read_converse_params,
+    render_costs,
+)
 
-__all__ = ["CompletionBody", "completion_of"]
+__all__ = ["CompletionBody", "parse_completion"]
 
 
 class _Form(NamedTuple):
@@ -30,17 +34,17 @@ _TITAN_STOPS = {
 }
 
 
-def _claude(text: str, reason: str) -> dict[str, Any]:
+def _render_claude(text: str, reason: str) -> dict[str, Any]:
     told = reason and _CLAUDE_STOPS.get(reason, "stop_sequence")
     return {"type": "completion", "completion": text, "stop_reason": told or None, "stop": None}
 
 
-def _titan(text: str, reason: str) -> dict[str, Any]:
+def _render_titan(text: str, reason: str) -> dict[str, Any]:
     result = {"outputText": text, "completionReason": _TITAN_STOPS.get(reason, "FINISH")}
     return {"results": [result]}
 
 
-def _titan_piece(text: str, reason: str) -> dict[str, Any]:
+def _render_titan_piece(text: str, reason: str) -> dict[str, Any]:
     told = reason and _TITAN_STOPS.get(reason, "FINISH")
     return {"outputText": text, "index": 0, "completionReason": told or None}
 
@@ -53,8 +57,8 @@ _CLAUDE_FORM = _Form(
         "top_p": "topP",
         "stop_sequences": "stopSequences",
     },
-    _claude,
-    _claude,
+    _render_claude,
+    _render_claude,
 )
 _TITAN_FORM = _Form(
     "inputText",
@@ -64,12 +68,12 @@ _TITAN_FORM = _Form(
         "topP": "topP",
         "stopSequences": "stopSequences",
     },
-    _titan,
-    _titan_piece,
+    _render_titan,
+    _render_titan_piece,
 )
 
 
-def completion_of(given: Mapping[str, Any]) -> CompletionBody | None:
+def parse_completion(given: Mapping[str, Any]) -> CompletionBody | None:
     """The body, when it is one of a text-completion model.
 
     Raises:
@@ -97,7 +101,7 @@ class CompletionBody:
         prompt = given[form.prompt]
         if not isinstance(prompt, str) or not prompt.strip():
             raise ValidationError(f"{form.prompt!r} must be a text that is not empty")
-        params = converse_params(
+        params = read_converse_params(
             {
                 "messages": [{"role": "user", "content": [{"text": prompt}]}],
                 "inferenceConfig": {
@@ -106,7 +110,7 @@ class CompletionBody:
             }
         )
         if config.get("top_k") is not None:
-            params["inferenceConfig"]["topK"] = whole_number("top_k", config["top_k"])
+            params["inferenceConfig"]["topK"] = check_whole_number("top_k", config["top_k"])
         self.params: Mapping[str, Any] = params
         self._form = form
         self._reason = ""
@@ -114,17 +118,17 @@ class CompletionBody:
     def whole(self, output: Mapping[str, Any]) -> bytes:
         """The whole text."""
         text = text_of(output["output"]["message"]["content"])
-        return _encoded(self._form.answer(text, output["stopReason"]))
+        return _encode_json(self._form.answer(text, output["stopReason"]))
 
     def pieces(self, name: str, members: Mapping[str, Any]) -> Iterator[bytes]:
         """The text piece by piece; the last one says why it ends, and what it cost."""
         if name == "contentBlockDelta" and "text" in members["delta"]:
-            yield _encoded(self._form.piece(members["delta"]["text"], ""))
+            yield _encode_json(self._form.piece(members["delta"]["text"], ""))
         elif name == "messageStop":
             self._reason = members["stopReason"]
         elif name == "metadata":
-            yield _encoded({**self._form.piece("", self._reason), **costs(members)})
+            yield _encode_json({**self._form.piece("", self._reason), **render_costs(members)})
 
 
-def _encoded(value: Mapping[str, Any]) -> bytes:
+def _encode_json(value: Mapping[str, Any]) -> bytes:
     return encode(value).encode("utf-8", "replace")

@@ -9,10 +9,10 @@ from typing import Any
 
 from orchestrator.errors import ValidationError
 from orchestrator.models import Model
-from orchestrator.server.inference.answers import Told, answer, streamed
-from orchestrator.server.inference.bodies import Body, body_of
+from orchestrator.server.inference.answers import Told, answer, stream_answer
+from orchestrator.server.inference.bodies import Body, parse_body
 from orchestrator.server.inference.models import Models
-from orchestrator.server.inference.requests import request_of
+from orchestrator.server.inference.requests import build_request
 from orchestrator.server.operations import EventStream, Request
 
 __all__ = ["Inference"]
@@ -29,26 +29,28 @@ class Inference:
     async def converse(self, request: Request) -> Mapping[str, Any]:
         """A whole reply (Bedrock: Converse)."""
         model = await self._model(request)
-        return await answer(model, request_of(request.params, model, request.caller))
+        return await answer(model, build_request(request.params, model, request.caller))
 
     async def converse_stream(self, request: Request) -> EventStream:
         """A reply in pieces (Bedrock: ConverseStream)."""
         model = await self._model(request)
-        return EventStream(await streamed(model, request_of(request.params, model, request.caller)))
+        return EventStream(
+            await stream_answer(model, build_request(request.params, model, request.caller))
+        )
 
     async def invoke_model(self, request: Request) -> Mapping[str, Any]:
         """A whole reply in the form of the body (Bedrock: InvokeModel)."""
         model = await self._model(request)
-        body = body_of(request.params, request.id)
-        asked = request_of(body.params, model, request.caller, raw_text=body.raw_text)
+        body = parse_body(request.params, request.id)
+        asked = build_request(body.params, model, request.caller, raw_text=body.raw_text)
         return {"body": body.whole(await answer(model, asked)), "contentType": _CONTENT}
 
     async def invoke_model_with_response_stream(self, request: Request) -> EventStream:
         """A reply in pieces of the body's form (Bedrock: InvokeModelWithResponseStream)."""
         model = await self._model(request)
-        body = body_of(request.params, request.id)
-        asked = request_of(body.params, model, request.caller, raw_text=body.raw_text)
-        events = _chunks(body, await streamed(model, asked))
+        body = parse_body(request.params, request.id)
+        asked = build_request(body.params, model, request.caller, raw_text=body.raw_text)
+        events = _chunks(body, await stream_answer(model, asked))
         await anext(events)
         return EventStream(events, {"contentType": _CONTENT})
 
@@ -62,10 +64,10 @@ class Inference:
         given = request.params["input"]
         if "invokeModel" in given:
             params = {**given["invokeModel"], "modelId": request.params["modelId"]}
-            body = body_of(params, request.id)
-            asked = request_of(body.params, model, request.caller, raw_text=body.raw_text)
+            body = parse_body(params, request.id)
+            asked = build_request(body.params, model, request.caller, raw_text=body.raw_text)
         else:
-            asked = request_of(given["converse"], model, request.caller)
+            asked = build_request(given["converse"], model, request.caller)
         found = await asyncio.to_thread(model.count, asked)
         if found is None:
             raise ValidationError(

@@ -62,9 +62,9 @@ class Models:
         found = self._every or next(
             (model for pattern, model in self._patterns if fnmatchcase(model_id, pattern)), None
         )
-        return found if found is not None else self._of_caller(caller, model_id.strip())
+        return found if found is not None else self._get_caller_model(caller, model_id.strip())
 
-    def _of_caller(self, caller: Caller, spec: str) -> Model:
+    def _get_caller_model(self, caller: Caller, spec: str) -> Model:
         _check(caller, spec)
         with self._lock:
             model = self._named.get(spec)

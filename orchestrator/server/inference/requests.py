@@ -8,10 +8,10 @@ from typing import Any
 from orchestrator.errors import ValidationError
 from orchestrator.message import Block, Message, to_json
 from orchestrator.models import BedrockModel, CallFormat, Model, ModelRequest, OperationFormat
-from orchestrator.server.access.allowed import check_allowed
+from orchestrator.server.access.allowed import check_access
 from orchestrator.server.operations import Caller
 
-__all__ = ["request_of", "thinks"]
+__all__ = ["build_request", "has_thinking"]
 
 STAGE = "CONVERSE"
 """What a request that no stage of an agent makes says in a stage's place."""
@@ -47,7 +47,7 @@ To call one, write its name and its arguments as JSON between <tool_call> and </
 </tool_call>"""
 
 
-def request_of(
+def build_request(
     params: Mapping[str, Any], model: Model, caller: Caller, *, raw_text: bool = False
 ) -> ModelRequest:
     """What Converse's parameters ask of `model`.
@@ -70,24 +70,24 @@ def request_of(
             raise ValidationError(f"{name!r} is not supported: {way_out}")
     additional = params.get("additionalModelRequestFields") or {}
     _check_fields(model, additional)
-    tools, choice = _tools(params.get("toolConfig") or {})
-    system = "\n\n".join(map(_system, _without_caches(params.get("system") or ())))
+    tools, choice = _read_tools(params.get("toolConfig") or {})
+    system = "\n\n".join(map(_read_system, _drop_cache_points(params.get("system") or ())))
     if tools and model.model_id.startswith("local"):  # which reads tools in its prompt
-        system = f"{system}\n\n{_told(tools)}".strip()
+        system = f"{system}\n\n{_render_tools(tools)}".strip()
     return ModelRequest(
         STAGE,
         system,
-        list(_messages(params.get("messages") or (), caller)),
+        list(_build_messages(params.get("messages") or (), caller)),
         tools,
-        _inference(params.get("inferenceConfig") or {}),
+        _map_inference(params.get("inferenceConfig") or {}),
         dict(additional),
         raw_text=raw_text,
-        call_format=_format(tools, choice),
+        call_format=_build_call_format(tools, choice),
         tool_choice=choice,
     )
 
 
-def thinks(request: ModelRequest) -> bool:
+def has_thinking(request: ModelRequest) -> bool:
     """Whether the request has the model think before it answers, in blocks of their own."""
     names = map(str.lower, request.additional)
     return any("think" in name or "reason" in name for name in names)
@@ -104,30 +104,30 @@ def _check_fields(model: Model, additional: Mapping[str, Any]) -> None:
         )
 
 
-def _inference(given: Mapping[str, Any]) -> dict[str, Any]:
+def _map_inference(given: Mapping[str, Any]) -> dict[str, Any]:
     return {ours: given[name] for name, ours in _NAMES.items() if given.get(name) is not None}
 
 
-def _without_caches(blocks: Sequence[Block]) -> Iterator[Block]:
+def _drop_cache_points(blocks: Sequence[Block]) -> Iterator[Block]:
     for block in blocks:
         if "cachePoint" not in block:
             guarded = block.get("guardContent")
-            yield block if guarded is None else _unmarked(guarded)
+            yield block if guarded is None else _unwrap_guarded(guarded)
 
 
-def _unmarked(guarded: Mapping[str, Any]) -> Block:
+def _unwrap_guarded(guarded: Mapping[str, Any]) -> Block:
     if "text" in guarded:
         return {"text": guarded["text"]["text"]}
     return dict(guarded)
 
 
-def _system(block: Block) -> str:
+def _read_system(block: Block) -> str:
     if "text" not in block:
         raise ValidationError(f"a system block is text, and one has {', '.join(block)!r}")
     return str(block["text"])
 
 
-def _messages(given: Sequence[Mapping[str, Any]], caller: Caller) -> Iterator[Message]:
+def _build_messages(given: Sequence[Mapping[str, Any]], caller: Caller) -> Iterator[Message]:
     if not given:
         raise ValidationError("'messages' is empty; send at least one message of the user")
     for index, message in enumerate(given):
@@ -138,7 +138,7 @@ def _messages(given: Sequence[Mapping[str, Any]], caller: Caller) -> Iterator[Me
                 "the member 'system'"
             )
         _check_objects(message["content"], caller)
-        yield Message(role, list(_without_caches(message["content"])))
+        yield Message(role, list(_drop_cache_points(message["content"])))
 
 
 def _check_objects(value: Any, caller: Caller) -> None:
@@ -147,7 +147,7 @@ def _check_objects(value: Any, caller: Caller) -> None:
         location = value.get("s3Location")
         uri = location.get("uri") if isinstance(location, Mapping) else None
         if isinstance(uri, str):
-            check_allowed(caller, uri)
+            check_access(caller, uri)
         for item in value.values():
             _check_objects(item, caller)
     elif isinstance(value, list):
@@ -155,7 +155,7 @@ def _check_objects(value: Any, caller: Caller) -> None:
             _check_objects(item, caller)
 
 
-def _tools(
+def _read_tools(
     config: Mapping[str, Any],
 ) -> tuple[Sequence[Mapping[str, Any]], Mapping[str, Any] | None]:
     tools = [tool for tool in config.get("tools") or () if "cachePoint" not in tool]
@@ -172,27 +172,27 @@ def _tools(
     return tools, choice if tools else None
 
 
-def _format(
+def _build_call_format(
     tools: Sequence[Mapping[str, Any]], choice: Mapping[str, Any] | None
 ) -> CallFormat | None:
     chosen = (choice or {}).get("tool", {}).get("name")
     specs = [tool["toolSpec"] for tool in tools]
     operations = tuple(
-        OperationFormat(spec["name"], _schema(spec))
+        OperationFormat(spec["name"], _read_schema(spec))
         for spec in specs
         if chosen in (None, spec["name"])
     )
     return CallFormat("tool_use", operations) if operations else None
 
 
-def _schema(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+def _read_schema(spec: Mapping[str, Any]) -> Mapping[str, Any]:
     schema = (spec.get("inputSchema") or {}).get("json")
     if not isinstance(schema, Mapping):
         raise ValidationError(f"the tool {spec['name']!r} has no JSON schema in its inputSchema")
     return schema
 
 
-def _told(tools: Sequence[Mapping[str, Any]]) -> str:
+def _render_tools(tools: Sequence[Mapping[str, Any]]) -> str:
     lines = [
         to_json(
             {
@@ -200,7 +200,7 @@ def _told(tools: Sequence[Mapping[str, Any]]) -> str:
                 "function": {
                     "name": tool["toolSpec"]["name"],
                     "description": tool["toolSpec"].get("description", ""),
-                    "parameters": _schema(tool["toolSpec"]),
+                    "parameters": _read_schema(tool["toolSpec"]),
                 },
             }
         )

@@ -12,12 +12,12 @@ from orchestrator.server.runtime.rerank import operations_of_reranking
 from orchestrator.server.runtime.retrieve import operations_of_knowledge
 
 if TYPE_CHECKING:
-    from orchestrator.server.world import World
+    from orchestrator.server.world import ServerState
 
 __all__ = ["operations_of"]
 
 
-def operations_of(world: World) -> Operations:
+def operations_of(world: ServerState) -> Operations:
     """The operations of this room, which begin, tell and end the turns of agents."""
     return {
         "bedrock-agent-runtime": {

@@ -21,18 +21,18 @@ from orchestrator.limits import Limits
 from orchestrator.models import Model
 from orchestrator.server.operations import Request
 from orchestrator.server.runtime.bases import AssociatedBase
-from orchestrator.server.runtime.guarded import named_guardrail
-from orchestrator.server.runtime.latency import is_optimized, quick_model
-from orchestrator.server.runtime.recent import Recent
+from orchestrator.server.runtime.guarded import find_guardrail
+from orchestrator.server.runtime.latency import is_optimized, optimize_model
+from orchestrator.server.runtime.recent import LruCache
 from orchestrator.server.runtime.resources import check_retrieval
-from orchestrator.server.runtime.rewriting import Decomposed, Rewriter
-from orchestrator.server.runtime.sources import sources_base
+from orchestrator.server.runtime.rewriting import DecomposingKnowledgeBase, Rewriter
+from orchestrator.server.runtime.sources import build_sources_base
 
 if TYPE_CHECKING:
     from orchestrator.knowledge import KnowledgeBase
-    from orchestrator.server.world import World
+    from orchestrator.server.world import ServerState
 
-__all__ = ["Answering"]
+__all__ = ["GenerationAgents"]
 
 Data = Mapping[str, Any]
 
@@ -54,17 +54,17 @@ _INFERENCE = {
 }
 
 
-class Answering:
+class GenerationAgents:
     """Agents by what a request says of them, the last ones of them; safe for many threads."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: ServerState) -> None:
         """Begins with none.
 
         Args:
             world: What the server has open.
         """
         self._world = world
-        self._kept: Recent[Agent] = Recent(_MOST)
+        self._kept: LruCache[Agent] = LruCache(_MOST)
 
     def agent(self, request: Request) -> Agent:
         """The agent that answers a request, for its tenant.
@@ -74,16 +74,16 @@ class Answering:
             OrchestratorError: What it names is not there.
             Fault: The caller may not use it.
         """
-        kind, configuration = _configuration(request.params)
+        kind, configuration = _read_configuration(request.params)
         caller = request.caller
         if kind == "EXTERNAL_SOURCES":
-            sources = sources_base(self._world, caller, configuration["sources"])
-            return self._made(request, configuration, sources)
+            sources = build_sources_base(self._world, caller, configuration["sources"])
+            return self._build_agent(request, configuration, sources)
         base = self._base(request, configuration)
-        template = _template(configuration.get("generationConfiguration") or {})
+        template = _read_template(configuration.get("generationConfiguration") or {})
         text = json.dumps([caller.tenant, caller.allow, configuration, template], sort_keys=True)
         key = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
-        return self._kept.get(key, partial(self._made, request, configuration, base))
+        return self._kept.get(key, partial(self._build_agent, request, configuration, base))
 
     def question(self, request: Request, text: str, earlier: Sequence[tuple[str, str]]) -> str:
         """What is searched for and answered: the user's input, told so that it stands alone.
@@ -99,25 +99,25 @@ class Answering:
         Raises:
             OrchestratorError: The model failed.
         """
-        _, configuration = _configuration(request.params)
-        rewriter = self._rewriter(request, configuration)
+        _, configuration = _read_configuration(request.params)
+        rewriter = self._build_rewriter(request, configuration)
         if not (earlier or rewriter.has_prompt):
             return text
         generation = configuration.get("generationConfiguration") or {}
-        guardrail = named_guardrail(request.caller, generation.get("guardrailConfiguration"))
+        guardrail = find_guardrail(request.caller, generation.get("guardrailConfiguration"))
         if guardrail is not None:
             verdict = guardrail.check(text, "INPUT")
             if verdict.blocked:  # the turn says so itself
                 return text
             text = verdict.text if verdict.action == "INTERVENED" else text
-        return rewriter.standalone(text, earlier)
+        return rewriter.rewrite(text, earlier)
 
-    def _rewriter(self, request: Request, configuration: Data) -> Rewriter:
+    def _build_rewriter(self, request: Request, configuration: Data) -> Rewriter:
         given = configuration.get("orchestrationConfiguration") or {}
         model = self._model(request, configuration["modelArn"], given)
         template = (given.get("promptTemplate") or {}).get("textPromptTemplate")
         return Rewriter(
-            model, template, _inference(given), given.get("additionalModelRequestFields") or {}
+            model, template, _map_inference(given), given.get("additionalModelRequestFields") or {}
         )
 
     def _base(self, request: Request, configuration: Data) -> KnowledgeBase:
@@ -132,21 +132,21 @@ class Answering:
         given = configuration.get("orchestrationConfiguration") or {}
         if not given.get("queryTransformationConfiguration"):
             return base
-        return Decomposed(base, self._rewriter(request, configuration))
+        return DecomposingKnowledgeBase(base, self._build_rewriter(request, configuration))
 
     def _model(self, request: Request, model_id: str, given: Data) -> Model:
         model = self._world.models.model(request.caller, model_id)
-        return quick_model(model) if is_optimized(given) else model
+        return optimize_model(model) if is_optimized(given) else model
 
-    def _made(self, request: Request, configuration: Data, base: KnowledgeBase) -> Agent:
+    def _build_agent(self, request: Request, configuration: Data, base: KnowledgeBase) -> Agent:
         generation = configuration.get("generationConfiguration") or {}
         override = Override(
-            template=_template(generation),
+            template=_read_template(generation),
             source="textPromptTemplate",
-            inference=_inference(generation),
+            inference=_map_inference(generation),
             additional=generation.get("additionalModelRequestFields") or {},
         )
-        guardrail = named_guardrail(request.caller, generation.get("guardrailConfiguration"))
+        guardrail = find_guardrail(request.caller, generation.get("guardrailConfiguration"))
         agent = Agent(
             _NAME,
             _INSTRUCTION,
@@ -162,7 +162,7 @@ class Answering:
         return agent.for_tenant(request.caller.tenant)
 
 
-def _configuration(params: Data) -> tuple[str, Data]:
+def _read_configuration(params: Data) -> tuple[str, Data]:
     given = params.get("retrieveAndGenerateConfiguration")
     if not given:
         raise ValidationError("there is no retrieveAndGenerateConfiguration")
@@ -173,7 +173,7 @@ def _configuration(params: Data) -> tuple[str, Data]:
     return given["type"], given[member]
 
 
-def _template(generation: Data) -> str | None:
+def _read_template(generation: Data) -> str | None:
     text: str | None = (generation.get("promptTemplate") or {}).get("textPromptTemplate")
     if text is None:
         return None
@@ -181,6 +181,6 @@ def _template(generation: Data) -> str | None:
     return text.replace("$output_format_instructions$", _FORMAT).replace("$current_time$", now)
 
 
-def _inference(given: Data) -> dict[str, Any]:
+def _map_inference(given: Data) -> dict[str, Any]:
     told = (given.get("inferenceConfig") or {}).get("textInferenceConfig") or {}
     return {_INFERENCE[name]: value for name, value in told.items() if name in _INFERENCE}

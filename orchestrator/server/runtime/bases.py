@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from orchestrator.knowledge import KnowledgeBase
-from orchestrator.knowledge.settings import check, merged
+from orchestrator.knowledge.settings import check, merge_configurations
 
 __all__ = ["AssociatedBase"]
 
@@ -50,4 +50,6 @@ class AssociatedBase:
         self, query: str, configuration: Mapping[str, Any] | None = None
     ) -> list[dict[str, Any]]:
         """See `KnowledgeBase.retrieve`."""
-        return self._find().retrieve(query, merged(self._configuration, configuration) or None)
+        return self._find().retrieve(
+            query, merge_configurations(self._configuration, configuration) or None
+        )

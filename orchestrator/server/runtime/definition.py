@@ -16,18 +16,18 @@ from orchestrator.actions.lambda_function import LambdaFunction
 from orchestrator.engine.plan import INLINE_AGENT, MOST_LEVELS, Features, Member, Override, Plan
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.models import Model
-from orchestrator.server.access.allowed import check_allowed
+from orchestrator.server.access.allowed import check_access
 from orchestrator.server.control.bases.objects import read_uri
 from orchestrator.server.control.ids import ALIAS_ARN, Arns
 from orchestrator.server.operations import Caller
 from orchestrator.server.runtime.bases import AssociatedBase
-from orchestrator.server.runtime.latency import is_optimized, quick_model
+from orchestrator.server.runtime.latency import is_optimized, optimize_model
 from orchestrator.server.runtime.resources import check_retrieval
 
 if TYPE_CHECKING:
-    from orchestrator.server.world import World
+    from orchestrator.server.world import ServerState
 
-__all__ = ["Found", "Resolved"]
+__all__ = ["DefinitionReader", "DefinitionResolver"]
 
 _MOST_SCHEMA_BYTES = 2_000_000
 _LEVEL: ContextVar[int] = ContextVar("level_of_agents", default=1)
@@ -36,7 +36,7 @@ _LEVEL: ContextVar[int] = ContextVar("level_of_agents", default=1)
 Data = Mapping[str, Any]
 
 
-class Found:
+class DefinitionReader:
     """What is outside of a definition and belongs to it.
 
     Attributes:
@@ -46,7 +46,7 @@ class Found:
         plans: Those agents by ARN.
     """
 
-    def __init__(self, world: World, caller: Caller) -> None:
+    def __init__(self, world: ServerState, caller: Caller) -> None:
         """Begins to look.
 
         Args:
@@ -73,7 +73,7 @@ class Found:
             made["collaborators"] = [self.read(one) for one in made["collaborators"]]
         for one in made.get("collaboratorConfigurations", ()):
             if arn := one.get("agentAliasArn"):
-                self._lead(arn)
+                self._add_collaborator(arn)
         return made
 
     def _group(self, group: Data) -> Data:
@@ -89,7 +89,7 @@ class Found:
         except UnicodeDecodeError:
             raise ValidationError(f"the schema {uri!r} is not UTF-8 text") from None
 
-    def _lead(self, arn: str) -> None:
+    def _add_collaborator(self, arn: str) -> None:
         level = _LEVEL.get()
         if level > MOST_LEVELS:
             raise ValidationError(
@@ -98,24 +98,24 @@ class Found:
             )
         token = _LEVEL.set(level + 1)
         try:
-            self._find_led(arn)
+            self._find_collaborator(arn)
         finally:
             _LEVEL.reset(token)
 
-    def _find_led(self, arn: str) -> None:
+    def _find_collaborator(self, arn: str) -> None:
         named = ALIAS_ARN.fullmatch(arn)
         if named and named.group("region", "account") == Arns.of(self.world.settings):
-            agent = self.world.agents.running(self.caller, named["agent"], named["alias"])
+            agent = self.world.agents.resolve_alias(self.caller, named["agent"], named["alias"])
             plan = agent.for_tenant(self.caller.tenant).plan
             self.plans[arn], self.led[arn] = plan, plan.digest
         else:
-            check_allowed(self.caller, arn)
+            check_access(self.caller, arn)
 
 
-class Resolved:
+class DefinitionResolver:
     """A definition's names, each with what it names in its place."""
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, found: DefinitionReader) -> None:
         """Begins with what is outside of it.
 
         Args:
@@ -127,7 +127,7 @@ class Resolved:
         self._parsers: dict[str, str] = {}
         self._own: dict[str, dict[str, Plan]] = {}
 
-    def objects(self, definition: Data, quick: bool = False) -> dict[str, Any]:
+    def resolve_members(self, definition: Data, quick: bool = False) -> dict[str, Any]:
         """The members that `orchestrator.agent.from_request` takes, with objects for names.
 
         Args:
@@ -148,14 +148,16 @@ class Resolved:
         if "knowledgeBases" in made:
             made["knowledgeBases"] = [self._base(one) for one in made["knowledgeBases"]]
         if guardrail := made.get("guardrailConfiguration"):
-            check_allowed(self._caller, guardrail["guardrailIdentifier"])
+            check_access(self._caller, guardrail["guardrailIdentifier"])
         if overrides := made.get("promptOverrideConfiguration"):
             made["promptOverrideConfiguration"] = self._prompts(name, overrides, quick)
         if executor := (made.get("customOrchestration") or {}).get("executor"):
             function = self._function(executor["lambda"]) if "lambda" in executor else None
             made["customOrchestration"] = {"executor": {**executor, "lambda": function}}
         if "collaborators" in made:
-            made["collaborators"] = [self.objects(one, quick) for one in made["collaborators"]]
+            made["collaborators"] = [
+                self.resolve_members(one, quick) for one in made["collaborators"]
+            ]
         self._own[name] = {
             one["collaboratorName"]: self._found.plans[one["agentAliasArn"]]
             for one in made.get("collaboratorConfigurations", ())
@@ -172,7 +174,7 @@ class Resolved:
         name = made["name"]
         prompts = {stage: self._prompt(name, stage, it) for stage, it in made["prompts"].items()}
         own, features = self._own.get(name) or {}, made["features"]
-        return {**made, "prompts": prompts, "features": _with_own(features, own)}
+        return {**made, "prompts": prompts, "features": _with_collaborators(features, own)}
 
     def _prompt(self, name: str, stage: str, override: Override) -> Override:
         models, parser = self._stages.get(name, {}), self._parsers.get(name)
@@ -181,25 +183,25 @@ class Resolved:
 
     def _model(self, model_id: str, quick: bool) -> Model:
         model = self._world.models.model(self._caller, model_id)
-        return quick_model(model) if quick else model
+        return optimize_model(model) if quick else model
 
     def _group(self, group: Data) -> Data:
         arn = (group.get("actionGroupExecutor") or {}).get("lambda")
         if not arn:
             return group
-        check_allowed(self._caller, arn)
-        code = self._world.lambda_for(arn)
+        check_access(self._caller, arn)
+        code = self._world.find_lambda(arn)
         if code is None:
             return group
-        executor: Any = LambdaFunction(code) if callable(code) else _handler(code)
+        executor: Any = LambdaFunction(code) if callable(code) else _build_handler(code)
         return {**group, "actionGroupExecutor": {"lambda": executor}}
 
     def _function(self, arn: str) -> str | Callable[..., Any]:
         """The ARN of a Lambda function of AWS, or what stands for it here."""
         from orchestrator.definition.parser_lambda import parser_function
 
-        check_allowed(self._caller, arn)
-        code = self._world.lambda_for(arn)
+        check_access(self._caller, arn)
+        code = self._world.find_lambda(arn)
         if code is None:
             return arn
         return code if callable(code) else parser_function(code)
@@ -211,7 +213,7 @@ class Resolved:
         try:
             find(self._caller, id)
         except ResourceNotFound:
-            check_allowed(self._caller, id)
+            check_access(self._caller, id)
             return given
         return AssociatedBase(
             id,
@@ -235,7 +237,7 @@ class Resolved:
         return made
 
 
-def _with_own(features: Features, own: Mapping[str, Plan]) -> Features:
+def _with_collaborators(features: Features, own: Mapping[str, Plan]) -> Features:
     if not own:
         return features
     return replace(features, collaborators=[_with_plan(it, own) for it in features.collaborators])
@@ -246,7 +248,7 @@ def _with_plan(member: Member, own: Mapping[str, Plan]) -> Member:
     return member if plan is None else replace(member, agent=plan, remote=None)
 
 
-def _handler(code: str) -> Any:
+def _build_handler(code: str) -> Any:
     from orchestrator.actions.lambda_handler import LambdaHandler
 
     file, _, function = code.rpartition(":")

@@ -15,9 +15,9 @@ from orchestrator.engine.trace.reply import (
     TracePart,
     TurnEnd,
 )
-from orchestrator.server.runtime.shapes import told_as
+from orchestrator.server.runtime.shapes import get_converter
 
-__all__ = ["Asked", "Told", "citations_of", "completion", "started"]
+__all__ = ["StreamOptions", "Told", "convert_citations", "start_stream", "stream_completion"]
 
 Told = tuple[str, Mapping[str, Any]]
 """An event's name and its members."""
@@ -28,7 +28,7 @@ _BEGUN: Told = ("", {})
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class StreamOptions:
     """What the caller wants to be told.
 
     Attributes:
@@ -40,9 +40,9 @@ class Asked:
     streams: bool = False
 
 
-async def completion(
+async def stream_completion(
     events: AsyncGenerator[Event, None],
-    asked: Asked,
+    asked: StreamOptions,
     part: Callable[[Mapping[str, Any]], Mapping[str, Any]],
 ) -> AsyncGenerator[Told, None]:
     """The members of a `completion` stream, in the service's order.
@@ -63,18 +63,18 @@ async def completion(
         async for event in events:
             if isinstance(event, TracePart):
                 if asked.trace:
-                    yield "trace", told_as(asked.trace)(part(event.part))
+                    yield "trace", get_converter(asked.trace)(part(event.part))
             elif isinstance(event, TextDelta):
                 if asked.streams:
                     for chunk in _chunks(event.text):
                         said = True
                         yield chunk
             elif isinstance(event, TurnEnd):
-                for told in _ending(event.reply, said):
+                for told in _final_events(event.reply, said):
                     yield told
 
 
-async def started(stream: AsyncGenerator[Told, None]) -> AsyncGenerator[Told, None]:
+async def start_stream(stream: AsyncGenerator[Told, None]) -> AsyncGenerator[Told, None]:
     """The stream after its first item: from here on closing it does what its `finally`s say.
 
     A generator that was never begun is closed without a word to what it holds.
@@ -99,26 +99,26 @@ def _chunks(text: str, citations: Sequence[Mapping[str, Any]] = ()) -> Iterator[
     yield "chunk", last
 
 
-def citations_of(reply: Reply) -> list[dict[str, Any]]:
+def convert_citations(reply: Reply) -> list[dict[str, Any]]:
     """Bedrock's citations of an answer."""
-    told: list[dict[str, Any]] = told_as("Citations")(reply.citations)
+    told: list[dict[str, Any]] = get_converter("Citations")(reply.citations)
     return told
 
 
-def _ending(reply: Reply, said: bool) -> Iterator[Told]:
+def _final_events(reply: Reply, said: bool) -> Iterator[Told]:
     if reply.return_control is not None:
-        yield "returnControl", _handed_over(reply.return_control)
+        yield "returnControl", _render_return_control(reply.return_control)
     elif said:
         if reply.citations:
-            yield from _chunks("", citations_of(reply))
+            yield from _chunks("", convert_citations(reply))
     else:
-        yield from _chunks(reply.text, citations_of(reply))
+        yield from _chunks(reply.text, convert_citations(reply))
     files = reply.files
     for start in range(0, len(files), _FILES):
         yield "files", {"files": files[start : start + _FILES]}
 
 
-def _handed_over(control: ReturnControl) -> dict[str, Any]:
+def _render_return_control(control: ReturnControl) -> dict[str, Any]:
     return {
         "invocationId": control.invocation_id,
         "invocationInputs": control.invocation_inputs,

@@ -16,43 +16,43 @@ from orchestrator.agent.agent import Agent
 from orchestrator.engine.trace.reply import Event, Reply, TextDelta, TurnEnd
 from orchestrator.errors import ValidationError
 from orchestrator.server.operations import EventStream, Handler, Request
-from orchestrator.server.runtime.answering import Answering
-from orchestrator.server.runtime.events import Told, citations_of, started
-from orchestrator.server.runtime.turns import blocking
+from orchestrator.server.runtime.answering import GenerationAgents
+from orchestrator.server.runtime.events import Told, convert_citations, start_stream
+from orchestrator.server.runtime.turns import run_blocking
 
 if TYPE_CHECKING:
-    from orchestrator.server.world import World
+    from orchestrator.server.world import ServerState
 
 __all__ = ["operations_of_generation"]
 
 _INTERVENED = "INTERVENED"
 
 
-def operations_of_generation(world: World) -> dict[str, Handler]:
+def operations_of_generation(world: ServerState) -> dict[str, Handler]:
     """RetrieveAndGenerate and RetrieveAndGenerateStream."""
-    answering = Answering(world)
+    answering = GenerationAgents(world)
     return {
         "RetrieveAndGenerate": partial(_answer, answering),
         "RetrieveAndGenerateStream": partial(_stream, answering),
     }
 
 
-async def _answer(answering: Answering, request: Request) -> Mapping[str, Any]:
-    agent, question, session_id = await blocking(_begin, answering, request)
+async def _answer(answering: GenerationAgents, request: Request) -> Mapping[str, Any]:
+    agent, question, session_id = await run_blocking(_begin, answering, request)
     reply = await agent.ainvoke(question, session_id)
-    told = {"output": {"text": reply.text}, "citations": citations_of(reply)}
-    action = _action(agent, reply)
+    told = {"output": {"text": reply.text}, "citations": convert_citations(reply)}
+    action = _guardrail_action(agent, reply)
     return {"sessionId": session_id, **told, **({"guardrailAction": action} if action else {})}
 
 
-async def _stream(answering: Answering, request: Request) -> EventStream:
-    agent, question, session_id = await blocking(_begin, answering, request)
+async def _stream(answering: GenerationAgents, request: Request) -> EventStream:
+    agent, question, session_id = await run_blocking(_begin, answering, request)
     events = await agent.astart(question, session_id)
-    stream = await started(_told(agent, events))
+    stream = await start_stream(_convert_events(agent, events))
     return EventStream(stream, {"sessionId": session_id})
 
 
-def _begin(answering: Answering, request: Request) -> tuple[Agent, str, str]:
+def _begin(answering: GenerationAgents, request: Request) -> tuple[Agent, str, str]:
     """The agent that answers, what it is asked, and its session.
 
     Raises:
@@ -67,14 +67,14 @@ def _begin(answering: Answering, request: Request) -> tuple[Agent, str, str]:
         earlier: list[tuple[str, str]] = []
         session_id = str(uuid.uuid4())
     else:
-        earlier = _earlier(agent, session_id)
+        earlier = _read_history(agent, session_id)
     question = params["input"]["text"]
     if not question.strip():
         raise ValidationError("the input has no text")
     return agent, answering.question(request, question, earlier), session_id
 
 
-def _earlier(agent: Agent, session_id: str) -> list[tuple[str, str]]:
+def _read_history(agent: Agent, session_id: str) -> list[tuple[str, str]]:
     """The conversation of a session: questions and answers.
 
     Raises:
@@ -90,25 +90,27 @@ def _earlier(agent: Agent, session_id: str) -> list[tuple[str, str]]:
     return [(turn.question, turn.text) for turn in turns[begins:]]
 
 
-async def _told(agent: Agent, events: AsyncGenerator[Event, None]) -> AsyncGenerator[Told, None]:
+async def _convert_events(
+    agent: Agent, events: AsyncGenerator[Event, None]
+) -> AsyncGenerator[Told, None]:
     async with aclosing(events):
         yield "", {}  # for `started`
         async for event in events:
             if isinstance(event, TextDelta):
                 yield "output", {"text": event.text}
             elif isinstance(event, TurnEnd):
-                for told in _ending(agent, event.reply):
+                for told in _final_events(agent, event.reply):
                     yield told
 
 
-def _ending(agent: Agent, reply: Reply) -> Iterator[Told]:
-    for citation in citations_of(reply):
+def _final_events(agent: Agent, reply: Reply) -> Iterator[Told]:
+    for citation in convert_citations(reply):
         yield "citation", {"citation": citation, **citation}
-    if action := _action(agent, reply):
+    if action := _guardrail_action(agent, reply):
         yield "guardrail", {"action": action}
 
 
-def _action(agent: Agent, reply: Reply) -> str:
+def _guardrail_action(agent: Agent, reply: Reply) -> str:
     """Bedrock's `guardrailAction`; empty without a guardrail."""
     if agent.plan.guardrail is None:
         return ""

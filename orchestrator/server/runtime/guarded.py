@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from orchestrator.guardrails import BedrockGuardrail, Guardrail
-from orchestrator.server.access.allowed import check_allowed
+from orchestrator.server.access.allowed import check_access
 from orchestrator.server.operations import Caller
 
-__all__ = ["guarded_references", "named_guardrail"]
+__all__ = ["apply_guardrail", "find_guardrail"]
 
 _INTERVENED, _NONE = "INTERVENED", "NONE"
 
 
-def named_guardrail(caller: Caller, configuration: Mapping[str, Any] | None) -> Guardrail | None:
+def find_guardrail(caller: Caller, configuration: Mapping[str, Any] | None) -> Guardrail | None:
     """The guardrail of Amazon Bedrock that a `guardrailConfiguration` names, if there is one.
 
     Raises:
@@ -23,11 +23,11 @@ def named_guardrail(caller: Caller, configuration: Mapping[str, Any] | None) -> 
     if not configuration:
         return None
     id = configuration["guardrailId"]
-    check_allowed(caller, id)
+    check_access(caller, id)
     return BedrockGuardrail(id, configuration["guardrailVersion"])
 
 
-def guarded_references(
+def apply_guardrail(
     guardrail: Guardrail, query: str, references: Sequence[Mapping[str, Any]]
 ) -> tuple[list[Mapping[str, Any]], str]:
     """What a guardrail lets through of what a query has found.
@@ -47,7 +47,7 @@ def guarded_references(
     if guardrail.check(query, "INPUT").blocked:
         return [], _INTERVENED
     kept, action = [], _NONE
-    for reference, intervened in _each(guardrail, references):
+    for reference, intervened in _check_references(guardrail, references):
         if intervened:
             action = _INTERVENED
         if reference is not None:
@@ -55,7 +55,7 @@ def guarded_references(
     return kept, action
 
 
-def _each(
+def _check_references(
     guardrail: Guardrail, references: Sequence[Mapping[str, Any]]
 ) -> Iterator[tuple[Mapping[str, Any] | None, bool]]:
     for reference in references:

@@ -12,14 +12,14 @@ from orchestrator.agent.agent import Agent
 from orchestrator.agent.from_request import inline_agent
 from orchestrator.engine.plan import Plan
 from orchestrator.limits import Limits
-from orchestrator.server.control.build import placed
+from orchestrator.server.control.build import set_alias_arn
 from orchestrator.server.operations import EventStream, Handler, Request
-from orchestrator.server.runtime.definition import Found, Resolved
-from orchestrator.server.runtime.recent import Recent
-from orchestrator.server.runtime.turns import answered, blocking
+from orchestrator.server.runtime.definition import DefinitionReader, DefinitionResolver
+from orchestrator.server.runtime.recent import LruCache
+from orchestrator.server.runtime.turns import run_blocking, stream_turn
 
 if TYPE_CHECKING:
-    from orchestrator.server.world import World
+    from orchestrator.server.world import ServerState
 
 __all__ = ["InlineAgents", "operations_of_inline_agents"]
 
@@ -32,15 +32,15 @@ _OF_THE_CALL = frozenset(
 _MOST = 128
 
 
-def operations_of_inline_agents(world: World) -> dict[str, Handler]:
+def operations_of_inline_agents(world: ServerState) -> dict[str, Handler]:
     """InvokeInlineAgent."""
     return {"InvokeInlineAgent": partial(_invoke, world, InlineAgents(world))}
 
 
-async def _invoke(world: World, agents: InlineAgents, request: Request) -> EventStream:
-    agent = await blocking(agents.agent, request)
+async def _invoke(world: ServerState, agents: InlineAgents, request: Request) -> EventStream:
+    agent = await run_blocking(agents.agent, request)
     own = agent.for_tenant(request.caller.tenant)
-    return await answered(
+    return await stream_turn(
         world, own, request, state="inlineSessionState", trace="InlineAgentTracePart"
     )
 
@@ -48,14 +48,14 @@ async def _invoke(world: World, agents: InlineAgents, request: Request) -> Event
 class InlineAgents:
     """The agents that were defined in calls, the last ones of them; safe for many threads."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: ServerState) -> None:
         """Begins with none.
 
         Args:
             world: What the server has open.
         """
         self._world = world
-        self._kept: Recent[Agent] = Recent(_MOST)
+        self._kept: LruCache[Agent] = LruCache(_MOST)
 
     def agent(self, request: Request) -> Agent:
         """The agent that a call defines; may wait for S3, or for an agent that it leads.
@@ -66,27 +66,27 @@ class InlineAgents:
             OrchestratorError: What it names is not there, or cannot be read.
         """
         own = {name: it for name, it in request.params.items() if name not in _OF_THE_CALL}
-        found = Found(self._world, request.caller)
+        found = DefinitionReader(self._world, request.caller)
         definition = found.read(own)
         caller = request.caller
         told = [caller.tenant, caller.allow, definition, found.led]
-        text = json.dumps(told, sort_keys=True, default=_plain)
+        text = json.dumps(told, sort_keys=True, default=_describe_value)
         key = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
-        return self._kept.get(key, partial(self._compiled, found, definition))
+        return self._kept.get(key, partial(self._compile_agent, found, definition))
 
-    def _compiled(self, found: Found, definition: Mapping[str, Any]) -> Agent:
+    def _compile_agent(self, found: DefinitionReader, definition: Mapping[str, Any]) -> Agent:
         world = self._world
-        resolved = Resolved(found)
-        members = resolved.objects(definition)
+        resolved = DefinitionResolver(found)
+        members = resolved.resolve_members(definition)
 
-        def compiled(**arguments: Any) -> Plan:
+        def compile_plan(**arguments: Any) -> Plan:
             return Agent(**resolved.arguments(arguments)).plan
 
-        made = resolved.arguments(inline_agent(members, None, None, compiled))
+        made = resolved.arguments(inline_agent(members, None, None, compile_plan))
         limits = Limits(seconds=world.settings.turn_seconds)
         agent = Agent(**{**made, "limits": limits, "sessions": world.sessions})
-        return placed(agent, world)
+        return set_alias_arn(agent, world)
 
 
-def _plain(value: object) -> str:
+def _describe_value(value: object) -> str:
     return f"{type(value).__name__}: {value!r}"

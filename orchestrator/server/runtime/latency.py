@@ -10,9 +10,9 @@ from typing import Any
 from orchestrator.agent.agent import Agent
 from orchestrator.engine.plan import Member, Plan, StagePlan
 from orchestrator.models import Model
-from orchestrator.server.runtime.recent import Recent
+from orchestrator.server.runtime.recent import LruCache
 
-__all__ = ["Quicker", "is_optimized", "quick_model"]
+__all__ = ["OptimizedAgents", "is_optimized", "optimize_model"]
 
 _OPTIMIZED = "optimized"
 _MOST = 64
@@ -23,7 +23,7 @@ def is_optimized(configurations: Mapping[str, Any] | None) -> bool:
     return ((configurations or {}).get("performanceConfig") or {}).get("latency") == _OPTIMIZED
 
 
-def quick_model(model: Model) -> Model:
+def optimize_model(model: Model) -> Model:
     """The model, latency-optimised if it is one of Amazon Bedrock's; another one as it is."""
     from orchestrator.models.bedrock import BedrockModel
 
@@ -32,33 +32,33 @@ def quick_model(model: Model) -> Model:
     return BedrockModel(model.model_id, latency=_OPTIMIZED)
 
 
-class Quicker:
+class OptimizedAgents:
     """Agents with latency-optimised models: of the agents that were asked so last."""
 
     def __init__(self) -> None:
         """Begins with none."""
-        self._plans: Recent[tuple[Plan, Plan]] = Recent(_MOST)
+        self._plans: LruCache[tuple[Plan, Plan]] = LruCache(_MOST)
 
     def of(self, agent: Agent) -> Agent:
         """The same agent, all of whose models of Amazon Bedrock are latency-optimised."""
         own = agent.plan
         # Kept with the plan itself, so that no other one can get its id meanwhile.
-        _, plan = self._plans.get(str(id(own)), lambda: (own, _quick_plan(own)))
+        _, plan = self._plans.get(str(id(own)), lambda: (own, _optimize_plan(own)))
         quick = copy(agent)
         quick.plan = plan
         return quick
 
 
-def _quick_plan(plan: Plan) -> Plan:
+def _optimize_plan(plan: Plan) -> Plan:
     features = plan.features
-    led = [_quick_member(one) for one in features.collaborators]
-    stages = {name: _quick_stage(one) for name, one in plan.stages.items()}
+    led = [_optimize_member(one) for one in features.collaborators]
+    stages = {name: _optimize_stage(one) for name, one in plan.stages.items()}
     return replace(plan, stages=stages, features=replace(features, collaborators=led))
 
 
-def _quick_stage(stage: StagePlan) -> StagePlan:
-    return replace(stage, model=quick_model(stage.model))
+def _optimize_stage(stage: StagePlan) -> StagePlan:
+    return replace(stage, model=optimize_model(stage.model))
 
 
-def _quick_member(member: Member) -> Member:
-    return member if member.agent is None else replace(member, agent=_quick_plan(member.agent))
+def _optimize_member(member: Member) -> Member:
+    return member if member.agent is None else replace(member, agent=_optimize_plan(member.agent))

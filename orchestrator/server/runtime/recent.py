@@ -7,12 +7,12 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Generic, TypeVar
 
-__all__ = ["Recent"]
+__all__ = ["LruCache"]
 
 V = TypeVar("V")
 
 
-class Recent(Generic[V]):
+class LruCache(Generic[V]):
     """Values by key: the last ones that were used. Safe for many threads at once."""
 
     def __init__(self, most: int) -> None:

@@ -12,12 +12,12 @@ from orchestrator.server.operations import Handler, Request
 
 if TYPE_CHECKING:
     from orchestrator.models.embeddings import Embedder
-    from orchestrator.server.world import World
+    from orchestrator.server.world import ServerState
 
 __all__ = ["operations_of_reranking"]
 
 
-def operations_of_reranking(world: World) -> dict[str, Handler]:
+def operations_of_reranking(world: ServerState) -> dict[str, Handler]:
     """Rerank, by what understands meaning in the server's knowledge bases.
 
     That stands for whichever reranking model a request names.
@@ -37,9 +37,9 @@ def _rerank(embedder: Any, request: Request) -> Mapping[str, Any]:
     if "nextToken" in params:
         raise ValidationError("all results are in one answer: there is no page with this nextToken")
     configuration = params["rerankingConfiguration"]["bedrockRerankingConfiguration"]
-    texts = [_text(source["inlineDocumentSource"]) for source in params["sources"]]
+    texts = [_read_text(source["inlineDocumentSource"]) for source in params["sources"]]
     (query,) = params["queries"]
-    scores = _scores(embedder(), query["textQuery"]["text"], texts)
+    scores = _compute_scores(embedder(), query["textQuery"]["text"], texts)
     ranked = sorted(range(len(scores)), key=lambda index: (-scores[index], index))
     wanted = configuration.get("numberOfResults", len(ranked))
     return {
@@ -47,7 +47,7 @@ def _rerank(embedder: Any, request: Request) -> Mapping[str, Any]:
     }
 
 
-def _text(document: Mapping[str, Any]) -> str:
+def _read_text(document: Mapping[str, Any]) -> str:
     if document["type"] == "TEXT" and "textDocument" in document:
         return str(document["textDocument"].get("text", ""))
     if document["type"] == "JSON" and "jsonDocument" in document:
@@ -55,7 +55,7 @@ def _text(document: Mapping[str, Any]) -> str:
     raise ValidationError(f"a document of the type {document['type']!r} has no such content")
 
 
-def _scores(embedder: Embedder, query: str, texts: Sequence[str]) -> list[float]:
+def _compute_scores(embedder: Embedder, query: str, texts: Sequence[str]) -> list[float]:
     """How near each text is to the query, from 0 to 1."""
     vectors = embedder.embed([query, *texts])
     near = vectors[1:] @ vectors[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from orchestrator.server.access.allowed import check_allowed
+from orchestrator.server.access.allowed import check_access
 from orchestrator.server.operations import Caller
 
 __all__ = ["check_retrieval"]
@@ -19,11 +19,11 @@ def check_retrieval(caller: Caller, configuration: Mapping[str, Any] | None) -> 
     Raises:
         AccessDenied: It may not.
     """
-    for model in _models_named(configuration or {}):
-        check_allowed(caller, model)
+    for model in _find_models(configuration or {}):
+        check_access(caller, model)
 
 
-def _models_named(configuration: Mapping[str, Any]) -> Iterator[str]:
+def _find_models(configuration: Mapping[str, Any]) -> Iterator[str]:
     for search in _SEARCHES:
         members = configuration.get(search) or {}
         reranking = members.get("rerankingConfiguration") or {}

@@ -14,7 +14,7 @@ from orchestrator.prompts import dialect_for, load_dialect
 if TYPE_CHECKING:
     from orchestrator.knowledge import KnowledgeBase
 
-__all__ = ["Decomposed", "Rewriter"]
+__all__ = ["DecomposingKnowledgeBase", "Rewriter"]
 
 _STANDALONE = """\
 Below are a conversation and the message that the user sends next. Write that message anew, so that
@@ -77,7 +77,7 @@ class Rewriter:
         self._inference = inference
         self._additional = additional
 
-    def standalone(self, text: str, earlier: Sequence[tuple[str, str]]) -> str:
+    def rewrite(self, text: str, earlier: Sequence[tuple[str, str]]) -> str:
         """A question that stands alone; the given one when the model writes none.
 
         Args:
@@ -90,7 +90,7 @@ class Rewriter:
         told = "\n".join(f"User: {asked}\nAssistant: {said}" for asked, said in earlier)
         return self._ask(self._template, text, told)[:_LONGEST].strip() or text
 
-    def parts(self, text: str) -> list[str]:
+    def decompose(self, text: str) -> list[str]:
         """The searches that find what a question asks for; at least one.
 
         Raises:
@@ -116,13 +116,13 @@ class Rewriter:
             [Message("user", [{"text": prompt}])],
             inference=self._inference,
             additional=self._additional,
-            raw_text=_is_raw(self._model.model_id),
+            raw_text=_is_text_protocol(self._model.model_id),
             question=text,
         )
-        return _read(self._model.complete(request).text)
+        return _extract_query(self._model.complete(request).text)
 
 
-class Decomposed:
+class DecomposingKnowledgeBase:
     """A knowledge base that is searched for the parts of a question; a `KnowledgeBase`.
 
     Attributes:
@@ -142,17 +142,17 @@ class Decomposed:
     ) -> list[dict[str, Any]]:
         """What the searches for the parts have found, without repetitions, best first."""
         found: list[dict[str, Any]] = []
-        for part in self._rewriter.parts(query):
+        for part in self._rewriter.decompose(query):
             found += [one for one in self._base.retrieve(part, configuration) if one not in found]
         found.sort(key=lambda one: -float(one.get("score") or 0))
         return found
 
 
-def _is_raw(model_id: str) -> bool:
+def _is_text_protocol(model_id: str) -> bool:
     return load_dialect(dialect_for(model_id)).protocol == "text"
 
 
-def _read(text: str) -> str:
+def _extract_query(text: str) -> str:
     told = _THINKING.sub("", text)
     if _OPEN in told:
         told = told.partition(_OPEN)[2]

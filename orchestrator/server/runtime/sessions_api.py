@@ -15,13 +15,13 @@ from uuid import uuid4
 
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.server.control.ids import Arns
-from orchestrator.server.documents import Documents, encoded
+from orchestrator.server.documents import DocumentStore, encode_document
 from orchestrator.server.operations import Caller, Fault, Handler, Operations, Request
 from orchestrator.server.paging import Page
 from orchestrator.server.settings import Settings
 
 if TYPE_CHECKING:
-    from orchestrator.server.world import World
+    from orchestrator.server.world import ServerState
 
 __all__ = ["SessionsApi", "operations_of", "tags"]
 
@@ -42,13 +42,13 @@ _UUID = re.compile(r"[a-f0-9]{8}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{12
 _Answer = Mapping[str, Any]
 
 
-def operations_of(world: World) -> Operations:
+def operations_of(world: ServerState) -> Operations:
     """The operations of the Sessions API."""
     return {"bedrock-agent-runtime": SessionsApi(world.documents, world.settings).handlers()}
 
 
 def tags(
-    world: World,
+    world: ServerState,
     caller: Caller,
     session_id: str,
     change: Callable[[dict[str, str]], dict[str, str]] | None = None,
@@ -70,7 +70,7 @@ class SessionsApi:
     """The sessions of all tenants. Safe for many threads, and for many processes on one store."""
 
     def __init__(
-        self, documents: Documents, settings: Settings, clock: Callable[[], datetime] = _now
+        self, documents: DocumentStore, settings: Settings, clock: Callable[[], datetime] = _now
     ) -> None:
         """Names where they are kept.
 
@@ -91,12 +91,12 @@ class SessionsApi:
             "UpdateSession": self.update,
             "EndSession": self.end,
             "DeleteSession": self.delete,
-            "ListSessions": self.listed,
+            "ListSessions": self.list_sessions,
             "CreateInvocation": self.create_invocation,
-            "ListInvocations": self.invocations,
+            "ListInvocations": self.list_invocations,
             "PutInvocationStep": self.put_step,
-            "GetInvocationStep": self.step,
-            "ListInvocationSteps": self.steps,
+            "GetInvocationStep": self.get_step,
+            "ListInvocationSteps": self.list_steps,
         }
 
     # -- sessions --------------------------------------------------------------------------------
@@ -113,18 +113,18 @@ class SessionsApi:
         }
         kept = {"session": session, "tags": params.get("tags", {}), "bytes": 0}
         with self._documents.transaction():
-            self._check_room(tenant, _SESSION, "", _MOST_SESSIONS)
+            self._check_quota(tenant, _SESSION, "", _MOST_SESSIONS)
             self._documents.put(tenant, _SESSION, session["sessionId"], kept)
-            self._describe(request, session["sessionId"])
-        return self._told(session, "createdAt")
+            self._save_metadata(request, session["sessionId"])
+        return self._render_session(session, "createdAt")
 
     def get(self, request: Request) -> _Answer:
         """GetSession."""
-        session = self._kept(request)["session"]
+        session = self._get_session(request)["session"]
         described = self._documents.get(
             request.caller.tenant, _PAYLOAD, _METADATA, session["sessionId"]
         )
-        told = self._told(session, "createdAt", "lastUpdatedAt", "encryptionKeyArn")
+        told = self._render_session(session, "createdAt", "lastUpdatedAt", "encryptionKeyArn")
         return {**told, **(described or {})}
 
     def update(self, request: Request) -> _Answer:
@@ -134,12 +134,12 @@ class SessionsApi:
             Fault: ConflictException, when the session has ended.
         """
         with self._documents.transaction():
-            kept = self._active(request)
-            self._describe(request, kept["session"]["sessionId"])
-            self._keep(request, kept)
-        return self._told(kept["session"], "createdAt", "lastUpdatedAt")
+            kept = self._get_active_session(request)
+            self._save_metadata(request, kept["session"]["sessionId"])
+            self._save_session(request, kept)
+        return self._render_session(kept["session"], "createdAt", "lastUpdatedAt")
 
-    def _describe(self, request: Request, id: str) -> None:
+    def _save_metadata(self, request: Request, id: str) -> None:
         # Not in the session itself, which every step of it writes anew.
         given = {name: it for name, it in request.params.items() if name == "sessionMetadata"}
         if given:
@@ -152,10 +152,10 @@ class SessionsApi:
             Fault: ConflictException, when it has ended already.
         """
         with self._documents.transaction():
-            kept = self._active(request)
+            kept = self._get_active_session(request)
             kept["session"]["sessionStatus"] = "ENDED"
-            self._keep(request, kept)
-        return self._told(kept["session"])
+            self._save_session(request, kept)
+        return self._render_session(kept["session"])
 
     def delete(self, request: Request) -> _Answer:
         """DeleteSession, with all that is in it.
@@ -164,7 +164,7 @@ class SessionsApi:
             Fault: ConflictException, as long as it is active.
         """
         with self._documents.transaction():
-            session = self._kept(request)["session"]
+            session = self._get_session(request)["session"]
             id, tenant = session["sessionId"], request.caller.tenant
             if session["sessionStatus"] == "ACTIVE":
                 raise Fault(
@@ -175,11 +175,11 @@ class SessionsApi:
             self._documents.delete(tenant, _SESSION, id)
         return {}
 
-    def listed(self, request: Request) -> _Answer:
+    def list_sessions(self, request: Request) -> _Answer:
         """ListSessions, the newest first."""
-        kept, token = self._newest(request, _SESSION)
-        found = [self._aged(it["session"]) for it in kept]
-        told = [self._told(it, "createdAt", "lastUpdatedAt") for it in found]
+        kept, token = self._list_newest(request, _SESSION)
+        found = [self._apply_expiry(it["session"]) for it in kept]
+        told = [self._render_session(it, "createdAt", "lastUpdatedAt") for it in found]
         return {"sessionSummaries": told, **({"nextToken": token} if token else {})}
 
     def tags(
@@ -195,12 +195,12 @@ class SessionsApi:
             Fault: ServiceQuotaExceededException, when it would have too many.
         """
         with self._documents.transaction():
-            kept = self._session(caller.tenant, session_id)
+            kept = self._load_session(caller.tenant, session_id)
             tags: dict[str, str] = kept["tags"]
             if change is not None:
                 kept["tags"] = tags = change(tags)
                 if len(tags) > _MOST_TAGS:
-                    raise _full(f"the session {session_id!r} would have {len(tags)} tags")
+                    raise _quota_error(f"the session {session_id!r} would have {len(tags)} tags")
                 self._documents.put(caller.tenant, _SESSION, session_id, kept)
         return tags
 
@@ -214,7 +214,7 @@ class SessionsApi:
         """
         params, tenant = request.params, request.caller.tenant
         with self._documents.transaction():
-            kept = self._active(request)
+            kept = self._get_active_session(request)
             session = kept["session"]["sessionId"]
             id = params.get("invocationId") or str(uuid4())
             if self._documents.get(tenant, _INVOCATION, id, session) is not None:
@@ -222,22 +222,22 @@ class SessionsApi:
                     "ConflictException",
                     f"the session {session!r} has an invocation {id!r} already",
                 )
-            self._check_room(tenant, _INVOCATION, session, _MOST_INVOCATIONS)
+            self._check_quota(tenant, _INVOCATION, session, _MOST_INVOCATIONS)
             told = {"sessionId": session, "invocationId": id, "createdAt": self._clock()}
             description = {name: params[name] for name in ("description",) if name in params}
             self._documents.put(tenant, _INVOCATION, id, {**told, **description}, session)
-            self._keep(request, kept)
+            self._save_session(request, kept)
         return told
 
-    def invocations(self, request: Request) -> _Answer:
+    def list_invocations(self, request: Request) -> _Answer:
         """ListInvocations of a session, the newest first."""
-        session = self._kept(request)["session"]["sessionId"]
-        found, token = self._newest(request, _INVOCATION, session)
+        session = self._get_session(request)["session"]["sessionId"]
+        found, token = self._list_newest(request, _INVOCATION, session)
         names = ("sessionId", "invocationId", "createdAt")
         told = [{name: it[name] for name in names} for it in found]
         return {"invocationSummaries": told, **({"nextToken": token} if token else {})}
 
-    def _invocation(self, request: Request, session: str, id: str) -> str:
+    def _check_invocation(self, request: Request, session: str, id: str) -> str:
         if self._documents.get(request.caller.tenant, _INVOCATION, id, session) is None:
             raise ResourceNotFound(f"the session {session!r} has no invocation {id!r}")
         return id
@@ -251,38 +251,40 @@ class SessionsApi:
             Fault: ConflictException, when the session has ended, or has such a step already.
         """
         params, tenant = request.params, request.caller.tenant
-        size = len(encoded(params["payload"]))
+        size = len(encode_document(params["payload"]))
         with self._documents.transaction():
-            kept = self._active(request)
+            kept = self._get_active_session(request)
             session = kept["session"]["sessionId"]
-            invocation = self._invocation(request, session, params["invocationIdentifier"])
+            invocation = self._check_invocation(request, session, params["invocationIdentifier"])
             id = params.get("invocationStepId") or str(uuid4())
             key = f"{invocation}/{id}"
             if self._documents.get(tenant, _STEP, key, session) is not None:
                 raise Fault(
                     "ConflictException", f"the invocation {invocation!r} has a step {id!r} already"
                 )
-            self._check_room(tenant, _STEP, session, _MOST_STEPS)
+            self._check_quota(tenant, _STEP, session, _MOST_STEPS)
             kept["bytes"] += size
             if kept["bytes"] > _MOST_BYTES:
-                raise _full(f"the session {session!r} would hold more than {_MOST_BYTES:,} bytes")
+                raise _quota_error(
+                    f"the session {session!r} would hold more than {_MOST_BYTES:,} bytes"
+                )
             step = {
                 "sessionId": session,
                 "invocationId": invocation,
                 "invocationStepId": id,
                 "invocationStepTime": params["invocationStepTime"],
             }
-            place = f"{_sortable(params['invocationStepTime'])}/{key}"
+            place = f"{_to_sortable(params['invocationStepTime'])}/{key}"
             self._documents.put(tenant, _STEP, key, step, session, name=place)
             self._documents.put(tenant, _PAYLOAD, key, {"payload": params["payload"]}, session)
-            self._keep(request, kept)
+            self._save_session(request, kept)
         return {"invocationStepId": id}
 
-    def step(self, request: Request) -> _Answer:
+    def get_step(self, request: Request) -> _Answer:
         """GetInvocationStep."""
         params, tenant = request.params, request.caller.tenant
-        session = self._kept(request)["session"]["sessionId"]
-        invocation = self._invocation(request, session, params["invocationIdentifier"])
+        session = self._get_session(request)["session"]["sessionId"]
+        invocation = self._check_invocation(request, session, params["invocationIdentifier"])
         key = f"{invocation}/{params['invocationStepId']}"
         step = self._documents.get(tenant, _STEP, key, session)
         payload = self._documents.get(tenant, _PAYLOAD, key, session)
@@ -292,47 +294,47 @@ class SessionsApi:
             )
         return {"invocationStep": {**step, **payload}}
 
-    def steps(self, request: Request) -> _Answer:
+    def list_steps(self, request: Request) -> _Answer:
         """ListInvocationSteps of a session, or of one of its invocations, the newest first."""
         params, tenant = request.params, request.caller.tenant
-        session = self._kept(request)["session"]["sessionId"]
+        session = self._get_session(request)["session"]["sessionId"]
         within = ""
         if (invocation := params.get("invocationIdentifier")) is not None:
-            within = f"{self._invocation(request, session, invocation)}/"
+            within = f"{self._check_invocation(request, session, invocation)}/"
         asked = params.get("maxResults"), params.get("nextToken")
         found, token = self._documents.page_by_name(tenant, _STEP, session, *asked, within=within)
         return {"invocationStepSummaries": found, **({"nextToken": token} if token else {})}
 
     # -- keeping ---------------------------------------------------------------------------------
 
-    def _newest(self, request: Request, kind: str, parent: str = "") -> Page[dict[str, Any]]:
+    def _list_newest(self, request: Request, kind: str, parent: str = "") -> Page[dict[str, Any]]:
         params = request.params
         asked = params.get("maxResults"), params.get("nextToken")
         return self._documents.page(request.caller.tenant, kind, parent, *asked, newest=True)
 
-    def _kept(self, request: Request) -> dict[str, Any]:
+    def _get_session(self, request: Request) -> dict[str, Any]:
         identifier = request.params["sessionIdentifier"]
         id = identifier.rsplit("/", 1)[-1]
         if not _UUID.fullmatch(id):
             raise ValidationError(f"sessionIdentifier: {identifier!r} is no session's id or ARN")
         if identifier not in (id, self._arns.session(id)):
             raise ResourceNotFound(f"there is no session {identifier!r}")
-        return self._session(request.caller.tenant, id)
+        return self._load_session(request.caller.tenant, id)
 
-    def _session(self, tenant: str, id: str) -> dict[str, Any]:
+    def _load_session(self, tenant: str, id: str) -> dict[str, Any]:
         kept = self._documents.get(tenant, _SESSION, id)
         if kept is None:
             raise ResourceNotFound(f"there is no session {id!r}")
-        return {**kept, "session": self._aged(kept["session"])}
+        return {**kept, "session": self._apply_expiry(kept["session"])}
 
-    def _aged(self, session: dict[str, Any]) -> dict[str, Any]:
+    def _apply_expiry(self, session: dict[str, Any]) -> dict[str, Any]:
         old = self._clock() - session["lastUpdatedAt"] > _LIFE
         if old and session["sessionStatus"] == "ACTIVE":
             return {**session, "sessionStatus": "EXPIRED"}
         return session
 
-    def _active(self, request: Request) -> dict[str, Any]:
-        kept = self._kept(request)
+    def _get_active_session(self, request: Request) -> dict[str, Any]:
+        kept = self._get_session(request)
         session = kept["session"]
         if session["sessionStatus"] != "ACTIVE":
             raise Fault(
@@ -342,12 +344,12 @@ class SessionsApi:
             )
         return kept
 
-    def _keep(self, request: Request, kept: dict[str, Any]) -> None:
+    def _save_session(self, request: Request, kept: dict[str, Any]) -> None:
         session = kept["session"]
         session["lastUpdatedAt"] = self._clock()
         self._documents.put(request.caller.tenant, _SESSION, session["sessionId"], kept)
 
-    def _told(self, session: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    def _render_session(self, session: Mapping[str, Any], *names: str) -> dict[str, Any]:
         id = session["sessionId"]
         told = {name: session[name] for name in names if name in session}
         status = session["sessionStatus"]
@@ -358,17 +360,17 @@ class SessionsApi:
             **told,
         }
 
-    def _check_room(self, tenant: str, kind: str, parent: str, most: int) -> None:
+    def _check_quota(self, tenant: str, kind: str, parent: str, most: int) -> None:
         if self._documents.count(tenant, kind, parent) >= most:
             what = kind.removeprefix("session-")
-            raise _full(f"there are {most:,} {what}s already, the most there may be")
+            raise _quota_error(f"there are {most:,} {what}s already, the most there may be")
 
 
-def _full(text: str) -> Fault:
+def _quota_error(text: str) -> Fault:
     return Fault("ServiceQuotaExceededException", f"{text}; delete what is not needed")
 
 
-def _sortable(time: datetime) -> str:
+def _to_sortable(time: datetime) -> str:
     """A time as a text whose order is that of the times."""
     microseconds = (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
     return f"{10**18 + microseconds:019d}"  # times before 1970, too

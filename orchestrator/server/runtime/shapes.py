@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-__all__ = ["told_as"]
+__all__ = ["get_converter"]
 
 Converted = Callable[[Any], Any]
 
@@ -15,7 +15,7 @@ _SERVICE = "bedrock-agent-runtime"
 
 
 @cache
-def told_as(shape: str) -> Converted:
+def get_converter(shape: str) -> Converted:
     """What makes a value of a shape as a handler gives it: times for texts, and no more members.
 
     Members that the shape does not have are left out: those of agents that inline agents' traces
@@ -24,33 +24,35 @@ def told_as(shape: str) -> Converted:
     Args:
         shape: The name of a shape of `bedrock-agent-runtime`.
     """
-    return _of(_model().shape_for(shape), ()) or _same
+    return _build_converter(_load_model().shape_for(shape), ()) or _identity
 
 
 @cache
-def _model() -> Any:
+def _load_model() -> Any:
     from botocore.loaders import create_loader
     from botocore.model import ServiceModel
 
     return ServiceModel(create_loader().load_service_model(_SERVICE, "service-2"), _SERVICE)
 
 
-def _of(shape: Any, above: tuple[str, ...]) -> Converted | None:
+def _build_converter(shape: Any, above: tuple[str, ...]) -> Converted | None:
     """How a value of a shape is converted; `None` when it is told as it is."""
     if shape.type_name == "timestamp":
-        return _time
+        return _parse_time
     if shape.name in above:  # filters hold themselves, and are the caller's own
         return None
     if shape.type_name == "structure" and not shape.is_document_type:
         above = (*above, shape.name)
-        return _in_structure({name: _of(it, above) for name, it in shape.members.items()})
+        return _build_structure_converter(
+            {name: _build_converter(it, above) for name, it in shape.members.items()}
+        )
     if shape.type_name == "list":
-        return _in_list(_of(shape.member, (*above, shape.name)))
+        return _build_list_converter(_build_converter(shape.member, (*above, shape.name)))
     return None
 
 
-def _in_structure(members: Mapping[str, Converted | None]) -> Converted:
-    def converted(value: Any) -> Any:
+def _build_structure_converter(members: Mapping[str, Converted | None]) -> Converted:
+    def convert_structure(value: Any) -> Any:
         told = {}
         for name, one in value.items():
             if name in members:
@@ -58,16 +60,16 @@ def _in_structure(members: Mapping[str, Converted | None]) -> Converted:
                 told[name] = one if convert is None else convert(one)
         return told
 
-    return converted
+    return convert_structure
 
 
-def _in_list(member: Converted | None) -> Converted | None:
+def _build_list_converter(member: Converted | None) -> Converted | None:
     return None if member is None else lambda value: [member(one) for one in value]
 
 
-def _same(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 
-def _time(value: Any) -> Any:
+def _parse_time(value: Any) -> Any:
     return datetime.fromisoformat(value) if isinstance(value, str) else value

@@ -14,9 +14,9 @@ from orchestrator.server.control.bases.objects import read_uri
 from orchestrator.server.operations import Caller
 
 if TYPE_CHECKING:
-    from orchestrator.server.world import World
+    from orchestrator.server.world import ServerState
 
-__all__ = ["sources_base"]
+__all__ = ["build_sources_base"]
 
 _ID = "external"
 _MOST_BYTES = 10 * 1024 * 1024  # (Bedrock: ByteContentBlob)
@@ -29,7 +29,9 @@ _SUFFIXES = {
 }
 
 
-def sources_base(world: World, caller: Caller, sources: Sequence[Mapping[str, Any]]) -> _Sources:
+def build_sources_base(
+    world: ServerState, caller: Caller, sources: Sequence[Mapping[str, Any]]
+) -> _SourcesBase:
     """The documents of a request as something that can be searched.
 
     Raises:
@@ -41,10 +43,10 @@ def sources_base(world: World, caller: Caller, sources: Sequence[Mapping[str, An
     found: list[dict[str, Any]] = []
     for source in sources:
         found += _references(world, caller, source)
-    return _Sources(found[:_MOST_PASSAGES])
+    return _SourcesBase(found[:_MOST_PASSAGES])
 
 
-class _Sources:
+class _SourcesBase:
     """All passages of some documents, whatever is asked for; a `KnowledgeBase`."""
 
     id = _ID
@@ -61,7 +63,7 @@ class _Sources:
 
 
 def _references(
-    world: World, caller: Caller, source: Mapping[str, Any]
+    world: ServerState, caller: Caller, source: Mapping[str, Any]
 ) -> Iterator[dict[str, Any]]:
     kind, place = source["sourceType"], source.get("s3Location")
     if kind == "S3" and place:

@@ -12,17 +12,17 @@ from orchestrator.server.operations import Caller
 from orchestrator.server.runtime.resources import check_retrieval
 
 if TYPE_CHECKING:
-    from orchestrator.server.world import World
+    from orchestrator.server.world import ServerState
 
-__all__ = ["in_s3", "read_state"]
+__all__ = ["has_s3_files", "read_state"]
 
 
-def in_s3(state: Mapping[str, Any]) -> bool:
+def has_s3_files(state: Mapping[str, Any]) -> bool:
     """Whether a file of the state is in S3: to read it may take its time."""
     return any((file.get("source") or {}).get("s3Location") for file in state.get("files") or ())
 
 
-def read_state(world: World, caller: Caller, state: Mapping[str, Any]) -> Mapping[str, Any]:
+def read_state(world: ServerState, caller: Caller, state: Mapping[str, Any]) -> Mapping[str, Any]:
     """A `sessionState` or `inlineSessionState` as the engine may have it.
 
     Args:
@@ -44,10 +44,10 @@ def read_state(world: World, caller: Caller, state: Mapping[str, Any]) -> Mappin
     files = state.get("files")
     if not files:
         return state
-    return {**state, "files": [_read(world, caller, file) for file in files]}
+    return {**state, "files": [_read_file(world, caller, file) for file in files]}
 
 
-def _read(world: World, caller: Caller, file: Mapping[str, Any]) -> Mapping[str, Any]:
+def _read_file(world: ServerState, caller: Caller, file: Mapping[str, Any]) -> Mapping[str, Any]:
     source = file.get("source")
     if not source:  # the engine reads files of other forms, which only its own callers may give
         raise ValidationError(f"the file {file.get('name')!r} has no source")

@@ -10,27 +10,27 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from orchestrator.agent.agent import Agent
 from orchestrator.engine.run.options import Options
 from orchestrator.server.operations import EventStream, Request
-from orchestrator.server.runtime.events import Asked, Told, completion, started
-from orchestrator.server.runtime.state import in_s3, read_state
+from orchestrator.server.runtime.events import StreamOptions, Told, start_stream, stream_completion
+from orchestrator.server.runtime.state import has_s3_files, read_state
 from orchestrator.support.threads import in_thread
 
 if TYPE_CHECKING:
-    from orchestrator.server.world import World
+    from orchestrator.server.world import ServerState
 
-__all__ = ["answered", "blocking"]
+__all__ = ["run_blocking", "stream_turn"]
 
 T = TypeVar("T")
 
 _CONTENT = "application/json"
 
 
-async def blocking(function: Callable[..., T], *arguments: Any) -> T:
+async def run_blocking(function: Callable[..., T], *arguments: Any) -> T:
     """What a function that may wait gives, without the event loop waiting for it."""
     return await asyncio.wrap_future(in_thread(partial(function, *arguments)))
 
 
-async def answered(
-    world: World, agent: Agent, request: Request, *, state: str, trace: str
+async def stream_turn(
+    world: ServerState, agent: Agent, request: Request, *, state: str, trace: str
 ) -> EventStream:
     """Has an agent answer, event by event.
 
@@ -57,25 +57,28 @@ async def answered(
     results = bool(given.get("returnControlInvocationResults"))
     question = "" if results else params.get("inputText", "")
     if params.get("endSession") and not question.strip() and not results:
-        await blocking(agent.end_session, session_id)
-        return EventStream(await started(_nothing()), members)
+        await run_blocking(agent.end_session, session_id)
+        return EventStream(await start_stream(_empty_stream()), members)
     read = partial(read_state, world, request.caller, given)
-    options = _options(params, await blocking(read) if in_s3(given) else read())
-    asked = Asked(trace if params.get("enableTrace") else "", _streams(params))
+    options = _build_options(params, await run_blocking(read) if has_s3_files(given) else read())
+    asked = StreamOptions(trace if params.get("enableTrace") else "", _is_streaming(params))
     listen = bool(asked.trace) or asked.streams
     events = await agent.astart(question, session_id, listen=listen, **options)
-    return EventStream(await started(completion(events, asked, world.places.trace_part)), members)
+    return EventStream(
+        await start_stream(stream_completion(events, asked, world.places.redact_trace_part)),
+        members,
+    )
 
 
-async def _nothing() -> AsyncGenerator[Told, None]:
+async def _empty_stream() -> AsyncGenerator[Told, None]:
     yield "", {}
 
 
-def _streams(params: Mapping[str, Any]) -> bool:
+def _is_streaming(params: Mapping[str, Any]) -> bool:
     return bool((params.get("streamingConfigurations") or {}).get("streamFinalResponse"))
 
 
-def _options(params: Mapping[str, Any], state: Mapping[str, Any]) -> Options:
+def _build_options(params: Mapping[str, Any], state: Mapping[str, Any]) -> Options:
     options: Options = {}
     if state:
         options["session_state"] = state

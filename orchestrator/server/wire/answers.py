@@ -20,16 +20,23 @@ from typing import TYPE_CHECKING, Any
 from botocore.model import OperationModel, Shape, StructureShape
 
 from orchestrator.server.operations import Fault
-from orchestrator.server.wire.faults import UNMODELLED, WrongOutput, chosen, members_of
+from orchestrator.server.wire.faults import UNMODELLED, WrongOutput, choose_exception, get_members
 from orchestrator.server.wire.models import operation_model
 from orchestrator.server.wire.problems import Problems
-from orchestrator.server.wire.scalars import Walk, written_time
-from orchestrator.server.wire.shapes import Walks, writing
+from orchestrator.server.wire.scalars import Walk, format_time
+from orchestrator.server.wire.shapes import Walks, get_write_walks
 
 if TYPE_CHECKING:
-    from orchestrator.server.wire.streams import Messages
+    from orchestrator.server.wire.streams import MessageStream
 
-__all__ = ["Answer", "Outgoing", "checked", "encoded", "outgoing", "refusal"]
+__all__ = [
+    "HttpResponse",
+    "ResponseWriter",
+    "build_error_response",
+    "check_problems",
+    "encode_json",
+    "get_response_writer",
+]
 
 _LOG = logging.getLogger("orchestrator.server")
 _JSON = "application/json"
@@ -41,7 +48,7 @@ _UNSAFE = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpResponse:
     """An HTTP answer.
 
     Attributes:
@@ -53,28 +60,28 @@ class Answer:
 
     status: int
     headers: dict[str, str] = field(default_factory=dict)
-    body: bytes | Messages = b""
+    body: bytes | MessageStream = b""
 
 
 @cache
-def outgoing(service: str, operation: str) -> Outgoing:
+def get_response_writer(service: str, operation: str) -> ResponseWriter:
     """The writer of an operation's answers, compiled once."""
-    return Outgoing(operation_model(service, operation))
+    return ResponseWriter(operation_model(service, operation))
 
 
-class Outgoing:
+class ResponseWriter:
     """Writes the answers of one operation."""
 
     def __init__(self, model: OperationModel) -> None:
         self.name = model.name
         self.status = int(model.http.get("responseCode", 200))
         self.errors: dict[str, Any] = {shape.name: shape for shape in model.error_shapes}
-        self.walks = writing(model.service_model.service_name)
+        self.walks = get_write_walks(model.service_model.service_name)
         self.stream: Any = model.get_event_stream_output()
         shape = model.output_shape
         self._members: Mapping[str, Shape] = shape.members if shape is not None else {}
         self._payload = shape.serialization.get("payload") if shape is not None else None
-        self._headers = _placed_in_headers(self._members, self.walks)
+        self._headers = _list_header_members(self._members, self.walks)
         named = {name for name, *_ in self._headers} | {self._payload}
         body = frozenset(self._members) - named
         self._structure = self.walks.structure(shape, names=body) if shape is not None else None
@@ -84,7 +91,7 @@ class Outgoing:
             if name in named and not (self.stream is not None and name == self._payload)
         )
 
-    def answer(self, output: Mapping[str, Any]) -> Answer:
+    def answer(self, output: Mapping[str, Any]) -> HttpResponse:
         """The answer to a request.
 
         Raises:
@@ -93,10 +100,10 @@ class Outgoing:
         problems = Problems()
         headers, rest = self._write_headers(output, problems)
         kind, body = self._write_body(rest, problems)
-        checked(problems, self.name)
+        check_problems(problems, self.name)
         if body:
             headers.setdefault("Content-Type", kind)
-        return Answer(self.status, headers, body)
+        return HttpResponse(self.status, headers, body)
 
     def stream_headers(self, members: Mapping[str, Any]) -> dict[str, str]:
         """The headers of an event stream, which tell the answer's other members.
@@ -108,7 +115,7 @@ class Outgoing:
         headers, rest = self._write_headers(members, problems)
         for name in rest:
             problems.add((None, name), "Member must be one that the answer's headers tell")
-        checked(problems, self.name)
+        check_problems(problems, self.name)
         return headers
 
     def _write_headers(
@@ -123,7 +130,7 @@ class Outgoing:
             value = rest.pop(name, None)
             if value is not None:
                 walk(value, (None, name), problems)
-                text = _text(shape, value)
+                text = _to_header_text(shape, value)
                 if _UNSAFE.search(text):
                     problems.add((None, name), "Member must have no control characters")
                 headers[wire] = text
@@ -137,16 +144,18 @@ class Outgoing:
                     problems.add((None, name), "Member must not be there: the answer has no body")
                 return _JSON, b"" if self.status == 204 else b"{}"
             told = self._structure.walk(output, None, problems)
-            return _JSON, encoded(told, problems)
+            return _JSON, encode_json(told, problems)
         value = output.pop(self._payload, None)
         for name in output:
             problems.add((None, name), "Member must not be there")
         if value is None:
             return _JSON, b""
-        return _payload(self._members[self._payload], self._payload, value, self.walks, problems)
+        return _encode_payload(
+            self._members[self._payload], self._payload, value, self.walks, problems
+        )
 
 
-def _placed_in_headers(
+def _list_header_members(
     members: Mapping[str, Shape], walks: Walks
 ) -> list[tuple[str, str, Shape, Walk]]:
     return [
@@ -156,7 +165,7 @@ def _placed_in_headers(
     ]
 
 
-def _payload(
+def _encode_payload(
     shape: Shape, name: str, value: Any, walks: Walks, problems: Problems
 ) -> tuple[str, bytes]:
     if shape.type_name == "blob":
@@ -166,26 +175,26 @@ def _payload(
     told = walks.walk(shape)(value, (None, name), problems)
     if shape.type_name == "string":
         return "text/plain", str(value).encode()
-    return _JSON, encoded(told, problems)
+    return _JSON, encode_json(told, problems)
 
 
-def _text(shape: Shape, value: Any) -> str:
+def _to_header_text(shape: Shape, value: Any) -> str:
     if shape.type_name == "boolean":
         return "true" if value else "false"
     if isinstance(value, datetime):
         form = shape.serialization.get("timestampFormat", "rfc822")
-        return str(written_time(value, form))
+        return str(format_time(value, form))
     return str(value)
 
 
-def encoded(value: Any, problems: Problems) -> bytes:
+def encode_json(value: Any, problems: Problems) -> bytes:
     """JSON; nothing when there are problems, for then it cannot be made."""
     if any(not problem.limit for problem in problems.found):
         return b""
     return _ENCODE(value).encode()
 
 
-def checked(problems: Problems, place: str) -> None:
+def check_problems(problems: Problems, place: str) -> None:
     """Raises what cannot be answered, and logs, once, what the model would not allow.
 
     Raises:
@@ -206,15 +215,17 @@ def _log_limit(place: str, path: str, constraint: str) -> None:
     _LOG.warning("%s answered what its model does not allow: %s: %s", place, path, told)
 
 
-def refusal(fault: Fault, errors: Mapping[str, StructureShape], walks: Walks | None) -> Answer:
+def build_error_response(
+    fault: Fault, errors: Mapping[str, StructureShape], walks: Walks | None
+) -> HttpResponse:
     """The answer to a request that failed, as the nearest exception of those that are modelled."""
-    name = chosen(fault.name, errors)
+    name = choose_exception(fault.name, errors)
     shape = errors.get(name)
     told: dict[str, Any] = {"message": fault.message}
     status = UNMODELLED.get(name, 500)
     if shape is not None and walks is not None:
         status = int(shape.metadata.get("error", {}).get("httpStatusCode", 400))
-        known = {n: value for n, value in members_of(fault).items() if n in shape.members}
+        known = {n: value for n, value in get_members(fault).items() if n in shape.members}
         told = walks.structure(shape).walk(known, None, Problems())
     body = _ENCODE(told).encode()
-    return Answer(status, {"Content-Type": _JSON, "x-amzn-ErrorType": name}, body)
+    return HttpResponse(status, {"Content-Type": _JSON, "x-amzn-ErrorType": name}, body)

@@ -12,14 +12,14 @@ from uuid import uuid4
 from anyio import to_thread
 
 from orchestrator.server.operations import Caller, EventStream, Fault, Handler, Operations, Request
-from orchestrator.server.wire.answers import Answer, outgoing, refusal
-from orchestrator.server.wire.faults import WrongOutput, fault_of
+from orchestrator.server.wire.answers import HttpResponse, build_error_response, get_response_writer
+from orchestrator.server.wire.faults import WrongOutput, as_fault
 from orchestrator.server.wire.models import SERVICES, operation_model, service_model
-from orchestrator.server.wire.requests import incoming
+from orchestrator.server.wire.requests import get_request_reader
 from orchestrator.server.wire.routes import Route, Routes
-from orchestrator.server.wire.streams import frames_of
+from orchestrator.server.wire.streams import get_stream_writer
 
-__all__ = ["Answer", "Api", "Matched"]
+__all__ = ["Api", "HttpResponse", "OperationMatch"]
 
 _NOBODY = Caller()
 _LARGE = 256 * 1024
@@ -27,7 +27,7 @@ _EVENT_STREAM = "application/vnd.amazon.eventstream"
 
 
 @dataclass(frozen=True, slots=True)
-class Matched:
+class OperationMatch:
     """The operation that a request means.
 
     Attributes:
@@ -50,7 +50,7 @@ class Matched:
 
 
 @cache
-def _routes() -> Routes:
+def _build_routes() -> Routes:
     return Routes(
         (service, name, http["method"], http["requestUri"])
         for service in SERVICES
@@ -67,7 +67,7 @@ class Api:
     """
 
     def __init__(
-        self, operations: Operations, fault_of: Callable[[BaseException, str], Fault] = fault_of
+        self, operations: Operations, fault_of: Callable[[BaseException, str], Fault] = as_fault
     ) -> None:
         """Takes the handlers.
 
@@ -90,24 +90,24 @@ class Api:
             for service, handlers in operations.items()
             for name, handler in handlers.items()
         }
-        self._routes = _routes()
+        self._routes = _build_routes()
 
-    def implemented(self) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
+    def list_operations(self) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
         """By service: the operations that have a handler, and those that have none."""
         told = {}
         for service in SERVICES:
             names = service_model(service).operation_names
-            there = tuple(name for name in names if self._has(service, name))
+            there = tuple(name for name in names if self._has_handler(service, name))
             told[service] = there, tuple(name for name in names if name not in there)
         return told
 
-    def _has(self, service: str, name: str) -> bool:
+    def _has_handler(self, service: str, name: str) -> bool:
         return any(
             (route.service, route.operation) in self._handlers
-            for route in self._shared(service, name)
+            for route in self._find_routes(service, name)
         )
 
-    def _shared(self, service: str, name: str) -> tuple[Route, ...]:
+    def _find_routes(self, service: str, name: str) -> tuple[Route, ...]:
         http = operation_model(service, name).http
         found = self._routes.match(http["method"], http["requestUri"].partition("?")[0])
         routes = tuple(found[0]) if found else ()
@@ -116,7 +116,7 @@ class Api:
             routes if any(r.service == service and r.operation == name for r in routes) else (own,)
         )
 
-    def match(self, method: str, raw_path: str, query: str = "") -> Matched | None:
+    def match(self, method: str, raw_path: str, query: str = "") -> OperationMatch | None:
         """The operation that a request means; `None` when there is none.
 
         Args:
@@ -125,7 +125,7 @@ class Api:
             query: The query string, without its `?`.
         """
         found = self._routes.match(method, raw_path, query)
-        return None if found is None else Matched(tuple(found[0]), found[1])
+        return None if found is None else OperationMatch(tuple(found[0]), found[1])
 
     async def answer(
         self,
@@ -136,7 +136,7 @@ class Api:
         body: bytes,
         caller: Caller = _NOBODY,
         request_id: str = "",
-    ) -> Answer:
+    ) -> HttpResponse:
         """Answers a request; nothing that goes wrong is raised.
 
         Args:
@@ -152,38 +152,38 @@ class Api:
         matched = self.match(method, raw_path, query)
         try:
             if matched is None:
-                raise Fault("UnknownOperationException", _unknown(method, raw_path))
-            answer = await self._carried_out(matched, query, headers, body, caller, request_id)
+                raise Fault("UnknownOperationException", _describe_unknown(method, raw_path))
+            answer = await self._call_handler(matched, query, headers, body, caller, request_id)
         except Exception as error:
             return self.refuse(error, matched, request_id)
         answer.headers["x-amzn-RequestId"] = request_id
         return answer
 
     def refuse(
-        self, error: BaseException, matched: Matched | None = None, request_id: str = ""
-    ) -> Answer:
+        self, error: BaseException, matched: OperationMatch | None = None, request_id: str = ""
+    ) -> HttpResponse:
         """The answer to a request that failed, in the words of the operation that it meant."""
         request_id = request_id or str(uuid4())
         fault = self._fault_of(error, request_id)
         if matched is None:
-            answer = refusal(fault, {}, None)
+            answer = build_error_response(fault, {}, None)
         else:
-            out = outgoing(matched.service, matched.operation)
-            answer = refusal(fault, out.errors, out.walks)
+            out = get_response_writer(matched.service, matched.operation)
+            answer = build_error_response(fault, out.errors, out.walks)
         answer.headers["x-amzn-RequestId"] = request_id
         return answer
 
-    async def _carried_out(
+    async def _call_handler(
         self,
-        matched: Matched,
+        matched: OperationMatch,
         query: str,
         headers: Mapping[str, str],
         body: bytes,
         caller: Caller,
         request_id: str,
-    ) -> Answer:
-        handler, waits = self._handler(matched)
-        read = partial(_read, matched, query, headers, body)
+    ) -> HttpResponse:
+        handler, waits = self._find_handler(matched)
+        read = partial(_read_params, matched, query, headers, body)
         # A large body takes long enough to keep others waiting.
         route, params = await to_thread.run_sync(read) if len(body) > _LARGE else read()
         request = Request(route.service, route.operation, params, caller, request_id)
@@ -192,7 +192,7 @@ class Api:
             output = await cast(Callable[[Request], Awaitable[Any]], handler)(request)
         else:
             output = await to_thread.run_sync(handler, request)
-        out = outgoing(route.service, route.operation)
+        out = get_response_writer(route.service, route.operation)
         kind = Mapping if out.stream is None else EventStream
         if not isinstance(output, kind):
             wanted = "a mapping" if out.stream is None else "an EventStream"
@@ -201,12 +201,14 @@ class Api:
             return out.answer(output)
         told = out.stream_headers(output.members)
         told.setdefault("Content-Type", _EVENT_STREAM)
-        frames = frames_of(route.service, route.operation)
-        return Answer(
-            out.status, told, frames.told(output, lambda error: self._fault_of(error, request_id))
+        frames = get_stream_writer(route.service, route.operation)
+        return HttpResponse(
+            out.status,
+            told,
+            frames.encode_stream(output, lambda error: self._fault_of(error, request_id)),
         )
 
-    def _handler(self, matched: Matched) -> tuple[Handler, bool]:
+    def _find_handler(self, matched: OperationMatch) -> tuple[Handler, bool]:
         for route in matched.routes:
             found = self._handlers.get((route.service, route.operation))
             if found is not None:
@@ -215,20 +217,20 @@ class Api:
         raise Fault("ValidationException", wrong)
 
 
-def _unknown(method: str, raw_path: str) -> str:
+def _describe_unknown(method: str, raw_path: str) -> str:
     path = raw_path if len(raw_path) <= 100 else f"{raw_path[:100]}…"
     return f"there is no operation {method} {path!r}; check the address and the client's version"
 
 
-def _read(
-    matched: Matched, query: str, headers: Mapping[str, str], body: bytes
+def _read_params(
+    matched: OperationMatch, query: str, headers: Mapping[str, str], body: bytes
 ) -> tuple[Route, dict[str, Any]]:
     """The parameters, as the first of the operations that may be meant which allows them."""
     first: Fault | None = None
     for route in matched.routes:
         labels = dict(zip(route.labels, matched.labels, strict=True))
         try:
-            reader = incoming(route.service, route.operation)
+            reader = get_request_reader(route.service, route.operation)
             return route, reader.read(labels, query, headers, body)
         except Fault as fault:
             first = first or fault

@@ -10,7 +10,14 @@ from typing import Any
 from orchestrator.errors import OrchestratorError
 from orchestrator.server.operations import Fault
 
-__all__ = ["UNMODELLED", "WrongOutput", "chosen", "fault_of", "log_failure", "members_of"]
+__all__ = [
+    "UNMODELLED",
+    "WrongOutput",
+    "as_fault",
+    "choose_exception",
+    "get_members",
+    "log_failure",
+]
 
 _LOG = logging.getLogger("orchestrator.server")
 
@@ -49,7 +56,7 @@ _INSTEAD: Mapping[str, tuple[str, ...]] = {
 """What an exception becomes where it is not modelled; the first that is."""
 
 
-def fault_of(error: BaseException, request_id: str) -> Fault:
+def as_fault(error: BaseException, request_id: str) -> Fault:
     """An error as an exception of the service.
 
     What neither is a `Fault` nor an error of this package is a mistake of ours: it is logged, and
@@ -84,7 +91,7 @@ def log_failure(error: BaseException, request_id: str) -> None:
     _LOG.error("request %s failed: %s", request_id, "because of ".join(parts).rstrip())
 
 
-def chosen(name: str, modelled: Collection[str]) -> str:
+def choose_exception(name: str, modelled: Collection[str]) -> str:
     """The exception of those that are modelled which says the most of one called `name`."""
     for one in (name, *_INSTEAD.get(name, ())):
         if one in modelled:
@@ -92,6 +99,6 @@ def chosen(name: str, modelled: Collection[str]) -> str:
     return name if name in UNMODELLED else INTERNAL
 
 
-def members_of(fault: Fault) -> dict[str, Any]:
+def get_members(fault: Fault) -> dict[str, Any]:
     """A fault's members, its message with them."""
     return {**fault.members, "message": fault.message}

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from zlib import crc32
 
-__all__ = ["LARGEST_PAYLOAD", "HeaderValue", "frame"]
+__all__ = ["LARGEST_PAYLOAD", "HeaderValue", "encode_frame"]
 
 HeaderValue = bool | int | str | bytes | datetime
 
@@ -23,13 +23,13 @@ _LARGEST_VALUE = 0xFFFF
 _LARGEST_NAME = 0xFF
 
 
-def frame(headers: Mapping[str, HeaderValue], payload: bytes) -> bytes:
+def encode_frame(headers: Mapping[str, HeaderValue], payload: bytes) -> bytes:
     """One message.
 
     Raises:
         ValueError: Something in it is larger than a decoder takes.
     """
-    head = b"".join(_header(name, value) for name, value in headers.items())
+    head = b"".join(_encode_header(name, value) for name, value in headers.items())
     if len(head) > _LARGEST_HEADERS or len(payload) > LARGEST_PAYLOAD:
         raise ValueError(
             f"an event of {len(payload)} bytes is over the {LARGEST_PAYLOAD} that one message of "
@@ -40,14 +40,14 @@ def frame(headers: Mapping[str, HeaderValue], payload: bytes) -> bytes:
     return message + struct.pack("!I", crc32(message))
 
 
-def _header(name: str, value: HeaderValue) -> bytes:
+def _encode_header(name: str, value: HeaderValue) -> bytes:
     told = name.encode()
     if not 0 < len(told) <= _LARGEST_NAME:
         raise ValueError(f"{len(told)} bytes are no length of a header's name: use 1 to 255")
-    return bytes((len(told),)) + told + _value(value)
+    return bytes((len(told),)) + told + _encode_value(value)
 
 
-def _value(value: HeaderValue) -> bytes:
+def _encode_value(value: HeaderValue) -> bytes:
     if isinstance(value, bool):
         return b"\0" if value else b"\1"
     if isinstance(value, int):

@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Callable
 from functools import cache
 
-__all__ = ["matcher"]
+__all__ = ["compile_pattern"]
 
 _DIGITS = re.compile(r"/d(?=[{+*])")
 _CATEGORY_C = (r"\P{C}", r"[^\p{C}]")
@@ -22,7 +22,7 @@ _LONGEST = 2048
 
 
 @cache
-def matcher(pattern: str) -> Callable[[str], bool]:
+def compile_pattern(pattern: str) -> Callable[[str], bool]:
     """What says whether a text matches a pattern of a model."""
     translated = _DIGITS.sub(r"\\d", pattern)
     if any(text in pattern for text in _CATEGORY_C):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-__all__ = ["HIDDEN", "Path", "Problem", "Problems", "deeper", "spelled"]
+__all__ = ["HIDDEN", "Path", "Problem", "Problems", "format_path", "is_deeper"]
 
 Path = tuple[Any, str] | None
 """Where a value lies: the path around it and its name. Spelled out only when something is wrong."""
@@ -34,10 +34,10 @@ class Problem(NamedTuple):
     @property
     def place(self) -> str:
         """Such as `messages.1.member.role`."""
-        return spelled(self.path)
+        return format_path(self.path)
 
     def __str__(self) -> str:
-        value = "" if self.value is HIDDEN else f" {_told(self.value)}"
+        value = "" if self.value is HIDDEN else f" {_format_value(self.value)}"
         return f"Value{value} at '{self.place}' failed to satisfy constraint: {self.constraint}"
 
 
@@ -67,14 +67,14 @@ class Problems:
         return f"{count} validation {errors} detected: {told}" + ("; ..." if self.more else "")
 
 
-def deeper(path: Path, names: int) -> bool:
+def is_deeper(path: Path, names: int) -> bool:
     """Whether a path has more names than so many."""
     while path is not None and names >= 0:
         path, names = path[0], names - 1
     return names < 0
 
 
-def spelled(path: Path) -> str:
+def format_path(path: Path) -> str:
     """A path with dots, as AWS writes it: the parts of a list are `.1.member`, of a map `.KEY`."""
     names = []
     while path is not None:
@@ -83,7 +83,7 @@ def spelled(path: Path) -> str:
     return ".".join(reversed(names))
 
 
-def _told(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if value is None:
         return "null"
     text = str(value)

@@ -20,38 +20,38 @@ from botocore.model import ListShape, MapShape, OperationModel, Shape, Structure
 from orchestrator.server.operations import Fault
 from orchestrator.server.wire.models import operation_model
 from orchestrator.server.wire.problems import Problems
-from orchestrator.server.wire.scalars import NULL, Walk, document
-from orchestrator.server.wire.shapes import reading
+from orchestrator.server.wire.scalars import NULL, Walk, walk_document
+from orchestrator.server.wire.shapes import get_read_walks
 
-__all__ = ["Incoming", "incoming"]
+__all__ = ["RequestReader", "get_request_reader"]
 
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _MOST_FIELDS = 1000
 
 
 @cache
-def incoming(service: str, operation: str) -> Incoming:
+def get_request_reader(service: str, operation: str) -> RequestReader:
     """The reader of an operation's requests, compiled once."""
-    return Incoming(operation_model(service, operation))
+    return RequestReader(operation_model(service, operation))
 
 
-class Incoming:
+class RequestReader:
     """Reads the requests of one operation."""
 
     def __init__(self, model: OperationModel) -> None:
         shape = model.input_shape
         members: Mapping[str, Shape] = shape.members if shape is not None else {}
-        self._walks = reading(model.service_model.service_name)
+        self._walks = get_read_walks(model.service_model.service_name)
         self._placed: dict[str, list[tuple[str, str, Shape, Walk]]] = {}
         for name, member in members.items():
             where = member.serialization.get("location")
             if where is not None:
                 wire = member.serialization.get("name", name)
-                walk = document if _is_json(member) else self._walks.walk(member)
+                walk = walk_document if _is_json(member) else self._walks.walk(member)
                 told = (name, wire, member, walk)
                 self._placed.setdefault(where, []).append(told)
-        self._required = _required_elsewhere(shape)
-        self._body = _body(shape, self._walks) if shape is not None else _no_body
+        self._required = _find_required_params(shape)
+        self._body = _build_body_reader(shape, self._walks) if shape is not None else _read_no_body
 
     def read(
         self, labels: Mapping[str, str], query: str, headers: Mapping[str, str], body: bytes
@@ -71,7 +71,7 @@ class Incoming:
         problems = Problems()
         params: dict[str, Any] = {}
         for name, wire, shape, walk in self._placed.get("uri", ()):
-            text = _unquoted(labels[wire])
+            text = _unquote(labels[wire])
             params[name] = walk(_from_text(shape, text), (None, name), problems)
         if "querystring" in self._placed:
             self._read_query(query, params, problems)
@@ -86,7 +86,7 @@ class Incoming:
 
     def _read_query(self, query: str, params: dict[str, Any], problems: Problems) -> None:
         given: dict[str, list[str]] = {}
-        for key, text in _fields(query):
+        for key, text in _parse_query(query):
             given.setdefault(key, []).append(text)
         rest = None
         for name, wire, shape, walk in self._placed["querystring"]:
@@ -125,7 +125,7 @@ class Incoming:
                 params[name] = walk(found, (None, name), problems)
 
 
-def _required_elsewhere(shape: StructureShape | None) -> tuple[str, ...]:
+def _find_required_params(shape: StructureShape | None) -> tuple[str, ...]:
     """Required members that do not lie in the body, whose structure tells of its own."""
     if shape is None:
         return ()
@@ -137,22 +137,22 @@ def _required_elsewhere(shape: StructureShape | None) -> tuple[str, ...]:
 _Body = Callable[[bytes, Problems], Mapping[str, Any]]
 
 
-def _no_body(body: bytes, problems: Problems) -> Mapping[str, Any]:
+def _read_no_body(body: bytes, problems: Problems) -> Mapping[str, Any]:
     return {}
 
 
-def _body(shape: StructureShape, walks: Any) -> _Body:
+def _build_body_reader(shape: StructureShape, walks: Any) -> _Body:
     """What reads the body: a payload's raw bytes, one member's JSON, or the members' JSON."""
     payload = shape.serialization.get("payload")
     if payload is not None:
-        return _payload(shape, payload, walks)
+        return _build_payload_reader(shape, payload, walks)
     names = frozenset(n for n, it in shape.members.items() if "location" not in it.serialization)
     if not names:
-        return _no_body
+        return _read_no_body
     structure = walks.structure(shape, names=names)
 
     def read(body: bytes, problems: Problems) -> Mapping[str, Any]:
-        value = _json(body) if body else {}
+        value = _parse_json(body) if body else {}
         if not isinstance(value, dict):
             raise Fault("SerializationException", "The body must be a JSON object.")
         read: Mapping[str, Any] = structure.walk(value, None, problems)
@@ -161,7 +161,7 @@ def _body(shape: StructureShape, walks: Any) -> _Body:
     return read
 
 
-def _payload(shape: StructureShape, name: str, walks: Any) -> _Body:
+def _build_payload_reader(shape: StructureShape, name: str, walks: Any) -> _Body:
     member = shape.members[name]
     required = name in shape.required_members
     walk = walks.walk(member)
@@ -177,32 +177,32 @@ def _payload(shape: StructureShape, name: str, walks: Any) -> _Body:
                 wrong = f"Member must have length less than or equal to {most}"
                 problems.add((None, name), wrong, limit=True)
             return {name: body}
-        value = _utf8(body) if member.type_name == "string" else _json(body)
+        value = _decode_utf8(body) if member.type_name == "string" else _parse_json(body)
         return {name: walk(value, (None, name), problems)}
 
     return read
 
 
-def _json(body: bytes) -> Any:
+def _parse_json(body: bytes) -> Any:
     try:
-        return json.loads(_utf8(body), parse_constant=_no_number)
+        return json.loads(_decode_utf8(body), parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         # The parser's own words quote the body.
         raise Fault("SerializationException", "The body is not valid JSON.") from None
 
 
-def _no_number(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(name)
 
 
-def _utf8(body: bytes) -> str:
+def _decode_utf8(body: bytes) -> str:
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError:
         raise Fault("SerializationException", "The body is not UTF-8.") from None
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     if "%" not in text:
         return text
     if _BAD_ESCAPE.search(text):
@@ -213,7 +213,7 @@ def _unquoted(text: str) -> str:
         raise Fault("SerializationException", "The address is not UTF-8.") from None
 
 
-def _fields(query: str) -> list[tuple[str, str]]:
+def _parse_query(query: str) -> list[tuple[str, str]]:
     if not query:
         return []
     if _BAD_ESCAPE.search(query):
@@ -253,11 +253,11 @@ def _is_json(shape: Shape) -> bool:
 def _from_header(shape: Shape, text: str) -> Any:
     if _is_json(shape):
         try:
-            return _json(b64decode(text, validate=True))
+            return _parse_json(b64decode(text, validate=True))
         except ValueError:
             raise Fault("SerializationException", "A header is not JSON in base64.") from None
     if isinstance(shape, ListShape):
-        parts = _parts(text) if shape.member.type_name == "string" else text.split(",")
+        parts = _split_list(text) if shape.member.type_name == "string" else text.split(",")
         return [_from_text(shape.member, part.strip()) for part in parts]
     return _from_text(shape, text)
 
@@ -265,7 +265,7 @@ def _from_header(shape: Shape, text: str) -> Any:
 _PART = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^",]*))\s*(?:,|$)')
 
 
-def _parts(text: str) -> list[str]:
+def _split_list(text: str) -> list[str]:
     """The parts of a list in a header; those with a comma are in quotes."""
     return [
         re.sub(r"\\(.)", r"\1", found[1]) if found[1] is not None else found[2]

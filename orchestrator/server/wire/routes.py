@@ -79,40 +79,40 @@ class Routes:
         node = self._methods.get(method)
         if node is None or not path.startswith("/"):
             return None
-        found = _found(node, path.split("/"), 1, (), query)
+        found = _find_routes(node, path.split("/"), 1, (), query)
         if found is None and not path.endswith("//"):
             other = path[:-1] if path.endswith("/") else f"{path}/"
-            found = _found(node, other.split("/"), 1, (), query)
+            found = _find_routes(node, other.split("/"), 1, (), query)
         return found
 
 
-def _found(
+def _find_routes(
     node: _Node, pieces: list[str], at: int, labels: tuple[str, ...], query: str
 ) -> tuple[list[Route], tuple[str, ...]] | None:
     """Where the pieces from `at` on lead to; a literal piece goes before a label."""
     if at == len(pieces):
-        return _fitting(node.here, labels, query)
+        return _filter_by_query(node.here, labels, query)
     piece = pieces[at]
     literal = node.pieces.get(piece)
     if literal is not None:
-        found = _found(literal, pieces, at + 1, labels, query)
+        found = _find_routes(literal, pieces, at + 1, labels, query)
         if found is not None:
             return found
     if not piece:
         return None
     if node.label is not None:
-        found = _found(node.label, pieces, at + 1, (*labels, piece), query)
+        found = _find_routes(node.label, pieces, at + 1, (*labels, piece), query)
         if found is not None:
             return found
-    return _fitting(node.rest, (*labels, "/".join(pieces[at:])), query)
+    return _filter_by_query(node.rest, (*labels, "/".join(pieces[at:])), query)
 
 
-def _fitting(
+def _filter_by_query(
     routes: list[Route], labels: tuple[str, ...], query: str
 ) -> tuple[list[Route], tuple[str, ...]] | None:
-    fitting = [route for route in routes if _fits(route, query)]
+    fitting = [route for route in routes if _is_match(route, query)]
     return (fitting, labels) if fitting else None
 
 
-def _fits(route: Route, query: str) -> bool:
+def _is_match(route: Route, query: str) -> bool:
     return not route.fixed or route.fixed <= set(parse_qsl(query, keep_blank_values=True))

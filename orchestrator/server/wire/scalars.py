@@ -13,10 +13,18 @@ from typing import Any
 
 from botocore.model import Shape, StringShape
 
-from orchestrator.server.wire.patterns import matcher
+from orchestrator.server.wire.patterns import compile_pattern
 from orchestrator.server.wire.problems import HIDDEN, Path, Problems
 
-__all__ = ["NULL", "SCALARS_READ", "SCALARS_WRITTEN", "Walk", "document", "length", "written_time"]
+__all__ = [
+    "NULL",
+    "SCALARS_READ",
+    "SCALARS_WRITTEN",
+    "Walk",
+    "format_time",
+    "make_length_check",
+    "walk_document",
+]
 
 Walk = Callable[[Any, Path, Problems], Any]
 """Checks a value and gives it read, or written. What is wrong goes to the problems."""
@@ -31,7 +39,7 @@ _RANGES = {"integer": 31, "long": 63}
 _Check = Callable[[int | float, Path, Problems, Any], None]
 
 
-def length(shape: Shape, what: str = "length") -> _Check:
+def make_length_check(shape: Shape, what: str = "length") -> _Check:
     """The check of a size, or of a number itself, against the shape's `min` and `max`."""
     low, high = shape.metadata.get("min", -math.inf), shape.metadata.get("max", math.inf)
 
@@ -54,13 +62,13 @@ _ALSO = {"PromptType": frozenset({"MEMORY_SUMMARIZATION", "ROUTING_CLASSIFIER"})
 service have had the other's (recorded)."""
 
 
-def _string(shape: Shape, hidden: bool) -> Walk:
+def _make_string_walk(shape: Shape, hidden: bool) -> Walk:
     low, high = shape.metadata.get("min", 0), shape.metadata.get("max", math.inf)
-    check = length(shape)
+    check = make_length_check(shape)
     enum = frozenset(shape.enum) if isinstance(shape, StringShape) else frozenset()
     enum |= _ALSO.get(shape.name, frozenset()) if enum else enum
     pattern = shape.metadata.get("pattern")
-    matches = matcher(pattern) if pattern else None
+    matches = compile_pattern(pattern) if pattern else None
 
     def walk(value: Any, path: Path, problems: Problems) -> Any:
         if type(value) is not str and not isinstance(value, str):
@@ -83,9 +91,9 @@ def _string(shape: Shape, hidden: bool) -> Walk:
     return walk
 
 
-def _string_written(shape: Shape, hidden: bool) -> Walk:
+def _make_string_write_walk(shape: Shape, hidden: bool) -> Walk:
     plain = StringShape(shape.name, {"type": "string"})
-    return _string(plain if shape.name in _UNLIKE_THE_SERVICE else shape, hidden)
+    return _make_string_walk(plain if shape.name in _UNLIKE_THE_SERVICE else shape, hidden)
 
 
 def _is_unicode(text: str) -> bool:
@@ -96,8 +104,8 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def _whole(shape: Shape, hidden: bool) -> Walk:
-    check = length(shape, "value")
+def _make_integer_walk(shape: Shape, hidden: bool) -> Walk:
+    check = make_length_check(shape, "value")
     most = 2 ** _RANGES[shape.type_name]
 
     def walk(value: Any, path: Path, problems: Problems) -> Any:
@@ -110,8 +118,8 @@ def _whole(shape: Shape, hidden: bool) -> Walk:
     return walk
 
 
-def _number(shape: Shape, hidden: bool) -> Walk:
-    check = length(shape, "value")
+def _make_number_walk(shape: Shape, hidden: bool) -> Walk:
+    check = make_length_check(shape, "value")
 
     def walk(value: Any, path: Path, problems: Problems) -> Any:
         if type(value) not in (int, float) or not is_finite(value):
@@ -128,7 +136,7 @@ def is_finite(value: int | float) -> bool:
     return -_LARGEST <= value <= _LARGEST
 
 
-def _truth(shape: Shape, hidden: bool) -> Walk:
+def _make_boolean_walk(shape: Shape, hidden: bool) -> Walk:
     def walk(value: Any, path: Path, problems: Problems) -> Any:
         if not isinstance(value, bool):
             problems.add(path, "Member must be true or false")
@@ -137,8 +145,8 @@ def _truth(shape: Shape, hidden: bool) -> Walk:
     return walk
 
 
-def _blob_read(shape: Shape, hidden: bool) -> Walk:
-    check = length(shape)
+def _make_blob_read_walk(shape: Shape, hidden: bool) -> Walk:
+    check = make_length_check(shape)
 
     def walk(value: Any, path: Path, problems: Problems) -> Any:
         try:
@@ -152,8 +160,8 @@ def _blob_read(shape: Shape, hidden: bool) -> Walk:
     return walk
 
 
-def _blob_written(shape: Shape, hidden: bool) -> Walk:
-    check = length(shape)
+def _make_blob_write_walk(shape: Shape, hidden: bool) -> Walk:
+    check = make_length_check(shape)
 
     def walk(value: Any, path: Path, problems: Problems) -> Any:
         if not isinstance(value, (bytes, bytearray)):
@@ -165,10 +173,10 @@ def _blob_written(shape: Shape, hidden: bool) -> Walk:
     return walk
 
 
-def _time_read(shape: Shape, hidden: bool) -> Walk:
+def _make_time_read_walk(shape: Shape, hidden: bool) -> Walk:
     def walk(value: Any, path: Path, problems: Problems) -> Any:
         try:
-            return _time(value)
+            return _parse_time(value)
         except (ValueError, TypeError, OverflowError, OSError):
             problems.add(path, "Member must be a timestamp")
             return value
@@ -176,7 +184,7 @@ def _time_read(shape: Shape, hidden: bool) -> Walk:
     return walk
 
 
-def _time(value: Any) -> datetime:
+def _parse_time(value: Any) -> datetime:
     """A time in any of the three forms that AWS uses, whichever the model says."""
     if isinstance(value, bool):
         raise TypeError
@@ -189,12 +197,12 @@ def _time(value: Any) -> datetime:
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
-def _time_written(shape: Shape, hidden: bool) -> Walk:
+def _make_time_write_walk(shape: Shape, hidden: bool) -> Walk:
     form = shape.serialization.get("timestampFormat", "unixtimestamp")
 
     def walk(value: Any, path: Path, problems: Problems) -> Any:
         if isinstance(value, datetime) and value.tzinfo is not None:
-            return written_time(value, form)
+            return format_time(value, form)
         if form == "iso8601" and isinstance(value, str) and _ISO.fullmatch(value):
             return value  # a trace's own: as told when it happened, to the nanosecond
         problems.add(path, "Member must be a datetime with a zone")
@@ -203,7 +211,7 @@ def _time_written(shape: Shape, hidden: bool) -> Walk:
     return walk
 
 
-def written_time(value: datetime, form: str) -> str | float:
+def format_time(value: datetime, form: str) -> str | float:
     """A time as AWS writes it: `iso8601` with nanoseconds, `rfc822`, or seconds since 1970."""
     if form == "unixtimestamp":
         return value.timestamp()
@@ -213,15 +221,15 @@ def written_time(value: datetime, form: str) -> str | float:
     return f"{value:%Y-%m-%dT%H:%M:%S}.{value.microsecond:06}000Z"
 
 
-def document(value: Any, path: Path, problems: Problems) -> Any:
+def walk_document(value: Any, path: Path, problems: Problems) -> Any:
     """Any JSON, as it is: no deeper than 100 levels, and of finite numbers."""
-    wrong = _not_json(value, _DEEPEST)
+    wrong = _find_json_problem(value, _DEEPEST)
     if wrong:
         problems.add(path, wrong)
     return value
 
 
-def _not_json(value: Any, depth: int) -> str:
+def _find_json_problem(value: Any, depth: int) -> str:
     if isinstance(value, str):
         return "" if _is_unicode(value) else "Member must not have half of a surrogate pair"
     if value is None or isinstance(value, bool):
@@ -236,23 +244,23 @@ def _not_json(value: Any, depth: int) -> str:
         if not all(isinstance(key, str) and _is_unicode(key) for key in value):
             return "Member must have texts for keys"
         value = value.values()
-    return next(filter(None, (_not_json(each, depth - 1) for each in value)), "")
+    return next(filter(None, (_find_json_problem(each, depth - 1) for each in value)), "")
 
 
 _BOTH: dict[str, Callable[[Shape, bool], Walk]] = {
-    "string": _string,
-    "integer": _whole,
-    "long": _whole,
-    "float": _number,
-    "double": _number,
-    "boolean": _truth,
+    "string": _make_string_walk,
+    "integer": _make_integer_walk,
+    "long": _make_integer_walk,
+    "float": _make_number_walk,
+    "double": _make_number_walk,
+    "boolean": _make_boolean_walk,
 }
-SCALARS_READ = {**_BOTH, "blob": _blob_read, "timestamp": _time_read}
+SCALARS_READ = {**_BOTH, "blob": _make_blob_read_walk, "timestamp": _make_time_read_walk}
 """What makes the walk of a scalar shape, by its type, for what was received."""
 SCALARS_WRITTEN = {
     **_BOTH,
-    "string": _string_written,
-    "blob": _blob_written,
-    "timestamp": _time_written,
+    "string": _make_string_write_walk,
+    "blob": _make_blob_write_walk,
+    "timestamp": _make_time_write_walk,
 }
 """The same, for what is sent."""

@@ -12,17 +12,17 @@ from typing import Any
 
 from botocore.model import ListShape, MapShape, Shape, StructureShape
 
-from orchestrator.server.wire.problems import HIDDEN, Path, Problems, deeper
+from orchestrator.server.wire.problems import HIDDEN, Path, Problems, is_deeper
 from orchestrator.server.wire.scalars import (
     NULL,
     SCALARS_READ,
     SCALARS_WRITTEN,
     Walk,
-    document,
-    length,
+    make_length_check,
+    walk_document,
 )
 
-__all__ = ["Structure", "Walks", "reading", "writing"]
+__all__ = ["Structure", "Walks", "get_read_walks", "get_write_walks"]
 
 
 _DEEPEST = 100
@@ -48,7 +48,7 @@ class Structure:
         if type(value) is not dict and not isinstance(value, Mapping):
             problems.add(path, "Member must be a structure")
             return value
-        if self.recursive and deeper(path, _DEEPEST):
+        if self.recursive and is_deeper(path, _DEEPEST):
             problems.add(path, f"Member must not be deeper than {_DEEPEST} names")
             return value
         told: dict[str, Any] = {}
@@ -65,12 +65,12 @@ class Structure:
             elif self._strict:
                 problems.add(path, f"Member must have no member {key!r}")
         if seen < len(self.required):
-            self._missing(value, path, problems)
+            self._report_missing(value, path, problems)
         if self.union and len(told) != 1:
             problems.add(path, f"Member must have exactly one of {sorted(members)}")
         return told
 
-    def _missing(self, value: Mapping[str, Any], path: Path, problems: Problems) -> None:
+    def _report_missing(self, value: Mapping[str, Any], path: Path, problems: Problems) -> None:
         there = {name for key, (name, _, _) in self.members.items() if value.get(key) is not None}
         for name in self.required:
             if name not in there:
@@ -91,11 +91,13 @@ class Walks:
         """The function for a shape; values in a sensitive one are not told in problems."""
         hidden = hidden or bool(shape.metadata.get("sensitive"))
         if isinstance(shape, StructureShape):
-            return document if shape.is_document_type else self.structure(shape, hidden).walk
+            return walk_document if shape.is_document_type else self.structure(shape, hidden).walk
         if isinstance(shape, ListShape):
-            return self._list(shape, self.walk(shape.member, hidden))
+            return self._make_list_walk(shape, self.walk(shape.member, hidden))
         if isinstance(shape, MapShape):
-            return self._map(shape, self.walk(shape.key, hidden), self.walk(shape.value, hidden))
+            return self._make_map_walk(
+                shape, self.walk(shape.key, hidden), self.walk(shape.value, hidden)
+            )
         return self._scalars[shape.type_name](shape, hidden)
 
     def structure(
@@ -103,7 +105,7 @@ class Walks:
     ) -> Structure:
         """The structure of a shape, or of those of its members that are named."""
         if names is not None:
-            return self._filled(Structure(self._writing), shape, hidden, names)
+            return self._fill(Structure(self._writing), shape, hidden, names)
         key = (shape.name, hidden)
         with self._filling:
             made = self._known.get(key)
@@ -111,13 +113,13 @@ class Walks:
                 # Known before it is filled, for shapes within themselves.
                 made = self._known[key] = Structure(self._writing)
                 self._open.add(key)
-                self._filled(made, shape, hidden, frozenset(shape.members))
+                self._fill(made, shape, hidden, frozenset(shape.members))
                 self._open.remove(key)
             elif key in self._open:
                 made.recursive = True
             return made
 
-    def _filled(
+    def _fill(
         self, made: Structure, shape: StructureShape, hidden: bool, names: frozenset[str]
     ) -> Structure:
         made.required = tuple(name for name in shape.required_members if name in names)
@@ -129,8 +131,8 @@ class Walks:
                 made.members[here] = (name, there, self.walk(member, hidden))
         return made
 
-    def _list(self, shape: ListShape, part: Walk) -> Walk:
-        check = length(shape)
+    def _make_list_walk(self, shape: ListShape, part: Walk) -> Walk:
+        check = make_length_check(shape)
 
         def walk(value: Any, path: Path, problems: Problems) -> Any:
             if not isinstance(value, list | tuple):
@@ -148,8 +150,8 @@ class Walks:
 
         return walk
 
-    def _map(self, shape: MapShape, key: Walk, part: Walk) -> Walk:
-        check = length(shape)
+    def _make_map_walk(self, shape: MapShape, key: Walk, part: Walk) -> Walk:
+        check = make_length_check(shape)
 
         def walk(value: Any, path: Path, problems: Problems) -> Any:
             if not isinstance(value, Mapping):
@@ -169,12 +171,12 @@ class Walks:
 
 
 @cache
-def reading(service: str) -> Walks:
+def get_read_walks(service: str) -> Walks:
     """From JSON as it was received to what a boto3 caller gave."""
     return Walks(writing=False)
 
 
 @cache
-def writing(service: str) -> Walks:
+def get_write_walks(service: str) -> Walks:
     """From what a boto3 caller will get to JSON."""
     return Walks(writing=True)

@@ -9,13 +9,13 @@ from typing import Any
 from botocore.model import Shape, StructureShape
 
 from orchestrator.server.operations import EventStream, Fault
-from orchestrator.server.wire.answers import checked, encoded, outgoing
-from orchestrator.server.wire.faults import WrongOutput, chosen, members_of
-from orchestrator.server.wire.frames import LARGEST_PAYLOAD, HeaderValue, frame
+from orchestrator.server.wire.answers import check_problems, encode_json, get_response_writer
+from orchestrator.server.wire.faults import WrongOutput, choose_exception, get_members
+from orchestrator.server.wire.frames import LARGEST_PAYLOAD, HeaderValue, encode_frame
 from orchestrator.server.wire.problems import Problems
 from orchestrator.server.wire.scalars import Walk
 
-__all__ = ["EventWriter", "Frames", "Messages", "frames_of"]
+__all__ = ["EventWriter", "MessageStream", "StreamWriter", "get_stream_writer"]
 
 _TYPES = {"blob": "application/octet-stream", "string": "text/plain"}
 _TRACE = "trace"  # the name of the events that tell of a turn, and of their member that does
@@ -23,9 +23,9 @@ _SHORTEST_TEXT = 256  # characters that are left of a text that is cut
 
 
 @cache
-def frames_of(service: str, operation: str) -> Frames:
+def get_stream_writer(service: str, operation: str) -> StreamWriter:
     """The writer of an operation's events, compiled once."""
-    return Frames(service, operation)
+    return StreamWriter(service, operation)
 
 
 class EventWriter:
@@ -43,7 +43,7 @@ class EventWriter:
         self._body = walks.structure(shape, names=frozenset(shape.members) - placed)
         self._walks: dict[str, Walk] = {name: walks.walk(shape.members[name]) for name in placed}
 
-    def frame(self, members: Mapping[str, Any]) -> bytes:
+    def encode(self, members: Mapping[str, Any]) -> bytes:
         """The message of an event.
 
         Raises:
@@ -57,35 +57,35 @@ class EventWriter:
             if value is not None:
                 self._walks[name](value, (None, name), problems)
                 headers[name] = value
-        kind, payload = self._written(rest, problems)
+        kind, payload = self._encode_body(rest, problems)
         if self._traces and len(payload) > LARGEST_PAYLOAD:
-            payload = self._shortened(rest)
-        checked(problems, self._place)
+            payload = self._shorten_trace(rest)
+        check_problems(problems, self._place)
         headers[":content-type"] = kind
         try:
-            return frame(headers, payload)
+            return encode_frame(headers, payload)
         except ValueError as error:
             raise WrongOutput(f"{self._place}: {error}") from None
 
-    def _shortened(self, members: Mapping[str, Any]) -> bytes:
+    def _shorten_trace(self, members: Mapping[str, Any]) -> bytes:
         """A trace in which the longest texts are cut, so that it is small enough.
 
         No turn fails because of what is told about it.
         """
         most = LARGEST_PAYLOAD // 2
         while most >= _SHORTEST_TEXT:
-            _, payload = self._written(_cut(members, most), Problems())
+            _, payload = self._encode_body(_shorten_texts(members, most), Problems())
             if len(payload) <= LARGEST_PAYLOAD:
                 return payload
             most //= 2
         left = {name: value for name, value in members.items() if name != _TRACE}
-        return self._written(left, Problems())[1]
+        return self._encode_body(left, Problems())[1]
 
-    def _written(self, given: Mapping[str, Any], problems: Problems) -> tuple[str, bytes]:
+    def _encode_body(self, given: Mapping[str, Any], problems: Problems) -> tuple[str, bytes]:
         rest = dict(given)
         if self._payload is None:
             told = self._body.walk(rest, None, problems)
-            return "application/json", encoded(told, problems)
+            return "application/json", encode_json(told, problems)
         value = rest.pop(self._payload, None)
         told = self._walks[self._payload](value, (None, self._payload), problems)
         self._body.walk(rest, None, problems)
@@ -93,15 +93,15 @@ class EventWriter:
         if kind == "blob":
             payload = bytes(value) if isinstance(value, (bytes, bytearray)) else b""
         else:
-            payload = str(value).encode() if kind == "string" else encoded(told, problems)
+            payload = str(value).encode() if kind == "string" else encode_json(told, problems)
         return _TYPES.get(kind, "application/json"), payload
 
 
-class Frames:
+class StreamWriter:
     """Writes the event streams of one operation."""
 
     def __init__(self, service: str, operation: str) -> None:
-        out = outgoing(service, operation)
+        out = get_response_writer(service, operation)
         assert out.stream is not None
         self._walks = out.walks
         self._place = operation
@@ -113,7 +113,7 @@ class Frames:
             else:
                 self._events[name] = EventWriter(name, shape, out.walks, operation)
 
-    def event(self, name: str, members: Mapping[str, Any]) -> bytes:
+    def encode_event(self, name: str, members: Mapping[str, Any]) -> bytes:
         """The message of an event.
 
         Raises:
@@ -121,30 +121,34 @@ class Frames:
         """
         if name not in self._events:
             raise WrongOutput(f"{self._place} has no event {name!r}, but {sorted(self._events)}")
-        return self._events[name].frame(members)
+        return self._events[name].encode(members)
 
-    def error(self, fault: Fault) -> bytes:
+    def encode_error(self, fault: Fault) -> bytes:
         """The message of an exception, as the nearest one that the stream models."""
-        known = chosen(fault.name, self._errors)
+        known = choose_exception(fault.name, self._errors)
         if known not in self._errors:
             headers = {":message-type": "error", ":error-code": known}
-            return frame({**headers, ":error-message": fault.message[:1000]}, b"")
+            return encode_frame({**headers, ":error-message": fault.message[:1000]}, b"")
         name, shape = self._errors[known]
-        members = {n: value for n, value in members_of(fault).items() if n in shape.members}
+        members = {n: value for n, value in get_members(fault).items() if n in shape.members}
         told = self._walks.structure(shape).walk(members, None, Problems())
         headers = {":message-type": "exception", ":exception-type": name}
-        return frame({**headers, ":content-type": "application/json"}, encoded(told, Problems()))
+        return encode_frame(
+            {**headers, ":content-type": "application/json"}, encode_json(told, Problems())
+        )
 
-    def told(self, stream: EventStream, fault_of: Callable[[BaseException], Fault]) -> Messages:
+    def encode_stream(
+        self, stream: EventStream, fault_of: Callable[[BaseException], Fault]
+    ) -> MessageStream:
         """The messages of a stream; the last one is an exception when something went wrong."""
-        return Messages(self, stream, fault_of)
+        return MessageStream(self, stream, fault_of)
 
 
-class Messages(AsyncIterator[bytes]):
+class MessageStream(AsyncIterator[bytes]):
     """The messages of one event stream. Closing them closes the events, begun or not."""
 
     def __init__(
-        self, writer: Frames, stream: EventStream, fault_of: Callable[[BaseException], Fault]
+        self, writer: StreamWriter, stream: EventStream, fault_of: Callable[[BaseException], Fault]
     ) -> None:
         self._writer = writer
         self._events = stream.events
@@ -157,13 +161,13 @@ class Messages(AsyncIterator[bytes]):
             raise StopAsyncIteration
         try:
             name, members = await anext(self._events)
-            return self._writer.event(name, members)
+            return self._writer.encode_event(name, members)
         except StopAsyncIteration:
             self._done = True
             raise
         except Exception as error:
             await self.aclose()
-            return self._writer.error(self._fault_of(error))
+            return self._writer.encode_error(self._fault_of(error))
 
     async def aclose(self) -> None:
         """Closes what tells the events; nothing follows."""
@@ -171,7 +175,7 @@ class Messages(AsyncIterator[bytes]):
         await self._events.aclose()
 
 
-def _cut(value: Any, most: int) -> Any:
+def _shorten_texts(value: Any, most: int) -> Any:
     """The same value with no text of more characters than that; a cut one says so."""
     if isinstance(value, str):
         more = len(value) - most
@@ -182,7 +186,7 @@ def _cut(value: Any, most: int) -> Any:
             f"most {LARGEST_PAYLOAD:,} bytes)"
         )
     if isinstance(value, Mapping):
-        return {name: _cut(one, most) for name, one in value.items()}
+        return {name: _shorten_texts(one, most) for name, one in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_cut(one, most) for one in value]
+        return [_shorten_texts(one, most) for one in value]
     return value

@@ -11,17 +11,17 @@ from server_requests import API_KEY, send, write_keys
 
 from orchestrator import ValidationError
 from orchestrator.server.access.guards import Guard, check_binding, is_loopback
-from orchestrator.server.access.presented import Presented
+from orchestrator.server.access.presented import RawRequest
 from orchestrator.server.access.refusal import Refusal
 from orchestrator.server.app import application
-from orchestrator.server.serving import serving
+from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import World
+from orchestrator.server.world import ServerState
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with World.open(Settings(port=0)) as world, serving(world) as url:
+    with ServerState.open(Settings(port=0)) as world, serve_in_thread(world) as url:
         yield url
 
 
@@ -45,7 +45,7 @@ def test_others_are_served_with_keys_or_when_it_is_said(host: str, tmp_path: Pat
 
 
 def test_the_application_itself_looks_at_it() -> None:
-    with World.open(Settings(host="0.0.0.0")) as world, pytest.raises(ValidationError):
+    with ServerState.open(Settings(host="0.0.0.0")) as world, pytest.raises(ValidationError):
         application(world)
 
 
@@ -111,16 +111,16 @@ def test_a_browser_that_asks_beforehand_is_told_nothing(url: str) -> None:
 def test_pages_with_a_key_are_refused_as_well(tmp_path: Path) -> None:
     settings = Settings(port=0, keys=write_keys(tmp_path))
     good = {"Authorization": f"Bearer {API_KEY}", "Host": "bedrock.example.com"}
-    with World.open(settings) as world, serving(world) as url:
+    with ServerState.open(settings) as world, serve_in_thread(world) as url:
         assert send(url, headers=good).status == 200  # behind a proxy it has other names
         assert send(url, headers={**good, "Origin": "https://evil.example"}).status == 403
         own = {**good, "Origin": "https://bedrock.example.com"}
         assert send(url, headers=own).status == 200
 
 
-def named(host: str, bound: str = "0.0.0.0") -> Presented:
+def named(host: str, bound: str = "0.0.0.0") -> RawRequest:
     Guard(Settings(host=bound, open=True)).check(
-        request := Presented("GET", b"/", b"", [(b"host", host.encode())])
+        request := RawRequest("GET", b"/", b"", [(b"host", host.encode())])
     )
     return request
 

@@ -34,20 +34,20 @@ def changed(file: Path, text: str) -> None:
 
 
 def test_yaml_and_json(tmp_path: Path) -> None:
-    key = Keys(write_keys(tmp_path, YAML)).pair(ID)
+    key = Keys(write_keys(tmp_path, YAML)).find_key_pair(ID)
     assert key is not None
     assert key.caller.tenant == "team-a"
     assert key.caller.may_use("arn:aws:lambda:eu-west-1:123456789012:function:claims")
     assert not key.caller.may_use("arn:aws:lambda:eu-west-1:123456789012:function:other")
     keys = Keys(write_keys(tmp_path))
-    bearer = keys.bearer(API_KEY)
+    bearer = keys.find_api_key(API_KEY)
     assert bearer is not None and bearer.caller.tenant == "team-c"
-    assert keys.bearer(SECRET) is None and keys.pair(API_KEY) is None
+    assert keys.find_api_key(SECRET) is None and keys.find_key_pair(API_KEY) is None
 
 
 def test_no_secret_is_shown(tmp_path: Path) -> None:
     keys = Keys(write_keys(tmp_path))
-    shown = f"{keys!r} {keys.pair(ID)!r} {keys.bearer(API_KEY)!r} {vars(keys)}"
+    shown = f"{keys!r} {keys.find_key_pair(ID)!r} {keys.find_api_key(API_KEY)!r} {vars(keys)}"
     assert all(
         secret not in shown
         for key in KEYS
@@ -60,8 +60,8 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
     file = write_keys(tmp_path)
     keys = Keys(file)
     changed(file, json.dumps([KEYS[1]]))
-    assert keys.pair(ID) is None
-    assert keys.pair("AKIDTEAMB") is not None
+    assert keys.find_key_pair(ID) is None
+    assert keys.find_key_pair("AKIDTEAMB") is not None
 
 
 def test_a_changed_file_that_is_wrong_changes_nothing(
@@ -71,11 +71,11 @@ def test_a_changed_file_that_is_wrong_changes_nothing(
     keys = Keys(file)
     changed(file, f"- accessKeyId: [{SECRET}")
     for _ in range(3):
-        assert keys.pair(ID) is not None
+        assert keys.find_key_pair(ID) is not None
     assert len(caplog.records) == 1
     assert SECRET not in caplog.text
     file.unlink()
-    assert keys.pair(ID) is not None
+    assert keys.find_key_pair(ID) is not None
 
 
 def test_others_who_can_read_it_are_warned_of(

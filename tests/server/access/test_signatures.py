@@ -24,14 +24,14 @@ from server_requests import (
     write_keys,
 )
 
-from orchestrator.server.access.callers import Callers
+from orchestrator.server.access.callers import Authenticator
 from orchestrator.server.access.keys import Keys
-from orchestrator.server.access.presented import Presented
+from orchestrator.server.access.presented import RawRequest
 from orchestrator.server.access.refusal import Refusal
 from orchestrator.server.operations import Caller
-from orchestrator.server.serving import serving
+from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import World
+from orchestrator.server.world import ServerState
 
 
 @pytest.fixture(scope="module")
@@ -40,46 +40,46 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Keys:
 
 
 @pytest.fixture(scope="module")
-def callers(keys: Keys) -> Callers:
-    return Callers(keys)
+def callers(keys: Keys) -> Authenticator:
+    return Authenticator(keys)
 
 
-def caller_of(callers: Callers, request: Presented, body: bytes = b"{}") -> Caller:
-    found = callers.begin(request)
+def caller_of(callers: Authenticator, request: RawRequest, body: bytes = b"{}") -> Caller:
+    found = callers.authenticate(request)
     return found if isinstance(found, Caller) else found([body])
 
 
-def refused(callers: Callers, request: Presented, body: bytes = b"{}") -> tuple[str, int]:
+def refused(callers: Authenticator, request: RawRequest, body: bytes = b"{}") -> tuple[str, int]:
     with pytest.raises(Refusal) as error:
         caller_of(callers, request, body)
     assert SECRET not in str(error.value)
     return error.value.name, error.value.status
 
 
-def without(request: Presented, *names: str) -> Presented:
+def without(request: RawRequest, *names: str) -> RawRequest:
     left = [pair for pair in request.headers if pair[0].decode() not in names]
-    return Presented(request.method, request.path, request.query, left)
+    return RawRequest(request.method, request.path, request.query, left)
 
 
-def with_headers(request: Presented, **headers: str) -> Presented:
+def with_headers(request: RawRequest, **headers: str) -> RawRequest:
     told = {name.replace("_", "-"): value for name, value in headers.items()}
     left = without(request, *told).headers
     added = [(name.encode(), value.encode()) for name, value in told.items()]
-    return Presented(request.method, request.path, request.query, [*left, *added])
+    return RawRequest(request.method, request.path, request.query, [*left, *added])
 
 
-def test_the_tenant_is_that_of_the_key(callers: Callers) -> None:
+def test_the_tenant_is_that_of_the_key(callers: Authenticator) -> None:
     assert caller_of(callers, presented(signed())) == Caller("team-a", ("s3://claims/*",))
 
 
-def test_a_key_without_allow_may_use_nothing_of_aws(callers: Callers) -> None:
+def test_a_key_without_allow_may_use_nothing_of_aws(callers: Authenticator) -> None:
     other = caller_of(callers, presented(signed(who=(OTHER_ID, "the-secret-of-team-b-0002"))))
     assert other.tenant == "team-b"
     assert not other.may_use("s3://claims/1.txt")
 
 
 @pytest.mark.parametrize("region", ["us-east-1", "eu-central-1", "us-gov-west-1"])
-def test_every_region_is_this_one(callers: Callers, region: str) -> None:
+def test_every_region_is_this_one(callers: Authenticator, region: str) -> None:
     assert caller_of(callers, presented(signed(region=region))).tenant == "team-a"
 
 
@@ -95,7 +95,7 @@ def test_every_region_is_this_one(callers: Callers, region: str) -> None:
         "/a+b/c=d&e;f@g!h$i'j(k)*",
     ],
 )
-def test_paths_are_signed_as_aws_signs_them(callers: Callers, path: str) -> None:
+def test_paths_are_signed_as_aws_signs_them(callers: Authenticator, path: str) -> None:
     request = presented(signed(url=f"http://127.0.0.1:8080{path}"))
     assert caller_of(callers, request).tenant == "team-a"
 
@@ -109,7 +109,7 @@ def test_paths_are_signed_as_aws_signs_them(callers: Callers, path: str) -> None
     body=st.binary(max_size=50),
 )
 def test_queries_and_bodies_of_any_kind(
-    callers: Callers, query: dict[str, str], body: bytes
+    callers: Authenticator, query: dict[str, str], body: bytes
 ) -> None:
     from botocore.compat import quote
 
@@ -119,41 +119,41 @@ def test_queries_and_bodies_of_any_kind(
     assert refused(callers, presented(prepared), body + b" ")[0] == "InvalidSignatureException"
 
 
-def test_header_values_may_have_spaces(callers: Callers) -> None:
+def test_header_values_may_have_spaces(callers: Authenticator) -> None:
     request = presented(signed(headers={"X-Amz-Meta": "  a   b ", "Accept": "*/*"}))
     assert caller_of(callers, request).tenant == "team-a"
 
 
-def test_the_declared_hash_of_the_body_has_to_be_the_bodys(callers: Callers) -> None:
+def test_the_declared_hash_of_the_body_has_to_be_the_bodys(callers: Authenticator) -> None:
     for told in ("UNSIGNED-PAYLOAD", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD", "0" * 64):
         request = presented(signed(headers={"X-Amz-Content-SHA256": told}))
         assert refused(callers, request)[0] == "InvalidSignatureException"
 
 
-def test_another_method_path_query_or_header_is_another_request(callers: Callers) -> None:
+def test_another_method_path_query_or_header_is_another_request(callers: Authenticator) -> None:
     one = presented(signed(url="http://127.0.0.1:8080/agents/?a=1"))
     assert caller_of(callers, one).tenant == "team-a"
     for other in (
-        Presented("PUT", one.path, one.query, one.headers),
-        Presented(one.method, b"/agents/X/", one.query, one.headers),
-        Presented(one.method, one.path, b"a=2", one.headers),
+        RawRequest("PUT", one.path, one.query, one.headers),
+        RawRequest(one.method, b"/agents/X/", one.query, one.headers),
+        RawRequest(one.method, one.path, b"a=2", one.headers),
         with_headers(one, host="localhost:9"),
     ):
         assert refused(callers, other) == ("InvalidSignatureException", 403)
 
 
-def test_a_wrong_secret(callers: Callers) -> None:
+def test_a_wrong_secret(callers: Authenticator) -> None:
     request = presented(signed(who=(ID, "not-the-secret-of-team-a")))
     assert refused(callers, request) == ("InvalidSignatureException", 403)
 
 
-def test_an_unknown_key(callers: Callers) -> None:
+def test_an_unknown_key(callers: Authenticator) -> None:
     request = presented(signed(who=("AKIDNOBODY", SECRET)))
     assert refused(callers, request) == ("UnrecognizedClientException", 403)
 
 
 @pytest.mark.parametrize("token", [None, "another-token", TOKEN])
-def test_a_session_token_has_to_be_the_keys(callers: Callers, token: str | None) -> None:
+def test_a_session_token_has_to_be_the_keys(callers: Authenticator, token: str | None) -> None:
     who = ("AKIDTEAMD", "the-secret-of-team-d-0004", *([token] if token else []))
     request = presented(signed(who=who))
     if token == TOKEN:
@@ -162,7 +162,7 @@ def test_a_session_token_has_to_be_the_keys(callers: Callers, token: str | None)
         assert refused(callers, request) == ("UnrecognizedClientException", 403)
 
 
-def test_a_token_that_nobody_asked_for(callers: Callers) -> None:
+def test_a_token_that_nobody_asked_for(callers: Authenticator) -> None:
     request = presented(signed(who=(ID, SECRET, "some-token")))
     assert refused(callers, request) == ("UnrecognizedClientException", 403)
 
@@ -170,7 +170,7 @@ def test_a_token_that_nobody_asked_for(callers: Callers) -> None:
 @pytest.mark.parametrize("minutes", [-5.1, -60, 5.1, 60 * 24])
 def test_a_replay_outside_of_the_window(keys: Keys, minutes: float) -> None:
     request = presented(signed())
-    later = Callers(keys, lambda: now() - timedelta(minutes=minutes))
+    later = Authenticator(keys, lambda: now() - timedelta(minutes=minutes))
     with pytest.raises(Refusal, match=r"Signature expired|not yet current") as error:
         caller_of(later, request)
     assert error.value.name == "InvalidSignatureException"
@@ -178,23 +178,23 @@ def test_a_replay_outside_of_the_window(keys: Keys, minutes: float) -> None:
 
 @pytest.mark.parametrize("minutes", [-4.9, 0, 4.9])
 def test_clocks_may_differ_by_less(keys: Keys, minutes: float) -> None:
-    callers = Callers(keys, lambda: now() + timedelta(minutes=minutes))
+    callers = Authenticator(keys, lambda: now() + timedelta(minutes=minutes))
     assert caller_of(callers, presented(signed())).tenant == "team-a"
 
 
-def test_the_date_may_be_in_the_date_header(callers: Callers, keys: Keys) -> None:
+def test_the_date_may_be_in_the_date_header(callers: Authenticator, keys: Keys) -> None:
     request = presented(signed(headers={"Date": "botocore writes the time here"}))
     assert "x-amz-date" not in [name.decode() for name, _ in request.headers]
     assert caller_of(callers, request).tenant == "team-a"
-    later = Callers(keys, lambda: now() + timedelta(minutes=6))
+    later = Authenticator(keys, lambda: now() + timedelta(minutes=6))
     assert refused(later, request) == ("InvalidSignatureException", 403)
 
 
-def test_another_service(callers: Callers) -> None:
+def test_another_service(callers: Authenticator) -> None:
     assert refused(callers, presented(signed(service="s3")))[0] == "InvalidSignatureException"
 
 
-def test_no_credentials(callers: Callers) -> None:
+def test_no_credentials(callers: Authenticator) -> None:
     request = without(presented(signed()), "authorization")
     assert refused(callers, request) == ("MissingAuthenticationTokenException", 403)
 
@@ -211,12 +211,12 @@ def test_no_credentials(callers: Callers) -> None:
         "\xff",
     ],
 )
-def test_incomplete_signatures(callers: Callers, header: str) -> None:
+def test_incomplete_signatures(callers: Authenticator, header: str) -> None:
     request = with_headers(presented(signed()), authorization=header)
     assert refused(callers, request) == ("IncompleteSignatureException", 400)
 
 
-def test_what_has_to_be_signed(callers: Callers) -> None:
+def test_what_has_to_be_signed(callers: Authenticator) -> None:
     request = presented(signed())
     added = with_headers(request, x_amz_bedrock_thing="unsigned")
     assert refused(callers, added)[0] == "IncompleteSignatureException"
@@ -226,20 +226,20 @@ def test_what_has_to_be_signed(callers: Callers) -> None:
         assert refused(callers, without(request, gone))[0] == "IncompleteSignatureException"
 
 
-def test_two_authorizations(callers: Callers) -> None:
+def test_two_authorizations(callers: Authenticator) -> None:
     one = presented(signed())
     twice = [*one.headers, *[pair for pair in one.headers if pair[0] == b"authorization"]]
-    request = Presented(one.method, one.path, one.query, twice)
+    request = RawRequest(one.method, one.path, one.query, twice)
     assert refused(callers, request)[0] == "IncompleteSignatureException"
 
 
-def test_signatures_in_the_query_are_not_taken(callers: Callers) -> None:
-    request = Presented("GET", b"/agents/", b"X-Amz-Signature=00", [(b"host", b"a")])
+def test_signatures_in_the_query_are_not_taken(callers: Authenticator) -> None:
+    request = RawRequest("GET", b"/agents/", b"X-Amz-Signature=00", [(b"host", b"a")])
     assert refused(callers, request)[0] == "IncompleteSignatureException"
 
 
 @given(st.text(st.characters(max_codepoint=255), max_size=120), st.binary(max_size=40))
-def test_no_header_is_more_than_refused(callers: Callers, text: str, date: bytes) -> None:
+def test_no_header_is_more_than_refused(callers: Authenticator, text: str, date: bytes) -> None:
     for start in ("", "AWS4-HMAC-SHA256 ", "Bearer ", "AWS4-HMAC-SHA256 Credential="):
         headers = [
             (b"host", b"a"),
@@ -247,15 +247,15 @@ def test_no_header_is_more_than_refused(callers: Callers, text: str, date: bytes
             (b"authorization", (start + text).encode("latin-1")),
         ]
         with pytest.raises(Refusal):
-            caller_of(callers, Presented("POST", b"/%zz", b"%&=&&=%", headers))
+            caller_of(callers, RawRequest("POST", b"/%zz", b"%&=&&=%", headers))
 
 
-def test_api_keys(callers: Callers) -> None:
-    request = Presented(
+def test_api_keys(callers: Authenticator) -> None:
+    request = RawRequest(
         "POST", b"/v1/models", b"", [(b"authorization", b"Bearer " + API_KEY.encode())]
     )
     assert caller_of(callers, request).tenant == "team-c"
-    wrong = Presented("POST", b"/", b"", [(b"authorization", b"bearer no")])
+    wrong = RawRequest("POST", b"/", b"", [(b"authorization", b"bearer no")])
     assert refused(callers, wrong) == ("AccessDeniedException", 403)
 
 
@@ -264,8 +264,8 @@ class TestARealServer:
 
     @pytest.fixture
     def url(self, tmp_path: Path):
-        world = World.open(Settings(port=0, keys=write_keys(tmp_path)))
-        with world, serving(world) as url:
+        world = ServerState.open(Settings(port=0, keys=write_keys(tmp_path)))
+        with world, serve_in_thread(world) as url:
             yield url
 
     def test_clients_sign_every_kind_of_request(self, url: str) -> None:
@@ -328,11 +328,11 @@ class TestARealServer:
         assert send(url, "GET", "/ping", b"").status == 200
 
 
-def test_the_session_of_a_chat_must_be_signed(callers: Callers) -> None:
+def test_the_session_of_a_chat_must_be_signed(callers: Authenticator) -> None:
     request = presented(signed())
     added = with_headers(request, X_Session_Id="x").headers
     sent = [(name.lower(), value) for name, value in added]
-    other = Presented(request.method, request.path, request.query, sent)
+    other = RawRequest(request.method, request.path, request.query, sent)
     assert refused(callers, other) == ("IncompleteSignatureException", 400)
     whole = signed(headers={"X-Session-Id": "x"})
     assert caller_of(callers, presented(whole)).tenant == "team-a"

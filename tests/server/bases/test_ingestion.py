@@ -15,8 +15,8 @@ from knowledge_servers import Caller, Gate, refused, running, write
 
 from orchestrator.errors import ValidationError
 from orchestrator.knowledge import Chunking
-from orchestrator.server.control.bases.cutting import cutting_of
-from orchestrator.server.control.bases.living import Living
+from orchestrator.server.control.bases.cutting import build_chunker
+from orchestrator.server.control.bases.living import ProcessLocks
 
 LEAVE, DOGS, VPN = (f"s3://handbook/{it}" for it in ("hr/leave.md", "hr/dogs.md", "it/vpn.txt"))
 
@@ -227,11 +227,11 @@ def test_levels_overlap_as_asked() -> None:
         "chunkingStrategy": "HIERARCHICAL",
         "hierarchicalChunkingConfiguration": hierarchical,
     }
-    assert cutting_of({"chunkingConfiguration": chunking}).chunking == Chunking(60, 20)
+    assert build_chunker({"chunkingConfiguration": chunking}).chunking == Chunking(60, 20)
     levels.reverse()
     with pytest.raises(ValidationError, match="larger than the first's"):
-        cutting_of({"chunkingConfiguration": chunking})
-    assert cutting_of(None).chunking == Chunking()
+        build_chunker({"chunkingConfiguration": chunking})
+    assert build_chunker(None).chunking == Chunking()
 
 
 def test_a_whole_document_that_is_too_long_fails(tmp_path: Path) -> None:
@@ -427,12 +427,12 @@ def test_the_job_of_a_killed_process_has_failed(tmp_path: Path, folder: Path) ->
 
 
 def test_two_processes_of_one_state_know_who_lives(tmp_path: Path) -> None:
-    first, second = Living(tmp_path), Living(tmp_path)
-    assert first.has(second.me) and second.has(first.me)
+    first, second = ProcessLocks(tmp_path), ProcessLocks(tmp_path)
+    assert first.is_alive(second.me) and second.is_alive(first.me)
     first.close()
-    assert not second.has(first.me)
-    assert second.has(second.me)
-    assert not second.has("../state")
+    assert not second.is_alive(first.me)
+    assert second.is_alive(second.me)
+    assert not second.is_alive("../state")
     second.close()
     assert list(tmp_path.iterdir()) == []
 

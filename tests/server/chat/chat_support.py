@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.models import Model
-from orchestrator.server.serving import serving
+from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import World
+from orchestrator.server.world import ServerState
 
 CLAUDE = "anthropic.claude-3-5-sonnet-20240620-v1:0"
 INSTRUCTION = "You help employees with their vacations, and with nothing else at all."
@@ -90,7 +90,7 @@ class Server:
 
     url: str
     model: Any
-    world: World
+    world: ServerState
 
     def open(self) -> HTTPConnection:
         return HTTPConnection(self.url.removeprefix("http://"), timeout=30)
@@ -119,7 +119,7 @@ class Server:
 def served(model: Model, agents: Path | None, **settings: Any) -> Iterator[Server]:
     """A server of a folder's agents, all of whose models are `model`."""
     given = Settings(port=0, agents=agents, **settings)
-    with World.open(given, models={"*": model}) as world, serving(world) as url:
+    with ServerState.open(given, models={"*": model}) as world, serve_in_thread(world) as url:
         yield Server(url, model, world)
 
 

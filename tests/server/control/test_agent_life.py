@@ -229,7 +229,7 @@ def test_what_cannot_be_prepared_is_refused_at_once(
 
 def test_preparing_twice_gives_the_same_agent(server: Served) -> None:
     id = server.ready()
-    caller = server.world.agents.running
+    caller = server.world.agents.resolve_alias
     from orchestrator.server.operations import Caller
 
     first = caller(Caller(), id, "TSTALIASID").plan

@@ -150,16 +150,16 @@ def test_a_prompt_of_the_loop_is_used(server: Served) -> None:
 
 
 def test_a_stage_may_have_a_model_of_its_own() -> None:
-    from orchestrator.server.serving import serving
+    from orchestrator.server.serving import serve_in_thread
     from orchestrator.server.settings import Settings
-    from orchestrator.server.world import World
+    from orchestrator.server.world import ServerState
     from orchestrator.testing import ScriptedModel
 
     own = ScriptedModel([says("by the other")], CLAUDE_3)
-    with World.open(
+    with ServerState.open(
         Settings(port=0), models={CLAUDE: ScriptedModel([], CLAUDE), CLAUDE_3: own}
     ) as world:
-        with serving(world) as url:
+        with serve_in_thread(world) as url:
             server = Served(world, url, own)
             given = one(promptCreationMode="DEFAULT", foundationModel=CLAUDE_3)
             id = server.ready(promptOverrideConfiguration=given)

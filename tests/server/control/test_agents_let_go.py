@@ -24,7 +24,7 @@ GROUP = {
 
 def held(server: Served, id: str) -> weakref.ref[Any]:
     """Stands for what an agent has begun, which ends when nothing refers to it."""
-    return weakref.ref(server.world.agents.running(Caller(), id, "TSTALIASID").plan.held[0])
+    return weakref.ref(server.world.agents.resolve_alias(Caller(), id, "TSTALIASID").plan.held[0])
 
 
 def is_gone(found: weakref.ref[Any]) -> bool:
@@ -40,7 +40,7 @@ def prepared_again(server: Served, id: str) -> None:
 def deleted(server: Served, id: str) -> None:
     server.control.delete_agent(agentId=id)
     with pytest.raises(ResourceNotFound):
-        server.world.agents.running(Caller(), id, "TSTALIASID")
+        server.world.agents.resolve_alias(Caller(), id, "TSTALIASID")
 
 
 @pytest.mark.parametrize("change", [prepared_again, deleted])
@@ -54,7 +54,7 @@ def test_what_was_prepared_before_ends_with_the_turns_that_use_it(
             one.prepare(it)
         assert one.ask(id) == "Yes."
         found, others = held(one, id), held(one, other)
-        used: Any = one.world.agents.running(Caller(), id, "TSTALIASID")
+        used: Any = one.world.agents.resolve_alias(Caller(), id, "TSTALIASID")
         change(one, id)
         assert not is_gone(found)
         assert used.invoke("Still there?", "s-still").text == "Yes."

@@ -14,16 +14,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.server.documents import Documents, decoded, digest, encoded
+from orchestrator.server.documents import DocumentStore, decode_document, digest, encode_document
 from orchestrator.server.operations import Fault
-from orchestrator.server.paging import paged
+from orchestrator.server.paging import paginate
 
 NOW = datetime(2026, 11, 22, 1, 2, 3, 456789, tzinfo=UTC)
 
 
 @pytest.fixture
-def documents() -> Iterator[Documents]:
-    store = Documents()
+def documents() -> Iterator[DocumentStore]:
+    store = DocumentStore()
     yield store
     store.close()
 
@@ -52,8 +52,8 @@ VALUES = st.recursive(
 
 @given(VALUES)
 def test_what_is_kept_comes_back_exactly(value: Any) -> None:
-    assert decoded(encoded({"it": value})) == {"it": value}
-    assert digest(value) == digest(decoded(encoded(value)))
+    assert decode_document(encode_document({"it": value})) == {"it": value}
+    assert digest(value) == digest(decode_document(encode_document(value)))
 
 
 def test_a_digest_does_not_heed_the_order_of_members_and_heeds_that_of_lists() -> None:
@@ -61,12 +61,12 @@ def test_a_digest_does_not_heed_the_order_of_members_and_heeds_that_of_lists() -
     assert digest([1, 2]) != digest([2, 1])
 
 
-def test_a_document_belongs_to_its_tenant_kind_and_parent(documents: Documents) -> None:
+def test_a_document_belongs_to_its_tenant_kind_and_parent(documents: DocumentStore) -> None:
     documents.put("one", "agent", "A", {"made": NOW}, name="claims")
     assert documents.get("one", "agent", "A") == {"made": NOW}
-    assert documents.named("one", "agent", "claims") == "A"
+    assert documents.find_id("one", "agent", "claims") == "A"
     assert documents.get("two", "agent", "A") is None
-    assert documents.named("two", "agent", "claims") is None
+    assert documents.find_id("two", "agent", "claims") is None
     assert documents.get("one", "alias", "A") is None
     assert documents.get("one", "agent", "A", "P") is None
     assert not documents.delete("two", "agent", "A")
@@ -76,13 +76,13 @@ def test_a_document_belongs_to_its_tenant_kind_and_parent(documents: Documents) 
     assert not documents.delete("one", "agent", "A")
 
 
-def test_what_is_read_is_the_readers_own(documents: Documents) -> None:
+def test_what_is_read_is_the_readers_own(documents: DocumentStore) -> None:
     documents.put("", "agent", "A", {"tags": ["x"]})
     documents.get("", "agent", "A")["tags"].append("y")  # type: ignore[index]
     assert documents.get("", "agent", "A") == {"tags": ["x"]}
 
 
-def test_a_name_is_one_documents_of_a_list(documents: Documents) -> None:
+def test_a_name_is_one_documents_of_a_list(documents: DocumentStore) -> None:
     documents.put("", "agent", "A", {"n": 1}, name="claims")
     documents.put("", "agent", "B", {"n": 2}, name="other")
     with refusal("ConflictException: there is already one with the name 'claims'"):
@@ -95,7 +95,7 @@ def test_a_name_is_one_documents_of_a_list(documents: Documents) -> None:
     documents.put("", "agent", "B", {"n": 8}, name="claims")
 
 
-def test_a_transaction_is_undone_as_a_whole(documents: Documents) -> None:
+def test_a_transaction_is_undone_as_a_whole(documents: DocumentStore) -> None:
     def both() -> None:
         with documents.transaction():
             documents.put("", "agent", "A", {})
@@ -111,10 +111,10 @@ def test_a_transaction_is_undone_as_a_whole(documents: Documents) -> None:
 
 
 def test_conditional_changes_of_many_processes_are_one_after_another(tmp_path: Path) -> None:
-    stores = [Documents(tmp_path / "documents.sqlite") for _ in range(4)]
+    stores = [DocumentStore(tmp_path / "documents.sqlite") for _ in range(4)]
     stores[0].put("", "counter", "n", {"n": 0})
 
-    def count(store: Documents) -> None:
+    def count(store: DocumentStore) -> None:
         for _ in range(25):
             with store.transaction():
                 found = store.get("", "counter", "n") or {}
@@ -128,15 +128,15 @@ def test_conditional_changes_of_many_processes_are_one_after_another(tmp_path: P
 
 
 def test_documents_outlive_the_process(tmp_path: Path) -> None:
-    first = Documents(tmp_path / "documents.sqlite")
+    first = DocumentStore(tmp_path / "documents.sqlite")
     first.put("t", "agent", "A", {"made": NOW})
     first.close()
-    second = Documents(tmp_path / "documents.sqlite")
+    second = DocumentStore(tmp_path / "documents.sqlite")
     assert second.all("t", "agent") == [{"made": NOW}]
     second.close()
 
 
-def pages(documents: Documents, size: int | None) -> list[list[int]]:
+def pages(documents: DocumentStore, size: int | None) -> list[list[int]]:
     found, token = [], None
     while True:
         page, token = documents.page("", "agent", "", size, token)
@@ -145,7 +145,7 @@ def pages(documents: Documents, size: int | None) -> list[list[int]]:
             return found
 
 
-def test_pages_are_in_the_order_of_making(documents: Documents) -> None:
+def test_pages_are_in_the_order_of_making(documents: DocumentStore) -> None:
     for n in (3, 1, 2, 5, 4):
         documents.put("", "agent", f"{n}", {"n": n})
     documents.put("", "agent", "3", {"n": 30})
@@ -155,7 +155,7 @@ def test_pages_are_in_the_order_of_making(documents: Documents) -> None:
     assert documents.page("", "nothing") == ([], None)
 
 
-def test_a_change_between_pages_neither_repeats_nor_hides(documents: Documents) -> None:
+def test_a_change_between_pages_neither_repeats_nor_hides(documents: DocumentStore) -> None:
     for n in range(6):
         documents.put("", "agent", f"{n}", {"n": n})
     first, token = documents.page("", "agent", "", 3)
@@ -177,12 +177,12 @@ def test_a_change_between_pages_neither_repeats_nor_hides(documents: Documents) 
         base64.urlsafe_b64encode(json.dumps(["000000000000", [1]]).encode()).decode(),
     ],
 )
-def test_a_token_of_nobodys_is_refused(documents: Documents, token: str) -> None:
+def test_a_token_of_nobodys_is_refused(documents: DocumentStore, token: str) -> None:
     with refusal("ValidationException: the nextToken"):
         documents.page("", "agent", "", 3, token)
 
 
-def test_a_token_is_one_lists_and_one_tenants(documents: Documents) -> None:
+def test_a_token_is_one_lists_and_one_tenants(documents: DocumentStore) -> None:
     for n in range(3):
         documents.put("one", "agent", f"{n}", {"n": n})
         documents.put("two", "agent", f"{n}", {"n": n})
@@ -193,7 +193,7 @@ def test_a_token_is_one_lists_and_one_tenants(documents: Documents) -> None:
 
 
 @pytest.mark.parametrize("key", [["x"], [], [1, 2], [None], [2**70], [-1], [True], {"a": 1}])
-def test_a_token_whose_inside_was_changed_is_refused(documents: Documents, key: Any) -> None:
+def test_a_token_whose_inside_was_changed_is_refused(documents: DocumentStore, key: Any) -> None:
     for n in range(3):
         documents.put("", "agent", f"{n}", {"n": n})
     _, token = documents.page("", "agent", "", 1)
@@ -205,14 +205,14 @@ def test_a_token_whose_inside_was_changed_is_refused(documents: Documents, key: 
 
 def test_a_list_made_on_the_way_is_paged_by_its_keys() -> None:
     items = [((1, 7), "c"), ((0, "ZED"), "b"), ((0, "ACE"), "a")]
-    first, token = paged(items, 2, None, "agents")
+    first, token = paginate(items, 2, None, "agents")
     assert first == ["a", "b"]
-    assert paged(items[:1], 2, token, "agents") == (["c"], None)
+    assert paginate(items[:1], 2, token, "agents") == (["c"], None)
     with refusal("ValidationException"):
-        paged(items, 2, token, "other")
+        paginate(items, 2, token, "other")
 
 
-def test_a_request_with_one_token_is_carried_out_once(documents: Documents) -> None:
+def test_a_request_with_one_token_is_carried_out_once(documents: DocumentStore) -> None:
     made: list[int] = []
 
     def make() -> dict[str, Any]:
@@ -221,34 +221,36 @@ def test_a_request_with_one_token_is_carried_out_once(documents: Documents) -> N
 
     request = {"clientToken": "t", "agentName": "claims"}
     for _ in range(3):
-        assert documents.once("", "CreateAgent", "t", request, make) == {"at": NOW, "n": 1}
+        assert documents.run_once("", "CreateAgent", "t", request, make) == {"at": NOW, "n": 1}
     with refusal("ConflictException: the clientToken 't' was sent with another request"):
-        documents.once("", "CreateAgent", "t", {"agentName": "other"}, make)
-    assert documents.once("two", "CreateAgent", "t", {"agentName": "other"}, make)["n"] == 2
-    assert documents.once("", "CreateAgentAlias", "t", request, make)["n"] == 3
-    assert documents.once("", "CreateAgent", None, request, make)["n"] == 4
-    assert documents.once("", "CreateAgent", None, request, make)["n"] == 5
+        documents.run_once("", "CreateAgent", "t", {"agentName": "other"}, make)
+    assert documents.run_once("two", "CreateAgent", "t", {"agentName": "other"}, make)["n"] == 2
+    assert documents.run_once("", "CreateAgentAlias", "t", request, make)["n"] == 3
+    assert documents.run_once("", "CreateAgent", None, request, make)["n"] == 4
+    assert documents.run_once("", "CreateAgent", None, request, make)["n"] == 5
 
 
-def test_a_request_that_failed_leaves_nothing_and_may_be_sent_again(documents: Documents) -> None:
+def test_a_request_that_failed_leaves_nothing_and_may_be_sent_again(
+    documents: DocumentStore,
+) -> None:
     def fails() -> dict[str, Any]:
         documents.put("", "agent", "A", {})
         raise Fault("ValidationException", "no")
 
     with refusal("ValidationException"):
-        documents.once("", "CreateAgent", "t", {}, fails)
+        documents.run_once("", "CreateAgent", "t", {}, fails)
     assert documents.get("", "agent", "A") is None
-    assert documents.once("", "CreateAgent", "t", {}, lambda: {"n": 1}) == {"n": 1}
+    assert documents.run_once("", "CreateAgent", "t", {}, lambda: {"n": 1}) == {"n": 1}
 
 
 def test_a_token_is_forgotten_after_a_day() -> None:
     now = [0.0]
-    documents = Documents(clock=lambda: now[0])
-    documents.once("", "CreateAgent", "t", {"a": 1}, lambda: {"n": 1})
+    documents = DocumentStore(clock=lambda: now[0])
+    documents.run_once("", "CreateAgent", "t", {"a": 1}, lambda: {"n": 1})
     now[0] = 86_399
-    assert documents.once("", "CreateAgent", "t", {"a": 1}, lambda: {"n": 2}) == {"n": 1}
+    assert documents.run_once("", "CreateAgent", "t", {"a": 1}, lambda: {"n": 2}) == {"n": 1}
     now[0] = 86_401
-    assert documents.once("", "CreateAgent", "t", {"a": 2}, lambda: {"n": 3}) == {"n": 3}
+    assert documents.run_once("", "CreateAgent", "t", {"a": 2}, lambda: {"n": 3}) == {"n": 3}
     documents.close()
 
 
@@ -258,9 +260,9 @@ KEYS = st.lists(st.tuples(st.integers(0, 3), st.text(max_size=4)), unique=True, 
 @given(KEYS, st.integers(1, 5))
 def test_pages_together_are_the_list(keys: list[tuple[int, str]], size: int) -> None:
     items = [(key, key) for key in keys]
-    found, token = paged(items, size)
+    found, token = paginate(items, size)
     while token is not None:
-        page, token = paged(items, size, token)
+        page, token = paginate(items, size, token)
         assert 0 < len(page) <= size
         found += page
     assert found == sorted(keys)
@@ -268,12 +270,12 @@ def test_pages_together_are_the_list(keys: list[tuple[int, str]], size: int) -> 
 
 @given(st.text())
 def test_any_text_is_a_token_or_refused(token: str) -> None:
-    documents = Documents()
+    documents = DocumentStore()
     for n in range(3):
         documents.put("", "agent", f"{n}", {"n": n})
     for ask in (
         lambda: documents.page("", "agent", "", 1, token),
-        lambda: paged([((1, "a"), 1), ((2, "b"), 2)], 1, token),
+        lambda: paginate([((1, "a"), 1), ((2, "b"), 2)], 1, token),
     ):
         with refusal("ValidationException"):
             ask()
@@ -282,7 +284,7 @@ def test_any_text_is_a_token_or_refused(token: str) -> None:
 
 @pytest.mark.parametrize("most", [1, 2, 5, 6])
 def test_pages_begin_with_what_is_newest_when_asked(most: int) -> None:
-    store = Documents()
+    store = DocumentStore()
     for place in range(5):
         store.put("t", "kind", f"id{place}", {"place": place})
     store.put("t", "kind", "id0", {"place": 0})  # keeps its place

@@ -31,7 +31,7 @@ from orchestrator.errors import DefinitionError, ResourceNotFound
 from orchestrator.server.control.folders import Folders
 from orchestrator.server.operations import Caller
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import World
+from orchestrator.server.world import ServerState
 
 ID = "VACATIONS1"
 
@@ -152,7 +152,7 @@ def test_the_aliases_that_a_folder_names_are_the_agent_as_it_is(tmp_path: Path) 
         assert alias["routingConfiguration"] == [{"agentVersion": "DRAFT"}]
         with refused("ResourceNotFoundException"):
             server.control.get_agent_alias(agentId=ID, agentAliasId="OTHERALIAS")
-        assert [it[1] for it in server.world.agents.listed(Caller())] == [
+        assert [it[1] for it in server.world.agents.list_invocable(Caller())] == [
             *("TSTALIASID", "LIVEALIAS1", "TESTALIAS1")
         ]
 
@@ -242,10 +242,10 @@ def test_an_edit_is_told_when_the_files_are_looked_at_next(tmp_path: Path) -> No
 def test_a_folders_agent_is_prepared_as_others_are(tmp_path: Path) -> None:
     folder, clock = write_agent(tmp_path / "one", definition()), Clock()
     with watched(tmp_path, clock) as server:
-        before = server.world.agents.running(Caller(), ID, "TSTALIASID")
+        before = server.world.agents.resolve_alias(Caller(), ID, "TSTALIASID")
         assert server.control.prepare_agent(agentId=ID)["agentStatus"] == "PREPARING"
         assert server.control.get_agent(agentId=ID)["agent"]["agentStatus"] == "PREPARED"
-        after = server.world.agents.running(Caller(), ID, "TSTALIASID")
+        after = server.world.agents.resolve_alias(Caller(), ID, "TSTALIASID")
         assert after.plan.stages is not before.plan.stages  # it was read again
         edit(folder, description="Edited.")
         server.control.prepare_agent(agentId=ID)
@@ -260,9 +260,9 @@ def test_an_agent_whose_files_are_the_same_is_not_made_anew(tmp_path: Path) -> N
     write_agent(tmp_path / "one", definition())
     clock = Clock()
     with watched(tmp_path, clock) as server:
-        before = server.world.agents.running(Caller(), ID, "TSTALIASID")
+        before = server.world.agents.resolve_alias(Caller(), ID, "TSTALIASID")
         clock.now = 10.0
-        after = server.world.agents.running(Caller(), ID, "TSTALIASID")
+        after = server.world.agents.resolve_alias(Caller(), ID, "TSTALIASID")
         assert after.plan.stages is before.plan.stages
 
 
@@ -303,7 +303,7 @@ def test_a_broken_edit_is_told_and_nothing_older_answers(tmp_path: Path, broken:
         assert agent["failureReasons"][0].startswith("one/agent.json:1:")
         with refused("ValidationException", "one/agent.json:1:"):
             server.ask(ID)
-        assert server.world.agents.listed(Caller()) == []
+        assert server.world.agents.list_invocable(Caller()) == []
         edit(folder)
         clock.now = 2.0
         assert server.control.get_agent(agentId=ID)["agent"]["agentStatus"] == "PREPARED"
@@ -349,10 +349,10 @@ def test_two_folders_of_one_id_do_not_start(tmp_path: Path) -> None:
     write_agent(tmp_path / "one", definition())
     write_agent(tmp_path / "two", definition(agentName="other"))
     with pytest.raises(DefinitionError, match=f"second agent with the id '{ID}'.*one"):
-        World.open(Settings(agents=tmp_path))
+        ServerState.open(Settings(agents=tmp_path))
     write_agent(tmp_path / "two", definition(agentId="SECOND0001"))
     with pytest.raises(DefinitionError, match="second agent with the name 'vacations'"):
-        World.open(Settings(agents=tmp_path))
+        ServerState.open(Settings(agents=tmp_path))
 
 
 def test_a_second_folder_of_an_id_that_comes_later_is_told(tmp_path: Path) -> None:
@@ -375,7 +375,7 @@ def test_a_second_folder_of_an_id_that_comes_later_is_told(tmp_path: Path) -> No
 @pytest.mark.parametrize("name", ["nowhere", "."])
 def test_a_folder_without_agents_does_not_start(tmp_path: Path, name: str) -> None:
     with pytest.raises(ResourceNotFound, match="agent"):
-        World.open(Settings(agents=tmp_path / name))
+        ServerState.open(Settings(agents=tmp_path / name))
 
 
 def test_what_a_folder_names_of_aws_is_looked_for_here_first(tmp_path: Path) -> None:
@@ -410,8 +410,8 @@ def test_the_models_that_the_operator_set_answer(tmp_path: Path) -> None:
     given = definition(promptOverrideConfiguration={"promptConfigurations": [stage]})
     write_agent(tmp_path / "one", given)
     answers = Answering(lambda request: says("set"))
-    with World.open(Settings(agents=tmp_path), models={"cohere.*": answers}) as world:
-        agent = world.agents.running(Caller(), ID, "TSTALIASID")
+    with ServerState.open(Settings(agents=tmp_path), models={"cohere.*": answers}) as world:
+        agent = world.agents.resolve_alias(Caller(), ID, "TSTALIASID")
         assert agent.invoke("Hello?", "s-1").text == "set"
 
 

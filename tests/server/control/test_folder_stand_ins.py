@@ -10,7 +10,7 @@ from control_support import BASE, CLAUDE, INSTRUCTION, LAMBDA, Answering, says, 
 
 from orchestrator.server.operations import Caller
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import World
+from orchestrator.server.world import ServerState
 
 ID = "VACATIONS1"
 
@@ -81,7 +81,7 @@ def test_a_knowledge_base_is_one_of_the_server(tmp_path: Path) -> None:
         server.world.agents.folders._looked = float("-inf")
         assert server.ask(ID) == "told"
         assert any(id in name for name in asked)
-        plan = server.world.agents.running(Caller(), ID, "TSTALIASID").plan
+        plan = server.world.agents.resolve_alias(Caller(), ID, "TSTALIASID").plan
         assert plan.knowledge_bases[id].retrieve("holidays") == []
         (told,) = server.control.list_agent_knowledge_bases(agentId=ID, agentVersion="DRAFT")[
             "agentKnowledgeBaseSummaries"
@@ -94,8 +94,8 @@ def test_one_model_of_the_settings_answers_for_all(tmp_path: Path) -> None:
     script = tmp_path / "script.jsonl"
     script.write_text(json.dumps(says("by the script")))
     settings = Settings(agents=tmp_path / "agents", model=f"scripted:{script}@{CLAUDE}")
-    with World.open(settings) as world:
-        agent = world.agents.running(Caller(), ID, "TSTALIASID")
+    with ServerState.open(settings) as world:
+        agent = world.agents.resolve_alias(Caller(), ID, "TSTALIASID")
         assert agent.invoke("Hello?", "s-1").text == "by the script"
 
 
@@ -105,8 +105,8 @@ def test_a_model_of_the_folder_is_its_own(tmp_path: Path) -> None:
     )
     (folder / "script.jsonl").write_text(json.dumps(says("by the folder's script")))
     models = {"cohere.*": Answering(lambda request: says("no"))}
-    with World.open(Settings(agents=tmp_path), models=models) as world:
-        agent = world.agents.running(Caller(), ID, "TSTALIASID")
+    with ServerState.open(Settings(agents=tmp_path), models=models) as world:
+        agent = world.agents.resolve_alias(Caller(), ID, "TSTALIASID")
         assert agent.invoke("Hello?", "s-1").text == "by the folder's script"
         shown = world.agents.store.agent(Caller(), ID).agent
         assert "foundationModel" not in shown

@@ -27,7 +27,7 @@ from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.models import Model
 from orchestrator.server.operations import Caller, Fault, Request
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import World
+from orchestrator.server.world import ServerState
 
 
 def test_whom_a_caller_can_invoke_is_listed(tmp_path: Path) -> None:
@@ -43,12 +43,12 @@ def test_whom_a_caller_can_invoke_is_listed(tmp_path: Path) -> None:
         server.create("never-prepared")
         id = server.ready("claims", description="Claims.")
         alias = server.alias(id)["agentAliasId"]
-        assert server.world.agents.listed(Caller()) == [
+        assert server.world.agents.list_invocable(Caller()) == [
             ("SHARED0001", "TSTALIASID", "shared", "For all."),
             (id, "TSTALIASID", "claims", "Claims."),
             (id, alias, "claims", "Claims."),
         ]
-        assert server.world.agents.listed(Caller("other")) == [
+        assert server.world.agents.list_invocable(Caller("other")) == [
             ("SHARED0001", "TSTALIASID", "shared", "For all.")
         ]
 
@@ -61,7 +61,7 @@ def test_an_agent_is_built_once_for_many_threads() -> None:
 
         def running(_: int) -> Any:
             start.wait()
-            return server.world.agents.running(Caller(), id, alias).plan.stages
+            return server.world.agents.resolve_alias(Caller(), id, alias).plan.stages
 
         with ThreadPoolExecutor(8) as threads:
             found = list(threads.map(running, range(8)))
@@ -69,7 +69,7 @@ def test_an_agent_is_built_once_for_many_threads() -> None:
 
 
 def test_what_is_not_there_is_not_found(server: Served) -> None:
-    running = server.world.agents.running
+    running = server.world.agents.resolve_alias
     with pytest.raises(ResourceNotFound, match="NOWHERE123"):
         running(Caller(), "NOWHERE123", "TSTALIASID")
     id = server.ready()
@@ -134,27 +134,30 @@ def test_state_outlives_the_server(tmp_path: Path) -> None:
     settings = Settings(state=tmp_path / "sessions.sqlite")
     models: dict[str, Model] = {"*": Answering(lambda request: says("Yes."))}
 
-    def call(world: World, operation: str, **params: Any) -> Any:
+    def call(world: ServerState, operation: str, **params: Any) -> Any:
         handler = world.operations()["bedrock-agent"][operation]
         return handler(Request("bedrock-agent", operation, params, Caller()))
 
-    with World.open(settings, models=models) as world:
+    with ServerState.open(settings, models=models) as world:
         id = call(world, "CreateAgent", **members())["agent"]["agentId"]
         group = {"agentId": id, "agentVersion": "DRAFT", **by_caller()}
         call(world, "CreateAgentActionGroup", **group)
         call(world, "PrepareAgent", agentId=id)
         alias = call(world, "CreateAgentAlias", agentId=id, agentAliasName="live")["agentAlias"]
-    with World.open(settings, models=models) as first, World.open(settings, models=models) as other:
-        agent = first.agents.running(Caller(), id, alias["agentAliasId"])
+    with (
+        ServerState.open(settings, models=models) as first,
+        ServerState.open(settings, models=models) as other,
+    ):
+        agent = first.agents.resolve_alias(Caller(), id, alias["agentAliasId"])
         assert agent.invoke("Hello?", "s-1").text == "Yes."
         call(first, "UpdateAgent", agentId=id, **members("renamed"))
         call(first, "PrepareAgent", agentId=id)
-        assert other.agents.running(Caller(), id, "TSTALIASID").name == "renamed"
+        assert other.agents.resolve_alias(Caller(), id, "TSTALIASID").name == "renamed"
         assert call(other, "GetAgent", agentId=id)["agent"]["agentName"] == "renamed"
 
 
 def test_a_model_that_is_not_there_fails_the_agent() -> None:
-    with World.open(Settings()) as world:
+    with ServerState.open(Settings()) as world:
         handlers = world.operations()["bedrock-agent"]
 
         def call(operation: str, **params: Any) -> Any:
@@ -175,7 +178,7 @@ def test_the_trace_names_the_servers_region_and_account() -> None:
         id = server.ready()
         agent = server.control.get_agent(agentId=id)["agent"]
         assert agent["agentArn"] == f"arn:aws:bedrock:eu-central-1:123456789012:agent/{id}"
-        plan = server.world.agents.running(Caller(), id, "TSTALIASID").plan
+        plan = server.world.agents.resolve_alias(Caller(), id, "TSTALIASID").plan
         assert plan.alias_arn.startswith("arn:aws:bedrock:eu-central-1:123456789012:agent-alias/")
 
 
@@ -190,7 +193,7 @@ def test_what_botocore_would_refuse_is_refused_without_it_too(server: Served) ->
 
 
 def test_a_tenant_has_two_hundred_agents_at_most() -> None:
-    with World.open(Settings()) as world:
+    with ServerState.open(Settings()) as world:
         create = world.operations()["bedrock-agent"]["CreateAgent"]
 
         def made(n: int, tenant: str = "one") -> Any:

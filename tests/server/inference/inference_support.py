@@ -13,9 +13,9 @@ from botocore.config import Config
 
 from orchestrator.models import Model, ModelReply, ModelRequest
 from orchestrator.server.operations import Caller, Request
-from orchestrator.server.serving import serving
+from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import World
+from orchestrator.server.world import ServerState
 
 CLAUDE = "anthropic.claude-3-5-sonnet-20240620-v1:0"
 NOVA = "us.amazon.nova-lite-v1:0"
@@ -53,7 +53,7 @@ def client_of(url: str, service: str = "bedrock-runtime") -> Any:
 def served(model: Model, **settings: Any) -> Iterator[Served]:
     """A server whose every model is `model`."""
     given = Settings(port=0, **settings)
-    with World.open(given, models={"*": model}) as world, serving(world) as url:
+    with ServerState.open(given, models={"*": model}) as world, serve_in_thread(world) as url:
         with closing(client_of(url)) as client:
             yield Served(url, client, model)
 

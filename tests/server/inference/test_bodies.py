@@ -16,7 +16,7 @@ from inference_support import CLAUDE, REDACTED, THINKS, THOUGHT, TOOL, TOOL_USE,
 from orchestrator.errors import ValidationError
 from orchestrator.models import ModelReply
 from orchestrator.models.usage import Usage
-from orchestrator.server.inference.bodies import body_of
+from orchestrator.server.inference.bodies import parse_body
 
 PNG = base64.b64encode(b"\x89PNG").decode()
 ANTHROPIC: dict[str, Any] = {
@@ -298,7 +298,7 @@ _NAMES = st.sampled_from(
 @given(st.sampled_from([ANTHROPIC, NOVA, CLAUDE_2, TITAN, {}]), st.dictionaries(_NAMES, _JSON))
 def test_any_body_is_understood_or_refused(good, changed):
     try:
-        found = body_of(body({**good, **changed}), "id")
+        found = parse_body(body({**good, **changed}), "id")
     except ValidationError:
         return
     assert isinstance(found.params, dict)

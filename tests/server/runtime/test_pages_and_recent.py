@@ -12,15 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.server.operations import Fault
-from orchestrator.server.paging import paged, place_of, token_of
-from orchestrator.server.runtime.recent import Recent
+from orchestrator.server.paging import decode_offset, encode_token, paginate
+from orchestrator.server.runtime.recent import LruCache
 
 
 @given(items=st.lists(st.integers(), max_size=30), most=st.integers(1, 10), name=st.text())
 def test_all_pages_together_are_the_list(items: list[int], most: int, name: str) -> None:
     found, token = list[int](), None
     for _ in range(len(items) + 1):
-        told, token = paged((((place,), it) for place, it in enumerate(items)), most, token, name)
+        told, token = paginate(
+            (((place,), it) for place, it in enumerate(items)), most, token, name
+        )
         assert len(told) <= most
         found += told
         if token is None:
@@ -32,18 +34,18 @@ def test_all_pages_together_are_the_list(items: list[int], most: int, name: str)
 @given(st.text())
 def test_a_token_of_nothing_is_refused(token: str) -> None:
     with pytest.raises(Fault, match="ValidationException"):
-        place_of(token, "a")
+        decode_offset(token, "a")
 
 
 def test_a_token_of_another_list_is_refused() -> None:
     with pytest.raises(Fault, match="ValidationException"):
-        place_of(token_of([1], "a"), "b")
+        decode_offset(encode_token([1], "a"), "b")
 
 
 @pytest.mark.parametrize("key", [["1"], [True], [-1], [1, 2], [], [1.0]])
 def test_a_token_with_another_key_is_refused(key: list[Any]) -> None:
     with pytest.raises(Fault, match="ValidationException"):
-        place_of(token_of(key, "a"), "a")
+        decode_offset(encode_token(key, "a"), "a")
 
 
 def test_the_last_ones_are_kept() -> None:
@@ -53,7 +55,7 @@ def test_the_last_ones_are_kept() -> None:
         made.append(name)
         return name
 
-    kept: Recent[str] = Recent(2)
+    kept: LruCache[str] = LruCache(2)
     for name in ("a", "b", "a", "c", "a", "b"):
         assert kept.get(name, lambda name=name: make(name)) == name
     assert made == ["a", "b", "c", "b"]
@@ -61,7 +63,7 @@ def test_the_last_ones_are_kept() -> None:
 
 
 def test_those_who_ask_together_get_the_same() -> None:
-    kept: Recent[object] = Recent(2)
+    kept: LruCache[object] = LruCache(2)
     together = Barrier(4)
 
     def make() -> object:

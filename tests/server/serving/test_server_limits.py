@@ -18,9 +18,9 @@ from server_requests import client as signed_client
 from serving_support import Start, WaitingModel, client, invoke, text_of, write_agent
 
 import orchestrator.server.protocol
-from orchestrator.server.serving import serving
+from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import World
+from orchestrator.server.world import ServerState
 
 
 @pytest.fixture
@@ -29,8 +29,8 @@ def serve_with(tmp_path: Path) -> Iterator[Callable[..., str]]:
     with ExitStack() as stack:
 
         def serve_with(**settings: Any) -> str:
-            world = stack.enter_context(World.open(Settings(port=0, **settings)))
-            return stack.enter_context(serving(world))
+            world = stack.enter_context(ServerState.open(Settings(port=0, **settings)))
+            return stack.enter_context(serve_in_thread(world))
 
         yield serve_with
 
@@ -127,7 +127,7 @@ def test_a_turn_that_takes_too_long(
 def test_a_line_for_each_request_without_what_is_in_it(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "orchestrator.server.access")
     secret = "the-users-own-words"
-    with World.open(Settings(port=0)) as world, serving(world) as url:
+    with ServerState.open(Settings(port=0)) as world, serve_in_thread(world) as url:
         answer: Raw = send(
             url,
             path=f"/agents/AAAAAAAAAA/agentAliases/BBBBBBBBBB/sessions/s-1/text?a={secret}",

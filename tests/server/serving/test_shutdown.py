@@ -30,10 +30,10 @@ from orchestrator.models import Model
 from orchestrator.models.base import ModelReply, ModelRequest
 from orchestrator.server.app import application
 from orchestrator.server.operations import Caller, EventStream, Request
-from orchestrator.server.running import Running
-from orchestrator.server.serving import serving
+from orchestrator.server.running import ActiveRequests
+from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import World
+from orchestrator.server.world import ServerState
 from orchestrator.testing import ScriptedModel
 
 
@@ -113,8 +113,8 @@ def test_a_server_in_a_thread_waits_as_well(model: WaitingModel, tmp_path: Path)
     settings = Settings(
         port=0, agents=write_agent(tmp_path), model=model.spec, shutdown_seconds=0.2
     )
-    with World.open(settings) as world:
-        with serving(world) as url:
+    with ServerState.open(settings) as world:
+        with serve_in_thread(world) as url:
             events = invoke(url)
             assert model.asked.wait(30)
         with pytest.raises(EventStreamError, match="shutting down"):
@@ -163,7 +163,10 @@ class Endless(Model):
 def test_a_client_that_goes_stops_what_was_asked_of_the_model() -> None:
     model = Endless()
     body = b'{"messages": [{"role": "user", "content": [{"text": "Hello"}]}]}'
-    with World.open(Settings(port=0), models={"*": model}) as world, serving(world) as url:
+    with (
+        ServerState.open(Settings(port=0), models={"*": model}) as world,
+        serve_in_thread(world) as url,
+    ):
         with closing(http.client.HTTPConnection(urlsplit(url).netloc)) as connection:
             connection.request("POST", "/model/any/converse", body)
             assert model.asked.wait(30)
@@ -189,7 +192,9 @@ def test_events_that_nobody_has_read_yet_are_closed_at_once(reads: int) -> None:
 
     async def client() -> None:
         operations = {"bedrock-agent-runtime": {"InvokeAgent": handler}}
-        watched = Running(Sessions(), 60).watched(operations)["bedrock-agent-runtime"]
+        watched = ActiveRequests(Sessions(), 60).limit_operations(operations)[
+            "bedrock-agent-runtime"
+        ]
         answer: Any = await watched["InvokeAgent"](Request("", "InvokeAgent", {}))
         for _ in range(reads):
             assert await anext(answer.events) == ("chunk", {"bytes": b"x"})
@@ -210,7 +215,7 @@ def test_a_client_that_goes_before_the_first_byte_gives_the_session_back(
     async def send(message: Any) -> None:
         raise OSError  # the connection is lost
 
-    async def client(world: World) -> None:
+    async def client(world: ServerState) -> None:
         app = application(world)
         answers = iter([{"type": "http.request", "body": body, "more_body": False}])
 
@@ -231,9 +236,9 @@ def test_a_client_that_goes_before_the_first_byte_gives_the_session_back(
             receive,
             send,
         )
-        agent = world.agents.running(Caller(), AGENT_ID, "TSTALIASID")
+        agent = world.agents.resolve_alias(Caller(), AGENT_ID, "TSTALIASID")
         assert (await agent.ainvoke("Hello", "s-1")).text == "All is well."
 
-    with World.open(Settings(agents=agents), models={"*": model}) as world:
+    with ServerState.open(Settings(agents=agents), models={"*": model}) as world:
         asyncio.run(client(world))
     assert not [it for it in caplog.records if it.levelname == "ERROR"]

@@ -11,9 +11,9 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from orchestrator.server.serving import serving
+from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import World
+from orchestrator.server.world import ServerState
 
 
 def client_of(url: str, key: str = "AKIDEXAMPLE", secret: str = "secret") -> Any:
@@ -31,7 +31,7 @@ def client_of(url: str, key: str = "AKIDEXAMPLE", secret: str = "secret") -> Any
 @contextmanager
 def served(**settings: Any) -> Iterator[str]:
     """A server's address."""
-    with World.open(Settings(port=0, **settings)) as world, serving(world) as url:
+    with ServerState.open(Settings(port=0, **settings)) as world, serve_in_thread(world) as url:
         yield url
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sessions_api_support import client_of, refused, served, words
 
 from orchestrator.errors import OrchestratorError
-from orchestrator.server.documents import Documents
+from orchestrator.server.documents import DocumentStore
 from orchestrator.server.operations import Caller, Fault, Request
 from orchestrator.server.runtime.sessions_api import SessionsApi
 from orchestrator.server.settings import Settings
@@ -222,7 +222,7 @@ class Desk:
 
     def __init__(self) -> None:
         self.now = NOW
-        self.documents = Documents()
+        self.documents = DocumentStore()
         self.handlers: Any = SessionsApi(self.documents, Settings(), lambda: self.now).handlers()
 
     def __call__(self, operation: str, tenant: str = "", **params: Any) -> Any:

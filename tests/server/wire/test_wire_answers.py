@@ -14,7 +14,7 @@ import pytest
 from wired import client, served
 
 from orchestrator.server.operations import Caller, EventStream, Request
-from orchestrator.server.wire.api import Answer, Api
+from orchestrator.server.wire.api import Api, HttpResponse
 
 AGENT_ARN = "arn:aws:bedrock:us-east-1:000000000000:agent/ABCDEFGHIJ"
 MODEL = "arn:aws:bedrock:us-east-1::foundation-model/anthropic.claude-v2"
@@ -35,7 +35,7 @@ class Seen:
         return self._output
 
 
-def answered(api: Api, method: str, path: str, body: bytes = b"", **more: Any) -> Answer:
+def answered(api: Api, method: str, path: str, body: bytes = b"", **more: Any) -> HttpResponse:
     return asyncio.run(api.answer(method, path, "", {}, body, **more))
 
 
@@ -145,7 +145,7 @@ def test_members_left_out_and_none_are_not_told() -> None:
 
 
 def test_what_is_implemented_is_told_by_service() -> None:
-    told = Api({"bedrock-agent": {"TagResource": Seen(), "ListAgents": Seen()}}).implemented()
+    told = Api({"bedrock-agent": {"TagResource": Seen(), "ListAgents": Seen()}}).list_operations()
     there, left = told["bedrock-agent"]
     assert there == ("ListAgents", "TagResource") and len(left) == len(set(left)) > 80
     assert told["bedrock-agent-runtime"][0] == ("TagResource",)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from orchestrator.server.operations import Fault
-from orchestrator.server.wire.requests import incoming
+from orchestrator.server.wire.requests import get_request_reader
 
 AGENT = "ABCDEFGHIJ"
 LABELS = {"agentId": AGENT, "agentAliasId": "TSTALIASID", "sessionId": "s-1"}
@@ -25,7 +25,7 @@ def read(
     **headers: str,
 ) -> dict[str, Any]:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode() if body else b""
-    return incoming(*operation).read(labels or {}, query, headers, raw)
+    return get_request_reader(*operation).read(labels or {}, query, headers, raw)
 
 
 def refused(*args: Any, **options: Any) -> str:

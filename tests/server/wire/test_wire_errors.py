@@ -27,7 +27,7 @@ from orchestrator.errors import (
     ValidationError,
 )
 from orchestrator.server.operations import EventStream, Fault, Request
-from orchestrator.server.wire.api import Api, Matched
+from orchestrator.server.wire.api import Api, OperationMatch
 from orchestrator.server.wire.models import operation_model
 from orchestrator.server.wire.routes import Route
 
@@ -50,7 +50,7 @@ def test_every_modelled_error_is_the_one_that_botocore_reads(operation: Operatio
     model = operation_model(*operation)
     for shape in model.error_shapes:
         fault = Fault(shape.name, "It is not so.")
-        answer = Api({}).refuse(fault, Matched((Route(*operation),), ()), "r-1")
+        answer = Api({}).refuse(fault, OperationMatch((Route(*operation),), ()), "r-1")
         assert isinstance(answer.body, bytes)
         assert answer.status == shape.metadata["error"]["httpStatusCode"]
         assert answer.headers["x-amzn-RequestId"] == "r-1"
@@ -103,7 +103,7 @@ def test_an_error_is_raised_by_boto3_as_the_class_of_its_name(
 def test_an_error_that_is_not_modelled_becomes_the_nearest_that_is(
     service: str, operation: str, name: str, becomes: str
 ) -> None:
-    answer = Api({}).refuse(Fault(name, "x"), Matched((Route(service, operation),), ()))
+    answer = Api({}).refuse(Fault(name, "x"), OperationMatch((Route(service, operation),), ()))
     assert answer.headers["x-amzn-ErrorType"].startswith(becomes)
 
 

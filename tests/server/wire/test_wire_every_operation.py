@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from shape_values import ALL, CALLED, STREAMED, Operation, parsed, sent, values
 
-from orchestrator.server.wire.answers import outgoing
+from orchestrator.server.wire.answers import get_response_writer
 from orchestrator.server.wire.api import Api
 from orchestrator.server.wire.models import operation_model
-from orchestrator.server.wire.requests import incoming
+from orchestrator.server.wire.requests import get_request_reader
 
 # For each of many operations.
 SOME = settings(max_examples=settings().max_examples // 10, suppress_health_check=list(HealthCheck))
@@ -34,7 +34,7 @@ def test_a_request_is_read_as_it_was_given(operation: Operation, data: st.DataOb
     assert matched is not None
     route = next(it for it in matched.routes if (it.service, it.operation) == operation)
     labels = dict(zip(route.labels, matched.labels, strict=True))
-    read = incoming(*operation).read(labels, query, headers, body)
+    read = get_request_reader(*operation).read(labels, query, headers, body)
     assert read == _given(model, params, headers)
 
 
@@ -60,7 +60,7 @@ def _given(model: Any, params: dict[str, Any], headers: dict[str, str]) -> dict[
 def test_an_answer_is_what_botocore_reads(operation: Operation, data: st.DataObject) -> None:
     model = operation_model(*operation)
     output = data.draw(values(model.output_shape)) if model.output_shape is not None else {}
-    answer = outgoing(*operation).answer(output)
+    answer = get_response_writer(*operation).answer(output)
     assert answer.status == model.http["responseCode"]
     assert isinstance(answer.body, bytes)
     read = parsed(model, answer.status, answer.headers, answer.body)

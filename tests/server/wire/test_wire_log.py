@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from orchestrator.server.wire.answers import checked
+from orchestrator.server.wire.answers import check_problems
 from orchestrator.server.wire.problems import Problems
 
 
@@ -24,7 +24,7 @@ def test_a_long_pattern_is_not_logged(
         for _ in range(2):
             problems = Problems()
             problems.add((None, "modelId"), wrong, "mine", limit=True)
-            checked(problems, f"Log{len(wrong)}")
+            check_problems(problems, f"Log{len(wrong)}")
     (message,) = [it.getMessage() for it in caplog.records]
     caplog.clear()  # else the room's own check finds it
     assert told in message

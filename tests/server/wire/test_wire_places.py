@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from shape_values import parsed, sent
 
 from orchestrator.server.operations import Fault
-from orchestrator.server.wire.answers import Outgoing
+from orchestrator.server.wire.answers import ResponseWriter
 from orchestrator.server.wire.faults import WrongOutput
-from orchestrator.server.wire.requests import Incoming
+from orchestrator.server.wire.requests import RequestReader
 
 WHERE = {
     "when": ("Time", "header", "x-when"),
@@ -118,7 +118,7 @@ ASKED = st.fixed_dictionaries(
 @given(params=ASKED)
 def test_parameters_are_read_from_where_botocore_puts_them(params: dict[str, Any]) -> None:
     _, path, query, headers, body = sent(ASK, params)
-    read = Incoming(ASK).read({"page": path.rpartition("/")[2]}, query, headers, body)
+    read = RequestReader(ASK).read({"page": path.rpartition("/")[2]}, query, headers, body)
     assert read == params
 
 
@@ -128,12 +128,12 @@ def test_one_member_may_be_the_whole_body(given: str, time: Any) -> None:
     model = operation("Send", given)
     params = {"body": {"at": time} if time else {}} if given == "Sent" else {"body": "th\u00e9re"}
     _, _, query, headers, body = sent(model, params)
-    assert Incoming(model).read({}, query, headers, body) == params
+    assert RequestReader(model).read({}, query, headers, body) == params
 
 
 def test_a_body_that_is_missing_is_told() -> None:
     with pytest.raises(Fault, match="Value null at 'body'"):
-        Incoming(operation("Send", "Sent")).read({}, "", {}, b"")
+        RequestReader(operation("Send", "Sent")).read({}, "", {}, b"")
 
 
 @pytest.mark.parametrize(
@@ -151,13 +151,13 @@ def test_a_body_that_is_missing_is_told() -> None:
 def test_headers_of_the_wrong_kind_are_told_by_their_member(name: str, text: str) -> None:
     member = next(told for told, (_, _, wire) in WHERE.items() if wire == name)
     with pytest.raises(Fault, match=f"at '{member}") as caught:
-        Incoming(ASK).read({"page": "1"}, "", {name: text}, b"")
+        RequestReader(ASK).read({"page": "1"}, "", {name: text}, b"")
     assert caught.value.name == "ValidationException"
 
 
 def test_a_header_that_is_no_json_is_refused() -> None:
     with pytest.raises(Fault, match="base64"):
-        Incoming(ASK).read({"page": "1"}, "", {"x-policy": "{}"}, b"")
+        RequestReader(ASK).read({"page": "1"}, "", {"x-policy": "{}"}, b"")
 
 
 def test_answers_tell_members_in_headers_as_botocore_reads_them() -> None:
@@ -167,7 +167,7 @@ def test_answers_tell_members_in_headers_as_botocore_reads_them() -> None:
         "words": "a, b",
         "at": datetime(2026, 1, 2, 3, 4, 5, 500_000, UTC),
     }
-    answer = Outgoing(ASK).answer(output)
+    answer = ResponseWriter(ASK).answer(output)
     assert answer.headers["x-when"] == "Fri, 02 Jan 2026 03:04:05 GMT"
     assert answer.body == b'{"AT":1767323045.5}'
     assert parsed(ASK, answer.status, answer.headers, answer.body) == output
@@ -176,7 +176,7 @@ def test_answers_tell_members_in_headers_as_botocore_reads_them() -> None:
 @pytest.mark.parametrize("output", [{}, {"loud": "yes"}, {"loud": True, "when": 5}])
 def test_headers_of_an_answer_are_checked(output: dict[str, Any]) -> None:
     with pytest.raises(WrongOutput):
-        Outgoing(ASK).answer(output)
+        ResponseWriter(ASK).answer(output)
 
 
 @pytest.mark.parametrize(
@@ -188,11 +188,11 @@ def test_headers_of_an_answer_are_checked(output: dict[str, Any]) -> None:
     ],
 )
 def test_one_member_may_be_the_whole_answer(told: str, output: Any, body: bytes) -> None:
-    assert Outgoing(operation("Send", "Sent", told)).answer(output).body == body
+    assert ResponseWriter(operation("Send", "Sent", told)).answer(output).body == body
 
 
 def test_a_whole_answer_has_no_members_beside_it() -> None:
     model = operation("Send", "Sent", "Sent")
     for output in ({}, {"body": {}, "other": 1}, {"body": []}):
         with pytest.raises(WrongOutput):
-            Outgoing(model).answer(output)
+            ResponseWriter(model).answer(output)

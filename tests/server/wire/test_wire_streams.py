@@ -21,11 +21,11 @@ from shape_values import STREAMED, Operation, values
 
 from orchestrator.errors import DependencyFailed, LimitExceeded, ThrottlingError
 from orchestrator.server.operations import EventStream, Fault
-from orchestrator.server.wire.faults import WrongOutput, fault_of
-from orchestrator.server.wire.frames import LARGEST_PAYLOAD, frame
+from orchestrator.server.wire.faults import WrongOutput, as_fault
+from orchestrator.server.wire.frames import LARGEST_PAYLOAD, encode_frame
 from orchestrator.server.wire.models import operation_model
 from orchestrator.server.wire.shapes import Walks
-from orchestrator.server.wire.streams import EventWriter, frames_of
+from orchestrator.server.wire.streams import EventWriter, get_stream_writer
 
 # For each of many operations.
 SOME = settings(max_examples=settings().max_examples // 5, suppress_health_check=list(HealthCheck))
@@ -89,7 +89,7 @@ def test_messages_are_read_however_they_are_cut(
     messages: list[tuple[dict[str, Any], bytes]], places: list[int]
 ) -> None:
     buffer, read = EventStreamBuffer(), []
-    for piece in cut(b"".join(frame(*it) for it in messages), places):
+    for piece in cut(b"".join(encode_frame(*it) for it in messages), places):
         buffer.add_data(piece)
         read += [(event.headers, event.payload) for event in buffer]
     assert read == messages
@@ -97,7 +97,7 @@ def test_messages_are_read_however_they_are_cut(
 
 def test_a_time_in_a_header_is_milliseconds() -> None:
     buffer = EventStreamBuffer()
-    buffer.add_data(frame({"at": datetime(2026, 1, 2, 3, 4, 5, 678_000, UTC)}, b""))
+    buffer.add_data(encode_frame({"at": datetime(2026, 1, 2, 3, 4, 5, 678_000, UTC)}, b""))
     assert next(buffer).headers == {"at": 1767323045678}
 
 
@@ -114,12 +114,12 @@ def test_a_time_in_a_header_is_milliseconds() -> None:
 )
 def test_what_no_decoder_takes_is_refused(headers: dict[str, Any], payload: bytes) -> None:
     with pytest.raises(ValueError):
-        frame(headers, payload)
+        encode_frame(headers, payload)
 
 
 def test_the_largest_payload_is_read_by_botocore() -> None:
     buffer = EventStreamBuffer()
-    buffer.add_data(frame({}, bytes(LARGEST_PAYLOAD)))
+    buffer.add_data(encode_frame({}, bytes(LARGEST_PAYLOAD)))
     assert len(next(buffer).payload) == LARGEST_PAYLOAD
 
 
@@ -127,13 +127,13 @@ def test_the_largest_payload_is_read_by_botocore() -> None:
 @SOME
 @given(data=st.data())
 def test_every_event_is_read_as_it_was_told(operation: Operation, data: st.DataObject) -> None:
-    writer = frames_of(*operation)
+    writer = get_stream_writer(*operation)
     kinds = events_of(operation)
     told = [
         (name, data.draw(values(kinds[name])))
         for name in data.draw(st.lists(st.sampled_from(sorted(kinds)), min_size=1, max_size=3))
     ]
-    sent = b"".join(writer.event(*event) for event in told)
+    sent = b"".join(writer.encode_event(*event) for event in told)
     places = data.draw(st.lists(st.integers(0, 10_000), max_size=4))
     assert list(read_by_botocore(operation, *cut(sent, places))) == [{n: it} for n, it in told]
 
@@ -141,7 +141,9 @@ def test_every_event_is_read_as_it_was_told(operation: Operation, data: st.DataO
 @pytest.mark.parametrize("operation", WRITTEN, ids=named)
 def test_every_exception_arrives_as_its_own(operation: Operation) -> None:
     for name, shape in errors_of(operation).items():
-        told = frames_of(*operation).error(Fault(shape.name, "It \u2260 what was asked."))
+        told = get_stream_writer(*operation).encode_error(
+            Fault(shape.name, "It \u2260 what was asked.")
+        )
         with pytest.raises(EventStreamError) as caught:
             list(read_by_botocore(operation, told))
         error = caught.value.response["Error"]
@@ -150,9 +152,9 @@ def test_every_exception_arrives_as_its_own(operation: Operation) -> None:
 
 async def _played(operation: Operation, stream: EventStream) -> list[bytes]:
     def to_fault(error: BaseException) -> Fault:
-        return fault_of(error, "r-1")
+        return as_fault(error, "r-1")
 
-    return [piece async for piece in frames_of(*operation).told(stream, to_fault)]
+    return [piece async for piece in get_stream_writer(*operation).encode_stream(stream, to_fault)]
 
 
 def _after_a_chunk(error: Exception) -> EventStream:
@@ -198,7 +200,7 @@ def test_what_goes_wrong_in_mid_stream_is_its_last_message(
 
 def test_an_exception_tells_its_other_members() -> None:
     error = DependencyFailed("It broke.", resource="weather::get")
-    told = frames_of(*INVOKE).error(fault_of(error, "r-1"))
+    told = get_stream_writer(*INVOKE).encode_error(as_fault(error, "r-1"))
     buffer = EventStreamBuffer()
     buffer.add_data(told)
     told = json.loads(next(buffer).payload)
@@ -220,7 +222,7 @@ def test_an_event_that_is_not_modelled_is_a_mistake_of_ours(
     name: str, members: dict[str, Any], says: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(WrongOutput, match=says):
-        frames_of(*INVOKE).event(name, members)
+        get_stream_writer(*INVOKE).encode_event(name, members)
     caplog.clear()  # a file that is too large is also over the model's limit
 
 
@@ -239,7 +241,9 @@ def test_the_events_are_closed_with_the_answer(event: dict[str, Any], reads: int
     async def client() -> None:
         begun = events()
         await anext(begun)
-        told = frames_of(*INVOKE).told(EventStream(begun), lambda error: fault_of(error, "r"))
+        told = get_stream_writer(*INVOKE).encode_stream(
+            EventStream(begun), lambda error: as_fault(error, "r")
+        )
         for _ in range(reads):
             await anext(told, None)
         await told.aclose()
@@ -253,7 +257,7 @@ def test_events_may_have_headers_and_a_payload() -> None:
     """No operation has such events today; the model says how they would be written."""
     model = _model_of_events()
     event = EventWriter("word", model.shape_for("Word"), Walks(writing=True), "Speak")
-    raw = event.frame({"loud": True, "count": 3, "sound": b"\xff\0"})
+    raw = event.encode({"loud": True, "count": 3, "sound": b"\xff\0"})
     shape = model.shape_for("Stream")
     parser = EventStreamJSONParser()
     (read,) = BotocoreStream(_Raw([raw]), shape, parser, "Speak")

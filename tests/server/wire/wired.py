@@ -13,7 +13,7 @@ from botocore.config import Config
 from loopback import Served, _Server
 
 from orchestrator.server.operations import Operations
-from orchestrator.server.wire.api import Answer, Api
+from orchestrator.server.wire.api import Api, HttpResponse
 
 
 class _Wired(Served):
@@ -38,7 +38,7 @@ class _Wired(Served):
                 self.end_headers()
                 await self._body(answer)
 
-            async def _body(self, answer: Answer) -> None:
+            async def _body(self, answer: HttpResponse) -> None:
                 if isinstance(answer.body, bytes):
                     self.wfile.write(answer.body)
                     return

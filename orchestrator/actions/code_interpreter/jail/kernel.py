@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 
-__all__ = ["Refused", "checked", "libc", "prctl", "syscall"]
+__all__ = ["Refused", "check_result", "libc", "prctl", "syscall"]
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
@@ -17,7 +17,7 @@ class Refused(Exception):
     """The sandbox cannot be made here; its text says why, for a person."""
 
 
-def checked(result: int, what: str) -> int:
+def check_result(result: int, what: str) -> int:
     """`result`, unless it says that `what` failed.
 
     Raises:
@@ -35,7 +35,7 @@ def syscall(number: int, what: str, *arguments: int) -> int:
     Raises:
         OSError: It failed.
     """
-    return checked(libc.syscall(_LONG(number), *(_LONG(one) for one in arguments)), what)
+    return check_result(libc.syscall(_LONG(number), *(_LONG(one) for one in arguments)), what)
 
 
 def prctl(option: int, *arguments: int) -> int:
@@ -45,4 +45,6 @@ def prctl(option: int, *arguments: int) -> int:
         OSError: It failed.
     """
     values = [*arguments, 0, 0, 0, 0][:4]
-    return checked(libc.prctl(option, *(ctypes.c_ulong(one) for one in values)), f"prctl {option}")
+    return check_result(
+        libc.prctl(option, *(ctypes.c_ulong(one) for one in values)), f"prctl {option}"
+    )

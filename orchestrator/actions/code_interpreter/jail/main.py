@@ -15,7 +15,7 @@ import sys
 from typing import Any, TypedDict
 
 from . import landlock, namespaces, seccomp
-from .kernel import Refused, checked, libc, prctl
+from .kernel import Refused, check_result, libc, prctl
 from .program import run
 
 __all__ = ["Job", "main"]
@@ -85,7 +85,7 @@ def _lock_up(job: Job) -> list[str]:
     library = [os.path.realpath(path) for path in sys.path if os.path.exists(path)]
     sys.path[:] = [path for path in library if path != os.path.realpath(_own_folder())]
     readable = [*sys.path, *job["packages"], *_SYSTEM]
-    held, why = _separate(job, readable)
+    held, why = _enter_namespaces(job, readable)
     _leave_root(job)
     prctl(_DUMPABLE, 1)  # its own user may look at what it holds
     prctl(_NO_NEW_PRIVILEGES, 1)
@@ -98,12 +98,12 @@ def _lock_up(job: Job) -> list[str]:
     if not held:
         raise Refused("; ".join(why) or "no way to confine files was to be tried")
     _drop_capabilities()
-    _end_with(job["parent"])
+    _end_with_parent(job["parent"])
     _limit(job["limits"])
     _detach()
     os.chdir(job["scratch"])
     seccomp.restrict()
-    _try_out(job["outside"])
+    _test_confinement(job["outside"])
     return [*held, "seccomp"]
 
 
@@ -112,7 +112,7 @@ def _own_folder() -> str:
     return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
-def _separate(job: Job, readable: list[str]) -> tuple[list[str], list[str]]:
+def _enter_namespaces(job: Job, readable: list[str]) -> tuple[list[str], list[str]]:
     """What holds after namespaces were tried, and why something does not."""
     if "namespaces" not in job["layers"]:
         return [], []
@@ -120,11 +120,11 @@ def _separate(job: Job, readable: list[str]) -> tuple[list[str], list[str]]:
         namespaces.enter(readable, _DEVICES, job["scratch"], job["root"], job["bounds"])
     except OSError as error:
         return [], [f"namespaces are not permitted ({error.strerror})"]
-    _have_filled(job["scratch"])
+    _wait_for_files(job["scratch"])
     return ["namespaces"], []
 
 
-def _have_filled(scratch: str) -> None:
+def _wait_for_files(scratch: str) -> None:
     """Hands the new scratch folder over, and waits until the session's files are in it."""
     folder = os.open(scratch, os.O_RDONLY | os.O_DIRECTORY)
     with socket.socket(fileno=os.dup(_STATUS)) as channel:
@@ -143,17 +143,17 @@ def _leave_root(job: Job) -> None:
     if os.geteuid() != 0:
         return
     try:
-        _own(scratch, user)
+        _change_owner(scratch, user)
         os.seteuid(user)
     except OSError:  # a container that has no such user
-        _own(scratch, os.getuid())
+        _change_owner(scratch, os.getuid())
         return
     try:
         for folder in (os.path.dirname(os.__file__), scratch):
             os.listdir(folder)
     except OSError:
         os.seteuid(0)
-        _own(scratch, 0)
+        _change_owner(scratch, 0)
         return
     os.seteuid(0)
     os.setgroups([])
@@ -161,7 +161,7 @@ def _leave_root(job: Job) -> None:
     os.setresuid(user, user, user)
 
 
-def _own(scratch: str, user: int) -> None:
+def _change_owner(scratch: str, user: int) -> None:
     """Makes the scratch folder, and what was put into it, the user's."""
     os.chown(scratch, user, user)
     for folder, inner, names in os.walk(scratch):
@@ -175,13 +175,13 @@ def _drop_capabilities() -> None:
 
     about = struct.pack("=Ii", _CAPABILITY_VERSION, 0)
     none = bytes(24)
-    checked(
+    check_result(
         libc.capset(ctypes.create_string_buffer(about, 8), ctypes.create_string_buffer(none, 24)),
         "capset",
     )
 
 
-def _end_with(parent: int) -> None:
+def _end_with_parent(parent: int) -> None:
     prctl(_PDEATHSIG, _SIGKILL)
     if os.getppid() != parent:  # it ended before that was set
         raise Refused("the process that started the sandbox has ended")
@@ -205,7 +205,7 @@ def _detach() -> None:
     os.closerange(_STATUS + 1, 1 << 16)
 
 
-def _try_out(outside: str) -> None:
+def _test_confinement(outside: str) -> None:
     """Tries what must not work.
 
     Raises:
@@ -215,20 +215,20 @@ def _try_out(outside: str) -> None:
     for flags in (os.O_RDONLY, os.O_WRONLY, os.O_RDONLY | os.O_TRUNC):
         _must_fail(f"opening a file outside ({flags})", lambda: os.open(probe, flags))  # noqa: B023
     _must_fail("making a folder outside", lambda: os.mkdir(os.path.join(outside, "made")))
-    _must_fail("listing a folder outside", lambda: _find(outside))
+    _must_fail("listing a folder outside", lambda: _find_probe(outside))
     for family in (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX, 16):  # 16: AF_NETLINK
         _must_fail(f"a socket ({family})", lambda: socket.socket(family))  # noqa: B023
     _must_fail("a new process", _fork)
     _must_fail("another program", lambda: os.execv(sys.executable, [sys.executable, "-V"]))
-    os.rmdir(_made("works"))
+    os.rmdir(_make_folder("works"))
 
 
-def _made(name: str) -> str:
+def _make_folder(name: str) -> str:
     os.mkdir(name)  # in the scratch folder
     return name
 
 
-def _find(outside: str) -> None:
+def _find_probe(outside: str) -> None:
     if "probe" not in os.listdir(outside):  # a new root has the folder, and nothing in it
         raise FileNotFoundError
 

@@ -6,7 +6,7 @@ import ctypes
 import os
 from collections.abc import Iterable, Mapping
 
-from .kernel import checked, libc
+from .kernel import check_result, libc
 
 __all__ = ["enter"]
 
@@ -51,8 +51,8 @@ def enter(
     holds = f"size={bounds['bytes']},nr_inodes={bounds['inodes']},mode=700"
     _mount("tmpfs", root + scratch, "tmpfs", _NO_SUID | _NO_DEVICES, holds)
     os.chdir(root)
-    checked(libc.pivot_root(b".", b"."), "pivot_root")
-    checked(libc.umount2(b".", _DETACH), "umount")
+    check_result(libc.pivot_root(b".", b"."), "pivot_root")
+    check_result(libc.umount2(b".", _DETACH), "umount")
     os.chdir("/")
     _mount("", "/", "", _REMOUNT | _BIND | _READ_ONLY | _NO_SUID | _NO_DEVICES)
 
@@ -66,7 +66,7 @@ def _unshare() -> None:
     if os.geteuid() == 0 and libc.unshare(flags) == 0:
         return
     user, group = os.geteuid(), os.getegid()
-    checked(libc.unshare(flags | _NEW_USER), "unshare")
+    check_result(libc.unshare(flags | _NEW_USER), "unshare")
     for file, text in (
         ("setgroups", "deny"),
         ("uid_map", f"{user} {user} 1"),
@@ -79,7 +79,7 @@ def _unshare() -> None:
 def _mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
     names = (os.fsencode(source), os.fsencode(target), kind.encode() or None)
     text = data.encode() or None
-    checked(libc.mount(*names, ctypes.c_ulong(flags), text), f"mount {target!r}")
+    check_result(libc.mount(*names, ctypes.c_ulong(flags), text), f"mount {target!r}")
 
 
 def _show(root: str, path: str, flags: int) -> None:

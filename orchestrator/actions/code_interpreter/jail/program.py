@@ -36,16 +36,16 @@ def run(code: str, packages: list[str], scratch: str) -> int:
             stream.reconfigure(errors="backslashreplace", line_buffering=True)
     linecache.cache[_NAME] = (len(code), None, code.splitlines(keepends=True), _NAME)
     try:
-        _carry_out(code, module)
+        _execute(code, module)
     except SystemExit as stop:
-        return _stopped(stop)
+        return _report_exit(stop)
     except BaseException as error:  # whatever the code raises is its outcome
         _show(error)
         return 1
     return 0
 
 
-def _carry_out(code: str, module: types.ModuleType) -> None:
+def _execute(code: str, module: types.ModuleType) -> None:
     tree = ast.parse(code, _NAME)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     exec(compile(tree, _NAME, "exec"), module.__dict__)
@@ -53,7 +53,7 @@ def _carry_out(code: str, module: types.ModuleType) -> None:
         exec(compile(ast.Interactive([last]), _NAME, "single"), module.__dict__)
 
 
-def _stopped(stop: SystemExit) -> int:
+def _report_exit(stop: SystemExit) -> int:
     if stop.code is None or stop.code == 0:
         return 0
     print(f"SystemExit: {stop.code}", file=sys.stderr)

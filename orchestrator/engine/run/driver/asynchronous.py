@@ -50,7 +50,7 @@ from orchestrator.engine.run.driver.shared import (
 )
 from orchestrator.engine.run.invocation import Run
 from orchestrator.models.base import ModelReply
-from orchestrator.models.blocks import received
+from orchestrator.models.blocks import normalise_blocks
 from orchestrator.sessions import Record
 from orchestrator.support.threads import in_thread
 
@@ -201,7 +201,7 @@ async def _acall_model(run: Run, effect: CallModel) -> Record:
         reply: ModelReply = stop.value
     else:
         reply = await _in_time(run, work, waits_for)
-    reply.content = received(reply.content)
+    reply.content = normalise_blocks(reply.content)
     parser = stage.new_parser()
     if parser.blocking:
         parsed = await _whole_in_time(run, _run_in_thread(parser.finish, reply.content))

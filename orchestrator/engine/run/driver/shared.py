@@ -26,7 +26,7 @@ from orchestrator.engine.run.invocation import Run, end_record
 from orchestrator.errors import ActionOutcomeUnknown, DependencyFailed, OrchestratorError
 from orchestrator.message import clean
 from orchestrator.models.base import ModelReply
-from orchestrator.models.blocks import received
+from orchestrator.models.blocks import normalise_blocks
 from orchestrator.parsers.base import ANSWER
 from orchestrator.sessions import HISTORY_GUARD, Record
 
@@ -139,7 +139,7 @@ class ModelCall:
                 f"the stream of model {model_id!r} ended before its reply was whole; try again",
                 resource=model_id,
             )
-        reply.content = received(reply.content)
+        reply.content = normalise_blocks(reply.content)
         parsed = self._parser.finish(reply.content)
         return self._run.model_record(self._effect, reply, parsed, self._began)
 

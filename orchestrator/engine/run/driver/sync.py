@@ -47,7 +47,7 @@ from orchestrator.engine.run.driver.shared import (
 )
 from orchestrator.engine.run.driver.together import run_concurrently
 from orchestrator.engine.run.invocation import Run
-from orchestrator.models.blocks import received
+from orchestrator.models.blocks import normalise_blocks
 from orchestrator.sessions import Record
 from orchestrator.support.threads import in_thread
 
@@ -114,7 +114,7 @@ def _carry_out(
 def _call_model(run: Run, effect: CallModel) -> Record:
     stage, began = effect.stage, run.now()
     reply = stage.model.complete(run.request(effect))
-    reply.content = received(reply.content)
+    reply.content = normalise_blocks(reply.content)
     return run.model_record(effect, reply, stage.new_parser().finish(reply.content), began)
 
 

@@ -9,13 +9,13 @@ from threading import Lock
 
 from orchestrator.server.operations import Fault
 
-__all__ = ["Background"]
+__all__ = ["BackgroundWork"]
 
 _THREADS = 2
 _MOST_WAITING = 10  # Bedrock: "Concurrent IngestKnowledgeBaseDocuments requests per account"
 
 
-class Background:
+class BackgroundWork:
     """Does work by and by. Safe for many threads."""
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Background:
                 pool = self._pools[tenant] = ThreadPoolExecutor(_THREADS, "ingestion")
             pool.submit(work)
 
-    def place(self, tenant: str) -> Callable[[], None]:
+    def reserve(self, tenant: str) -> Callable[[], None]:
         """A place for a request whose documents are held until they are put in.
 
         Returns:
@@ -49,11 +49,11 @@ class Background:
                 )
             self._waiting[tenant] += 1
 
-        def back() -> None:
+        def release() -> None:
             with self._lock:
                 self._waiting[tenant] -= 1
 
-        return back
+        return release
 
     def close(self) -> None:
         """Waits for the end of what was begun."""

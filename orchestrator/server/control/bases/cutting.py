@@ -11,7 +11,7 @@ from orchestrator.knowledge.blocks import Block, Unreadable
 from orchestrator.knowledge.chunks import Chunking, Passage, passages_of
 from orchestrator.knowledge.indexing import READING
 
-__all__ = ["Cutting", "cutting_of", "notes_on"]
+__all__ = ["Chunker", "build_chunker", "list_ignored_settings"]
 
 _LEAST, _MOST = 20, 8192
 _MOST_OVERLAP = 50
@@ -23,7 +23,7 @@ _UNKNOWN = {
 
 
 @dataclass(frozen=True, slots=True)
-class Cutting:
+class Chunker:
     """How documents are cut.
 
     Attributes:
@@ -58,7 +58,7 @@ class Cutting:
         return [Passage(text.strip())] if parts else []
 
 
-def cutting_of(configuration: Mapping[str, Any] | None) -> Cutting:
+def build_chunker(configuration: Mapping[str, Any] | None) -> Chunker:
     """How documents are cut (Bedrock: VectorIngestionConfiguration).
 
     `HIERARCHICAL` cuts to the size of the inner level, which is what is searched; `SEMANTIC` to its
@@ -75,11 +75,11 @@ def cutting_of(configuration: Mapping[str, Any] | None) -> Cutting:
     chunking = given.get("chunkingConfiguration") or {}
     strategy = chunking.get("chunkingStrategy")
     if strategy is None:
-        return Cutting(Chunking())
+        return Chunker(Chunking())
     return _STRATEGIES[strategy](chunking)
 
 
-def notes_on(configuration: Mapping[str, Any] | None) -> list[str]:
+def list_ignored_settings(configuration: Mapping[str, Any] | None) -> list[str]:
     """What of a configuration is kept but has no effect here, one sentence each."""
     if "parsingConfiguration" not in (configuration or {}):
         return []
@@ -88,13 +88,15 @@ def notes_on(configuration: Mapping[str, Any] | None) -> list[str]:
     ]
 
 
-def _fixed(chunking: Mapping[str, Any]) -> Cutting:
-    given = _member(chunking, "fixedSizeChunkingConfiguration")
-    return _cut(given["maxTokens"], given["overlapPercentage"], "fixedSizeChunkingConfiguration")
+def _build_fixed(chunking: Mapping[str, Any]) -> Chunker:
+    given = _require_member(chunking, "fixedSizeChunkingConfiguration")
+    return _make_chunker(
+        given["maxTokens"], given["overlapPercentage"], "fixedSizeChunkingConfiguration"
+    )
 
 
-def _hierarchical(chunking: Mapping[str, Any]) -> Cutting:
-    given = _member(chunking, "hierarchicalChunkingConfiguration")
+def _build_hierarchical(chunking: Mapping[str, Any]) -> Chunker:
+    given = _require_member(chunking, "hierarchicalChunkingConfiguration")
     outer, inner = (level["maxTokens"] for level in given["levelConfigurations"])
     if inner > outer:
         raise ValidationError(
@@ -102,15 +104,15 @@ def _hierarchical(chunking: Mapping[str, Any]) -> Cutting:
             f"({inner:,} tokens) are larger than the first's ({outer:,})"
         )
     share = min(100 * given["overlapTokens"] // inner, _MOST_OVERLAP)
-    return _cut(inner, share, "hierarchicalChunkingConfiguration.levelConfigurations")
+    return _make_chunker(inner, share, "hierarchicalChunkingConfiguration.levelConfigurations")
 
 
-def _semantic(chunking: Mapping[str, Any]) -> Cutting:
-    given = _member(chunking, "semanticChunkingConfiguration")
-    return _cut(given["maxTokens"], 0, "semanticChunkingConfiguration")
+def _build_semantic(chunking: Mapping[str, Any]) -> Chunker:
+    given = _require_member(chunking, "semanticChunkingConfiguration")
+    return _make_chunker(given["maxTokens"], 0, "semanticChunkingConfiguration")
 
 
-def _member(chunking: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _require_member(chunking: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     given: Mapping[str, Any] | None = chunking.get(name)
     if given is None:
         strategy = chunking["chunkingStrategy"]
@@ -118,7 +120,7 @@ def _member(chunking: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return given
 
 
-def _cut(tokens: int, overlap: int, at: str) -> Cutting:
+def _make_chunker(tokens: int, overlap: int, at: str) -> Chunker:
     if not _LEAST <= tokens <= _MOST:
         raise ValidationError(
             f"{at}.maxTokens is {tokens}; here passages have from {_LEAST} to {_MOST:,} tokens"
@@ -128,16 +130,16 @@ def _cut(tokens: int, overlap: int, at: str) -> Cutting:
             f"{at}.overlapPercentage is {overlap}; here passages overlap by at most "
             f"{_MOST_OVERLAP} per cent"
         )
-    return Cutting(Chunking(tokens, overlap))
+    return Chunker(Chunking(tokens, overlap))
 
 
-def _none(_: Mapping[str, Any]) -> Cutting:
-    return Cutting(None)
+def _build_none(_: Mapping[str, Any]) -> Chunker:
+    return Chunker(None)
 
 
-_STRATEGIES: dict[str, Callable[[Mapping[str, Any]], Cutting]] = {
-    "FIXED_SIZE": _fixed,
-    "HIERARCHICAL": _hierarchical,
-    "SEMANTIC": _semantic,
-    "NONE": _none,
+_STRATEGIES: dict[str, Callable[[Mapping[str, Any]], Chunker]] = {
+    "FIXED_SIZE": _build_fixed,
+    "HIERARCHICAL": _build_hierarchical,
+    "SEMANTIC": _build_semantic,
+    "NONE": _build_none,
 }

@@ -6,23 +6,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.errors import ValidationError
-from orchestrator.server.access.allowed import check_allowed
-from orchestrator.server.control.bases.cutting import cutting_of
-from orchestrator.server.control.bases.index import Place
+from orchestrator.server.access.allowed import check_access
+from orchestrator.server.control.bases.cutting import build_chunker
+from orchestrator.server.control.bases.index import DocumentName
 from orchestrator.server.control.bases.records import (
     DOCUMENT,
     JOB,
     SOURCE,
-    base_of,
+    get_base,
+    get_source,
     now,
-    source_of,
 )
-from orchestrator.server.control.bases.room import Bases
+from orchestrator.server.control.bases.room import KnowledgeBaseService
 from orchestrator.server.control.bases.running import check_idle
 from orchestrator.server.control.ids import new_id
 from orchestrator.server.operations import Caller, Fault, Request
 
-__all__ = ["create", "delete", "get", "listed", "update", "where"]
+__all__ = ["create", "delete", "get", "get_s3_location", "list_all", "update"]
 
 _MOST = 5  # Bedrock: "Data sources per knowledge base"
 _GIVEN = (
@@ -32,14 +32,14 @@ _GIVEN = (
 _CHUNKING = "chunkingConfiguration"
 
 
-def where(source: Mapping[str, Any]) -> tuple[str, str]:
+def get_s3_location(source: Mapping[str, Any]) -> tuple[str, str]:
     """The bucket of an S3 data source, and how the keys of what is read of it begin."""
     given = source["dataSourceConfiguration"]["s3Configuration"]
     (prefix,) = given.get("inclusionPrefixes") or ("",)
     return given["bucketArn"].rsplit(":", 1)[1], prefix
 
 
-def create(bases: Bases, request: Request) -> Mapping[str, Any]:
+def create(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
     """CreateDataSource.
 
     Raises:
@@ -48,11 +48,11 @@ def create(bases: Bases, request: Request) -> Mapping[str, Any]:
         Fault: ConflictException, when there is one of its name.
     """
     params, tenant = request.params, request.caller.tenant
-    _check(params, request.caller)
+    _check_configuration(params, request.caller)
     base = params["knowledgeBaseId"]
 
     def make() -> Mapping[str, Any]:
-        base_of(bases.documents, tenant, base)
+        get_base(bases.documents, tenant, base)
         if bases.documents.count(tenant, SOURCE, base) >= _MOST:
             raise Fault(
                 "ServiceQuotaExceededException",
@@ -69,19 +69,19 @@ def create(bases: Bases, request: Request) -> Mapping[str, Any]:
             "createdAt": time,
             "updatedAt": time,
         }
-        _keep(bases, tenant, made)
+        _save(bases, tenant, made)
         return {"dataSource": made}
 
     token = params.get("clientToken")
-    return bases.documents.once(tenant, request.operation, token, params, make)
+    return bases.documents.run_once(tenant, request.operation, token, params, make)
 
 
-def _keep(bases: Bases, tenant: str, source: Mapping[str, Any]) -> None:
+def _save(bases: KnowledgeBaseService, tenant: str, source: Mapping[str, Any]) -> None:
     id, base = source["dataSourceId"], source["knowledgeBaseId"]
     bases.documents.put(tenant, SOURCE, id, source, base, name=source["name"])
 
 
-def _check(params: Mapping[str, Any], caller: Caller) -> None:
+def _check_configuration(params: Mapping[str, Any], caller: Caller) -> None:
     given = params["dataSourceConfiguration"]
     kind = given["type"]
     if kind not in ("S3", "CUSTOM"):
@@ -94,27 +94,29 @@ def _check(params: Mapping[str, Any], caller: Caller) -> None:
             "dataSourceConfiguration: s3Configuration goes with the type S3, and with no other"
         )
     if kind == "S3":
-        bucket, prefix = where(params)
-        check_allowed(caller, f"s3://{bucket}/{prefix}")
-    cutting_of(params.get("vectorIngestionConfiguration"))
+        bucket, prefix = get_s3_location(params)
+        check_access(caller, f"s3://{bucket}/{prefix}")
+    build_chunker(params.get("vectorIngestionConfiguration"))
 
 
-def _check_name(bases: Bases, tenant: str, base: str, name: str, id: str | None) -> None:
-    if bases.documents.named(tenant, SOURCE, name, base) not in (None, id):
+def _check_name(
+    bases: KnowledgeBaseService, tenant: str, base: str, name: str, id: str | None
+) -> None:
+    if bases.documents.find_id(tenant, SOURCE, name, base) not in (None, id):
         raise Fault(
             "ConflictException",
             f"the knowledge base {base!r} has a data source called {name!r} already",
         )
 
 
-def get(bases: Bases, request: Request) -> Mapping[str, Any]:
+def get(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
     """GetDataSource."""
     params = request.params
     tenant, base = request.caller.tenant, params["knowledgeBaseId"]
-    return {"dataSource": source_of(bases.documents, tenant, base, params["dataSourceId"])}
+    return {"dataSource": get_source(bases.documents, tenant, base, params["dataSourceId"])}
 
 
-def update(bases: Bases, request: Request) -> Mapping[str, Any]:
+def update(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
     """UpdateDataSource: all that is given replaces what was; how documents are cut must stay.
 
     Raises:
@@ -124,16 +126,16 @@ def update(bases: Bases, request: Request) -> Mapping[str, Any]:
     """
     params, tenant = request.params, request.caller.tenant
     base, id = params["knowledgeBaseId"], params["dataSourceId"]
-    _check(params, request.caller)
+    _check_configuration(params, request.caller)
     with bases.documents.transaction():
-        before = source_of(bases.documents, tenant, base, id)
+        before = get_source(bases.documents, tenant, base, id)
         _check_same(before, params)
         _check_name(bases, tenant, base, params["name"], id)
         stays = {name: it for name, it in before.items() if name not in _GIVEN}
         given = {name: params[name] for name in _GIVEN if name in params}
         policy = before["dataDeletionPolicy"]
         changed = {**stays, "dataDeletionPolicy": policy, **given, "updatedAt": now()}
-        _keep(bases, tenant, changed)
+        _save(bases, tenant, changed)
     return {"dataSource": changed}
 
 
@@ -151,7 +153,7 @@ def _check_same(before: Mapping[str, Any], params: Mapping[str, Any]) -> None:
         )
 
 
-def delete(bases: Bases, request: Request) -> Mapping[str, Any]:
+def delete(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
     """DeleteDataSource: what it brought in goes with it, unless that is to be `RETAIN`ed.
 
     Raises:
@@ -160,24 +162,24 @@ def delete(bases: Bases, request: Request) -> Mapping[str, Any]:
     params, tenant, documents = request.params, request.caller.tenant, bases.documents
     base, id = params["knowledgeBaseId"], params["dataSourceId"]
     with documents.transaction():
-        check_idle(bases, tenant, base_of(documents, tenant, base))
-        source = source_of(documents, tenant, base, id)
+        check_idle(bases, tenant, get_base(documents, tenant, base))
+        source = get_source(documents, tenant, base, id)
         for kind in (JOB, DOCUMENT):
             documents.clear(tenant, kind, f"{base}/{id}")
         documents.delete(tenant, SOURCE, id, base)
     if source["dataDeletionPolicy"] == "DELETE":
         index = bases.index(tenant, base)
         with index.lock:
-            index.remove([Place(name) for name in index.places(id)])
+            index.remove([DocumentName(name) for name in index.list_names(id)])
     return {"knowledgeBaseId": base, "dataSourceId": id, "status": "DELETING"}
 
 
-def listed(bases: Bases, request: Request) -> Mapping[str, Any]:
+def list_all(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
     """ListDataSources, in the order in which they were made."""
     params, tenant = request.params, request.caller.tenant
     base = params["knowledgeBaseId"]
-    if bases.in_folders.told(base) is None:
-        base_of(bases.documents, tenant, base)
+    if bases.in_folders.describe(base) is None:
+        get_base(bases.documents, tenant, base)
     found, token = bases.documents.page(
         tenant, SOURCE, base, params.get("maxResults"), params.get("nextToken")
     )

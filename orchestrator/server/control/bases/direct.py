@@ -10,21 +10,27 @@ from orchestrator.errors import OrchestratorError, ValidationError
 from orchestrator.knowledge.blocks import Unreadable
 from orchestrator.knowledge.metadata import Attributes, read_attributes
 from orchestrator.knowledge.reading import Raw, is_document
-from orchestrator.server.access.allowed import check_allowed
-from orchestrator.server.control.bases.cutting import Cutting, cutting_of
-from orchestrator.server.control.bases.data_sources import where
-from orchestrator.server.control.bases.index import Index, Place
+from orchestrator.server.access.allowed import check_access
+from orchestrator.server.control.bases.cutting import Chunker, build_chunker
+from orchestrator.server.control.bases.data_sources import get_s3_location
+from orchestrator.server.control.bases.index import DocumentName, Index
 from orchestrator.server.control.bases.objects import read_uri
-from orchestrator.server.control.bases.records import DOCUMENT, identity, key_of, now, source_of
-from orchestrator.server.control.bases.room import Bases
-from orchestrator.server.control.bases.running import Stopped, settled_document
+from orchestrator.server.control.bases.records import (
+    DOCUMENT,
+    get_source,
+    make_document_key,
+    now,
+    parse_identifier,
+)
+from orchestrator.server.control.bases.room import KnowledgeBaseService
+from orchestrator.server.control.bases.running import WorkStopped, settle_document
 from orchestrator.server.control.bases.syncing import MOST_BYTES, MOST_METADATA
 from orchestrator.server.control.ids import new_id
 from orchestrator.server.documents import digest
 from orchestrator.server.operations import Caller, Request
 from orchestrator.server.wire.faults import log_failure
 
-__all__ = ["delete", "get", "ingest", "listed"]
+__all__ = ["delete", "get", "ingest", "list_all"]
 
 
 _SUFFIXES = {
@@ -36,7 +42,7 @@ _SUFFIXES = {
 }
 
 
-class _Ignored(Exception):
+class _IgnoredDocument(Exception):
     """A document that is none that is read here; its text says why."""
 
 
@@ -47,16 +53,16 @@ class _Item(NamedTuple):
     document: Mapping[str, Any]
 
 
-def _parent(params: Mapping[str, Any]) -> str:
+def _parent_key(params: Mapping[str, Any]) -> str:
     return f"{params['knowledgeBaseId']}/{params['dataSourceId']}"
 
 
-def _source(bases: Bases, request: Request) -> dict[str, Any]:
+def _get_source(bases: KnowledgeBaseService, request: Request) -> dict[str, Any]:
     params, tenant = request.params, request.caller.tenant
-    return source_of(bases.documents, tenant, params["knowledgeBaseId"], params["dataSourceId"])
+    return get_source(bases.documents, tenant, params["knowledgeBaseId"], params["dataSourceId"])
 
 
-def _told(params: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
+def _to_detail(params: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
     names = ("identifier", "status", "statusReason", "updatedAt")
     ids = {name: params[name] for name in ("knowledgeBaseId", "dataSourceId")}
     return {**ids, **{name: kept[name] for name in names if name in kept}}
@@ -65,7 +71,7 @@ def _told(params: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
 # -- putting in ----------------------------------------------------------------------------------
 
 
-def ingest(bases: Bases, request: Request) -> Mapping[str, Any]:
+def ingest(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
     """IngestKnowledgeBaseDocuments: they are `STARTING`, and `INDEXED` by and by.
 
     Raises:
@@ -75,23 +81,23 @@ def ingest(bases: Bases, request: Request) -> Mapping[str, Any]:
         Fault: ServiceQuotaExceededException, when the documents of too many requests wait.
     """
     params, tenant = request.params, request.caller.tenant
-    source = _source(bases, request)
-    items = _items(params["documents"], source, request.caller)
+    source = _get_source(bases, request)
+    items = _read_items(params["documents"], source, request.caller)
     begun: list[str] = []
 
     def make() -> Mapping[str, Any]:
-        _source(bases, request)
+        _get_source(bases, request)
         batch = new_id()
-        told = [_begin(bases, tenant, _parent(params), it, batch) for it in items]
+        told = [_save_starting(bases, tenant, _parent_key(params), it, batch) for it in items]
         begun.append(batch)
-        return {"documentDetails": [_told(params, kept) for kept in told]}
+        return {"documentDetails": [_to_detail(params, kept) for kept in told]}
 
     # Nobody else is to wait while megabytes are looked at.
     asked = {**params, "documents": digest(params["documents"])}
-    give_back = bases.background.place(tenant)
+    give_back = bases.background.reserve(tenant)
     try:
         token = params.get("clientToken")
-        answer = bases.documents.once(tenant, request.operation, token, asked, make)
+        answer = bases.documents.run_once(tenant, request.operation, token, asked, make)
     except BaseException:
         give_back()
         raise
@@ -103,9 +109,11 @@ def ingest(bases: Bases, request: Request) -> Mapping[str, Any]:
     return answer
 
 
-def _begin(bases: Bases, tenant: str, parent: str, item: _Item, batch: str) -> dict[str, Any]:
+def _save_starting(
+    bases: KnowledgeBaseService, tenant: str, parent: str, item: _Item, batch: str
+) -> dict[str, Any]:
     kept = {
-        "identifier": _identifier(item.kind, item.id),
+        "identifier": _build_identifier(item.kind, item.id),
         "status": "STARTING",
         "updatedAt": now(),
         "process": bases.living.me,
@@ -115,26 +123,26 @@ def _begin(bases: Bases, tenant: str, parent: str, item: _Item, batch: str) -> d
     return kept
 
 
-def _identifier(kind: str, id: str) -> dict[str, Any]:
+def _build_identifier(kind: str, id: str) -> dict[str, Any]:
     return {
         "dataSourceType": kind,
         **({"s3": {"uri": id}} if kind == "S3" else {"custom": {"id": id}}),
     }
 
 
-def _items(
+def _read_items(
     documents: Sequence[Mapping[str, Any]], source: Mapping[str, Any], caller: Caller
 ) -> list[_Item]:
-    items = [_item(it, f"documents[{index}]", source) for index, it in enumerate(documents)]
+    items = [_read_item(it, f"documents[{index}]", source) for index, it in enumerate(documents)]
     if len({it.key for it in items}) < len(items):
         raise ValidationError("documents: one of them is given twice")
     for it in items:
         for uri in _uris(it.document):
-            check_allowed(caller, uri)
+            check_access(caller, uri)
     return items
 
 
-def _item(document: Mapping[str, Any], at: str, source: Mapping[str, Any]) -> _Item:
+def _read_item(document: Mapping[str, Any], at: str, source: Mapping[str, Any]) -> _Item:
     content = document["content"]
     kind, wanted = content["dataSourceType"], source["dataSourceConfiguration"]["type"]
     if kind != wanted:
@@ -148,18 +156,18 @@ def _item(document: Mapping[str, Any], at: str, source: Mapping[str, Any]) -> _I
             "it out only if all who search may find the document"
         )
     if kind == "S3":
-        id = _member(content, "s3", f"{at}.content")["s3Location"]["uri"]
-        bucket, prefix = where(source)
+        id = _require_member(content, "s3", f"{at}.content")["s3Location"]["uri"]
+        bucket, prefix = get_s3_location(source)
         if not id.startswith(f"s3://{bucket}/{prefix}"):
             raise ValidationError(f"{at}: {id!r} is not in the data source's bucket and prefix")
     else:
-        id = _member(content, "custom", f"{at}.content")["customDocumentIdentifier"]["id"]
+        id = _require_member(content, "custom", f"{at}.content")["customDocumentIdentifier"]["id"]
         _check_custom(content["custom"], f"{at}.content.custom")
     _check_metadata(document.get("metadata"), f"{at}.metadata")
-    return _Item(kind, id, key_of(kind, id), document)
+    return _Item(kind, id, make_document_key(kind, id), document)
 
 
-def _member(given: Mapping[str, Any], name: str, at: str) -> Mapping[str, Any]:
+def _require_member(given: Mapping[str, Any], name: str, at: str) -> Mapping[str, Any]:
     found: Mapping[str, Any] | None = given.get(name)
     if found is None:
         raise ValidationError(f"{at}.{name} is missing")
@@ -168,17 +176,17 @@ def _member(given: Mapping[str, Any], name: str, at: str) -> Mapping[str, Any]:
 
 def _check_custom(custom: Mapping[str, Any], at: str) -> None:
     if custom["sourceType"] == "S3_LOCATION":
-        _member(custom, "s3Location", at)
+        _require_member(custom, "s3Location", at)
         return
-    inline = _member(custom, "inlineContent", at)
+    inline = _require_member(custom, "inlineContent", at)
     name = "byteContent" if inline["type"] == "BYTE" else "textContent"
-    _member(inline, name, f"{at}.inlineContent")
+    _require_member(inline, name, f"{at}.inlineContent")
 
 
 def _check_metadata(metadata: Mapping[str, Any] | None, at: str) -> None:
     if metadata is not None:
         inline = metadata["type"] == "IN_LINE_ATTRIBUTE"
-        _member(metadata, "inlineAttributes" if inline else "s3Location", at)
+        _require_member(metadata, "inlineAttributes" if inline else "s3Location", at)
 
 
 def _uris(document: Mapping[str, Any]) -> Iterator[str]:
@@ -197,7 +205,7 @@ class _Batch:
 
     def __init__(
         self,
-        bases: Bases,
+        bases: KnowledgeBaseService,
         caller: Caller,
         source: Mapping[str, Any],
         items: Sequence[_Item],
@@ -210,61 +218,61 @@ class _Batch:
         self.source = source
         self.items = items
         self.batch = batch
-        self.parent = _parent(source)
+        self.parent = _parent_key(source)
 
     def run(self) -> None:
         """Puts all in, each as well as it goes."""
         waiting = list(self.items)
         try:
             index = self.bases.index(self.caller.tenant, self.source["knowledgeBaseId"])
-            cutting = cutting_of(self.source.get("vectorIngestionConfiguration"))
+            cutting = build_chunker(self.source.get("vectorIngestionConfiguration"))
             with index.lock:
-                waiting = [it for it in self.items if self._is_in(it, index, cutting)]
-                index.embed(self._tick)
+                waiting = [it for it in self.items if self._ingest(it, index, cutting)]
+                index.embed(self._check_stop)
             for item in waiting:
-                self._change(item, "INDEXED")
-        except Stopped:
+                self._save_status(item, "INDEXED")
+        except WorkStopped:
             self._fail(waiting, "the server was stopped; send it again")
         except OrchestratorError as error:
-            self._fail(waiting, self.bases.world.places.told(error.message))
+            self._fail(waiting, self.bases.world.places.redact(error.message))
         except Exception as error:
             log_failure(error, f"for documents of {self.source['dataSourceId']!r}")
             self._fail(waiting, "an internal error; the server's log has more")
         finally:
             self.done()
 
-    def _tick(self) -> None:
+    def _check_stop(self) -> None:
         if self.bases.closing.is_set():
-            raise Stopped
+            raise WorkStopped
 
-    def _is_in(self, item: _Item, index: Index, cutting: Cutting) -> bool:
+    def _ingest(self, item: _Item, index: Index, cutting: Chunker) -> bool:
         """Puts a document in; whether it is, and is still wanted."""
-        self._tick()
-        if not self._change(item, "IN_PROGRESS"):
+        self._check_stop()
+        if not self._save_status(item, "IN_PROGRESS"):
             return False
-        place = Place.of(self.source["dataSourceId"], item.kind, item.id)
+        place = DocumentName.of(self.source["dataSourceId"], item.kind, item.id)
         try:
             self._put(item, place, index, cutting)
-        except _Ignored as error:
-            self._change(item, "IGNORED", str(error))
+        except _IgnoredDocument as error:
+            self._save_status(item, "IGNORED", str(error))
             return False
         except (OrchestratorError, Unreadable) as error:
-            self._change(item, "FAILED", str(error))
+            self._save_status(item, "FAILED", str(error))
             return False
         if self.bases.documents.get(self.caller.tenant, DOCUMENT, item.key, self.parent) is None:
             index.remove([place])  # it was deleted meanwhile
             return False
         return True
 
-    def _put(self, item: _Item, place: Place, index: Index, cutting: Cutting) -> None:
+    def _put(self, item: _Item, place: DocumentName, index: Index, cutting: Chunker) -> None:
         content = item.document["content"]
         if item.kind == "CUSTOM" and content["custom"]["sourceType"] == "IN_LINE":
-            name, data, uri = *_inline(content["custom"]["inlineContent"]), item.id
+            name, data, uri = *_read_inline(content["custom"]["inlineContent"]), item.id
         else:
             (uri, *_) = _uris(item.document)
             name, data = uri.rsplit("/", 1)[-1], self._read(uri, MOST_BYTES)
         if not is_document(name):
-            raise _Ignored(f"files as {name!r} are not read here")
+            raise _IgnoredDocument(f"files as {name!r} are not read here")
         index.put(place, Raw(name, data), self._attributes(item), uri, cutting)
 
     def _read(self, uri: str, most: int) -> bytes:
@@ -284,9 +292,9 @@ class _Batch:
 
     def _fail(self, items: Sequence[_Item], reason: str) -> None:
         for item in items:
-            self._change(item, "FAILED", reason)
+            self._save_status(item, "FAILED", reason)
 
-    def _change(self, item: _Item, status: str, reason: str = "") -> bool:
+    def _save_status(self, item: _Item, status: str, reason: str = "") -> bool:
         """Keeps a document's state; not of one that was deleted, or sent anew, meanwhile."""
         documents, tenant = self.bases.documents, self.caller.tenant
         with documents.transaction():
@@ -300,77 +308,77 @@ class _Batch:
         return True
 
 
-def _inline(content: Mapping[str, Any]) -> tuple[str, bytes]:
+def _read_inline(content: Mapping[str, Any]) -> tuple[str, bytes]:
     """A file name that says of which kind an inline document is, and its content."""
     if content["type"] == "TEXT":
         return "text.txt", content["textContent"]["data"].encode("utf-8", "replace")
     given = content["byteContent"]
     mime = given["mimeType"].partition(";")[0].strip().lower()
     if mime not in _SUFFIXES:
-        raise _Ignored(f"documents of the type {mime!r} are not read here")
+        raise _IgnoredDocument(f"documents of the type {mime!r} are not read here")
     return f"document{_SUFFIXES[mime]}", given["data"]
 
 
 # -- telling and deleting ------------------------------------------------------------------------
 
 
-def _found(
-    bases: Bases, request: Request, identifiers: Sequence[Mapping[str, Any]]
-) -> Iterator[tuple[str, Place, Mapping[str, Any] | None]]:
+def _find_documents(
+    bases: KnowledgeBaseService, request: Request, identifiers: Sequence[Mapping[str, Any]]
+) -> Iterator[tuple[str, DocumentName, Mapping[str, Any] | None]]:
     """Each document's key and name, and what is kept of it."""
-    source = _source(bases, request)
-    tenant, parent = request.caller.tenant, _parent(request.params)
+    source = _get_source(bases, request)
+    tenant, parent = request.caller.tenant, _parent_key(request.params)
     for index, it in enumerate(identifiers):
         member = "s3" if it["dataSourceType"] == "S3" else "custom"
-        _member(it, member, f"documentIdentifiers[{index}]")
-        kind, id = identity(it)
-        key = key_of(kind, id)
+        _require_member(it, member, f"documentIdentifiers[{index}]")
+        kind, id = parse_identifier(it)
+        key = make_document_key(kind, id)
         kept = bases.documents.get(tenant, DOCUMENT, key, parent)
-        place = Place.of(source["dataSourceId"], kind, id)
-        yield key, place, kept and settled_document(bases, kept)
+        place = DocumentName.of(source["dataSourceId"], kind, id)
+        yield key, place, kept and settle_document(bases, kept)
 
 
-def get(bases: Bases, request: Request) -> Mapping[str, Any]:
+def get(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
     """GetKnowledgeBaseDocuments."""
     identifiers = request.params["documentIdentifiers"]
-    found = list(_found(bases, request, identifiers))
+    found = list(_find_documents(bases, request, identifiers))
     told = [
-        _told(request.params, kept or {"identifier": identifier, "status": "NOT_FOUND"})
+        _to_detail(request.params, kept or {"identifier": identifier, "status": "NOT_FOUND"})
         for identifier, (_, _, kept) in zip(identifiers, found, strict=True)
     ]
     return {"documentDetails": told}
 
 
-def listed(bases: Bases, request: Request) -> Mapping[str, Any]:
+def list_all(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
     """ListKnowledgeBaseDocuments, in the order in which they were put in first."""
     params = request.params
-    _source(bases, request)
+    _get_source(bases, request)
     found, token = bases.documents.page(
-        *(request.caller.tenant, DOCUMENT, _parent(params)),
+        *(request.caller.tenant, DOCUMENT, _parent_key(params)),
         *(params.get("maxResults"), params.get("nextToken")),
     )
-    told = [_told(params, settled_document(bases, kept)) for kept in found]
+    told = [_to_detail(params, settle_document(bases, kept)) for kept in found]
     return {"documentDetails": told, **({"nextToken": token} if token else {})}
 
 
-def delete(bases: Bases, request: Request) -> Mapping[str, Any]:
+def delete(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
     """DeleteKnowledgeBaseDocuments: they are `DELETING` in the answer, and gone."""
     params, tenant = request.params, request.caller.tenant
-    gone: list[Place] = []
+    gone: list[DocumentName] = []
 
     def make() -> Mapping[str, Any]:
         identifiers = params["documentIdentifiers"]
-        found = list(_found(bases, request, identifiers))
+        found = list(_find_documents(bases, request, identifiers))
         told = []
         for identifier, (key, place, kept) in zip(identifiers, found, strict=True):
             gone.append(place)
-            bases.documents.delete(tenant, DOCUMENT, key, _parent(params))
+            bases.documents.delete(tenant, DOCUMENT, key, _parent_key(params))
             status = "NOT_FOUND" if kept is None else "DELETING"
             told.append({"identifier": identifier, "status": status, "updatedAt": now()})
-        return {"documentDetails": [_told(params, it) for it in told]}
+        return {"documentDetails": [_to_detail(params, it) for it in told]}
 
     token = params.get("clientToken")
-    answer = bases.documents.once(tenant, request.operation, token, params, make)
+    answer = bases.documents.run_once(tenant, request.operation, token, params, make)
     if gone:
         bases.index(tenant, params["knowledgeBaseId"]).remove(gone)
     return answer

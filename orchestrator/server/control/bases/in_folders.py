@@ -16,7 +16,7 @@ from orchestrator.server.control.ids import Arns
 if TYPE_CHECKING:
     from orchestrator.definition import AgentDefinition
     from orchestrator.server.control.folders import FolderAgent
-    from orchestrator.server.world import World
+    from orchestrator.server.world import ServerState
 
 __all__ = ["FolderBases"]
 
@@ -29,7 +29,7 @@ class FolderBases:
     Everybody who sees the agents may search them.
     """
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: ServerState) -> None:
         """Names the world, whose agents may be opened later.
 
         Args:
@@ -57,11 +57,11 @@ class FolderBases:
         with self._lock:
             known = self._open.get(agent.folder)
             if known is None or known[0] is not definition:  # its files have changed
-                _close(known[1] if known else {})
-                known = self._open[agent.folder] = definition, dict(_built(agent, definition))
+                _close_bases(known[1] if known else {})
+                known = self._open[agent.folder] = definition, dict(_build_bases(agent, definition))
             return known[1]
 
-    def told(self, id: str) -> dict[str, Any] | None:
+    def describe(self, id: str) -> dict[str, Any] | None:
         """A folder as GetKnowledgeBase tells a knowledge base."""
         return next((it for it in self.all() if it["knowledgeBaseId"] == id), None)
 
@@ -73,9 +73,9 @@ class FolderBases:
                 id = it.knowledge_base_id
                 if it.folder and id not in seen and ID.fullmatch(id):
                     seen.add(id)
-                    yield self._told(id, it.description, agent.changed)
+                    yield self._describe(id, it.description, agent.changed)
 
-    def _told(self, id: str, description: str | None, changed: datetime) -> dict[str, Any]:
+    def _describe(self, id: str, description: str | None, changed: datetime) -> dict[str, Any]:
         arns = Arns.of(self._world.settings)
         model = f"arn:aws:bedrock:{arns.region}::{_MODEL}"
         return {
@@ -97,7 +97,7 @@ class FolderBases:
         """Closes the indexes that were opened."""
         with self._lock:
             for _, bases in self._open.values():
-                _close(bases)
+                _close_bases(bases)
             self._open.clear()
 
     def _agents(self) -> Iterator[tuple[FolderAgent, AgentDefinition]]:
@@ -107,7 +107,7 @@ class FolderBases:
                 yield agent, agent.definition
 
 
-def _built(
+def _build_bases(
     agent: FolderAgent, definition: AgentDefinition
 ) -> Iterator[tuple[str, LocalKnowledgeBase]]:
     for base in build_knowledge_bases(definition, agent.folder):
@@ -115,6 +115,6 @@ def _built(
             yield base.id, base
 
 
-def _close(bases: Mapping[str, LocalKnowledgeBase]) -> None:
+def _close_bases(bases: Mapping[str, LocalKnowledgeBase]) -> None:
     for base in bases.values():
         base.close()

@@ -16,20 +16,20 @@ from orchestrator.knowledge.reading import Raw, read_blocks
 from orchestrator.knowledge.settings import search_of
 from orchestrator.knowledge.store import Store
 from orchestrator.models.embeddings import Embedder
-from orchestrator.server.control.bases.cutting import Cutting
+from orchestrator.server.control.bases.cutting import Chunker
 
-__all__ = ["DATA_SOURCE", "Index", "Place"]
+__all__ = ["DATA_SOURCE", "DocumentName", "Index"]
 
 _log = logging.getLogger(__name__)
 
 DATA_SOURCE = RESERVED + "data-source-id"
 
 
-class Place(str):
+class DocumentName(str):
     """A document's name in an index: its data source, `S3` or `CUSTOM`, and its address or id."""
 
     @classmethod
-    def of(cls, source: str, kind: str, id: str) -> Place:
+    def of(cls, source: str, kind: str, id: str) -> DocumentName:
         """The name of a document."""
         return cls(f"{source}/{kind}/{id}")
 
@@ -65,10 +65,10 @@ class Index:
         self._path = path
         self._embedder = embedder
         self._store = Store(path)
-        self._by_words = self._view(None)
-        self._by_meaning = self._view(embedder)
+        self._by_words = self._open_view(None)
+        self._by_meaning = self._open_view(embedder)
 
-    def _view(self, embedder: Embedder | None) -> LocalKnowledgeBase:
+    def _open_view(self, embedder: Embedder | None) -> LocalKnowledgeBase:
         # What its folder would be is put in from here.
         return LocalKnowledgeBase(
             "", id=self._id, index=self._store, embedder=embedder, refresh=False
@@ -87,11 +87,13 @@ class Index:
                 for end in ("", "-wal", "-shm"):
                     Path(f"{self._path}{end}").unlink(missing_ok=True)
 
-    def places(self, source: str) -> set[str]:
+    def list_names(self, source: str) -> set[str]:
         """The names of a data source's documents."""
         return {name for name in self._store.digests() if name.startswith(f"{source}/")}
 
-    def put(self, place: Place, raw: Raw, attributes: Attributes, uri: str, cut: Cutting) -> None:
+    def put(
+        self, place: DocumentName, raw: Raw, attributes: Attributes, uri: str, cut: Chunker
+    ) -> None:
         """Puts a document in, in place of the one of the same name.
 
         Args:
@@ -149,9 +151,9 @@ class Index:
             ValidationError: The query or the configuration is wrong.
             DependencyFailed: The index, the embedder or the reranker failed.
         """
-        return [_told(it) for it in self._found(query, configuration)]
+        return [_convert_reference(it) for it in self._search(query, configuration)]
 
-    def _found(self, query: str, configuration: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    def _search(self, query: str, configuration: Mapping[str, Any] | None) -> list[dict[str, Any]]:
         if not self._store.embedder:
             return self._by_words.retrieve(query, configuration)
         try:
@@ -163,6 +165,6 @@ class Index:
             return self._by_words.retrieve(query, configuration)
 
 
-def _told(reference: dict[str, Any]) -> dict[str, Any]:
-    place = Place(reference["location"]["customDocumentLocation"]["id"])
+def _convert_reference(reference: dict[str, Any]) -> dict[str, Any]:
+    place = DocumentName(reference["location"]["customDocumentLocation"]["id"])
     return {**reference, "location": place.location}

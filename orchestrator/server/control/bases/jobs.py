@@ -6,31 +6,31 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from orchestrator.errors import OrchestratorError, ResourceNotFound, ValidationError
-from orchestrator.server.access.allowed import check_allowed
-from orchestrator.server.control.bases.cutting import cutting_of, notes_on
-from orchestrator.server.control.bases.data_sources import where
-from orchestrator.server.control.bases.index import Place
-from orchestrator.server.control.bases.objects import bucket_of
+from orchestrator.server.access.allowed import check_access
+from orchestrator.server.control.bases.cutting import build_chunker, list_ignored_settings
+from orchestrator.server.control.bases.data_sources import get_s3_location
+from orchestrator.server.control.bases.index import DocumentName
+from orchestrator.server.control.bases.objects import open_bucket
 from orchestrator.server.control.bases.records import (
     BASE,
     DOCUMENT,
     JOB,
-    base_of,
-    identity,
-    key_of,
+    get_base,
+    get_source,
+    make_document_key,
     now,
-    shortened,
-    source_of,
+    parse_identifier,
+    shorten_reasons,
 )
-from orchestrator.server.control.bases.room import Bases
-from orchestrator.server.control.bases.running import RUNNING, Stopped, check_idle, settled_job
-from orchestrator.server.control.bases.syncing import Kept, Sync, no_counts
+from orchestrator.server.control.bases.room import KnowledgeBaseService
+from orchestrator.server.control.bases.running import RUNNING, WorkStopped, check_idle, settle_job
+from orchestrator.server.control.bases.syncing import DocumentFingerprint, Sync, new_statistics
 from orchestrator.server.control.ids import new_id
 from orchestrator.server.operations import Caller, Fault, Request
-from orchestrator.server.paging import paged
+from orchestrator.server.paging import paginate
 from orchestrator.server.wire.faults import log_failure
 
-__all__ = ["get", "listed", "start", "stop"]
+__all__ = ["get", "list_all", "start", "stop"]
 
 
 _MOST_RUNNING = 5  # Bedrock: "Concurrent ingestion jobs per account"
@@ -39,15 +39,15 @@ _STATES = ("STARTING", "IN_PROGRESS", "COMPLETE", "FAILED", "STOPPING", "STOPPED
 _PRIVATE = ("process",)
 
 
-def _told(job: Mapping[str, Any]) -> dict[str, Any]:
+def _strip_private(job: Mapping[str, Any]) -> dict[str, Any]:
     return {name: it for name, it in job.items() if name not in _PRIVATE}
 
 
-def _parent(params: Mapping[str, Any]) -> str:
+def _parent_key(params: Mapping[str, Any]) -> str:
     return f"{params['knowledgeBaseId']}/{params['dataSourceId']}"
 
 
-def start(bases: Bases, request: Request) -> Mapping[str, Any]:
+def start(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
     """StartIngestionJob.
 
     Raises:
@@ -57,35 +57,35 @@ def start(bases: Bases, request: Request) -> Mapping[str, Any]:
     """
     params, tenant = request.params, request.caller.tenant
     base, source = params["knowledgeBaseId"], params["dataSourceId"]
-    told = source_of(bases.documents, tenant, base, source)
+    told = get_source(bases.documents, tenant, base, source)
     if told["dataSourceConfiguration"]["type"] != "S3":
         raise ValidationError(
             f"the data source {source!r} is a CUSTOM one, which has nothing to read from: send its "
             "documents with IngestKnowledgeBaseDocuments"
         )
-    bucket, prefix = where(told)
-    check_allowed(request.caller, f"s3://{bucket}/{prefix}")
+    bucket, prefix = get_s3_location(told)
+    check_access(request.caller, f"s3://{bucket}/{prefix}")
     begun: list[str] = []
 
     def make() -> Mapping[str, Any]:
-        kept = base_of(bases.documents, tenant, base)
+        kept = get_base(bases.documents, tenant, base)
         check_idle(bases, tenant, kept)
         _check_quota(bases, tenant)
-        _forget_old(bases, tenant, _parent(params))
-        job = _made(bases, params)
-        bases.documents.put(tenant, JOB, job["ingestionJobId"], job, _parent(params))
-        bases.keep(tenant, {**kept, "job": [_parent(params), job["ingestionJobId"]]})
+        _delete_oldest(bases, tenant, _parent_key(params))
+        job = _build_job(bases, params)
+        bases.documents.put(tenant, JOB, job["ingestionJobId"], job, _parent_key(params))
+        bases.save(tenant, {**kept, "job": [_parent_key(params), job["ingestionJobId"]]})
         begun.append(job["ingestionJobId"])
-        return {"ingestionJob": _told(job)}
+        return {"ingestionJob": _strip_private(job)}
 
     token = params.get("clientToken")
-    answer = bases.documents.once(tenant, request.operation, token, params, make)
+    answer = bases.documents.run_once(tenant, request.operation, token, params, make)
     for id in begun:
         bases.background.run(tenant, _Job(bases, request.caller, base, source, id).run)
     return answer
 
 
-def _made(bases: Bases, params: Mapping[str, Any]) -> dict[str, Any]:
+def _build_job(bases: KnowledgeBaseService, params: Mapping[str, Any]) -> dict[str, Any]:
     time = now()
     return {
         "knowledgeBaseId": params["knowledgeBaseId"],
@@ -93,24 +93,24 @@ def _made(bases: Bases, params: Mapping[str, Any]) -> dict[str, Any]:
         "ingestionJobId": new_id(),
         **({"description": params["description"]} if "description" in params else {}),
         "status": "STARTING",
-        "statistics": no_counts(),
+        "statistics": new_statistics(),
         "startedAt": time,
         "updatedAt": time,
         "process": bases.living.me,
     }
 
 
-def _forget_old(bases: Bases, tenant: str, parent: str) -> None:
+def _delete_oldest(bases: KnowledgeBaseService, tenant: str, parent: str) -> None:
     """Makes room in what is told of earlier jobs."""
     if bases.documents.count(tenant, JOB, parent) >= _MOST_KEPT:
         (oldest, *_) = bases.documents.all(tenant, JOB, parent)
         bases.documents.delete(tenant, JOB, oldest["ingestionJobId"], parent)
 
 
-def _check_quota(bases: Bases, tenant: str) -> None:
+def _check_quota(bases: KnowledgeBaseService, tenant: str) -> None:
     running = 0
     for kept in bases.documents.all(tenant, BASE):
-        job = settled_job(bases, tenant, *kept["job"]) if "job" in kept else None
+        job = settle_job(bases, tenant, *kept["job"]) if "job" in kept else None
         running += job is not None and job["status"] in RUNNING
     if running >= _MOST_RUNNING:
         raise Fault(
@@ -119,10 +119,10 @@ def _check_quota(bases: Bases, tenant: str) -> None:
         )
 
 
-def _job_of(bases: Bases, request: Request) -> dict[str, Any]:
+def _get_job(bases: KnowledgeBaseService, request: Request) -> dict[str, Any]:
     params, tenant = request.params, request.caller.tenant
-    source_of(bases.documents, tenant, params["knowledgeBaseId"], params["dataSourceId"])
-    found = settled_job(bases, tenant, _parent(params), params["ingestionJobId"])
+    get_source(bases.documents, tenant, params["knowledgeBaseId"], params["dataSourceId"])
+    found = settle_job(bases, tenant, _parent_key(params), params["ingestionJobId"])
     if found is None:
         raise ResourceNotFound(
             f"the data source {params['dataSourceId']!r} has no ingestion job "
@@ -131,57 +131,57 @@ def _job_of(bases: Bases, request: Request) -> dict[str, Any]:
     return found
 
 
-def get(bases: Bases, request: Request) -> Mapping[str, Any]:
+def get(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
     """GetIngestionJob."""
-    return {"ingestionJob": _told(_job_of(bases, request))}
+    return {"ingestionJob": _strip_private(_get_job(bases, request))}
 
 
-def stop(bases: Bases, request: Request) -> Mapping[str, Any]:
+def stop(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
     """StopIngestionJob: it is `STOPPING` until it has stopped; what it did stays.
 
     Raises:
         Fault: ConflictException, when it is done already.
     """
     with bases.documents.transaction():
-        job = _job_of(bases, request)
+        job = _get_job(bases, request)
         if job["status"] not in RUNNING:
             raise Fault(
                 "ConflictException",
                 f"the ingestion job {job['ingestionJobId']!r} is {job['status']}; it runs no more",
             )
         job = {**job, "status": "STOPPING", "updatedAt": now()}
-        parent = _parent(request.params)
+        parent = _parent_key(request.params)
         bases.documents.put(request.caller.tenant, JOB, job["ingestionJobId"], job, parent)
-    return {"ingestionJob": _told(job)}
+    return {"ingestionJob": _strip_private(job)}
 
 
-def listed(bases: Bases, request: Request) -> Mapping[str, Any]:
+def list_all(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
     """ListIngestionJobs, the last begun first unless `sortBy` says otherwise."""
-    params, tenant, parent = request.params, request.caller.tenant, _parent(request.params)
-    source_of(bases.documents, tenant, params["knowledgeBaseId"], params["dataSourceId"])
+    params, tenant, parent = request.params, request.caller.tenant, _parent_key(request.params)
+    get_source(bases.documents, tenant, params["knowledgeBaseId"], params["dataSourceId"])
     asked, by = (params.get("maxResults"), params.get("nextToken")), params.get("sortBy", {})
     if params.get("filters") or by.get("attribute") == "STATUS":
-        jobs = _settled(bases, tenant, parent, bases.documents.all(tenant, JOB, parent))
+        jobs = _settle_jobs(bases, tenant, parent, bases.documents.all(tenant, JOB, parent))
         wanted = [set(it["values"]) for it in params.get("filters", ())]
         chosen = [job for job in jobs if all(job["status"] in values for values in wanted)]
-        found, token = paged(_ordered(chosen, by), *asked, f"{tenant}\0{parent}\0{by}")
+        found, token = paginate(_add_sort_keys(chosen, by), *asked, f"{tenant}\0{parent}\0{by}")
     else:
         newest = by.get("order") != "ASCENDING"
         kept, token = bases.documents.page(tenant, JOB, parent, *asked, newest=newest)
-        found = _settled(bases, tenant, parent, kept)
+        found = _settle_jobs(bases, tenant, parent, kept)
     left_out = (*_PRIVATE, "failureReasons")
     told = [{name: it for name, it in job.items() if name not in left_out} for job in found]
     return {"ingestionJobSummaries": told, **({"nextToken": token} if token else {})}
 
 
-def _settled(
-    bases: Bases, tenant: str, parent: str, jobs: list[dict[str, Any]]
+def _settle_jobs(
+    bases: KnowledgeBaseService, tenant: str, parent: str, jobs: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    settled = (settled_job(bases, tenant, parent, it["ingestionJobId"]) for it in jobs)
+    settled = (settle_job(bases, tenant, parent, it["ingestionJobId"]) for it in jobs)
     return [job for job in settled if job is not None]
 
 
-def _ordered(
+def _add_sort_keys(
     jobs: list[dict[str, Any]], by: Mapping[str, str]
 ) -> Iterator[tuple[tuple[float, float, str], dict[str, Any]]]:
     sign = 1 if by.get("order") == "ASCENDING" else -1
@@ -195,7 +195,9 @@ def _ordered(
 class _Job:
     """One job, as it runs; also a `Report` of what it does."""
 
-    def __init__(self, bases: Bases, caller: Caller, base: str, source: str, id: str) -> None:
+    def __init__(
+        self, bases: KnowledgeBaseService, caller: Caller, base: str, source: str, id: str
+    ) -> None:
         self.bases = bases
         self.caller = caller
         self.base = base
@@ -210,11 +212,11 @@ class _Job:
     def run(self) -> None:
         """Runs the job to its end, whatever that is."""
         try:
-            self._tick()
-            self._change(status="IN_PROGRESS")
+            self._check_stop()
+            self._save_changes(status="IN_PROGRESS")
             self._work()
             self._end("COMPLETE")
-        except Stopped:
+        except WorkStopped:
             self._end("STOPPED")
         except OrchestratorError as error:
             self._end("FAILED", error.message)
@@ -224,30 +226,30 @@ class _Job:
 
     def _work(self) -> None:
         tenant = self.caller.tenant
-        source = source_of(self.bases.documents, tenant, self.base, self.source)
+        source = get_source(self.bases.documents, tenant, self.base, self.source)
         ingestion = source.get("vectorIngestionConfiguration")
-        bucket, prefix = where(source)
+        bucket, prefix = get_s3_location(source)
         index = self.bases.index(tenant, self.base)
-        self.notes += notes_on(ingestion)
+        self.notes += list_ignored_settings(ingestion)
         self.sync = Sync(
             index=index,
             source=self.source,
-            cutting=cutting_of(ingestion),
-            bucket=bucket_of(bucket, self.bases.folders),
+            cutting=build_chunker(ingestion),
+            bucket=open_bucket(bucket, self.bases.folders),
             name=bucket,
             prefix=prefix,
             caller=self.caller,
-            before=dict(self._known()),
+            before=dict(self._load_fingerprints()),
             report=self,
-            tick=self._tick,
+            tick=self._check_stop,
         )
         self.sync.run()
-        self._change(textReadyAt=now())
+        self._save_changes(textReadyAt=now())
         with index.lock:
-            note = index.embed(self._tick)
+            note = index.embed(self._check_stop)
         self.notes += [note] if note else []
 
-    def _tick(self) -> None:
+    def _check_stop(self) -> None:
         """Tells how far it is, and ends it when it is to stop.
 
         Raises:
@@ -255,11 +257,11 @@ class _Job:
         """
         job = self.bases.documents.get(self.caller.tenant, JOB, self.id, self.parent)
         if job is None or job["status"] == "STOPPING" or self.bases.closing.is_set():
-            raise Stopped
+            raise WorkStopped
         if self.sync is not None and job["statistics"] != self.sync.statistics:
-            self._change()
+            self._save_changes()
 
-    def _change(self, **members: Any) -> None:
+    def _save_changes(self, **members: Any) -> None:
         documents, tenant = self.bases.documents, self.caller.tenant
         with documents.transaction():
             job = documents.get(tenant, JOB, self.id, self.parent)
@@ -277,19 +279,21 @@ class _Job:
         if status == "STOPPED" and self.bases.closing.is_set():
             status, reasons = "FAILED", ["the server was stopped; start another job"]
         reasons += [*self.notes, *(self.sync.reasons if self.sync is not None else ())]
-        reasons = [self.bases.world.places.told(it) for it in reasons]
-        members = {"failureReasons": shortened(reasons)} if reasons else {}
-        self._change(status=status, **members)
+        reasons = [self.bases.world.places.redact(it) for it in reasons]
+        members = {"failureReasons": shorten_reasons(reasons)} if reasons else {}
+        self._save_changes(status=status, **members)
 
     # -- documents -------------------------------------------------------------------------------
 
-    def _known(self) -> Iterator[tuple[Place, Kept]]:
+    def _load_fingerprints(self) -> Iterator[tuple[DocumentName, DocumentFingerprint]]:
         for it in self.bases.documents.all(self.caller.tenant, DOCUMENT, self.parent):
-            kind, id = identity(it["identifier"])
-            kept = Kept(it.get("content", ""), it.get("metadata", ""))
-            yield Place.of(self.source, kind, id), kept
+            kind, id = parse_identifier(it["identifier"])
+            kept = DocumentFingerprint(it.get("content", ""), it.get("metadata", ""))
+            yield DocumentName.of(self.source, kind, id), kept
 
-    def done(self, place: Place, kept: Kept, failure: str | None) -> None:
+    def save_document(
+        self, place: DocumentName, kept: DocumentFingerprint, failure: str | None
+    ) -> None:
         """A document was ingested, or could not be."""
         uri = place.location["s3Location"]["uri"]
         told = {
@@ -300,9 +304,13 @@ class _Job:
             "metadata": kept.metadata,
             "updatedAt": now(),
         }
-        self.bases.documents.put(self.caller.tenant, DOCUMENT, key_of("S3", uri), told, self.parent)
+        self.bases.documents.put(
+            self.caller.tenant, DOCUMENT, make_document_key("S3", uri), told, self.parent
+        )
 
-    def gone(self, place: Place) -> None:
+    def remove_document(self, place: DocumentName) -> None:
         """A document is no longer there."""
         uri = place.location["s3Location"]["uri"]
-        self.bases.documents.delete(self.caller.tenant, DOCUMENT, key_of("S3", uri), self.parent)
+        self.bases.documents.delete(
+            self.caller.tenant, DOCUMENT, make_document_key("S3", uri), self.parent
+        )

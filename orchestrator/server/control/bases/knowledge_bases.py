@@ -11,24 +11,24 @@ from orchestrator.server.control.bases.records import (
     DOCUMENT,
     JOB,
     SOURCE,
-    base_of,
     check_tags,
+    get_base,
     now,
 )
-from orchestrator.server.control.bases.room import Bases
+from orchestrator.server.control.bases.room import KnowledgeBaseService
 from orchestrator.server.control.bases.running import check_idle
 from orchestrator.server.control.ids import Arns, new_id
 from orchestrator.server.operations import Fault, Request
-from orchestrator.server.paging import paged
+from orchestrator.server.paging import paginate
 
-__all__ = ["create", "delete", "get", "listed", "update"]
+__all__ = ["create", "delete", "get", "list_all", "update"]
 
 _MOST = 100  # Bedrock: "Knowledge bases per account"
 _GIVEN = ("name", "description", "roleArn", "knowledgeBaseConfiguration", "storageConfiguration")
 _FIXED = ("knowledgeBaseConfiguration", "storageConfiguration")
 
 
-def create(bases: Bases, request: Request) -> Mapping[str, Any]:
+def create(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
     """CreateKnowledgeBase: it is `CREATING` in the answer, and `ACTIVE` ever after."""
     params, tenant = request.params, request.caller.tenant
     if params["knowledgeBaseConfiguration"]["type"] != "VECTOR":
@@ -45,15 +45,15 @@ def create(bases: Bases, request: Request) -> Mapping[str, Any]:
                 f"there are already {_MOST} knowledge bases; delete one that is not needed",
             )
         _check_name(bases, tenant, params["name"], None)
-        made = _made(bases, params)
-        bases.keep(tenant, {"knowledgeBase": made, "tags": params.get("tags", {})})
+        made = _build_base(bases, params)
+        bases.save(tenant, {"knowledgeBase": made, "tags": params.get("tags", {})})
         return {"knowledgeBase": {**made, "status": "CREATING"}}
 
     token = params.get("clientToken")
-    return bases.documents.once(tenant, request.operation, token, params, make)
+    return bases.documents.run_once(tenant, request.operation, token, params, make)
 
 
-def _made(bases: Bases, params: Mapping[str, Any]) -> dict[str, Any]:
+def _build_base(bases: KnowledgeBaseService, params: Mapping[str, Any]) -> dict[str, Any]:
     id, time = new_id(), now()
     return {
         "knowledgeBaseId": id,
@@ -65,34 +65,34 @@ def _made(bases: Bases, params: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _check_name(bases: Bases, tenant: str, name: str, id: str | None) -> None:
-    if bases.documents.named(tenant, BASE, name) not in (None, id):
+def _check_name(bases: KnowledgeBaseService, tenant: str, name: str, id: str | None) -> None:
+    if bases.documents.find_id(tenant, BASE, name) not in (None, id):
         raise Fault("ConflictException", f"there is already a knowledge base called {name!r}")
 
 
-def get(bases: Bases, request: Request) -> Mapping[str, Any]:
+def get(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
     """GetKnowledgeBase."""
     id = request.params["knowledgeBaseId"]
-    in_folder = bases.in_folders.told(id)
+    in_folder = bases.in_folders.describe(id)
     if in_folder is not None and bases.documents.get(request.caller.tenant, BASE, id) is None:
         return {"knowledgeBase": in_folder}
-    return {"knowledgeBase": base_of(bases.documents, request.caller.tenant, id)["knowledgeBase"]}
+    return {"knowledgeBase": get_base(bases.documents, request.caller.tenant, id)["knowledgeBase"]}
 
 
-def _refuse_folder(bases: Bases, tenant: str, id: str) -> None:
-    if bases.documents.get(tenant, BASE, id) is None and bases.in_folders.told(id) is not None:
+def _refuse_folder(bases: KnowledgeBaseService, tenant: str, id: str) -> None:
+    if bases.documents.get(tenant, BASE, id) is None and bases.in_folders.describe(id) is not None:
         raise ValidationError(
             f"the knowledge base {id!r} is a folder of an agent that is defined on disk; change it "
             "there"
         )
 
 
-def update(bases: Bases, request: Request) -> Mapping[str, Any]:
+def update(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
     """UpdateKnowledgeBase: all that is given replaces what was; the configurations must stay."""
     params, tenant = request.params, request.caller.tenant
     _refuse_folder(bases, tenant, params["knowledgeBaseId"])
     with bases.documents.transaction():
-        kept = base_of(bases.documents, tenant, params["knowledgeBaseId"])
+        kept = get_base(bases.documents, tenant, params["knowledgeBaseId"])
         before = kept["knowledgeBase"]
         for name in _FIXED:
             if name in params and params[name] != before.get(name):
@@ -104,11 +104,11 @@ def update(bases: Bases, request: Request) -> Mapping[str, Any]:
         stays = {name: it for name, it in before.items() if name not in _GIVEN or name in _FIXED}
         given = {name: params[name] for name in _GIVEN if name in params}
         changed = {**stays, **given, "updatedAt": now()}
-        bases.keep(tenant, {**kept, "knowledgeBase": changed})
+        bases.save(tenant, {**kept, "knowledgeBase": changed})
     return {"knowledgeBase": {**changed, "status": "UPDATING"}}
 
 
-def delete(bases: Bases, request: Request) -> Mapping[str, Any]:
+def delete(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
     """DeleteKnowledgeBase: with its data sources; what one of them is to `RETAIN` stays on disk.
 
     Raises:
@@ -118,7 +118,7 @@ def delete(bases: Bases, request: Request) -> Mapping[str, Any]:
     documents = bases.documents
     _refuse_folder(bases, tenant, id)
     with documents.transaction():
-        kept = base_of(documents, tenant, id)
+        kept = get_base(documents, tenant, id)
         check_idle(bases, tenant, kept)
         sources = documents.all(tenant, SOURCE, id)
         for source in sources:
@@ -131,13 +131,13 @@ def delete(bases: Bases, request: Request) -> Mapping[str, Any]:
     return {"knowledgeBaseId": id, "status": "DELETING"}
 
 
-def listed(bases: Bases, request: Request) -> Mapping[str, Any]:
+def list_all(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
     """ListKnowledgeBases, in the order in which they were made; those of agents' folders too."""
     params, tenant = request.params, request.caller.tenant
     kept = (it["knowledgeBase"] for it in bases.documents.all(tenant, BASE))
     made = {it["knowledgeBaseId"]: it for it in kept}
     in_folders = {it["knowledgeBaseId"]: it for it in bases.in_folders.all()}
-    found, token = paged(
+    found, token = paginate(
         (((it["createdAt"].timestamp(), id), it) for id, it in {**in_folders, **made}.items()),
         *(params.get("maxResults"), params.get("nextToken")),
         f"{tenant}\0{BASE}",

@@ -9,10 +9,10 @@ from secrets import token_hex
 
 from orchestrator.errors import DependencyFailed
 
-__all__ = ["Living"]
+__all__ = ["ProcessLocks"]
 
 
-class Living:
+class ProcessLocks:
     """This process among those that share a state.
 
     Whatever is left half done names its process; the work of one that lives no more has failed.
@@ -36,30 +36,30 @@ class Living:
         self._folder = folder
         self._lock: sqlite3.Connection | None = None
         if folder is not None:
-            self._lock = _locked(folder, self.me)
+            self._lock = _acquire_lock(folder, self.me)
 
-    def has(self, process: str) -> bool:
+    def is_alive(self, process: str) -> bool:
         """Whether a process lives."""
         if process == self.me:
             return True
         if self._folder is None or not process.isalnum():
             return False
-        return _is_locked(_file(self._folder, process))
+        return _is_locked(_lock_file(self._folder, process))
 
     def close(self) -> None:
         """Gives the lock back: from now on this process counts as ended."""
         if self._lock is not None and self._folder is not None:
             self._lock.close()
-            _file(self._folder, self.me).unlink(missing_ok=True)
+            _lock_file(self._folder, self.me).unlink(missing_ok=True)
         self._lock = None
 
 
-def _file(folder: Path, process: str) -> Path:
+def _lock_file(folder: Path, process: str) -> Path:
     return folder / f"{process}.lock"
 
 
-def _locked(folder: Path, process: str) -> sqlite3.Connection:
-    path = _file(folder, process)
+def _acquire_lock(folder: Path, process: str) -> sqlite3.Connection:
+    path = _lock_file(folder, process)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple, Protocol
 
 from orchestrator.errors import AccessDenied, DependencyFailed, ResourceNotFound, ValidationError
-from orchestrator.server.access.allowed import check_allowed
+from orchestrator.server.access.allowed import check_access
 from orchestrator.server.operations import Caller
 from orchestrator.support.aws import (
     Settings,
@@ -19,13 +19,13 @@ from orchestrator.support.aws import (
     translate_errors,
 )
 
-__all__ = ["Bucket", "Object", "bucket_of", "read_uri"]
+__all__ = ["Bucket", "BucketObject", "open_bucket", "read_uri"]
 
 _S3 = "s3://"
 _URI = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/(.{1,1024})", re.DOTALL)
 
 
-class Object(NamedTuple):
+class BucketObject(NamedTuple):
     """An object, as a listing tells of it.
 
     Attributes:
@@ -40,7 +40,7 @@ class Object(NamedTuple):
 class Bucket(Protocol):
     """Where objects are."""
 
-    def list(self, prefix: str) -> Iterator[Object]:
+    def list(self, prefix: str) -> Iterator[BucketObject]:
         """The objects whose keys begin with `prefix`.
 
         Raises:
@@ -57,12 +57,12 @@ class Bucket(Protocol):
         ...
 
 
-def bucket_of(name: str, folders: Mapping[str, Path]) -> Bucket:
+def open_bucket(name: str, folders: Mapping[str, Path]) -> Bucket:
     """The bucket called `name`: the folder that stands for it, else Amazon S3's."""
-    return _Folder(name, folders[name]) if name in folders else _S3Bucket(name)
+    return _FolderBucket(name, folders[name]) if name in folders else _S3Bucket(name)
 
 
-def _split(uri: str) -> tuple[str, str]:
+def _split_uri(uri: str) -> tuple[str, str]:
     """The bucket and the key of an `s3://` address.
 
     Raises:
@@ -85,19 +85,19 @@ def read_uri(uri: str, caller: Caller, folders: Mapping[str, Path], most: int) -
         ResourceNotFound: A folder that stands for the bucket has none.
         DependencyFailed: It may not be read, or is not in Amazon S3.
     """
-    bucket, key = _split(uri)
-    check_allowed(caller, uri)
+    bucket, key = _split_uri(uri)
+    check_access(caller, uri)
     # The way to another place, of which nobody was asked whether the caller may have it read.
     if not {".", ".."}.isdisjoint(key.split("/")):
         raise ResourceNotFound(f"there is no object {uri!r}")
-    return bucket_of(bucket, folders).read(key, most)
+    return open_bucket(bucket, folders).read(key, most)
 
 
 class _S3Bucket:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def list(self, prefix: str) -> Iterator[Object]:
+    def list(self, prefix: str) -> Iterator[BucketObject]:
         place = f"{_S3}{self._name}/{prefix}"
         target = Target(f"the bucket {self._name!r}", place, "allow s3:ListBucket", callers=False)
         client = get_shared_client(Settings("s3", read_timeout=30.0), target)
@@ -110,18 +110,18 @@ class _S3Bucket:
             if page is None:
                 return
             for it in page.get("Contents", ()):
-                yield Object(it["Key"], it["ETag"])
+                yield BucketObject(it["Key"], it["ETag"])
 
     def read(self, key: str, most: int) -> bytes:
         return read_object(self._name, key, most, "the document")
 
 
-class _Folder:
+class _FolderBucket:
     def __init__(self, name: str, folder: Path) -> None:
         self._name = name
         self._root = folder.resolve()
 
-    def list(self, prefix: str) -> Iterator[Object]:
+    def list(self, prefix: str) -> Iterator[BucketObject]:
         try:
             keys = sorted(self._keys(""))
         except OSError as error:
@@ -130,7 +130,7 @@ class _Folder:
                 f"{error.strerror}",
                 resource=self._name,
             ) from error
-        return (Object(key) for key in keys if key.startswith(prefix))
+        return (BucketObject(key) for key in keys if key.startswith(prefix))
 
     def _keys(self, folder: str) -> Iterator[str]:
         with os.scandir(self._root / folder) as entries:
@@ -147,10 +147,10 @@ class _Folder:
         path = self._root.joinpath(*PurePosixPath(key).parts)
         # Neither `..` nor a link is part of the way, nor does the key begin at the root.
         if "\0" in key or path != path.resolve() or not path.is_relative_to(self._root):
-            raise self._missing(key)
+            raise self._not_found_error(key)
         try:
             if not path.is_file():
-                raise self._missing(key)
+                raise self._not_found_error(key)
             with path.open("rb") as file:
                 return file.read(most + 1)
         except OSError as error:
@@ -158,5 +158,5 @@ class _Folder:
                 f"{_S3}{self._name}/{key} cannot be read: {error.strerror}", resource=key
             ) from error
 
-    def _missing(self, key: str) -> ResourceNotFound:
+    def _not_found_error(self, key: str) -> ResourceNotFound:
         return ResourceNotFound(f"there is no object {f'{_S3}{self._name}/{key}'!r}")

@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any
 
 from orchestrator.errors import ResourceNotFound
-from orchestrator.server.documents import Documents
+from orchestrator.server.documents import DocumentStore
 from orchestrator.server.operations import Fault
 
 __all__ = [
@@ -18,13 +18,13 @@ __all__ = [
     "ID",
     "JOB",
     "SOURCE",
-    "base_of",
     "check_tags",
-    "identity",
-    "key_of",
+    "get_base",
+    "get_source",
+    "make_document_key",
     "now",
-    "shortened",
-    "source_of",
+    "parse_identifier",
+    "shorten_reasons",
 ]
 
 BASE = "knowledge-base"
@@ -43,19 +43,19 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def identity(identifier: Mapping[str, Any]) -> tuple[str, str]:
+def parse_identifier(identifier: Mapping[str, Any]) -> tuple[str, str]:
     """The kind of a document, `S3` or `CUSTOM`, and its address or id (DocumentIdentifier)."""
     if identifier["dataSourceType"] == "S3":
         return "S3", identifier["s3"]["uri"]
     return "CUSTOM", identifier["custom"]["id"]
 
 
-def key_of(kind: str, id: str) -> str:
+def make_document_key(kind: str, id: str) -> str:
     """The id under which a document's record is kept."""
     return sha256(f"{kind}:{id}".encode("utf-8", "backslashreplace")).hexdigest()
 
 
-def base_of(documents: Documents, tenant: str, id: str) -> dict[str, Any]:
+def get_base(documents: DocumentStore, tenant: str, id: str) -> dict[str, Any]:
     """What is kept of a knowledge base: `knowledgeBase`, `tags`, and its last `job`.
 
     Raises:
@@ -67,13 +67,13 @@ def base_of(documents: Documents, tenant: str, id: str) -> dict[str, Any]:
     return found
 
 
-def source_of(documents: Documents, tenant: str, base: str, id: str) -> dict[str, Any]:
+def get_source(documents: DocumentStore, tenant: str, base: str, id: str) -> dict[str, Any]:
     """A data source.
 
     Raises:
         ResourceNotFound: There is no such knowledge base or data source.
     """
-    base_of(documents, tenant, base)
+    get_base(documents, tenant, base)
     found = documents.get(tenant, SOURCE, id, base)
     if found is None:
         raise ResourceNotFound(f"the knowledge base {base!r} has no data source {id!r}")
@@ -93,7 +93,7 @@ def check_tags(tags: Mapping[str, str]) -> None:
         )
 
 
-def shortened(reasons: Sequence[str], most: int = 100, longest: int = 2000) -> list[str]:
+def shorten_reasons(reasons: Sequence[str], most: int = 100, longest: int = 2000) -> list[str]:
     """Reasons of failures, as many and as long as are told."""
     told = [it if len(it) <= longest else it[:longest] + "…" for it in reasons[:most]]
     more = len(reasons) - most

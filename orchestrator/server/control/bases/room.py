@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.errors import ResourceNotFound
 from orchestrator.knowledge import KnowledgeBase
 from orchestrator.models.embeddings import Embedder
-from orchestrator.server.control.bases.background import Background
+from orchestrator.server.control.bases.background import BackgroundWork
 from orchestrator.server.control.bases.in_folders import FolderBases
 from orchestrator.server.control.bases.index import Index
-from orchestrator.server.control.bases.living import Living
-from orchestrator.server.control.bases.records import BASE, ID, base_of, check_tags
-from orchestrator.server.control.bases.searching import Find, Searched, of_aws
+from orchestrator.server.control.bases.living import ProcessLocks
+from orchestrator.server.control.bases.records import BASE, ID, check_tags, get_base
+from orchestrator.server.control.bases.searching import CallerKnowledgeBase, Find, open_aws_base
 from orchestrator.server.operations import Caller
 
 if TYPE_CHECKING:
-    from orchestrator.server.world import World
+    from orchestrator.server.world import ServerState
 
-__all__ = ["Bases"]
+__all__ = ["KnowledgeBaseService"]
 
 
-class Bases:
+class KnowledgeBaseService:
     """Knowledge bases made through the API. Safe for many threads.
 
     Attributes:
@@ -36,7 +36,7 @@ class Bases:
         in_folders: The knowledge bases of agents that are defined on disk.
     """
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: ServerState) -> None:
         """Opens what is needed; indexes are opened as they are used.
 
         Raises:
@@ -44,14 +44,14 @@ class Bases:
         """
         self.world = world
         self.documents = world.documents
-        self._folder = world.beside("knowledge")
-        self.living = Living(self._folder)
+        self._folder = world.get_path("knowledge")
+        self.living = ProcessLocks(self._folder)
         self.closing = Event()
         self.in_folders = FolderBases(world)
         self._lock = Lock()
         self._indexes: dict[tuple[str, str], Index] = {}
         self._embedder: Embedder | None = None
-        self.background = Background()
+        self.background = BackgroundWork()
 
     def close(self) -> None:
         """Ends the work in the background, and closes all indexes."""
@@ -84,10 +84,10 @@ class Bases:
         Raises:
             ResourceNotFound: There is no such knowledge base for the caller.
         """
-        find, description = self._found(caller, knowledge_base_id)
-        return Searched(find, knowledge_base_id, description, caller)
+        find, description = self._find_base(caller, knowledge_base_id)
+        return CallerKnowledgeBase(find, knowledge_base_id, description, caller)
 
-    def _found(self, caller: Caller, id: str) -> tuple[Find, str]:
+    def _find_base(self, caller: Caller, id: str) -> tuple[Find, str]:
         """How a knowledge base is found for each search, and its own description."""
         kept = self.documents.get(caller.tenant, BASE, id)
         if kept is not None:
@@ -98,7 +98,7 @@ class Bases:
             return lambda: in_folder, in_folder.description
         if not caller.may_use(id) or not ID.fullmatch(id):
             raise ResourceNotFound(f"there is no knowledge base {id!r}")
-        return lambda: of_aws(id), ""
+        return lambda: open_aws_base(id), ""
 
     def index(self, tenant: str, id: str) -> Index:
         """The index of a knowledge base, open.
@@ -110,13 +110,13 @@ class Bases:
         with self._lock:
             found = self._indexes.get((tenant, id))
             try:
-                base_of(self.documents, tenant, id)
+                get_base(self.documents, tenant, id)
             except ResourceNotFound:
                 if found is not None:  # another process has deleted it
                     self._indexes.pop((tenant, id)).close()
                 raise
             if found is None:
-                found = Index(self._file(tenant, id), id, self._resolved())
+                found = Index(self._index_file(tenant, id), id, self._get_embedder())
                 self._indexes[tenant, id] = found
             return found
 
@@ -125,17 +125,17 @@ class Bases:
         with self._lock:
             found = self._indexes.pop((tenant, id), None)
         if found is None and self._folder is not None:
-            found = Index(self._file(tenant, id), id, None)
+            found = Index(self._index_file(tenant, id), id, None)
         if found is not None:
             found.destroy()
 
-    def _file(self, tenant: str, id: str) -> Path | None:
+    def _index_file(self, tenant: str, id: str) -> Path | None:
         if self._folder is None:
             return None
         name = sha256(f"{tenant}\0{id}".encode("utf-8", "backslashreplace")).hexdigest()
         return self._folder / f"{name}.sqlite"
 
-    def _resolved(self) -> Embedder | None:
+    def _get_embedder(self) -> Embedder | None:
         if self._embedder is None:
             from orchestrator.models.embeddings import resolve_embedder
 
@@ -157,15 +157,15 @@ class Bases:
             Fault: ServiceQuotaExceededException, when it would have too many.
         """
         with self.documents.transaction():
-            kept = base_of(self.documents, caller.tenant, id)
+            kept = get_base(self.documents, caller.tenant, id)
             tags: dict[str, str] = kept["tags"]
             if change is not None:
                 kept["tags"] = tags = change(tags)
                 check_tags(tags)
-                self.keep(caller.tenant, kept)
+                self.save(caller.tenant, kept)
         return tags
 
-    def keep(self, tenant: str, kept: Mapping[str, Any]) -> None:
+    def save(self, tenant: str, kept: Mapping[str, Any]) -> None:
         """Keeps what is known of a knowledge base.
 
         Raises:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.server.control.bases.records import JOB, now
-from orchestrator.server.control.bases.room import Bases
+from orchestrator.server.control.bases.room import KnowledgeBaseService
 from orchestrator.server.operations import Fault
 
-__all__ = ["RUNNING", "Stopped", "check_idle", "settled_document", "settled_job"]
+__all__ = ["RUNNING", "WorkStopped", "check_idle", "settle_document", "settle_job"]
 
 
 RUNNING = frozenset(("STARTING", "IN_PROGRESS", "STOPPING"))
@@ -18,11 +18,13 @@ RUNNING = frozenset(("STARTING", "IN_PROGRESS", "STOPPING"))
 _ENDED = "the server was stopped before this was done; start it again"
 
 
-class Stopped(Exception):
+class WorkStopped(Exception):
     """Ends work in the background, because it was asked to stop, or the server was."""
 
 
-def settled_job(bases: Bases, tenant: str, parent: str, id: str) -> dict[str, Any] | None:
+def settle_job(
+    bases: KnowledgeBaseService, tenant: str, parent: str, id: str
+) -> dict[str, Any] | None:
     """A job as it is told: one whose process has ended will not go on, and has failed.
 
     Args:
@@ -33,7 +35,7 @@ def settled_job(bases: Bases, tenant: str, parent: str, id: str) -> dict[str, An
     """
     with bases.documents.transaction():
         kept = bases.documents.get(tenant, JOB, id, parent)
-        if kept is None or kept["status"] not in RUNNING or bases.living.has(kept["process"]):
+        if kept is None or kept["status"] not in RUNNING or bases.living.is_alive(kept["process"]):
             return kept
         status = "STOPPED" if kept["status"] == "STOPPING" else "FAILED"
         reasons = [*kept.get("failureReasons", ()), _ENDED]
@@ -42,21 +44,21 @@ def settled_job(bases: Bases, tenant: str, parent: str, id: str) -> dict[str, An
     return kept
 
 
-def settled_document(bases: Bases, kept: Mapping[str, Any]) -> Mapping[str, Any]:
+def settle_document(bases: KnowledgeBaseService, kept: Mapping[str, Any]) -> Mapping[str, Any]:
     """A document's record as it is told: what nobody goes on with has failed."""
-    if kept["status"] not in RUNNING or bases.living.has(kept["process"]):
+    if kept["status"] not in RUNNING or bases.living.is_alive(kept["process"]):
         return kept
     return {**kept, "status": "FAILED", "statusReason": "the server was stopped; send it again"}
 
 
-def check_idle(bases: Bases, tenant: str, kept: Mapping[str, Any]) -> None:
+def check_idle(bases: KnowledgeBaseService, tenant: str, kept: Mapping[str, Any]) -> None:
     """Sees to it that no job brings documents into a knowledge base.
 
     Raises:
         Fault: ConflictException, when one does.
     """
     last = kept.get("job")
-    job = settled_job(bases, tenant, *last) if last else None
+    job = settle_job(bases, tenant, *last) if last else None
     if job is not None and job["status"] in RUNNING:
         raise Fault(
             "ConflictException",

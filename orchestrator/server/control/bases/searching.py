@@ -9,7 +9,7 @@ from orchestrator.errors import AccessDenied, ResourceNotFound
 from orchestrator.server.operations import Caller
 from orchestrator.support.aws import Settings, Target, get_shared_client
 
-__all__ = ["Find", "Searchable", "Searched", "of_aws"]
+__all__ = ["CallerKnowledgeBase", "Find", "Searchable", "open_aws_base"]
 
 
 class Searchable(Protocol):
@@ -25,7 +25,7 @@ class Searchable(Protocol):
 Find = Callable[[], Searchable]
 
 
-class Searched:
+class CallerKnowledgeBase:
     """A `KnowledgeBase` that is found anew for each search: others may delete it meanwhile.
 
     Attributes:
@@ -64,7 +64,7 @@ class Searched:
         return self._find().retrieve(query, configuration)
 
 
-def of_aws(id: str) -> Searchable:
+def open_aws_base(id: str) -> Searchable:
     """The knowledge base of Amazon Bedrock with an id.
 
     Raises:

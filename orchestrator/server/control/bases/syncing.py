@@ -11,13 +11,20 @@ from orchestrator.errors import DependencyFailed, LimitExceeded, ValidationError
 from orchestrator.knowledge.blocks import Unreadable
 from orchestrator.knowledge.metadata import SUFFIX
 from orchestrator.knowledge.reading import Raw, is_document
-from orchestrator.server.access.allowed import check_allowed
-from orchestrator.server.control.bases.cutting import Cutting
-from orchestrator.server.control.bases.index import Index, Place
+from orchestrator.server.access.allowed import check_access
+from orchestrator.server.control.bases.cutting import Chunker
+from orchestrator.server.control.bases.index import DocumentName, Index
 from orchestrator.server.control.bases.objects import Bucket
 from orchestrator.server.operations import Caller
 
-__all__ = ["MOST_BYTES", "MOST_METADATA", "Kept", "Report", "Sync", "no_counts"]
+__all__ = [
+    "MOST_BYTES",
+    "MOST_METADATA",
+    "DocumentFingerprint",
+    "Sync",
+    "SyncReport",
+    "new_statistics",
+]
 
 MOST_BYTES = 50_000_000
 """Of a document (Bedrock: "Ingestion job file size")."""
@@ -27,7 +34,7 @@ _MOST_OBJECTS = 100_000
 _NAMED = 10
 
 
-class Kept(NamedTuple):
+class DocumentFingerprint(NamedTuple):
     """What is known of a document that was ingested before.
 
     Attributes:
@@ -39,14 +46,16 @@ class Kept(NamedTuple):
     metadata: str
 
 
-class Report(Protocol):
+class SyncReport(Protocol):
     """Where a sync tells what has become of a document."""
 
-    def done(self, place: Place, kept: Kept, failure: str | None) -> None:
+    def save_document(
+        self, place: DocumentName, kept: DocumentFingerprint, failure: str | None
+    ) -> None:
         """It was ingested, or could not be."""
         ...
 
-    def gone(self, place: Place) -> None:
+    def remove_document(self, place: DocumentName) -> None:
         """It is no longer there."""
         ...
 
@@ -72,15 +81,15 @@ class Sync:
 
     index: Index
     source: str
-    cutting: Cutting
+    cutting: Chunker
     bucket: Bucket
     name: str
     prefix: str
     caller: Caller
-    before: Mapping[str, Kept]
-    report: Report
+    before: Mapping[str, DocumentFingerprint]
+    report: SyncReport
     tick: Callable[[], None]
-    statistics: dict[str, int] = field(default_factory=lambda: no_counts())
+    statistics: dict[str, int] = field(default_factory=lambda: new_statistics())
     reasons: list[str] = field(default_factory=list)
 
     def run(self) -> None:
@@ -90,21 +99,21 @@ class Sync:
             DependencyFailed: The objects cannot be listed, or the index failed.
             LimitExceeded: There are too many objects.
         """
-        tags = self._listed()
+        tags = self._list_objects()
         documents = [key for key in tags if is_document(key)]
         others = [key for key in tags if not key.endswith(("/", SUFFIX)) and not is_document(key)]
         self._count("Scanned", len(documents) + len(others))
         self.statistics["numberOfMetadataDocumentsScanned"] = sum(
             key.endswith(SUFFIX) for key in tags
         )
-        self._pass_over(others)
-        there = self.index.places(self.source)
+        self._skip(others)
+        there = self.index.list_names(self.source)
         for key in documents:
             self.tick()
-            self._one(key, tags, there)
-        self._forget({self._place(key) for key in documents}, there)
+            self._sync_document(key, tags, there)
+        self._remove_missing({self._place(key) for key in documents}, there)
 
-    def _listed(self) -> dict[str, str | None]:
+    def _list_objects(self) -> dict[str, str | None]:
         found: dict[str, str | None] = {}
         for key, tag in self.bucket.list(self.prefix):
             self.tick()
@@ -120,13 +129,13 @@ class Sync:
     def _uri(self, key: str) -> str:
         return f"s3://{self.name}/{key}"
 
-    def _place(self, key: str) -> Place:
-        return Place.of(self.source, "S3", self._uri(key))
+    def _place(self, key: str) -> DocumentName:
+        return DocumentName.of(self.source, "S3", self._uri(key))
 
     def _count(self, what: str, number: int = 1) -> None:
         self.statistics[f"numberOfDocuments{what}"] += number
 
-    def _pass_over(self, keys: list[str]) -> None:
+    def _skip(self, keys: list[str]) -> None:
         self._count("Skipped", len(keys))
         if keys:
             named = ", ".join(self._uri(key) for key in keys[:_NAMED])
@@ -135,44 +144,51 @@ class Sync:
                 + (", ..." if len(keys) > _NAMED else "")
             )
 
-    def _one(self, key: str, tags: Mapping[str, str | None], there: set[str]) -> None:
+    def _sync_document(self, key: str, tags: Mapping[str, str | None], there: set[str]) -> None:
         place = self._place(key)
         before = self.before.get(place) if place in there else None
         try:
-            kept = self._ingested(key, place, tags, before)
+            kept = self._ingest(key, place, tags, before)
         except (DependencyFailed, Unreadable, ValidationError) as error:
             self._count("Failed")
             self.reasons.append(f"{self._uri(key)}: {error}")
-            self.report.done(place, Kept("", ""), str(error))
+            self.report.save_document(place, DocumentFingerprint("", ""), str(error))
             return
         if kept != before:
-            self._tell(kept, before)
-            self.report.done(place, kept, None)
+            self._count_change(kept, before)
+            self.report.save_document(place, kept, None)
 
-    def _ingested(
-        self, key: str, place: Place, tags: Mapping[str, str | None], before: Kept | None
-    ) -> Kept:
+    def _ingest(
+        self,
+        key: str,
+        place: DocumentName,
+        tags: Mapping[str, str | None],
+        before: DocumentFingerprint | None,
+    ) -> DocumentFingerprint:
         """The document, put into the index unless it is what is known."""
-        check_allowed(self.caller, self._uri(key))
+        check_access(self.caller, self._uri(key))
         content, metadata = tags[key], key + SUFFIX
         described = tags.get(metadata) if metadata in tags else ""
-        kept = Kept(self._told(content), described or "")
+        kept = DocumentFingerprint(self._fingerprint_content(content), described or "")
         if content is not None and described is not None and kept == before:
             return kept
-        raw = Raw(_file_name(key), self._read(key, MOST_BYTES), self._described(metadata, tags))
+        raw = Raw(_file_name(key), self._read(key, MOST_BYTES), self._read_metadata(metadata, tags))
         if content is None:
-            kept = Kept(self._told(_hash(raw.data)), _hash(raw.metadata) if raw.metadata else "")
+            kept = DocumentFingerprint(
+                self._fingerprint_content(_hash(raw.data)),
+                _hash(raw.metadata) if raw.metadata else "",
+            )
         if kept != before:
             self.index.put(place, raw, raw.attributes(), self._uri(key), self.cutting)
         return kept
 
-    def _told(self, tag: str | None) -> str:
+    def _fingerprint_content(self, tag: str | None) -> str:
         return f"{self.cutting.id}:{tag}"
 
-    def _described(self, key: str, tags: Mapping[str, str | None]) -> bytes:
+    def _read_metadata(self, key: str, tags: Mapping[str, str | None]) -> bytes:
         if key not in tags:
             return b""
-        check_allowed(self.caller, self._uri(key))
+        check_access(self.caller, self._uri(key))
         return self._read(key, MOST_METADATA)
 
     def _read(self, key: str, most: int) -> bytes:
@@ -181,19 +197,19 @@ class Sync:
             raise Unreadable(f"{self._uri(key)} has more than {most:,} bytes")
         return data
 
-    def _tell(self, kept: Kept, before: Kept | None) -> None:
+    def _count_change(self, kept: DocumentFingerprint, before: DocumentFingerprint | None) -> None:
         if before is None or not before.content:
             self.statistics["numberOfNewDocumentsIndexed"] += 1
             return
         self.statistics["numberOfModifiedDocumentsIndexed"] += kept.content != before.content
         self.statistics["numberOfMetadataDocumentsModified"] += kept.metadata != before.metadata
 
-    def _forget(self, documents: set[Place], there: set[str]) -> None:
-        known = {Place(name) for name in there | set(self.before)}
+    def _remove_missing(self, documents: set[DocumentName], there: set[str]) -> None:
+        known = {DocumentName(name) for name in there | set(self.before)}
         for place in known - documents:
             self.tick()
             self.index.remove([place])
-            self.report.gone(place)
+            self.report.remove_document(place)
             self._count("Deleted", int(place in there))
 
 
@@ -209,7 +225,7 @@ _COUNTS = (
 )
 
 
-def no_counts() -> dict[str, int]:
+def new_statistics() -> dict[str, int]:
     """Statistics of an ingestion that has not begun."""
     return dict.fromkeys(_COUNTS, 0)
 
