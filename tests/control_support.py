@@ -20,7 +20,7 @@ from botocore.exceptions import ClientError
 from orchestrator.models import Model, ModelReply, ModelRequest
 from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import ServerState
+from orchestrator.server.state import ServerState
 from orchestrator.testing import ScriptedModel
 
 CLAUDE = "anthropic.claude-3-5-sonnet-20240620-v1:0"

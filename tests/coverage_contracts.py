@@ -14,7 +14,7 @@ from orchestrator import Agent
 from orchestrator.flows.custom import LambdaOrchestration
 from orchestrator.guardrails import Verdict
 from orchestrator.parsers import STAGES
-from orchestrator.parsers.contract import read_response
+from orchestrator.parsers.parser_response import read_response
 from orchestrator.testing import FakeKnowledgeBase
 
 # The parser's Lambda function

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from orchestrator.server.settings import Settings
+from orchestrator.server.state import ServerState
 from orchestrator.server.wire.api import Api
-from orchestrator.server.world import ServerState
 
 Row = tuple[str, ...]
 

@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 
 from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import ServerState
+from orchestrator.server.state import ServerState
 from orchestrator.testing import FakeEmbedder
 
 MODEL = "arn:aws:bedrock:us-east-1::foundation-model/amazon.titan-embed-text-v2:0"

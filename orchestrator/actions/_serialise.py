@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from orchestrator.actions.base import Call, Operation, Parameter
-from orchestrator.actions.wire import value_text
+from orchestrator.actions.lambda_event import value_text
 
 __all__ = ["SerialisationError", "body_of", "headers_of", "path_of", "query_of"]
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from orchestrator.actions.wire import value_text
+from orchestrator.actions.lambda_event import value_text
 from orchestrator.support.safe_json import json_or
 
 __all__ = ["Coerce", "CoercionError", "compile_schema"]

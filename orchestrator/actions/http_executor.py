@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from orchestrator.actions.base import ActionResult, Call, CallContext, Operation
 from orchestrator.actions.functions import object_schema
-from orchestrator.actions.secrets import PlaceholderText
+from orchestrator.actions.placeholders import PlaceholderText
 from orchestrator.errors import (
     AccessDenied,
     ActionOutcomeUnknown,

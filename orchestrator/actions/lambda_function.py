@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 from orchestrator.actions.base import ActionResult, Call, CallContext
+from orchestrator.actions.lambda_event import lambda_event
 from orchestrator.actions.lambda_handler import LambdaContext
+from orchestrator.actions.lambda_response import read_response
 from orchestrator.actions.python import wait_for
-from orchestrator.actions.response import read_response
 from orchestrator.actions.results import build_failure
-from orchestrator.actions.wire import lambda_event
 from orchestrator.errors import DependencyFailed
 from orchestrator.support.user_code import place_in_function
 

@@ -13,10 +13,10 @@ from typing import Any
 from orchestrator.actions.base import ActionResult, Call, CallContext, Operation
 from orchestrator.actions.environment import Variables
 from orchestrator.actions.handlers import HandlerModule
+from orchestrator.actions.lambda_event import lambda_event
+from orchestrator.actions.lambda_response import read_response
 from orchestrator.actions.python import wait_for
-from orchestrator.actions.response import read_response
 from orchestrator.actions.results import build_failure
-from orchestrator.actions.wire import lambda_event
 from orchestrator.errors import DefinitionError, DependencyFailed
 from orchestrator.support.user_code import place_in_folder
 
@@ -77,7 +77,7 @@ class LambdaHandler:
             DefinitionError: There is no such file or function, the file is outside `root`, it
                 has a syntax error, or a variable is not a text.
         """
-        from orchestrator.actions.source import check_function, handler_file
+        from orchestrator.actions.handler_source import check_function, handler_file
 
         self.file = handler_file(path, root, "handler")
         self.function = function

@@ -24,7 +24,7 @@ from orchestrator.actions._mcp_link import Link, LinkSettings, NoAnswer, Refusal
 from orchestrator.actions._mcp_tools import definitions_of, operation_of, result_of
 from orchestrator.actions.base import ActionResult, Call, CallContext, Operation
 from orchestrator.actions.names import did_you_mean
-from orchestrator.actions.secrets import PlaceholderText
+from orchestrator.actions.placeholders import PlaceholderText
 from orchestrator.errors import ActionOutcomeUnknown, DefinitionError, DependencyFailed
 
 __all__ = ["MCPServer"]

@@ -75,8 +75,8 @@ def _orchestration(definition: AgentDefinition, root: Path | None) -> Orchestrat
 
 def _script(definition: AgentDefinition, name: str, root: Path | None) -> Orchestration:
     from orchestrator.definition.files import locate
+    from orchestrator.flows.languages import read_file
     from orchestrator.flows.orchestration import FlowOrchestration
-    from orchestrator.flows.reading import read_file
 
     at = ("orchestration",)
     file = locate(definition, name, at, root)

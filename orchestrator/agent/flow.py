@@ -11,8 +11,8 @@ from orchestrator.actions import ActionGroup
 from orchestrator.agent.flow_events import FlowEvent, FlowResult
 from orchestrator.agent.flow_run import FlowRun, ResumePoint
 from orchestrator.errors import ValidationError
+from orchestrator.flows.languages import read_file, read_text
 from orchestrator.flows.orchestration import FlowOrchestration
-from orchestrator.flows.reading import read_file, read_text
 from orchestrator.flows.state import read_state
 from orchestrator.flows.steps import Program
 from orchestrator.limits import Limits

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.engine.trace.reply import Reply
-from orchestrator.flows.listening import Listener
+from orchestrator.flows.listener import Listener
 from orchestrator.flows.steps import AskUser, Pause
 from orchestrator.models.usage import Usage
 

@@ -17,7 +17,7 @@ from orchestrator.engine.effects import ReturnControl
 from orchestrator.engine.plan import Features
 from orchestrator.engine.trace.reply import Reply, TextDelta, TurnEnd
 from orchestrator.errors import FlowError, OrchestratorError, SessionConflict, ValidationError
-from orchestrator.flows.listening import Listener
+from orchestrator.flows.listener import Listener
 from orchestrator.flows.orchestration import FlowOrchestration, check_parallel, request_text
 from orchestrator.flows.state import state_of
 from orchestrator.flows.steps import Event, Program

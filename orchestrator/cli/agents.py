@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.findings import format_path
 from orchestrator.cli.progress import progress_bar
-from orchestrator.cli.returned import ask_yes_no
+from orchestrator.cli.return_control import ask_yes_no
 from orchestrator.cli.terminal import Terminal
 from orchestrator.errors import DependencyFailed, ModelNotReady, ValidationError
 

@@ -179,7 +179,7 @@ class Chat:
             self._prompt = live.prompt or self._prompt
 
     def _run_to_end(self, live: LiveTurn, question: str, keyboard: Keyboard) -> None:
-        from orchestrator.cli.returned import ask_results
+        from orchestrator.cli.return_control import ask_results
 
         options = self._take_options()
         while True:

@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli.carrying import (
+from orchestrator.cli.options import Folder
+from orchestrator.cli.terminal import Terminal
+from orchestrator.cli.transfer import (
     Alias,
     Endpoint,
     Profile,
@@ -15,8 +17,6 @@ from orchestrator.cli.carrying import (
     show_changes,
     show_notes,
 )
-from orchestrator.cli.options import Folder
-from orchestrator.cli.terminal import Terminal
 from orchestrator.cli.verb import AGENT_FAILED, verb
 from orchestrator.errors import ValidationError
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestrator.cli.carrying import Force, Into, show_notes, write_agent
 from orchestrator.cli.options import parse_pairs
 from orchestrator.cli.terminal import Terminal
+from orchestrator.cli.transfer import Force, Into, show_notes, write_agent
 from orchestrator.cli.verb import verb
 from orchestrator.errors import ValidationError
 

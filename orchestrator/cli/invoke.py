@@ -119,7 +119,7 @@ def _stream(
 
 
 def _report_control(reply: Reply, session: str | None, terminal: Terminal) -> None:
-    from orchestrator.cli.returned import list_waiting_calls
+    from orchestrator.cli.return_control import list_waiting_calls
 
     control = reply.return_control
     for call in list_waiting_calls(control.invocation_inputs if control else ()):

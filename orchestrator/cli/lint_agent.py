@@ -302,8 +302,8 @@ class _Templates:
 
 def _list_known_files(own: Path) -> set[str]:
     """Names of files that some dialect reads, also those of templates in other languages."""
-    from orchestrator.prompts.folder import read_yaml
     from orchestrator.prompts.languages import ENDINGS
+    from orchestrator.prompts.template_files import read_yaml
 
     known = {"README.md", "dialect.yaml"}
     known |= {file.name for file in (content_root() / "templates").glob("*/*")}

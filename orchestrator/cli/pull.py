@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli.carrying import (
+from orchestrator.cli.terminal import Terminal
+from orchestrator.cli.transfer import (
     Alias,
     Endpoint,
     Force,
@@ -18,7 +19,6 @@ from orchestrator.cli.carrying import (
     show_notes,
     write_agent,
 )
-from orchestrator.cli.terminal import Terminal
 from orchestrator.cli.verb import verb
 from orchestrator.errors import ValidationError
 

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli.carrying import Endpoint, Profile, Region, show_notes
 from orchestrator.cli.findings import error_document, show_error
 from orchestrator.cli.options import Folder, parse_pairs
 from orchestrator.cli.terminal import Terminal
+from orchestrator.cli.transfer import Endpoint, Profile, Region, show_notes
 from orchestrator.cli.verb import AGENT_FAILED, verb
 from orchestrator.errors import OrchestratorError, ValidationError
 

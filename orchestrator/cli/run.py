@@ -202,7 +202,7 @@ def parse_arguments(words: Sequence[str], flow: Flow) -> dict[str, Any] | str:
     Raises:
         ValidationError: They mean none, or one that the script does not have.
     """
-    from orchestrator.flows.arguments import check_arguments
+    from orchestrator.flows.validate import check_arguments
 
     found: dict[str, Any] = {}
     texts = []
@@ -236,8 +236,8 @@ def load_tools(given: Sequence[str] | None) -> dict[str, Callable[..., Any]]:
         ValidationError: One is not `NAME=FILE:FUNCTION`.
         DefinitionError: There is no such function, or its file cannot be run.
     """
+    from orchestrator.actions.handler_source import check_function, handler_file
     from orchestrator.actions.handlers import HandlerModule
-    from orchestrator.actions.source import check_function, handler_file
 
     found: dict[str, Callable[..., Any]] = {}
     modules: dict[Path, HandlerModule] = {}

@@ -19,7 +19,7 @@ __all__ = ["capture_first_prompt", "is_script", "lint_script"]
 
 def is_script(path: Path) -> bool:
     """Whether a path is that of a script, or of a folder that has one and no agent."""
-    from orchestrator.flows.reading import ENDINGS
+    from orchestrator.flows.languages import ENDINGS
 
     endings = tuple(ENDINGS)
     if path.is_dir():
@@ -30,8 +30,8 @@ def is_script(path: Path) -> bool:
 
 def lint_script(path: Path) -> list[Diagnostic]:
     """What is wrong or doubtful in a script, or in all scripts of a folder."""
+    from orchestrator.flows.languages import ENDINGS, read_file
     from orchestrator.flows.lint import lint_program
-    from orchestrator.flows.reading import ENDINGS, read_file
 
     files = [path]
     if path.is_dir():

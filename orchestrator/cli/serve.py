@@ -18,7 +18,7 @@ from orchestrator.errors import ValidationError
 
 if TYPE_CHECKING:
     from orchestrator.server.settings import Settings
-    from orchestrator.server.world import ServerState
+    from orchestrator.server.state import ServerState
 
 __all__ = ["serve"]
 

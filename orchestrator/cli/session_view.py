@@ -7,11 +7,11 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.cli.states import UnfinishedCall
+from orchestrator.cli.session_state import UnfinishedCall
 from orchestrator.cli.terminal import Terminal, clean
 
 if TYPE_CHECKING:
-    from orchestrator.cli.journal import StoredTurn
+    from orchestrator.cli.stored_sessions import StoredTurn
 
 __all__ = ["TurnView", "iso_time", "local_time", "show_turn"]
 
@@ -94,7 +94,7 @@ def _show_steps(terminal: Terminal, shown: TurnView) -> None:
 
 
 def _suggest_next_steps(shown: TurnView, session: str, folder: str) -> list[str]:
-    from orchestrator.cli.returned import list_waiting_calls
+    from orchestrator.cli.return_control import list_waiting_calls
 
     again = f"orchestrator invoke {shlex.quote(folder)} --session {shlex.quote(session)}"
     if shown.state == "waiting":

@@ -48,8 +48,8 @@ def list_sessions(terminal: Terminal, folder: Folder = HERE, state: State = None
       $ orchestrator sessions list my-agent
       $ orchestrator sessions list --state sessions.sqlite --json
     """
+    from orchestrator.cli.session_state import agent_name, session_state
     from orchestrator.cli.session_view import iso_time, local_time
-    from orchestrator.cli.states import agent_name, session_state
 
     sessions = _open(folder, state)
     listed: list[dict[str, Any]] = [
@@ -92,9 +92,9 @@ def show(
       $ orchestrator sessions show s-1 my-agent --trace
     """
     from orchestrator.agent.agent import Agent
-    from orchestrator.cli.journal import find_session, read_turns
+    from orchestrator.cli.session_state import find_unfinished_calls, turn_logs, turn_state
     from orchestrator.cli.session_view import TurnView, show_turn
-    from orchestrator.cli.states import find_unfinished_calls, turn_logs, turn_state
+    from orchestrator.cli.stored_sessions import find_session, read_turns
 
     sessions = _open(folder, state)
     info = find_session(sessions, session)
@@ -122,7 +122,7 @@ def end(terminal: Terminal, session: Id, folder: Folder = HERE, state: State = N
     [bold]Examples[/bold]
       $ orchestrator sessions end s-1 my-agent
     """
-    from orchestrator.cli.journal import find_session
+    from orchestrator.cli.stored_sessions import find_session
 
     sessions = _open(folder, state)
     info = find_session(sessions, session)
@@ -138,7 +138,7 @@ def delete(terminal: Terminal, session: Id, folder: Folder = HERE, state: State 
     [bold]Examples[/bold]
       $ orchestrator sessions delete s-1 my-agent
     """
-    from orchestrator.cli.journal import find_session
+    from orchestrator.cli.stored_sessions import find_session
 
     sessions = _open(folder, state)
     info = find_session(sessions, session)
@@ -148,7 +148,7 @@ def delete(terminal: Terminal, session: Id, folder: Folder = HERE, state: State 
 
 def _open(folder: Path, state: Path | None) -> Sessions:
     from orchestrator.cli.agents import get_sessions_file
-    from orchestrator.cli.journal import open_sessions
+    from orchestrator.cli.stored_sessions import open_sessions
 
     return open_sessions(state or get_sessions_file(folder))
 

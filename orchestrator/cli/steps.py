@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from orchestrator.cli.policies import describe_policies
+from orchestrator.cli.guardrail_policies import describe_policies
 from orchestrator.cli.terminal import shorten
 
 __all__ = ["Step", "Steps", "describe_activity", "format_call", "format_duration", "list_steps"]

@@ -10,6 +10,7 @@ from orchestrator.definition.action_group import (
     McpServer,
     ParameterDetail,
 )
+from orchestrator.definition.action_group_builder import build_action_groups
 from orchestrator.definition.agent import (
     AgentCollaborator,
     AgentDefinition,
@@ -24,16 +25,15 @@ from orchestrator.definition.agent import (
 )
 from orchestrator.definition.dump import dump_definition
 from orchestrator.definition.files import PromptText, prompt_text
-from orchestrator.definition.groups import build_action_groups
+from orchestrator.definition.lint import collaborators_of, lint_collaborator, lint_definition
 from orchestrator.definition.load import definition_of, load_definition, parse_definition
-from orchestrator.definition.places import Source
+from orchestrator.definition.positions import Source
 from orchestrator.definition.prompt_override import (
     InferenceConfiguration,
     PromptConfiguration,
     PromptOverrideConfiguration,
 )
 from orchestrator.definition.schema import definition_schema
-from orchestrator.definition.support import collaborators_of, lint_collaborator, lint_definition
 
 __all__ = [
     "ActionGroupDefinition",

@@ -19,7 +19,7 @@ from orchestrator.definition.fields import (
     mistake,
 )
 from orchestrator.definition.knowledge_base import KnowledgeBaseAssociation
-from orchestrator.definition.places import Source
+from orchestrator.definition.positions import Source
 from orchestrator.definition.prompt_override import (
     PromptConfiguration,
     PromptOverrideConfiguration,

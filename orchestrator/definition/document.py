@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from orchestrator.definition.places import Node, combine_findings
+from orchestrator.definition.positions import Node, combine_findings
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError
 

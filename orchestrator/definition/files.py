@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from orchestrator.definition.action_group import ActionGroupDefinition
 from orchestrator.definition.agent import AgentDefinition
 from orchestrator.definition.document import decode
-from orchestrator.definition.places import Keys
+from orchestrator.definition.positions import Keys
 from orchestrator.definition.prompt_override import PromptConfiguration
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError

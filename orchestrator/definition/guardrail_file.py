@@ -14,8 +14,8 @@ from orchestrator.definition.agent import AgentDefinition
 from orchestrator.definition.document import MAX_BYTES, decode, parse
 from orchestrator.definition.files import locate
 from orchestrator.definition.guardrail import GuardrailDefinition
-from orchestrator.definition.places import Keys, Source, combine_findings
-from orchestrator.definition.problems import to_diagnostic
+from orchestrator.definition.positions import Keys, Source, combine_findings
+from orchestrator.definition.validation_errors import to_diagnostic
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError, ResourceNotFound
 from orchestrator.guardrails import BedrockGuardrail, Guardrail

@@ -9,7 +9,7 @@ from bisect import bisect_right
 from typing import Any, NoReturn
 
 from orchestrator.definition.document import Document, Reader
-from orchestrator.definition.places import Node
+from orchestrator.definition.positions import Node
 
 __all__ = ["JsonReader"]
 

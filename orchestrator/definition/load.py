@@ -14,8 +14,8 @@ from pydantic_core import ErrorDetails
 from orchestrator.definition.agent import AgentDefinition
 from orchestrator.definition.document import MAX_BYTES, decode, parse
 from orchestrator.definition.files import FILE_NAMES, missing_files
-from orchestrator.definition.places import Node, Source, combine_findings
-from orchestrator.definition.problems import is_read_only, path_of, to_diagnostic
+from orchestrator.definition.positions import Node, Source, combine_findings
+from orchestrator.definition.validation_errors import is_read_only, path_of, to_diagnostic
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError, ResourceNotFound
 

@@ -25,8 +25,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from orchestrator.actions.handler_source import check_function, handler_file
 from orchestrator.actions.handlers import HandlerModule
-from orchestrator.actions.source import check_function, handler_file
 from orchestrator.errors import (
     DefinitionError,
     DependencyFailed,
@@ -35,7 +35,7 @@ from orchestrator.errors import (
 )
 from orchestrator.message import Block
 from orchestrator.parsers import STAGES, Parsed, Parser
-from orchestrator.parsers.contract import WrongShape, read_response
+from orchestrator.parsers.parser_response import WrongShape, read_response
 from orchestrator.parsers.scanner import Piece
 from orchestrator.support.user_code import describe_exception, place_in_folder, place_in_function
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from orchestrator.definition.action_group import ActionGroupDefinition
 from orchestrator.definition.agent import AgentDefinition
-from orchestrator.definition.places import Keys, combine_findings
+from orchestrator.definition.positions import Keys, combine_findings
 from orchestrator.models import file_of_model
 
 __all__ = ["refuse_untrusted"]

@@ -15,7 +15,7 @@ import yaml
 from yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
 from orchestrator.definition.document import Document, Reader
-from orchestrator.definition.places import Node
+from orchestrator.definition.positions import Node
 
 __all__ = ["YamlReader", "add_plain_scalars"]
 

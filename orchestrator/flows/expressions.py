@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from orchestrator.flows.needed import build_missing_error
+from orchestrator.flows.extras import build_missing_error
 from orchestrator.flows.scanning import QUOTED
 from orchestrator.flows.tree import NAME, Argument, Node, ScriptError, names_in, parts_of, path_of
 

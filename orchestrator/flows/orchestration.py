@@ -22,13 +22,13 @@ from orchestrator.errors import (
     ValidationError,
     rebuild_error,
 )
-from orchestrator.flows.carrying import StepRunner
-from orchestrator.flows.choosing import can_bias
-from orchestrator.flows.custom.work import Work
+from orchestrator.flows.call_resolver import CallResolver
+from orchestrator.flows.choice_tool import can_bias
+from orchestrator.flows.custom.operations import Work
 from orchestrator.flows.functions import build_functions_group
-from orchestrator.flows.listening import Listener
-from orchestrator.flows.pausing import build_pause_group
-from orchestrator.flows.reach import CallResolver
+from orchestrator.flows.listener import Listener
+from orchestrator.flows.pause_group import build_pause_group
+from orchestrator.flows.step_runner import StepRunner
 from orchestrator.flows.steps import Outcome, Program
 from orchestrator.message import clean, text_of, to_json
 

@@ -10,10 +10,10 @@ from typing import Any, Literal, NamedTuple
 from orchestrator.errors import DefinitionError
 from orchestrator.guardrails.base import Source, Verdict
 from orchestrator.guardrails.fold import FoldedText, plain, visible
-from orchestrator.guardrails.meaning import TopicVectors
 from orchestrator.guardrails.phrases import Phrases, Words
 from orchestrator.guardrails.pii import PII_REACH, PII_TYPES, find_pii
 from orchestrator.guardrails.regexes import REGEX_REACH, Expression, compile_expression
+from orchestrator.guardrails.topic_similarity import TopicVectors
 from orchestrator.models.embeddings.base import Embedder
 
 __all__ = ["Action", "LocalGuardrail", "Pii", "Regex", "Topic", "Word"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from orchestrator.knowledge.blocks import Block, Kind, Outline, Unreadable
-from orchestrator.knowledge.nesting import is_too_nested
+from orchestrator.knowledge.html_nesting import is_too_nested
 
 __all__ = ["html_blocks"]
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from orchestrator.knowledge.chunks import Chunking, passages_of
+from orchestrator.knowledge.documents import Raw, find_documents, read_blocks, read_raw
 from orchestrator.knowledge.metadata import SOURCE
 from orchestrator.knowledge.pdf import Unreadable
-from orchestrator.knowledge.reading import Raw, find_documents, read_blocks, read_raw
 from orchestrator.knowledge.store import Store
 from orchestrator.models.embeddings import Embedder
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from orchestrator.errors import ValidationError
 from orchestrator.message import Block, Message
-from orchestrator.models._wire import blob, encode, encode_cached, tool_input, tool_name
+from orchestrator.models._encoding import blob, encode, encode_cached, tool_input, tool_name
 from orchestrator.models.base import ModelReply
 from orchestrator.models.usage import Usage
 

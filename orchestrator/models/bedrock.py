@@ -24,7 +24,7 @@ from orchestrator.models._bedrock_client import (
     prepare,
     target_of,
 )
-from orchestrator.models._wire import encode
+from orchestrator.models._encoding import encode
 from orchestrator.models.base import Model, ModelReply, ModelRequest
 from orchestrator.models.usage import Usage
 from orchestrator.support.aws import Settings, get_safe_message, region_of, translate_errors

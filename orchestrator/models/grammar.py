@@ -30,7 +30,7 @@ from threading import Lock
 from typing import Any
 
 from orchestrator.models.base import CallFormat, OperationFormat
-from orchestrator.models.toolcalls import CALL_CLOSE, CALL_OPEN, short
+from orchestrator.models.tool_calls import CALL_CLOSE, CALL_OPEN, short
 
 __all__ = ["ASK_USER", "grammar_of", "look_ups"]
 

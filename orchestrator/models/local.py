@@ -19,7 +19,7 @@ from orchestrator.models import weights
 from orchestrator.models.base import Model, ModelReply, ModelRequest
 from orchestrator.models.grammar import grammar_of, look_ups
 from orchestrator.models.llama import Runtime, Settings, runtime
-from orchestrator.models.toolcalls import CALL_OPEN, ReplyReader, grounds, is_asked_by_name, turns
+from orchestrator.models.tool_calls import CALL_OPEN, ReplyReader, grounds, is_asked_by_name, turns
 from orchestrator.models.usage import Usage
 from orchestrator.models.weights import Progress
 

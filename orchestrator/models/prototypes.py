@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from orchestrator.errors import TemplateError
 from orchestrator.message import Message, text_of
 from orchestrator.models.base import Model, ModelReply, ModelRequest
-from orchestrator.prompts.folder import read_yaml
+from orchestrator.prompts.template_files import read_yaml
 
 if TYPE_CHECKING:
     from orchestrator.models.embeddings.base import Embedder

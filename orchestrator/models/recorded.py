@@ -17,7 +17,7 @@ from threading import Lock
 from typing import Any
 
 from orchestrator.errors import ResourceNotFound, ValidationError
-from orchestrator.models._wire import encode
+from orchestrator.models._encoding import encode
 from orchestrator.models.base import Model, ModelReply, ModelRequest
 from orchestrator.models.usage import Usage
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from orchestrator.message import to_json
 from orchestrator.parsers import codes
-from orchestrator.parsers.functions import TextCall, read_fncall, read_function
-from orchestrator.parsers.values import read_invoke
+from orchestrator.parsers.function_calls import TextCall, read_fncall, read_function
+from orchestrator.parsers.xml_calls import read_invoke
 from orchestrator.support.safe_json import json_or
 
 __all__ = ["Calls", "plain_actions", "split_name", "tool_uses"]

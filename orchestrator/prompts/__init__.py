@@ -11,7 +11,7 @@ bound.system, bound.messages(scratchpad)
 
 from orchestrator.prompts.compiler import compile_template
 from orchestrator.prompts.dialect import Dialect, StageDefaults, dialect_for, load_dialect
-from orchestrator.prompts.languages.loading import load_template
+from orchestrator.prompts.languages.registry import load_template
 from orchestrator.prompts.leaf import Use
 from orchestrator.prompts.lint import lint_template
 from orchestrator.prompts.placeholders import PLACEHOLDERS, STAGES, Placeholder

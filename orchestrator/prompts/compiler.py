@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError
 from orchestrator.prompts.jsonbody import Body, Node, line_column, parse, source_offsets
-from orchestrator.prompts.languages.loading import language_of
+from orchestrator.prompts.languages.registry import language_of
 from orchestrator.prompts.leaf import Leaf, Use
 from orchestrator.prompts.lint import inspect
 from orchestrator.prompts.placeholders import (

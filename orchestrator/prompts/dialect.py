@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.errors import TemplateError
 from orchestrator.message import Block, Message
 from orchestrator.prompts import steps
-from orchestrator.prompts.folder import (
+from orchestrator.prompts.markers import USUAL_MARKERS, Markers
+from orchestrator.prompts.placeholders import family_of
+from orchestrator.prompts.settings import StageDefaults, read_settings, texts
+from orchestrator.prompts.steps import is_step, to_plain_message
+from orchestrator.prompts.template_files import (
     Place,
     dialect_places,
     get_shipped_folder,
     read_file,
     read_yaml,
 )
-from orchestrator.prompts.markers import USUAL_MARKERS, Markers
-from orchestrator.prompts.placeholders import family_of
-from orchestrator.prompts.settings import StageDefaults, read_settings, texts
-from orchestrator.prompts.steps import is_step, to_plain_message
 
 if TYPE_CHECKING:
     from orchestrator.prompts.partials import Partial

@@ -25,7 +25,14 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
 from orchestrator.errors import innermost
-from orchestrator.prompts.jinja_bounds import OWN_FILTERS, instrument_tree, is_straight
+from orchestrator.prompts.jinja_filters import (
+    call_method,
+    count_work,
+    get_work,
+    limit_filters,
+    limit_tests,
+)
+from orchestrator.prompts.jinja_limits import OWN_FILTERS, instrument_tree, is_straight
 from orchestrator.prompts.jinja_pieces import (
     VALUE,
     OutputText,
@@ -34,13 +41,6 @@ from orchestrator.prompts.jinja_pieces import (
     make_output,
     merge_pieces,
     tag_origin,
-)
-from orchestrator.prompts.jinja_work import (
-    call_method,
-    count_work,
-    get_work,
-    limit_filters,
-    limit_tests,
 )
 from orchestrator.prompts.markers import Piece
 from orchestrator.prompts.work import MOST_CHARS, Refused, Work

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import TemplateError
-from orchestrator.prompts.folder import (
+from orchestrator.prompts.languages.registry import ENDINGS
+from orchestrator.prompts.placeholders import STAGES
+from orchestrator.prompts.template_files import (
     Place,
     all_places,
     places,
@@ -16,8 +18,6 @@ from orchestrator.prompts.folder import (
     read_template_file,
     read_yaml,
 )
-from orchestrator.prompts.languages.loading import ENDINGS
-from orchestrator.prompts.placeholders import STAGES
 
 __all__ = ["PROTOCOLS", "Settings", "StageDefaults", "read_settings", "texts"]
 

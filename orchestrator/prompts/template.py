@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import ValidationError
 from orchestrator.message import Block, Message, Span, Text
-from orchestrator.prompts.bound import (
+from orchestrator.prompts.bound_prompt import (
     HISTORY,
     SCRATCHPAD,
     BoundPrompt,

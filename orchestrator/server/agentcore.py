@@ -24,10 +24,10 @@ from orchestrator.engine.effects import ReturnControl
 from orchestrator.engine.run.options import Options
 from orchestrator.engine.trace.reply import Event, Reply, TextDelta, TracePart, TurnEnd
 from orchestrator.errors import ValidationError
-from orchestrator.server.members import read_members
-from orchestrator.server.named import find_agent
+from orchestrator.server.agent_names import find_agent
+from orchestrator.server.disconnect import EventResponse, run_while_connected
+from orchestrator.server.json_members import read_members
 from orchestrator.server.operations import Caller
-from orchestrator.server.presence import EventResponse, run_while_connected
 from orchestrator.server.rest import (
     describe_error,
     get_request_id,
@@ -35,12 +35,12 @@ from orchestrator.server.rest import (
     to_sse,
     wait_for_reply,
 )
-from orchestrator.server.runtime.state import read_state
+from orchestrator.server.runtime.session_state import read_state
 from orchestrator.server.runtime.turns import run_blocking
 
 if TYPE_CHECKING:
-    from orchestrator.server.running import ActiveRequests
-    from orchestrator.server.world import ServerState
+    from orchestrator.server.active_requests import ActiveRequests
+    from orchestrator.server.state import ServerState
 
 __all__ = ["routes_of"]
 

@@ -23,16 +23,16 @@ from starlette.types import Receive, Scope, Send
 
 from orchestrator.errors import LimitExceeded
 from orchestrator.server import agentcore, chat
-from orchestrator.server.access.callers import Authenticator, Clock, now
+from orchestrator.server.access.authenticator import Authenticator, Clock, now
 from orchestrator.server.access.guards import check_binding
 from orchestrator.server.access.keys import Keys
-from orchestrator.server.door import ServerMiddleware
-from orchestrator.server.presence import run_while_connected
-from orchestrator.server.running import ActiveRequests
+from orchestrator.server.active_requests import ActiveRequests
+from orchestrator.server.disconnect import run_while_connected
+from orchestrator.server.middleware import ServerMiddleware
 from orchestrator.server.wire.api import Api, HttpResponse
 
 if TYPE_CHECKING:
-    from orchestrator.server.world import ServerState
+    from orchestrator.server.state import ServerState
 
 __all__ = ["application"]
 

@@ -24,18 +24,18 @@ from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
 from orchestrator.errors import DependencyFailed, OrchestratorError, ValidationError
-from orchestrator.server.access.callers import Clock, now
+from orchestrator.server.access.authenticator import Clock, now
 from orchestrator.server.access.guards import check_binding
+from orchestrator.server.active_requests import ActiveRequests
 from orchestrator.server.app import application
 from orchestrator.server.protocol import Protocol
-from orchestrator.server.running import ActiveRequests
 from orchestrator.server.settings import Settings
 from orchestrator.support.aws import serving_at
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-    from orchestrator.server.world import ServerState
+    from orchestrator.server.state import ServerState
 
 __all__ = ["serve", "serve_in_thread", "worker"]
 
@@ -63,7 +63,7 @@ def serve(settings: Settings, told: Callable[[str, ServerState], None]) -> None:
         ValidationError: The settings do not fit together, or the address cannot be used.
         OrchestratorError: What they name cannot be opened, or a worker process could not start.
     """
-    from orchestrator.server.world import ServerState
+    from orchestrator.server.state import ServerState
 
     check_binding(settings)
     if settings.workers > 1 and settings.state is None:
@@ -124,7 +124,7 @@ class _ForwardingHandler(logging.Handler):
 
 def worker() -> Starlette:
     """The application of a worker process, which `serve` has told its settings."""
-    from orchestrator.server.world import ServerState
+    from orchestrator.server.state import ServerState
 
     settings = Settings.from_text(os.environ[_SETTINGS])
     log_requests()

@@ -1,7 +1,7 @@
 """The journal, its stores, and the sessions that are projections of it."""
 
 from orchestrator.sessions.journal import Record, Said, SessionInfo, SessionStore
-from orchestrator.sessions.memory import MemoryStore
+from orchestrator.sessions.memory_store import MemoryStore
 from orchestrator.sessions.session import HISTORY_GUARD, Past, Session, TurnLog
 from orchestrator.sessions.sessions import NEVER, Clock, Sessions
 
@@ -24,7 +24,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name == "SQLiteStore":
-        from orchestrator.sessions.sqlite import SQLiteStore
+        from orchestrator.sessions.sqlite_store import SQLiteStore
 
         return SQLiteStore
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

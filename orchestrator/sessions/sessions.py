@@ -19,12 +19,12 @@ from orchestrator.sessions.journal import (
     build_closed_record,
     describe_problem,
 )
-from orchestrator.sessions.memory import MemoryStore
+from orchestrator.sessions.memory_store import MemoryStore
 from orchestrator.sessions.owners import owner_is_alive, process_owner
 from orchestrator.sessions.session import Session, TurnLog
 
 if TYPE_CHECKING:
-    from orchestrator.sessions.lanes import Lanes
+    from orchestrator.sessions.store_threads import Lanes
 
 __all__ = ["NEVER", "Clock", "Sessions"]
 
@@ -89,7 +89,7 @@ class Sessions:
         if isinstance(value, cls):
             return value
         if isinstance(value, (str, Path)):
-            from orchestrator.sessions.sqlite import SQLiteStore
+            from orchestrator.sessions.sqlite_store import SQLiteStore
 
             return cls(SQLiteStore(value))
         return cls(value)
@@ -177,7 +177,7 @@ class Sessions:
     def lanes(self) -> Lanes | None:
         """What does the store's work for event loops; `None` for a store that does not block."""
         if self._lanes is None and self.durable:
-            from orchestrator.sessions.lanes import Lanes
+            from orchestrator.sessions.store_threads import Lanes
 
             with self._used.lock:
                 self._lanes = self._lanes or Lanes(getattr(self.store, "threads", _THREADS))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from orchestrator.models.scripted import ScriptedModel
-    from orchestrator.sessions.memory import MemoryStore
+    from orchestrator.sessions.memory_store import MemoryStore
     from orchestrator.testing.bedrock import Answer, BedrockAgents, ServedAgent
     from orchestrator.testing.fakes import FakeClock, FakeEmbedder, FakeGuardrail, FakeKnowledgeBase
 
@@ -31,7 +31,7 @@ _LAZY = {
     "FakeEmbedder": "orchestrator.testing.fakes",
     "FakeGuardrail": "orchestrator.testing.fakes",
     "FakeKnowledgeBase": "orchestrator.testing.fakes",
-    "MemoryStore": "orchestrator.sessions.memory",
+    "MemoryStore": "orchestrator.sessions.memory_store",
     "ScriptedModel": "orchestrator.models.scripted",
     "ServedAgent": "orchestrator.testing.bedrock",
 }

@@ -26,7 +26,7 @@ from orchestrator.models.scripted import Scripted, ScriptedModel
 from orchestrator.server.control.folders import FolderAgent
 from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
-from orchestrator.testing.standing import Lambdas, TestWorld, copy_with_model
+from orchestrator.testing.stubs import Lambdas, TestWorld, copy_with_model
 
 __all__ = ["Answer", "BedrockAgents", "ServedAgent"]
 

@@ -15,8 +15,8 @@ from orchestrator.transfer.files import Change, changes, files_of, write_files
 from orchestrator.transfer.folder import read_folder
 from orchestrator.transfer.pull import read_agent
 from orchestrator.transfer.push import Options, PushResult, push
+from orchestrator.transfer.push_steps import Step
 from orchestrator.transfer.remote import Remote, connect
-from orchestrator.transfer.sending import Step
 from orchestrator.transfer.sources import read_source
 
 __all__ = [

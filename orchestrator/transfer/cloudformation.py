@@ -9,9 +9,9 @@ import yaml
 
 from orchestrator.engine.plan import MOST_LEVELS
 from orchestrator.errors import DefinitionError
+from orchestrator.transfer.build_document import build_document, make_placeholder_id
+from orchestrator.transfer.cloudformation_functions import Intrinsics
 from orchestrator.transfer.document import Document, note
-from orchestrator.transfer.gathered import build_document, make_placeholder_id
-from orchestrator.transfer.intrinsics import Intrinsics
 from orchestrator.transfer.remote import parse_alias_arn
 
 __all__ = ["is_cloudformation", "load_yaml", "read_cloudformation"]

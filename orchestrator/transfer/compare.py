@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from orchestrator.transfer.normal import normalize_agent
+from orchestrator.transfer.normalize import normalize_agent
 from orchestrator.transfer.schemas import is_same_schema
 
 __all__ = ["KEPT_THERE", "PARTS", "is_same_content", "is_same_part", "pick_agent_members"]

@@ -15,7 +15,7 @@ from orchestrator.transfer.compare import KEPT_THERE, PARTS
 from orchestrator.transfer.document import Document
 from orchestrator.transfer.files import Change, files_of, find_leftover_files
 from orchestrator.transfer.lambdas import list_lambdas
-from orchestrator.transfer.portable import make_portable
+from orchestrator.transfer.portability import make_portable
 from orchestrator.transfer.pull import read_agent
 from orchestrator.transfer.push import find_agent
 from orchestrator.transfer.remote import Remote

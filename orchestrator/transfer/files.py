@@ -17,7 +17,7 @@ from orchestrator.definition.document import MAX_BYTES, decode
 from orchestrator.definition.fields import NAME_PATTERN
 from orchestrator.errors import DefinitionError, ValidationError
 from orchestrator.transfer.document import Document
-from orchestrator.transfer.normal import STAGES, normalize_agent
+from orchestrator.transfer.normalize import STAGES, normalize_agent
 
 __all__ = ["Change", "changes", "files_of", "find_leftover_files", "write_files"]
 

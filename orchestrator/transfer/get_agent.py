@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from orchestrator.transfer.build_document import build_document
 from orchestrator.transfer.document import Document
-from orchestrator.transfer.gathered import build_document
 
 __all__ = ["is_get_agent", "read_get_agent"]
 

@@ -6,18 +6,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from orchestrator.definition.places import combine_findings
+from orchestrator.definition.positions import combine_findings
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import ResourceNotFound, ValidationError
-from orchestrator.transfer.aliases import ensure_alias
 from orchestrator.transfer.compare import pick_agent_members
 from orchestrator.transfer.document import Document
 from orchestrator.transfer.lambdas import list_lambdas, select_lambdas
-from orchestrator.transfer.parts import Parts
-from orchestrator.transfer.portable import NOT_PORTABLE, Portable, make_portable, to_agent_request
+from orchestrator.transfer.portability import (
+    NOT_PORTABLE,
+    Portable,
+    make_portable,
+    to_agent_request,
+)
 from orchestrator.transfer.pull import read_single_agent
+from orchestrator.transfer.push_aliases import ensure_alias
+from orchestrator.transfer.push_parts import Parts
+from orchestrator.transfer.push_steps import Sender, Step, Waiter
 from orchestrator.transfer.remote import Remote, check_id, parse_alias_arn
-from orchestrator.transfer.sending import Sender, Step, Waiter
 
 __all__ = ["Options", "PushResult", "find_agent", "push"]
 

@@ -10,12 +10,12 @@ from typing import Any
 
 from orchestrator.definition.document import decode
 from orchestrator.errors import DefinitionError, ResourceNotFound, ValidationError
+from orchestrator.transfer.agentcore_toolkit import is_toolkit, read_toolkit
+from orchestrator.transfer.build_document import refuse_untrusted_document
 from orchestrator.transfer.cloudformation import is_cloudformation, load_yaml, read_cloudformation
 from orchestrator.transfer.document import Document
-from orchestrator.transfer.gathered import refuse_untrusted_document
 from orchestrator.transfer.get_agent import is_get_agent, read_get_agent
 from orchestrator.transfer.terraform import is_terraform, read_terraform
-from orchestrator.transfer.toolkit import is_toolkit, read_toolkit
 
 __all__ = ["ImportedAgents", "read_source"]
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from orchestrator.engine.plan import MOST_LEVELS
 from orchestrator.errors import DefinitionError
+from orchestrator.transfer.build_document import build_document, make_placeholder_id
 from orchestrator.transfer.document import Document, note
-from orchestrator.transfer.gathered import build_document, make_placeholder_id
-from orchestrator.transfer.references import References
 from orchestrator.transfer.remote import parse_alias_arn
+from orchestrator.transfer.terraform_references import References
 
 __all__ = ["is_terraform", "read_terraform"]
 

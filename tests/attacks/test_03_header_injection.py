@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.server.operations import EventStream, Fault, Request
-from orchestrator.server.wire.answers import get_response_writer
 from orchestrator.server.wire.api import Api, HttpResponse
 from orchestrator.server.wire.faults import WrongOutput
+from orchestrator.server.wire.responses import get_response_writer
 from orchestrator.server.wire.streams import get_stream_writer
 
 INVOKE = ("bedrock-agent-runtime", "InvokeAgent")

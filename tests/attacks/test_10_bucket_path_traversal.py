@@ -15,7 +15,7 @@ from runtime_servers import BY_CALLER, CLAUDE, says
 from runtime_servers import running as runtime
 
 from orchestrator.errors import OrchestratorError, ResourceNotFound
-from orchestrator.server.control.bases.objects import open_bucket, read_uri
+from orchestrator.server.control.bases.buckets import open_bucket, read_uri
 from orchestrator.server.operations import Caller
 from orchestrator.testing import ScriptedModel
 

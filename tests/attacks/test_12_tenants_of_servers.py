@@ -23,7 +23,7 @@ from server_requests import (
 
 from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import ServerState
+from orchestrator.server.state import ServerState
 from orchestrator.testing import ScriptedModel
 
 OURS, THEIRS = (ID, SECRET), (OTHER_ID, OTHER_SECRET)

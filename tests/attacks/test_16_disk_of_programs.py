@@ -153,14 +153,13 @@ def test_links_that_a_program_leaves_are_not_followed(layer: str, tmp_path: Path
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is Linux's")
 def test_what_cannot_be_watched_is_ended(monkeypatch: pytest.MonkeyPatch, layer: str) -> None:
-    from orchestrator.actions.code_interpreter import held
 
     def refused(place: str) -> None:
         raise PermissionError(place)
 
     code = f"import time\ntime.sleep({0.5 if layer == 'namespaces' else 100})"
     interpreter = CodeInterpreter(SETTINGS)
-    monkeypatch.setattr(held, "_open", refused)
+    monkeypatch.setattr(disk_usage, "_measure_removed_files", refused)
     try:
         context = CallContext({"name": "sums"}, "s-1", "", {}, {}, 100_000)
         text = interpreter.call(Call("c-1", code_operation(), {"code": code}), context).text

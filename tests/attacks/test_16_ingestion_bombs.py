@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from knowledge_servers import Caller, Gate, refused, running, text, write
 
-from orchestrator.server.control.bases import syncing
-
 
 @pytest.fixture
 def gate() -> Iterator[Gate]:
@@ -21,7 +19,7 @@ def gate() -> Iterator[Gate]:
 def test_a_large_object_fails_before_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(syncing, "MOST_BYTES", 1000)
+    monkeypatch.setattr(sync, "MOST_BYTES", 1000)
     folder = write(tmp_path / "bucket", {"large.md": "word " * 300, "small.md": "A dog."})
     with running(buckets={"docs": folder}) as server:
         base = server.base()
@@ -34,7 +32,7 @@ def test_a_large_object_fails_before_it_is_read(
 def test_a_bucket_with_too_many_objects_fails_the_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(syncing, "_MOST_OBJECTS", 3)
+    monkeypatch.setattr(sync, "_MOST_OBJECTS", 3)
     folder = write(tmp_path / "bucket", {f"{number}.md": "A dog." for number in range(5)})
     with running(buckets={"docs": folder}) as server:
         base = server.base()

@@ -14,7 +14,7 @@ from server_requests import send
 
 from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import ServerState
+from orchestrator.server.state import ServerState
 
 MOST = 500_000
 

@@ -20,7 +20,7 @@ from server_requests import (
 
 from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import ServerState
+from orchestrator.server.state import ServerState
 
 PAYLOAD = "canary-of-the-users-payload"
 

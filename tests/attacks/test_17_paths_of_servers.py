@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError, EventStreamError
 from runtime_servers import AGENT_ID, ALIAS_ID, Runtime, definition, running, told, write_agent
 from server_requests import client, send
 
-from orchestrator.server.places import PathRedactor
+from orchestrator.server.path_redaction import PathRedactor
 from orchestrator.server.settings import Settings
 
 BROKEN = definition(

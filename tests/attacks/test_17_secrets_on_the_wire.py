@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from orchestrator import Sessions
-from orchestrator.server.access.callers import Authenticator
-from orchestrator.server.door import ServerMiddleware
+from orchestrator.server.access.authenticator import Authenticator
+from orchestrator.server.active_requests import ActiveRequests
+from orchestrator.server.middleware import ServerMiddleware
 from orchestrator.server.operations import EventStream, Request
 from orchestrator.server.rest import describe_error
-from orchestrator.server.running import ActiveRequests
 from orchestrator.server.settings import Settings
 from orchestrator.server.wire.api import Api
 from orchestrator.server.wire.faults import as_fault

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.errors import DependencyFailed
-from orchestrator.server.documents import DocumentStore
+from orchestrator.server.document_store import DocumentStore
 
 NAMES = st.text(max_size=12) | st.sampled_from(
     ["' OR 1=1 --", '"; DROP TABLE document; --', "%", "_", "\\", "a\0b", "one\0agent"]

@@ -15,10 +15,10 @@ from botocore.config import Config
 
 from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import ServerState
+from orchestrator.server.state import ServerState
 from orchestrator.testing import ScriptedModel
 from orchestrator.transfer import Document, Options, PushResult, Remote, files_of, push, read_agent
-from orchestrator.transfer.sending import Waiter
+from orchestrator.transfer.push_steps import Waiter
 
 CLAUDE = "anthropic.claude-3-5-sonnet-20240620-v1:0"
 ROLE = "arn:aws:iam::123456789012:role/AmazonBedrockExecutionRoleForAgents_1"

@@ -39,7 +39,7 @@ from orchestrator.transfer import (
     read_agent,
     read_folder,
 )
-from orchestrator.transfer.sending import Waiter
+from orchestrator.transfer.push_steps import Waiter
 
 ROC = {"customControl": "RETURN_CONTROL"}
 

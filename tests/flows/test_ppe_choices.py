@@ -8,7 +8,7 @@ import pytest
 from flow_support import CLAUDE, PLAIN, script, scripted, texts
 
 from orchestrator import FlowError
-from orchestrator.flows.choosing import build_bias_fields
+from orchestrator.flows.choice_tool import build_bias_fields
 from orchestrator.flows.ppe.choices import Choice
 
 LOCAL = "local:some-model"

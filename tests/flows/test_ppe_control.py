@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from orchestrator import Flow, FlowError
 from orchestrator.flows.expressions import ScriptError
-from orchestrator.flows.ppe.matching import read_pattern
+from orchestrator.flows.ppe.patterns import read_pattern
 from orchestrator.flows.ppe.regexes import Searches
 
 SEARCHES = Searches(1.0)

@@ -17,7 +17,7 @@ from orchestrator.prompts import compile_template, lint_template, load_dialect
 from orchestrator.prompts.placeholders import STAGES
 from orchestrator.testing import ScriptedModel
 from orchestrator.transfer.folder import read_folder
-from orchestrator.transfer.portable import make_portable
+from orchestrator.transfer.portability import make_portable
 
 MODEL = "anthropic.claude-3-5-sonnet-20240620-v1:0"
 PROMPTY = "system:\n{{instruction}}\nuser:\nP {{question}}"

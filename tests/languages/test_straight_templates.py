@@ -198,7 +198,7 @@ def test_a_template_that_shows_values_as_they_are_is_rendered_once(language: str
     template = compiled(STRAIGHT[language], language, "ORCHESTRATION", {})
     values = dict.fromkeys(NAMES, "a")
     first = told(template, values, PAST)
-    with patch.object(type(template), "_rendered", side_effect=AssertionError("rendered again")):
+    with patch.object(type(template), "_render", side_effect=AssertionError("rendered again")):
         for question in ("b", "</message>", "\nsystem:\nx", "{{instruction}}"):
             made = told(template, {**values, "question": question}, PAST)
             assert made[0] == first[0] and made != first

@@ -87,7 +87,7 @@ def test_agents_without_such_templates_load_no_languages() -> None:
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert sorted(json.loads(told.stdout)) == [
-        "orchestrator.prompts.languages.loading",
+        "orchestrator.prompts.languages.registry",
         "orchestrator.prompts.languages.tokens",
     ]
 

@@ -9,7 +9,7 @@ import pytest
 from orchestrator import ActionGroup, Agent, action
 from orchestrator.actions import USER_INPUT
 from orchestrator.models.base import ModelRequest
-from orchestrator.models.toolcalls import grounds, turns
+from orchestrator.models.tool_calls import grounds, turns
 from orchestrator.prompts import compile_template, dialect_for, load_dialect
 from orchestrator.testing import ScriptedModel
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from orchestrator.errors import ValidationError
 from orchestrator.message import AUTHOR, Message, Span, Text
 from orchestrator.models.base import CallFormat, ModelRequest, OperationFormat
-from orchestrator.models.toolcalls import ReplyReader, grounds, is_asked_by_name, turns
+from orchestrator.models.tool_calls import ReplyReader, grounds, is_asked_by_name, turns
 
 CALL = '<tool_call>\n{"name": "claims__get", "arguments": {"id": "claim-7"}}\n</tool_call>'
 

@@ -13,7 +13,7 @@ from model_servers import Answer, json_answer, sse
 
 from orchestrator.errors import DependencyFailed, ThrottlingError, ValidationError
 from orchestrator.models import ModelReply, OpenAIModel
-from orchestrator.models._chat import EventReader
+from orchestrator.models._chat_completions import EventReader
 from orchestrator.models.usage import Usage
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from orchestrator import parsers
 from orchestrator.definition.parser_lambda import lambda_parser
 from orchestrator.errors import DependencyFailed
-from orchestrator.parsers.contract import WrongShape, read_response
+from orchestrator.parsers.parser_response import WrongShape, read_response
 
 ORCHESTRATION = "orchestrationParsedResponse"
 

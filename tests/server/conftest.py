@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from orchestrator.server.wire import answers
+from orchestrator.server.wire import responses
 
 
 @pytest.fixture(autouse=True)
@@ -15,7 +15,7 @@ def _answers_are_as_modelled(caplog: pytest.LogCaptureFixture) -> Iterator[None]
 
     The server sends it all the same, and logs it once; a test that means it clears its log.
     """
-    answers._log_limit.cache_clear()
+    responses._log_limit.cache_clear()
     yield
     told = [
         it.getMessage() for it in caplog.get_records("call") if it.name == "orchestrator.server"

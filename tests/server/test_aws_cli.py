@@ -15,7 +15,7 @@ import pytest
 
 from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import ServerState
+from orchestrator.server.state import ServerState
 
 CLI = os.environ.get("AWS_CLI", "")
 pytestmark = pytest.mark.skipif(not CLI, reason="AWS_CLI does not name the AWS CLI's `aws`")

@@ -19,8 +19,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import IO, Any
 
+from orchestrator.actions.code_interpreter.disk_usage import check_hidden_usage
 from orchestrator.actions.code_interpreter.files import check_size
-from orchestrator.actions.code_interpreter.held import check_hidden_usage
 from orchestrator.actions.code_interpreter.output import Output
 from orchestrator.actions.code_interpreter.settings import CodeInterpreterSettings
 from orchestrator.actions.code_interpreter.storage import Storage, bounds

@@ -7,6 +7,7 @@ from typing import Any
 
 from orchestrator.engine.orchestration import Orchestration
 from orchestrator.flows.custom.lambda_loop import LambdaOrchestration
+from orchestrator.flows.custom.operations import ToolResult
 from orchestrator.flows.custom.python_loop import (
     Checked,
     CustomTurn,
@@ -16,7 +17,6 @@ from orchestrator.flows.custom.python_loop import (
     Request,
     ToolResults,
 )
-from orchestrator.flows.custom.work import ToolResult
 
 __all__ = [
     "Checked",

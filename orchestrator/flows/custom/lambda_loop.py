@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.definition.parser_lambda import describe_parser_exception, parser_function
 from orchestrator.engine.effects import Answer, Effect, Orchestrate, Outside, Result
 from orchestrator.errors import DependencyFailed, OrchestratorError
-from orchestrator.flows.custom.contract import (
+from orchestrator.flows.custom.converse_request import NotConverse, read_request
+from orchestrator.flows.custom.lambda_contract import (
     APPLY_GUARDRAIL,
     APPLY_GUARDRAIL_INVOKED,
     FINISH,
@@ -35,8 +36,7 @@ from orchestrator.flows.custom.contract import (
     step_of,
     turn_of,
 )
-from orchestrator.flows.custom.request import NotConverse, read_request
-from orchestrator.flows.custom.work import Ended, Work
+from orchestrator.flows.custom.operations import Ended, Work
 from orchestrator.message import to_json
 from orchestrator.sessions.journal import Record
 from orchestrator.support.safe_json import json_or

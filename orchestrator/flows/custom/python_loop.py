@@ -28,13 +28,13 @@ from orchestrator.errors import (
     OrchestratorError,
     ValidationError,
 )
-from orchestrator.flows.custom.request import (
+from orchestrator.flows.custom.converse_request import (
     ConverseRequest,
     NotConverse,
     plain_content,
     read_messages,
 )
-from orchestrator.flows.custom.work import ToolResult, Work
+from orchestrator.flows.custom.operations import ToolResult, Work
 from orchestrator.message import Block, Message, clean, text_of
 from orchestrator.support.user_code import describe_exception, place_in_function
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import FlowError
-from orchestrator.flows.pl.independence import Dependence, find_dependences
 from orchestrator.flows.pl.linting import Found, doubtful_arrows, findings
+from orchestrator.flows.pl.loop_dependences import Dependence, find_dependences
 from orchestrator.flows.pl.nodes import Block, CodeBlock, Loop
 from orchestrator.flows.pl.uses import calls_in, statements_in
 from orchestrator.flows.steps import CallCatalog, Place, Program, Running

@@ -9,7 +9,7 @@ from orchestrator.errors import FlowError
 from orchestrator.flows.evaluation import evaluate
 from orchestrator.flows.functions import describe_missing_function
 from orchestrator.flows.pl import agents, statements
-from orchestrator.flows.pl.independence import Dependence
+from orchestrator.flows.pl.loop_dependences import Dependence
 from orchestrator.flows.pl.loops import run_loop
 from orchestrator.flows.pl.nodes import (
     AgentCall,

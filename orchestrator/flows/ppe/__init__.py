@@ -39,7 +39,7 @@ class _Program:
         return findings(self._text, self._script, self._library)
 
     def arguments(self) -> tuple[list[str], frozenset[str] | None]:
-        """Which it wants, and which it takes; see `orchestrator.flows.arguments`."""
+        """Which it wants, and which it takes; see `orchestrator.flows.validate`."""
         from orchestrator.flows.ppe.arguments import arguments_of
 
         return arguments_of(self._script)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.actions.names import did_you_mean
 from orchestrator.flows.evaluation import UNDEFINED, path_value
 from orchestrator.flows.expressions import ScriptError, path_of
-from orchestrator.flows.ppe import asking
-from orchestrator.flows.ppe.blocks import Break, Continue
+from orchestrator.flows.ppe import model_replies
+from orchestrator.flows.ppe.control_flow import Break, Continue
 from orchestrator.flows.ppe.nodes import Link
 from orchestrator.flows.ppe.settings import script_id
 from orchestrator.flows.ppe.styles import STYLES
@@ -29,7 +29,7 @@ class ReturnReached(Exception):
 
 
 def _ai(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
-    return (yield from asking.ask_all(run, link.place, given))
+    return (yield from model_replies.ask_all(run, link.place, given))
 
 
 def _set(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) -> Steps:
@@ -138,7 +138,7 @@ def _tool(run: Interpreter, link: Link, value: Any, given: Mapping[str, Any]) ->
     name = str(given.get("name", value if isinstance(value, str) else ""))
     others = {key: one for key, one in given.items() if key != "name"}
     if name == "llm":
-        return (yield from asking.ask_all(run, link.place, others))
+        return (yield from model_replies.ask_all(run, link.place, others))
     if not run.known.name_of(name):
         there = ", ".join(run.known.specs) or "none"
         meant = did_you_mean(name, run.known.specs)

@@ -6,7 +6,7 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.flows.ppe.built_in import BUILT_IN, MADE, ORDER
-from orchestrator.flows.ppe.control import LISTENING
+from orchestrator.flows.ppe.instruction_reader import LISTENING
 from orchestrator.flows.ppe.nodes import Instruction, Link
 from orchestrator.flows.steps import Step
 

@@ -7,12 +7,12 @@ from typing import Any, NoReturn, assert_never
 
 from orchestrator.errors import FlowError
 from orchestrator.flows.expressions import ScriptError
-from orchestrator.flows.ppe import asking, blocks, speaking
+from orchestrator.flows.ppe import control_flow, message_statements, model_replies
 from orchestrator.flows.ppe.built_in import ReturnReached
 from orchestrator.flows.ppe.calls import Calls
-from orchestrator.flows.ppe.cast import GroupChat
 from orchestrator.flows.ppe.checking import check
 from orchestrator.flows.ppe.dialogue import Dialogue
+from orchestrator.flows.ppe.group_chat import GroupChat
 from orchestrator.flows.ppe.instructions import Instructions
 from orchestrator.flows.ppe.library import Library
 from orchestrator.flows.ppe.listeners import Listeners
@@ -33,8 +33,8 @@ from orchestrator.flows.ppe.nodes import (
 from orchestrator.flows.ppe.output import bind_arguments, describe_schema, inputs_of
 from orchestrator.flows.ppe.regexes import Searches
 from orchestrator.flows.ppe.rendering import Renderer, shift_place
+from orchestrator.flows.ppe.roles import find_unknown_roles
 from orchestrator.flows.ppe.scope import Data
-from orchestrator.flows.ppe.speakers import find_unknown_roles
 from orchestrator.flows.ppe.uses import statements_in
 from orchestrator.flows.ppe.values import Values
 from orchestrator.flows.steps import CallCatalog, Event, Place, Step
@@ -185,7 +185,7 @@ class Interpreter:
             yield from steps
         except ReturnReached:
             return
-        except (blocks.Break, blocks.Continue):
+        except (control_flow.Break, control_flow.Continue):
             self.fail(
                 start, "$break and $continue belong into loops", "$break 和 $continue 须在循环中"
             )
@@ -211,7 +211,7 @@ class Interpreter:
                 self.result = last.done
             return
         if last.role == "user" or not (self.called or last.drawn):
-            self.result = yield from asking.ask_all(self, last.place, {})
+            self.result = yield from model_replies.ask_all(self, last.place, {})
         elif self._said_last:
             self.result = last.done
 
@@ -236,23 +236,23 @@ class Interpreter:
         match statement:
             case Say():
                 self._said_last, self.result = True, None
-                yield from speaking.add_message(self, statement)
+                yield from message_statements.add_message(self, statement)
             case Separate():
-                yield from speaking.start_dialogue(self, statement)
+                yield from message_statements.start_dialogue(self, statement)
             case Instruction():
                 yield from self.instructions.run(statement)
             case If():
-                yield from blocks.run_if(self, statement)
+                yield from control_flow.run_if(self, statement)
             case While():
-                yield from blocks.run_while(self, statement)
+                yield from control_flow.run_while(self, statement)
             case For():
-                yield from blocks.run_for(self, statement)
+                yield from control_flow.run_for(self, statement)
             case Match():
-                yield from blocks.run_match(self, statement)
+                yield from control_flow.run_match(self, statement)
             case Chain():
-                yield from blocks.run_chain(self, statement)
+                yield from control_flow.run_chain(self, statement)
             case Edit():
-                speaking.edit_message(self, statement)
+                message_statements.edit_message(self, statement)
             case _:
                 assert_never(statement)
 

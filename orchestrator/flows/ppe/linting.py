@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 from orchestrator.flows.expressions import Node, parts_of
 from orchestrator.flows.ppe.built_in import BUILT_IN
-from orchestrator.flows.ppe.found import Substitution
 from orchestrator.flows.ppe.library import Library
 from orchestrator.flows.ppe.listeners import EVENTS
 from orchestrator.flows.ppe.nodes import (
@@ -24,10 +23,11 @@ from orchestrator.flows.ppe.nodes import (
 )
 from orchestrator.flows.ppe.output import inputs_of, schema_complaint
 from orchestrator.flows.ppe.parameters import OF_CALL, PARAMETERS
+from orchestrator.flows.ppe.roles import ROLES, find_unknown_roles
 from orchestrator.flows.ppe.scope import ALL
 from orchestrator.flows.ppe.settings import KEYS
-from orchestrator.flows.ppe.slips import suggest_instruction, suggest_name
-from orchestrator.flows.ppe.speakers import ROLES, find_unknown_roles
+from orchestrator.flows.ppe.suggestions import suggest_instruction, suggest_name
+from orchestrator.flows.ppe.text_nodes import Substitution
 from orchestrator.flows.ppe.uses import Uses, blocks_in, conditions_in, statements_in
 from orchestrator.flows.steps import Place
 from orchestrator.prompts.languages.uses import first_uses

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.flows.expressions import Argument, Node
-from orchestrator.flows.ppe.matching import Pattern
+from orchestrator.flows.ppe.patterns import Pattern
 from orchestrator.flows.ppe.settings import Settings
 from orchestrator.flows.ppe.texts import Text
 from orchestrator.flows.steps import Place

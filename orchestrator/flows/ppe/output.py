@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.flows.expressions import ScriptError
-from orchestrator.flows.needed import import_library
+from orchestrator.flows.extras import import_library
 
 __all__ = [
     "Input",

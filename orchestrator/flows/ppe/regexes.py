@@ -8,11 +8,11 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.flows.expressions import ScriptError
-from orchestrator.flows.needed import import_library
+from orchestrator.flows.extras import import_library
 from orchestrator.flows.steps import WorkTime
 
 if TYPE_CHECKING:
-    from orchestrator.flows.ppe.found import Inline
+    from orchestrator.flows.ppe.text_nodes import Inline
 
 __all__ = ["Searches", "check_pattern", "check_regex", "search_text", "translate_pattern"]
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.errors import FlowError
 from orchestrator.flows.evaluation import UNDEFINED
 from orchestrator.flows.expressions import ScriptError
-from orchestrator.flows.ppe import asking
+from orchestrator.flows.ppe import model_replies
 from orchestrator.flows.ppe.dialogue import DialogueMessage
-from orchestrator.flows.ppe.found import Inline
 from orchestrator.flows.ppe.nodes import Link
 from orchestrator.flows.ppe.regexes import search_text
 from orchestrator.flows.ppe.scope import ALL, find_read_names
+from orchestrator.flows.ppe.text_nodes import Inline
 from orchestrator.flows.ppe.texts import Part, Text, value_text
 from orchestrator.flows.steps import Event, Place, Step
 from orchestrator.prompts.jinja import Mistake
@@ -96,7 +96,7 @@ class Renderer:
         message.next += 1
         if substitution is None:
             return
-        filled = yield from asking.substitute(self._run, message, substitution)
+        filled = yield from model_replies.substitute(self._run, message, substitution)
         message.done += filled.text
         message.drawn = True
         for name, value in zip(substitution.names, filled, strict=False):

@@ -16,12 +16,12 @@ from jinja2 import Undefined
 from orchestrator.errors import FlowError
 from orchestrator.flows.expressions import ScriptError
 from orchestrator.flows.ppe.dialects import Dialect
-from orchestrator.flows.ppe.finding import TextScanner
-from orchestrator.flows.ppe.found import Bias, Inline, Substitution
 from orchestrator.flows.ppe.styles import STYLES, as_jinja
+from orchestrator.flows.ppe.text_nodes import Bias, Inline, Substitution
+from orchestrator.flows.ppe.text_scanner import TextScanner
 from orchestrator.flows.steps import Place
 from orchestrator.prompts.jinja import CompiledTemplate, Jinja, Mistake
-from orchestrator.prompts.jinja_work import get_work
+from orchestrator.prompts.jinja_filters import get_work
 
 __all__ = [
     "STRATEGIES",

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.flows.expressions import Argument, Node, ScriptError, parse_expression, path_of
-from orchestrator.flows.ppe.blocks import MATCHED
-from orchestrator.flows.ppe.cast import RESPONSE
+from orchestrator.flows.ppe.control_flow import MATCHED
 from orchestrator.flows.ppe.data import Author
-from orchestrator.flows.ppe.found import Inline, Substitution
-from orchestrator.flows.ppe.matching import find_pattern_names
+from orchestrator.flows.ppe.group_chat import RESPONSE
 from orchestrator.flows.ppe.nodes import (
     Block,
     Chain,
@@ -26,7 +24,9 @@ from orchestrator.flows.ppe.nodes import (
     While,
 )
 from orchestrator.flows.ppe.output import inputs_of
+from orchestrator.flows.ppe.patterns import find_pattern_names
 from orchestrator.flows.ppe.scope import ALL, find_read_names
+from orchestrator.flows.ppe.text_nodes import Inline, Substitution
 from orchestrator.flows.ppe.texts import Text, compile_text
 from orchestrator.flows.ppe.thinking import THINKING
 from orchestrator.flows.steps import Place

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orchestrator.errors import DependencyFailed, ValidationError
-from orchestrator.models._wire import encode
+from orchestrator.models._encoding import encode
 from orchestrator.models.embeddings.base import check_texts, numpy, unit_rows
 from orchestrator.support.aws import (
     Settings,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import DependencyFailed
-from orchestrator.models._wire import encode
+from orchestrator.models._encoding import encode
 from orchestrator.models.base import ModelRequest
 from orchestrator.models.embeddings.base import check_texts, numpy, unit_rows
 from orchestrator.models.openai import OPENAI, OpenAIModel

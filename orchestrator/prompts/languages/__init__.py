@@ -11,7 +11,7 @@ rendered.messages, rendered.as_dicts(), rendered.converse()
 ```
 """
 
-from orchestrator.prompts.languages.loading import (
+from orchestrator.prompts.languages.registry import (
     ENDINGS,
     LANGUAGES,
     language_of,

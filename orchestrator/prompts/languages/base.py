@@ -156,7 +156,7 @@ class Rendered:
         `{"type": ..., ...}`; for the second version of Prompty `{"role", "content", "metadata"}`,
         whose content is a list of `{"kind": ..., ...}`.
         """
-        from orchestrator.prompts.languages.shapes import as_dicts
+        from orchestrator.prompts.languages.message_dicts import as_dicts
 
         return as_dicts(self)
 
@@ -171,7 +171,7 @@ class Rendered:
             TemplateError: A message has a role, or a medium an address, that Converse has not.
             ValidationError: The `tool_calls` of a given message are none.
         """
-        from orchestrator.prompts.languages.conversing import converse
+        from orchestrator.prompts.languages.converse import converse
 
         return converse(self)
 

@@ -17,12 +17,12 @@ from orchestrator.errors import TemplateError
 from orchestrator.message import AUTHOR
 from orchestrator.prompts.jinja import VALUE, Value, tag_origin
 from orchestrator.prompts.languages.base import RenderedMessage, Thread
+from orchestrator.prompts.languages.handlebars_evaluator import Evaluator
 from orchestrator.prompts.languages.handlebars_helpers import HELPERS, format_value
 from orchestrator.prompts.languages.handlebars_names import Names, is_straight
 from orchestrator.prompts.languages.handlebars_parser import Block, Node, Show, parse
 from orchestrator.prompts.languages.handlebars_scanner import Call, Expression, Literal, Path, Text
 from orchestrator.prompts.languages.handlebars_scope import MISSING, Context, Scope
-from orchestrator.prompts.languages.handlebars_values import Evaluator
 from orchestrator.prompts.languages.message_tags import Hole, Markup
 from orchestrator.prompts.languages.semantic_kernel_content import ROLES, Filling
 from orchestrator.prompts.languages.semantic_kernel_rendering import Rendering

@@ -22,7 +22,7 @@ from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError, ValidationError
 from orchestrator.message import AUTHOR
 from orchestrator.prompts.jinja import VALUE, CompiledTemplate, Jinja, Mistake, Value, tag_origin
-from orchestrator.prompts.jinja_work import get_work
+from orchestrator.prompts.jinja_filters import get_work
 from orchestrator.prompts.languages.base import RenderedMessage, Thread
 from orchestrator.prompts.languages.handlebars_helpers import HELPERS
 from orchestrator.prompts.languages.message_tags import Hole, Markup

@@ -17,13 +17,13 @@ from typing import Any
 
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError, ValidationError
-from orchestrator.prompts.folder import read_yaml
 from orchestrator.prompts.languages.base import Input, Rendered
 from orchestrator.prompts.languages.message_tags import Tags, read_tags
 from orchestrator.prompts.languages.semantic_kernel_content import Filler
 from orchestrator.prompts.languages.semantic_kernel_rendering import Rendering, TemplateEngine
 from orchestrator.prompts.languages.semantic_kernel_source import Source
 from orchestrator.prompts.languages.semantic_kernel_values import Caller, Functions
+from orchestrator.prompts.template_files import read_yaml
 
 __all__ = ["FORMATS", "MessagesDocument", "read"]
 

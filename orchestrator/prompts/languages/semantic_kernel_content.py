@@ -20,8 +20,8 @@ from orchestrator.prompts.languages.base import (
     ToolResult,
     ToolUse,
 )
+from orchestrator.prompts.languages.message_parsing import parse_data_url
 from orchestrator.prompts.languages.message_tags import Element, Tags
-from orchestrator.prompts.languages.reading import parse_data_url
 from orchestrator.prompts.languages.semantic_kernel_source import Source
 from orchestrator.prompts.languages.trimming import strip_pieces
 from orchestrator.prompts.markers import Piece

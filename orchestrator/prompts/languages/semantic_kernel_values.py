@@ -13,7 +13,7 @@ from orchestrator.message import AUTHOR
 from orchestrator.prompts.jinja import VALUE, Value
 from orchestrator.prompts.jinja_pieces import TOLD
 from orchestrator.prompts.languages.base import RenderedMessage, Thread
-from orchestrator.prompts.languages.reading import parse_messages
+from orchestrator.prompts.languages.message_parsing import parse_messages
 from orchestrator.prompts.languages.semantic_kernel_content import Filling
 from orchestrator.prompts.languages.semantic_kernel_source import Source
 

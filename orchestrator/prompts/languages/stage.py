@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError, ValidationError
 from orchestrator.message import Message, Span, Text
-from orchestrator.prompts.bound import BoundPrompt
+from orchestrator.prompts.bound_prompt import BoundPrompt
 from orchestrator.prompts.jsonbody import line_column
 from orchestrator.prompts.languages.base import Document, Rendered, RenderedMessage, Thread
-from orchestrator.prompts.languages.conversing import SYSTEM_ROLES, ConverseBuilder, system_pieces
-from orchestrator.prompts.languages.loading import language_of, read_template
+from orchestrator.prompts.languages.converse import SYSTEM_ROLES, ConverseBuilder, system_pieces
+from orchestrator.prompts.languages.registry import language_of, read_template
 from orchestrator.prompts.languages.straight import NotStraight, leaf_of, marks_of, slot_of
 from orchestrator.prompts.leaf import Use, spans_of
 from orchestrator.prompts.lint import inspect_inputs

@@ -17,7 +17,7 @@ from jinja2 import Undefined
 from orchestrator.errors import ValidationError
 from orchestrator.prompts.jinja import VALUE, Mistake, tag_origin
 from orchestrator.prompts.languages.base import Media, RenderedMessage, Thread
-from orchestrator.prompts.languages.reading import parse_media, parse_messages
+from orchestrator.prompts.languages.message_parsing import parse_media, parse_messages
 from orchestrator.prompts.markers import Piece
 
 __all__ = ["MEDIA_KINDS", "RICH_KINDS", "Placement", "Values", "value_text"]

@@ -12,7 +12,7 @@ import re
 from urllib.parse import urlsplit
 
 from orchestrator.errors import ValidationError
-from orchestrator.server.access.presented import RawRequest
+from orchestrator.server.access.raw_request import RawRequest
 from orchestrator.server.access.refusal import Refusal
 from orchestrator.server.settings import Settings
 

@@ -16,7 +16,7 @@ from email.utils import parsedate_to_datetime
 from urllib.parse import quote, unquote_to_bytes
 
 from orchestrator.server.access.keys import Key
-from orchestrator.server.access.presented import RawRequest
+from orchestrator.server.access.raw_request import RawRequest
 from orchestrator.server.access.refusal import Refusal
 from orchestrator.server.operations import Caller
 

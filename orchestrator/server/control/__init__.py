@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from orchestrator.server.operations import Operations
 
 if TYPE_CHECKING:
-    from orchestrator.server.world import ServerState
+    from orchestrator.server.state import ServerState
 
 __all__ = ["operations_of"]
 
@@ -21,7 +21,7 @@ def operations_of(world: ServerState) -> Operations:
         group_operations,
         version_operations,
     )
-    from orchestrator.server.control.room import ControlServices
+    from orchestrator.server.control.services import ControlServices
     from orchestrator.server.control.tags import operations_of_tags
 
     room = ControlServices.of(world)

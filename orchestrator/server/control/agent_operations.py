@@ -8,14 +8,13 @@ from typing import Any
 from orchestrator.errors import OrchestratorError
 from orchestrator.server.control.build import add_schemas
 from orchestrator.server.control.ids import DRAFT, TEST_ALIAS, new_id
-from orchestrator.server.control.room import (
+from orchestrator.server.control.services import (
     ControlServices,
     Handling,
     build_page,
     check_quota,
     pick,
 )
-from orchestrator.server.control.shown import IDLE_SECONDS
 from orchestrator.server.control.store import (
     AGENT,
     ASSOCIATION,
@@ -24,6 +23,7 @@ from orchestrator.server.control.store import (
     build_head,
     now,
 )
+from orchestrator.server.control.to_api import IDLE_SECONDS
 from orchestrator.server.operations import Caller, Fault, Request
 
 __all__ = ["HANDLERS"]

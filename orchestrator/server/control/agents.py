@@ -15,11 +15,11 @@ from orchestrator.server.control.build import OPERATOR, build_agent
 from orchestrator.server.control.folders import FolderAgent, Folders
 from orchestrator.server.control.ids import ALIAS_ARN, DRAFT, TEST_ALIAS, Arns
 from orchestrator.server.control.store import AgentStore, Head, build_head
-from orchestrator.server.documents import digest
+from orchestrator.server.document_store import digest
 from orchestrator.server.operations import Caller
 
 if TYPE_CHECKING:
-    from orchestrator.server.world import ServerState
+    from orchestrator.server.state import ServerState
 
 __all__ = ["Agents"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from orchestrator.server.access.allowed import check_access
+from orchestrator.server.access.permissions import check_access
 from orchestrator.server.control.ids import ALIAS_ARN, DRAFT, TEST_ALIAS, new_id
-from orchestrator.server.control.room import (
+from orchestrator.server.control.services import (
     ControlServices,
     Handling,
     add_sort_keys,

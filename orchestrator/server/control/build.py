@@ -19,7 +19,7 @@ from orchestrator.server.operations import Caller
 
 if TYPE_CHECKING:
     from orchestrator.actions import ActionGroup
-    from orchestrator.server.world import ServerState
+    from orchestrator.server.state import ServerState
 
 __all__ = ["OPERATOR", "add_schemas", "build_agent", "load_agent", "set_alias_arn"]
 
@@ -239,7 +239,7 @@ class _LocalSubstitutes:
 
     def _replace_base(self, base: Any) -> Any:
         from orchestrator.knowledge import BedrockKnowledgeBase
-        from orchestrator.server.runtime.bases import AssociatedBase
+        from orchestrator.server.runtime.knowledge_bases import AssociatedBase
 
         if not isinstance(base, BedrockKnowledgeBase):
             return base

@@ -19,11 +19,11 @@ from orchestrator.engine.plan import MOST_LEVELS
 from orchestrator.errors import DefinitionError, OrchestratorError, ResourceNotFound
 from orchestrator.server.control.build import load_agent
 from orchestrator.server.control.ids import TEST_ALIAS, derive_id
-from orchestrator.server.documents import digest
+from orchestrator.server.document_store import digest
 from orchestrator.server.operations import Fault
 
 if TYPE_CHECKING:
-    from orchestrator.server.world import ServerState
+    from orchestrator.server.state import ServerState
 
 __all__ = ["ApiAgent", "FolderAgent", "Folders"]
 
@@ -175,7 +175,7 @@ class FolderAgent:
 
     def to_api(self) -> ApiAgent:
         """The agent as the API tells it."""
-        from orchestrator.server.control.shown import agent_to_api
+        from orchestrator.server.control.to_api import agent_to_api
 
         failure = self.failure()
         with self._lock:

@@ -7,7 +7,7 @@ from typing import Any
 
 from orchestrator.definition import build_action_groups, definition_of
 from orchestrator.server.control.ids import DRAFT, new_id
-from orchestrator.server.control.room import (
+from orchestrator.server.control.services import (
     ControlServices,
     Handling,
     add_sort_keys,

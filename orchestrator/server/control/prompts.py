@@ -14,7 +14,7 @@ from orchestrator.prompts import Dialect, compile_template, dialect_for, load_di
 from orchestrator.server.operations import Caller, Fault
 
 if TYPE_CHECKING:
-    from orchestrator.server.world import ServerState
+    from orchestrator.server.state import ServerState
 
 __all__ = ["Prompts", "default_configurations", "list_stages"]
 

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orchestrator.server.control.ids import DRAFT, Arns
-from orchestrator.server.documents import DocumentStore, digest
+from orchestrator.server.document_store import DocumentStore, digest
 from orchestrator.server.operations import Caller, Fault
 
 if TYPE_CHECKING:
     from orchestrator.server.control.folders import FolderAgent, Folders
-    from orchestrator.server.world import ServerState
+    from orchestrator.server.state import ServerState
 
 __all__ = [
     "ALIAS",

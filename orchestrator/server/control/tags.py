@@ -11,7 +11,7 @@ from orchestrator.server.control.store import AgentStore, not_found_error
 from orchestrator.server.operations import Caller, Fault, Handler, Request
 
 if TYPE_CHECKING:
-    from orchestrator.server.world import ServerState
+    from orchestrator.server.state import ServerState
 
 __all__ = ["Tags", "operations_of_tags"]
 

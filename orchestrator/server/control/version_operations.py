@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from orchestrator.server.control.ids import DRAFT, TEST_ALIAS, new_id
-from orchestrator.server.control.room import (
+from orchestrator.server.control.services import (
     ControlServices,
     Handling,
     build_page,

@@ -12,7 +12,7 @@ from orchestrator.server.inference.handlers import Inference
 from orchestrator.server.operations import Operations
 
 if TYPE_CHECKING:
-    from orchestrator.server.world import ServerState
+    from orchestrator.server.state import ServerState
 
 __all__ = ["operations_of"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from orchestrator.errors import ValidationError
 from orchestrator.message import Block
-from orchestrator.models._wire import encode
+from orchestrator.models._encoding import encode
 from orchestrator.server.inference.bodies import (
     check_whole_number,
     read_converse_params,

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from orchestrator.errors import ValidationError
-from orchestrator.models._wire import encode
-from orchestrator.server.members import read_members
+from orchestrator.models._encoding import encode
+from orchestrator.server.json_members import read_members
 from orchestrator.support.safe_json import json_or
 
 __all__ = ["Body", "parse_body", "read_converse_params"]

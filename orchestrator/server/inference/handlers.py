@@ -9,10 +9,10 @@ from typing import Any
 
 from orchestrator.errors import ValidationError
 from orchestrator.models import Model
-from orchestrator.server.inference.answers import Told, answer, stream_answer
 from orchestrator.server.inference.bodies import Body, parse_body
 from orchestrator.server.inference.models import Models
 from orchestrator.server.inference.requests import build_request
+from orchestrator.server.inference.responses import Told, answer, stream_answer
 from orchestrator.server.operations import EventStream, Request
 
 __all__ = ["Inference"]

@@ -8,7 +8,7 @@ from typing import Any
 from orchestrator.errors import ValidationError
 from orchestrator.message import Block, Message, to_json
 from orchestrator.models import BedrockModel, CallFormat, Model, ModelRequest, OperationFormat
-from orchestrator.server.access.allowed import check_access
+from orchestrator.server.access.permissions import check_access
 from orchestrator.server.operations import Caller
 
 __all__ = ["build_request", "has_thinking"]

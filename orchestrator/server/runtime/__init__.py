@@ -12,7 +12,7 @@ from orchestrator.server.runtime.rerank import operations_of_reranking
 from orchestrator.server.runtime.retrieve import operations_of_knowledge
 
 if TYPE_CHECKING:
-    from orchestrator.server.world import ServerState
+    from orchestrator.server.state import ServerState
 
 __all__ = ["operations_of"]
 

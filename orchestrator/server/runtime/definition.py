@@ -16,16 +16,16 @@ from orchestrator.actions.lambda_function import LambdaFunction
 from orchestrator.engine.plan import INLINE_AGENT, MOST_LEVELS, Features, Member, Override, Plan
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.models import Model
-from orchestrator.server.access.allowed import check_access
-from orchestrator.server.control.bases.objects import read_uri
+from orchestrator.server.access.permissions import check_access
+from orchestrator.server.control.bases.buckets import read_uri
 from orchestrator.server.control.ids import ALIAS_ARN, Arns
 from orchestrator.server.operations import Caller
-from orchestrator.server.runtime.bases import AssociatedBase
+from orchestrator.server.runtime.knowledge_bases import AssociatedBase
 from orchestrator.server.runtime.latency import is_optimized, optimize_model
 from orchestrator.server.runtime.resources import check_retrieval
 
 if TYPE_CHECKING:
-    from orchestrator.server.world import ServerState
+    from orchestrator.server.state import ServerState
 
 __all__ = ["DefinitionReader", "DefinitionResolver"]
 

@@ -15,7 +15,7 @@ from orchestrator.engine.trace.reply import (
     TracePart,
     TurnEnd,
 )
-from orchestrator.server.runtime.shapes import get_converter
+from orchestrator.server.runtime.response_shapes import get_converter
 
 __all__ = ["StreamOptions", "Told", "convert_citations", "start_stream", "stream_completion"]
 

@@ -16,12 +16,12 @@ from orchestrator.agent.agent import Agent
 from orchestrator.engine.trace.reply import Event, Reply, TextDelta, TurnEnd
 from orchestrator.errors import ValidationError
 from orchestrator.server.operations import EventStream, Handler, Request
-from orchestrator.server.runtime.answering import GenerationAgents
 from orchestrator.server.runtime.events import Told, convert_citations, start_stream
+from orchestrator.server.runtime.generation_agents import GenerationAgents
 from orchestrator.server.runtime.turns import run_blocking
 
 if TYPE_CHECKING:
-    from orchestrator.server.world import ServerState
+    from orchestrator.server.state import ServerState
 
 __all__ = ["operations_of_generation"]
 

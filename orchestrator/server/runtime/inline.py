@@ -15,11 +15,11 @@ from orchestrator.limits import Limits
 from orchestrator.server.control.build import set_alias_arn
 from orchestrator.server.operations import EventStream, Handler, Request
 from orchestrator.server.runtime.definition import DefinitionReader, DefinitionResolver
-from orchestrator.server.runtime.recent import LruCache
+from orchestrator.server.runtime.lru_cache import LruCache
 from orchestrator.server.runtime.turns import run_blocking, stream_turn
 
 if TYPE_CHECKING:
-    from orchestrator.server.world import ServerState
+    from orchestrator.server.state import ServerState
 
 __all__ = ["InlineAgents", "operations_of_inline_agents"]
 

@@ -10,11 +10,11 @@ from orchestrator.agent.agent import Agent
 from orchestrator.server.operations import EventStream, Handler, Request
 from orchestrator.server.paging import paginate
 from orchestrator.server.runtime.latency import OptimizedAgents, is_optimized
-from orchestrator.server.runtime.shapes import get_converter
+from orchestrator.server.runtime.response_shapes import get_converter
 from orchestrator.server.runtime.turns import run_blocking, stream_turn
 
 if TYPE_CHECKING:
-    from orchestrator.server.world import ServerState
+    from orchestrator.server.state import ServerState
 
 __all__ = ["operations_of_agents"]
 

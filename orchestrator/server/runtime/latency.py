@@ -10,7 +10,7 @@ from typing import Any
 from orchestrator.agent.agent import Agent
 from orchestrator.engine.plan import Member, Plan, StagePlan
 from orchestrator.models import Model
-from orchestrator.server.runtime.recent import LruCache
+from orchestrator.server.runtime.lru_cache import LruCache
 
 __all__ = ["OptimizedAgents", "is_optimized", "optimize_model"]
 

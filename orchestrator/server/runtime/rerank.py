@@ -12,7 +12,7 @@ from orchestrator.server.operations import Handler, Request
 
 if TYPE_CHECKING:
     from orchestrator.models.embeddings import Embedder
-    from orchestrator.server.world import ServerState
+    from orchestrator.server.state import ServerState
 
 __all__ = ["operations_of_reranking"]
 

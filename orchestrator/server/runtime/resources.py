@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from orchestrator.server.access.allowed import check_access
+from orchestrator.server.access.permissions import check_access
 from orchestrator.server.operations import Caller
 
 __all__ = ["check_retrieval"]

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.errors import ValidationError
 from orchestrator.server.operations import Handler, Request
 from orchestrator.server.paging import decode_offset, encode_token
-from orchestrator.server.runtime.guarded import apply_guardrail, find_guardrail
+from orchestrator.server.runtime.guardrails import apply_guardrail, find_guardrail
 from orchestrator.server.runtime.resources import check_retrieval
-from orchestrator.server.runtime.shapes import get_converter
+from orchestrator.server.runtime.response_shapes import get_converter
 
 if TYPE_CHECKING:
-    from orchestrator.server.world import ServerState
+    from orchestrator.server.state import ServerState
 
 __all__ = ["operations_of_knowledge"]
 

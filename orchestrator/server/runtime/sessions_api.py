@@ -15,13 +15,13 @@ from uuid import uuid4
 
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.server.control.ids import Arns
-from orchestrator.server.documents import DocumentStore, encode_document
+from orchestrator.server.document_store import DocumentStore, encode_document
 from orchestrator.server.operations import Caller, Fault, Handler, Operations, Request
 from orchestrator.server.paging import Page
 from orchestrator.server.settings import Settings
 
 if TYPE_CHECKING:
-    from orchestrator.server.world import ServerState
+    from orchestrator.server.state import ServerState
 
 __all__ = ["SessionsApi", "operations_of", "tags"]
 

@@ -11,11 +11,11 @@ from orchestrator.agent.agent import Agent
 from orchestrator.engine.run.options import Options
 from orchestrator.server.operations import EventStream, Request
 from orchestrator.server.runtime.events import StreamOptions, Told, start_stream, stream_completion
-from orchestrator.server.runtime.state import has_s3_files, read_state
+from orchestrator.server.runtime.session_state import has_s3_files, read_state
 from orchestrator.support.threads import in_thread
 
 if TYPE_CHECKING:
-    from orchestrator.server.world import ServerState
+    from orchestrator.server.state import ServerState
 
 __all__ = ["run_blocking", "stream_turn"]
 

@@ -12,10 +12,14 @@ from uuid import uuid4
 from anyio import to_thread
 
 from orchestrator.server.operations import Caller, EventStream, Fault, Handler, Operations, Request
-from orchestrator.server.wire.answers import HttpResponse, build_error_response, get_response_writer
 from orchestrator.server.wire.faults import WrongOutput, as_fault
 from orchestrator.server.wire.models import SERVICES, operation_model, service_model
 from orchestrator.server.wire.requests import get_request_reader
+from orchestrator.server.wire.responses import (
+    HttpResponse,
+    build_error_response,
+    get_response_writer,
+)
 from orchestrator.server.wire.routes import Route, Routes
 from orchestrator.server.wire.streams import get_stream_writer
 

@@ -9,10 +9,10 @@ from typing import Any
 from botocore.model import Shape, StructureShape
 
 from orchestrator.server.operations import EventStream, Fault
-from orchestrator.server.wire.answers import check_problems, encode_json, get_response_writer
 from orchestrator.server.wire.faults import WrongOutput, choose_exception, get_members
 from orchestrator.server.wire.frames import LARGEST_PAYLOAD, HeaderValue, encode_frame
 from orchestrator.server.wire.problems import Problems
+from orchestrator.server.wire.responses import check_problems, encode_json, get_response_writer
 from orchestrator.server.wire.scalars import Walk
 
 __all__ = ["EventWriter", "MessageStream", "StreamWriter", "get_stream_writer"]

@@ -11,12 +11,12 @@ from server_requests import API_KEY, send, write_keys
 
 from orchestrator import ValidationError
 from orchestrator.server.access.guards import Guard, check_binding, is_loopback
-from orchestrator.server.access.presented import RawRequest
+from orchestrator.server.access.raw_request import RawRequest
 from orchestrator.server.access.refusal import Refusal
 from orchestrator.server.app import application
 from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import ServerState
+from orchestrator.server.state import ServerState
 
 
 @pytest.fixture(scope="module")

@@ -24,14 +24,14 @@ from server_requests import (
     write_keys,
 )
 
-from orchestrator.server.access.callers import Authenticator
+from orchestrator.server.access.authenticator import Authenticator
 from orchestrator.server.access.keys import Keys
-from orchestrator.server.access.presented import RawRequest
+from orchestrator.server.access.raw_request import RawRequest
 from orchestrator.server.access.refusal import Refusal
 from orchestrator.server.operations import Caller
 from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import ServerState
+from orchestrator.server.state import ServerState
 
 
 @pytest.fixture(scope="module")

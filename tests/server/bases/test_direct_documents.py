@@ -12,8 +12,7 @@ import pytest
 from knowledge_servers import Caller, Gate, refused, running, text, write
 
 from orchestrator.errors import ResourceNotFound
-from orchestrator.server.control.bases import direct
-from orchestrator.server.control.bases.objects import read_uri
+from orchestrator.server.control.bases.buckets import read_uri
 from orchestrator.server.operations import Caller as Tenant
 
 
@@ -248,7 +247,7 @@ def test_a_document_that_is_deleted_while_it_is_read_does_not_come_in(
         assert go_on.wait(60)
         return read_uri(*args)
 
-    monkeypatch.setattr(direct, "read_uri", slowly)
+    monkeypatch.setattr(direct_ingestion, "read_uri", slowly)
     base = server.base()
     place = ids(base, server.source(base))
     document = text("a", "x")

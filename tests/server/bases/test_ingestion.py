@@ -15,8 +15,8 @@ from knowledge_servers import Caller, Gate, refused, running, write
 
 from orchestrator.errors import ValidationError
 from orchestrator.knowledge import Chunking
-from orchestrator.server.control.bases.cutting import build_chunker
-from orchestrator.server.control.bases.living import ProcessLocks
+from orchestrator.server.control.bases.chunking import build_chunker
+from orchestrator.support.process_locks import ProcessLocks
 
 LEAVE, DOGS, VPN = (f"s3://handbook/{it}" for it in ("hr/leave.md", "hr/dogs.md", "it/vpn.txt"))
 

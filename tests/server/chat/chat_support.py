@@ -13,7 +13,7 @@ from typing import Any
 from orchestrator.models import Model
 from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import ServerState
+from orchestrator.server.state import ServerState
 
 CLAUDE = "anthropic.claude-3-5-sonnet-20240620-v1:0"
 INSTRUCTION = "You help employees with their vacations, and with nothing else at all."

@@ -152,7 +152,7 @@ def test_a_prompt_of_the_loop_is_used(server: Served) -> None:
 def test_a_stage_may_have_a_model_of_its_own() -> None:
     from orchestrator.server.serving import serve_in_thread
     from orchestrator.server.settings import Settings
-    from orchestrator.server.world import ServerState
+    from orchestrator.server.state import ServerState
     from orchestrator.testing import ScriptedModel
 
     own = ScriptedModel([says("by the other")], CLAUDE_3)

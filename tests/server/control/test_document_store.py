@@ -14,7 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.server.documents import DocumentStore, decode_document, digest, encode_document
+from orchestrator.server.document_store import (
+    DocumentStore,
+    decode_document,
+    digest,
+    encode_document,
+)
 from orchestrator.server.operations import Fault
 from orchestrator.server.paging import paginate
 

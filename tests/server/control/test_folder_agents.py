@@ -31,7 +31,7 @@ from orchestrator.errors import DefinitionError, ResourceNotFound
 from orchestrator.server.control.folders import Folders
 from orchestrator.server.operations import Caller
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import ServerState
+from orchestrator.server.state import ServerState
 
 ID = "VACATIONS1"
 

@@ -10,7 +10,7 @@ from control_support import BASE, CLAUDE, INSTRUCTION, LAMBDA, Answering, says, 
 
 from orchestrator.server.operations import Caller
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import ServerState
+from orchestrator.server.state import ServerState
 
 ID = "VACATIONS1"
 

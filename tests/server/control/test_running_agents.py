@@ -27,7 +27,7 @@ from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.models import Model
 from orchestrator.server.operations import Caller, Fault, Request
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import ServerState
+from orchestrator.server.state import ServerState
 
 
 def test_whom_a_caller_can_invoke_is_listed(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from orchestrator.models import Model, ModelReply, ModelRequest
 from orchestrator.server.operations import Caller, Request
 from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import ServerState
+from orchestrator.server.state import ServerState
 
 CLAUDE = "anthropic.claude-3-5-sonnet-20240620-v1:0"
 NOVA = "us.amazon.nova-lite-v1:0"

@@ -20,7 +20,7 @@ from serving_support import Start, WaitingModel, client, invoke, text_of, write_
 import orchestrator.server.protocol
 from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import ServerState
+from orchestrator.server.state import ServerState
 
 
 @pytest.fixture

@@ -28,12 +28,12 @@ from serving_support import (
 from orchestrator import Sessions
 from orchestrator.models import Model
 from orchestrator.models.base import ModelReply, ModelRequest
+from orchestrator.server.active_requests import ActiveRequests
 from orchestrator.server.app import application
 from orchestrator.server.operations import Caller, EventStream, Request
-from orchestrator.server.running import ActiveRequests
 from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import ServerState
+from orchestrator.server.state import ServerState
 from orchestrator.testing import ScriptedModel
 
 

@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 
 from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
-from orchestrator.server.world import ServerState
+from orchestrator.server.state import ServerState
 
 
 def client_of(url: str, key: str = "AKIDEXAMPLE", secret: str = "secret") -> Any:

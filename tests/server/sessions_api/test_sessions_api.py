@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sessions_api_support import client_of, refused, served, words
 
 from orchestrator.errors import OrchestratorError
-from orchestrator.server.documents import DocumentStore
+from orchestrator.server.document_store import DocumentStore
 from orchestrator.server.operations import Caller, Fault, Request
 from orchestrator.server.runtime.sessions_api import SessionsApi
 from orchestrator.server.settings import Settings

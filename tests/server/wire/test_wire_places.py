@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from shape_values import parsed, sent
 
 from orchestrator.server.operations import Fault
-from orchestrator.server.wire.answers import ResponseWriter
 from orchestrator.server.wire.faults import WrongOutput
 from orchestrator.server.wire.requests import RequestReader
+from orchestrator.server.wire.responses import ResponseWriter
 
 WHERE = {
     "when": ("Time", "header", "x-when"),

@@ -21,7 +21,7 @@ from orchestrator.engine.effects import (
     Orchestrate,
     Retrieve,
 )
-from orchestrator.engine.run.driver.showing import build_stream_filter
+from orchestrator.engine.run.driver.stream_filter import build_stream_filter
 from orchestrator.engine.run.invocation import Run, end_record
 from orchestrator.errors import ActionOutcomeUnknown, DependencyFailed, OrchestratorError
 from orchestrator.message import clean

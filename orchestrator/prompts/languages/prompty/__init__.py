@@ -22,7 +22,7 @@ from orchestrator.errors import TemplateError, ValidationError
 from orchestrator.prompts.jinja import CompiledTemplate, Jinja, Mistake
 from orchestrator.prompts.languages.mustache import Mustache, compile_mustache
 from orchestrator.prompts.languages.prompty.document import Dialect, PromptyDocument, Setup
-from orchestrator.prompts.languages.prompty.front import (
+from orchestrator.prompts.languages.prompty.front_matter import (
     References,
     read_inputs,
     read_yaml,
@@ -30,7 +30,7 @@ from orchestrator.prompts.languages.prompty.front import (
     settings_of,
     split_front,
 )
-from orchestrator.prompts.languages.prompty.members import find_misspelt_members
+from orchestrator.prompts.languages.prompty.misspelt_members import find_misspelt_members
 from orchestrator.prompts.languages.values import value_text
 
 __all__ = ["DIALECTS", "PromptyDocument", "read"]

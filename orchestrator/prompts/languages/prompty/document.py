@@ -28,10 +28,10 @@ from orchestrator.prompts.languages.prompty.content import (
     read_tool_uses,
     read_tools,
 )
-from orchestrator.prompts.languages.prompty.front import References, replace_references
+from orchestrator.prompts.languages.prompty.front_matter import References, replace_references
 from orchestrator.prompts.languages.prompty.markers import Marks, Section
-from orchestrator.prompts.languages.prompty.slips import find_misspelt_marks
-from orchestrator.prompts.languages.prompty.threads import check_thread_roles
+from orchestrator.prompts.languages.prompty.misspelt_marks import find_misspelt_marks
+from orchestrator.prompts.languages.prompty.thread_roles import check_thread_roles
 from orchestrator.prompts.languages.tokens import TOKEN, Tokens, token
 from orchestrator.prompts.languages.trimming import strip_pieces
 from orchestrator.prompts.languages.uses import first_uses

@@ -9,6 +9,6 @@ runs unchanged, and nothing leaves the machine.
 from __future__ import annotations
 
 from orchestrator.server.control.bases.operations import operations_of
-from orchestrator.server.control.bases.room import KnowledgeBaseService
+from orchestrator.server.control.bases.service import KnowledgeBaseService
 
 __all__ = ["KnowledgeBaseService", "operations_of"]

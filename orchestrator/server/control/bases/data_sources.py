@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.errors import ValidationError
-from orchestrator.server.access.allowed import check_access
-from orchestrator.server.control.bases.cutting import build_chunker
+from orchestrator.server.access.permissions import check_access
+from orchestrator.server.control.bases.chunking import build_chunker
 from orchestrator.server.control.bases.index import DocumentName
 from orchestrator.server.control.bases.records import (
     DOCUMENT,
@@ -17,8 +17,8 @@ from orchestrator.server.control.bases.records import (
     get_source,
     now,
 )
-from orchestrator.server.control.bases.room import KnowledgeBaseService
-from orchestrator.server.control.bases.running import check_idle
+from orchestrator.server.control.bases.service import KnowledgeBaseService
+from orchestrator.server.control.bases.work_status import check_idle
 from orchestrator.server.control.ids import new_id
 from orchestrator.server.operations import Caller, Fault, Request
 

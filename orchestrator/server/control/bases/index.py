@@ -10,13 +10,13 @@ from typing import Any
 
 from orchestrator.errors import ModelNotReady
 from orchestrator.knowledge import LocalKnowledgeBase
+from orchestrator.knowledge.documents import Raw, read_blocks
 from orchestrator.knowledge.indexing import embed_missing
 from orchestrator.knowledge.metadata import RESERVED, SOURCE, Attributes
-from orchestrator.knowledge.reading import Raw, read_blocks
 from orchestrator.knowledge.settings import search_of
 from orchestrator.knowledge.store import Store
 from orchestrator.models.embeddings import Embedder
-from orchestrator.server.control.bases.cutting import Chunker
+from orchestrator.server.control.bases.chunking import Chunker
 
 __all__ = ["DATA_SOURCE", "DocumentName", "Index"]
 

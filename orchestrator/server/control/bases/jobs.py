@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from orchestrator.errors import OrchestratorError, ResourceNotFound, ValidationError
-from orchestrator.server.access.allowed import check_access
-from orchestrator.server.control.bases.cutting import build_chunker, list_ignored_settings
+from orchestrator.server.access.permissions import check_access
+from orchestrator.server.control.bases.buckets import open_bucket
+from orchestrator.server.control.bases.chunking import build_chunker, list_ignored_settings
 from orchestrator.server.control.bases.data_sources import get_s3_location
 from orchestrator.server.control.bases.index import DocumentName
-from orchestrator.server.control.bases.objects import open_bucket
 from orchestrator.server.control.bases.records import (
     BASE,
     DOCUMENT,
@@ -22,9 +22,14 @@ from orchestrator.server.control.bases.records import (
     parse_identifier,
     shorten_reasons,
 )
-from orchestrator.server.control.bases.room import KnowledgeBaseService
-from orchestrator.server.control.bases.running import RUNNING, WorkStopped, check_idle, settle_job
-from orchestrator.server.control.bases.syncing import DocumentFingerprint, Sync, new_statistics
+from orchestrator.server.control.bases.service import KnowledgeBaseService
+from orchestrator.server.control.bases.sync import DocumentFingerprint, Sync, new_statistics
+from orchestrator.server.control.bases.work_status import (
+    RUNNING,
+    WorkStopped,
+    check_idle,
+    settle_job,
+)
 from orchestrator.server.control.ids import new_id
 from orchestrator.server.operations import Caller, Fault, Request
 from orchestrator.server.paging import paginate

@@ -15,8 +15,8 @@ from orchestrator.server.control.bases.records import (
     get_base,
     now,
 )
-from orchestrator.server.control.bases.room import KnowledgeBaseService
-from orchestrator.server.control.bases.running import check_idle
+from orchestrator.server.control.bases.service import KnowledgeBaseService
+from orchestrator.server.control.bases.work_status import check_idle
 from orchestrator.server.control.ids import Arns, new_id
 from orchestrator.server.operations import Fault, Request
 from orchestrator.server.paging import paginate

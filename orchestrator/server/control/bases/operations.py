@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.server.control.bases import data_sources, direct, jobs, knowledge_bases
-from orchestrator.server.control.bases.room import KnowledgeBaseService
+from orchestrator.server.control.bases import data_sources, direct_ingestion, jobs, knowledge_bases
+from orchestrator.server.control.bases.service import KnowledgeBaseService
 from orchestrator.server.operations import Operations, Request
 
 if TYPE_CHECKING:
-    from orchestrator.server.world import ServerState
+    from orchestrator.server.state import ServerState
 
 __all__ = ["operations_of"]
 
@@ -30,10 +30,10 @@ _HANDLERS: dict[str, Callable[[KnowledgeBaseService, Request], Mapping[str, Any]
     "GetIngestionJob": jobs.get,
     "ListIngestionJobs": jobs.list_all,
     "StopIngestionJob": jobs.stop,
-    "IngestKnowledgeBaseDocuments": direct.ingest,
-    "GetKnowledgeBaseDocuments": direct.get,
-    "ListKnowledgeBaseDocuments": direct.list_all,
-    "DeleteKnowledgeBaseDocuments": direct.delete,
+    "IngestKnowledgeBaseDocuments": direct_ingestion.ingest,
+    "GetKnowledgeBaseDocuments": direct_ingestion.get,
+    "ListKnowledgeBaseDocuments": direct_ingestion.list_all,
+    "DeleteKnowledgeBaseDocuments": direct_ingestion.delete,
 }
 
 

@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any
 
 from orchestrator.errors import ResourceNotFound
-from orchestrator.server.documents import DocumentStore
+from orchestrator.server.document_store import DocumentStore
 from orchestrator.server.operations import Fault
 
 __all__ = [

@@ -1,0 +1,238 @@
+"""Reading what an action's Lambda handler returned, as leniently as handlers are written.
+
+Whatever was needed to understand a response is noted for the trace.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from orchestrator.actions.base import ActionResult, Operation
+from orchestrator.actions.lambda_event import value_text
+from orchestrator.actions.results import as_text
+from orchestrator.message import clean
+
+__all__ = ["read_response"]
+
+_ENVELOPE = ("response", "functionResponse", "responseBody")
+_STATES = ("REPROMPT", "FAILURE")
+_BASES, _PAIR = "knowledgeBasesConfiguration", ("knowledgeBaseId", "retrievalConfiguration")
+_LONGEST_CONFIGURATIONS = 100_000
+_PYTHON_TEXT = re.compile(r"\s*[\[({][\s\[({]*(?:'|\w+\()")
+
+
+def read_response(returned: object, operation: Operation) -> ActionResult:
+    """What a handler's return value means. Never raises.
+
+    Args:
+        returned: Anything; Bedrock's response object in the best case.
+        operation: The operation that was called.
+    """
+    try:
+        return _read(returned, operation)
+    except Exception as error:  # classes of the handler's own may raise anything when looked at
+        note = f"the response could not be read ({type(error).__name__})"
+        return ActionResult(_repr(returned), notes=(note,))
+
+
+def _read(returned: object, operation: Operation) -> ActionResult:
+    notes: list[str] = []
+    envelope = _envelope(returned, notes)
+    if envelope is None:
+        text = _text(returned, notes)
+        return ActionResult(text, notes=tuple(notes))
+    response = _response(envelope, operation, notes)
+    inner = response.get("functionResponse", response)
+    if not isinstance(inner, Mapping):
+        notes.append("`functionResponse` is not an object")
+        inner = {"responseBody": inner}
+    return ActionResult(
+        text=_body(inner, response, operation, notes),
+        state=_state(inner, response, notes),
+        session_attributes=_attributes(envelope, "sessionAttributes", notes),
+        prompt_session_attributes=_attributes(envelope, "promptSessionAttributes", notes),
+        http_status=_status(response, notes) if operation.verb else None,
+        knowledge_bases=_configurations(envelope, notes),
+        notes=tuple(notes),
+    )
+
+
+def _envelope(returned: object, notes: list[str]) -> Mapping[str, Any] | None:
+    """The response object, or `None` when the return value is something else."""
+    if isinstance(returned, str) and returned.lstrip()[:1] == "{":
+        try:
+            read = json.loads(returned)
+        except (ValueError, RecursionError):
+            read = None
+        if isinstance(read, dict) and any(key in read for key in _ENVELOPE):
+            notes.append("the response is JSON text, not an object")
+            returned = read
+    if isinstance(returned, Mapping):
+        if any(key in returned for key in _ENVELOPE):
+            return returned
+        if "statusCode" in returned and "body" in returned:
+            notes.append("the response has API Gateway's form (`statusCode`, `body`)")
+            body = {"application/json": {"body": returned["body"]}}
+            inner = {"httpStatusCode": returned["statusCode"], "responseBody": body}
+            return {"messageVersion": "1.0", "response": inner}
+    kind = "nothing" if returned is None else f"a bare {type(returned).__name__}"
+    notes.append(f"the handler returned {kind}, without `messageVersion` and `response`")
+    return None
+
+
+def _response(
+    envelope: Mapping[str, Any], operation: Operation, notes: list[str]
+) -> Mapping[str, Any]:
+    version = envelope.get("messageVersion")
+    if version is None:
+        notes.append("`messageVersion` is missing")
+    elif str(version) != "1.0":
+        notes.append(f"`messageVersion` is {_short(version)}, not '1.0'")
+    response = envelope.get("response", envelope)
+    if response is envelope:
+        notes.append("the response is not inside `response`")
+    if not isinstance(response, Mapping):
+        notes.append("`response` is not an object")
+        return {"responseBody": response}
+    _compare(response, operation, notes)
+    return response
+
+
+def _compare(response: Mapping[str, Any], operation: Operation, notes: list[str]) -> None:
+    """Notes members that name another action than the one that was called."""
+    expected = {"actionGroup": operation.group}
+    if operation.verb:
+        expected.update(apiPath=operation.path, httpMethod=operation.verb)
+    else:
+        expected["function"] = operation.name
+    for key, value in expected.items():
+        said = response.get(key, value)
+        same = (
+            said.upper() == value
+            if key == "httpMethod" and isinstance(said, str)
+            else said == value
+        )
+        if not same:
+            notes.append(f"`{key}` is {_short(said)}, not {value!r}")
+
+
+def _body(
+    inner: Mapping[str, Any], response: Mapping[str, Any], operation: Operation, notes: list[str]
+) -> str:
+    contents = inner.get("responseBody", response.get("responseBody"))
+    if contents is None:
+        notes.append("`responseBody` is missing")
+        return ""
+    if not isinstance(contents, Mapping):
+        notes.append(
+            f"`responseBody` is a {type(contents).__name__}, not an object by content type"
+        )
+        return _text(contents, notes)
+    wanted = "application/json" if operation.verb else "TEXT"
+    content = contents.get(wanted)
+    if content is None and contents:
+        key = next(iter(contents))
+        if key == "body":
+            notes.append(f"`responseBody` has no content type; it should have {wanted!r}")
+            return _text(contents["body"], notes)
+        notes.append(f"the content type is {_short(key)}, not {wanted!r}")
+        content = contents[key]
+    if not isinstance(content, Mapping) or "body" not in content:
+        notes.append("`body` is missing in the response's content")
+        return _text(content, notes)
+    return _text(content["body"], notes)
+
+
+def _text(body: object, notes: list[str]) -> str:
+    if isinstance(body, str):
+        if _PYTHON_TEXT.match(body):
+            notes.append("the body looks like Python's text of a value; `json.dumps` gives JSON")
+        return body
+    if body is not None:
+        notes.append(f"the body is a {type(body).__name__}, not a text; made into JSON")
+    else:
+        notes.append("the body is empty")
+    try:
+        return as_text(body)
+    except (TypeError, ValueError, RecursionError, OverflowError):
+        notes.append("the body has no JSON form; shown as Python's text of it")
+        return _repr(body)
+
+
+def _repr(value: object) -> str:
+    try:
+        return repr(value)
+    except Exception as error:  # a handler's own class may raise anything here
+        return f"<{type(value).__name__}: its text failed with {type(error).__name__}>"
+
+
+def _state(inner: Mapping[str, Any], response: Mapping[str, Any], notes: list[str]) -> str:
+    said = inner.get("responseState", response.get("responseState"))
+    if said is None or said == "":
+        return ""
+    state = str(said).upper() if isinstance(said, str) else ""
+    if state not in _STATES:
+        notes.append(f"`responseState` is {_short(said)}, not REPROMPT or FAILURE; ignored")
+        return ""
+    if state != said:
+        notes.append(f"`responseState` is {_short(said)}, not {state!r}")
+    return state
+
+
+def _attributes(envelope: Mapping[str, Any], key: str, notes: list[str]) -> dict[str, str] | None:
+    given = envelope.get(key)
+    if given is None:
+        return None
+    if not isinstance(given, Mapping):
+        notes.append(f"`{key}` is not an object; ignored")
+        return None
+    if all(type(k) is str and type(v) is str for k, v in given.items()):
+        return dict(given)
+    notes.append(f"`{key}` has values that are not texts; made into texts")
+    return {str(k): value_text(v) for k, v in given.items() if v is not None}
+
+
+def _configurations(
+    envelope: Mapping[str, Any], notes: list[str]
+) -> dict[str, dict[str, Any]] | None:
+    given = envelope.get(_BASES)
+    if given is None:
+        return None
+    try:
+        told = json.dumps(given)
+        listed = json.loads(told) if len(told) <= _LONGEST_CONFIGURATIONS else None
+    except (TypeError, ValueError, RecursionError):
+        listed = None
+    found = {}
+    for one in listed if isinstance(listed, list) else [None]:
+        base, configuration = (one.get(key) for key in _PAIR) if isinstance(one, dict) else (0, 0)
+        if isinstance(base, str) and isinstance(configuration, dict):
+            found[base] = configuration
+        else:
+            notes.append(f"`{_BASES}` is not a list of {' and '.join(_PAIR)}; ignored")
+            break
+    return clean(found) or None
+
+
+def _status(response: Mapping[str, Any], notes: list[str]) -> int | None:
+    said = response.get("httpStatusCode")
+    if type(said) is not int:
+        if said is None:
+            return None
+        if not (isinstance(said, str) and re.fullmatch(r"[1-5][0-9][0-9]", said)):
+            notes.append(f"`httpStatusCode` is {_short(said)}, not a number; ignored")
+            return None
+        notes.append("`httpStatusCode` is a text, not a number")
+        said = int(said)
+    if said >= 400:
+        # (Bedrock passes the body to the model whatever the status is; so do we.)
+        notes.append(f"the HTTP status is {said}")
+    return said
+
+
+def _short(value: object) -> str:
+    text = _repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

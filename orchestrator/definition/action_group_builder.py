@@ -1,0 +1,271 @@
+"""A definition's action groups → `ActionGroup`s with their executors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from orchestrator.actions.base import Executor
+from orchestrator.actions.group import CODE_INTERPRETER, USER_INPUT, ActionGroup, ReturnControl
+from orchestrator.actions.handlers import HandlerModule
+from orchestrator.actions.lambda_handler import LambdaHandler
+from orchestrator.actions.python import Action, PythonExecutor
+from orchestrator.definition.action_group import (
+    ActionGroupDefinition,
+    ActionGroupExecutor,
+    HttpApi,
+    McpServer,
+    S3Identifier,
+)
+from orchestrator.definition.agent import AgentDefinition
+from orchestrator.definition.dump import as_data
+from orchestrator.definition.files import handler_of, is_arn, locate
+from orchestrator.definition.positions import Keys
+from orchestrator.errors import DefinitionError, DependencyFailed, innermost
+
+__all__ = ["build_action_groups"]
+
+
+def build_action_groups(
+    definition: AgentDefinition, folder: str | Path | None = None
+) -> list[ActionGroup]:
+    """The action groups of an agent, ready to be called; disabled ones are left out.
+
+    The Python files that groups name with `python` are run here, each as a module of its own.
+
+    Args:
+        definition: The definition.
+        folder: The agent's folder; by default the one that the definition was read from.
+
+    Raises:
+        DefinitionError: A schema, file or executor is wrong, missing or not supported yet.
+    """
+    root = Path(folder) if folder is not None else definition.source.folder
+    return [
+        _Builder(definition, group, ("actionGroups", index), root).build()
+        for index, group in enumerate(definition.action_groups)
+        if group.enabled
+    ]
+
+
+class _Builder:
+    """Makes one group, and knows where in the definition it stands."""
+
+    def __init__(
+        self,
+        definition: AgentDefinition,
+        group: ActionGroupDefinition,
+        keys: Keys,
+        folder: Path | None,
+    ) -> None:
+        self.definition = definition
+        self.group = group
+        self.keys = keys
+        self.folder = folder
+
+    def build(self) -> ActionGroup:
+        """The group."""
+        try:
+            group = ActionGroup(
+                self.group.action_group_name,
+                description=self.group.description or "",
+                **self.content(),
+            )
+        except DefinitionError as error:
+            if error.file is not None:
+                raise
+            inside = f"line {error.line} of the payload: " if error.line else ""
+            raise self.fail(f"{inside}{error.reason}", *self.subject()) from error
+        except DependencyFailed as error:  # an MCP server that does not start
+            raise self.fail(error.message, *self.subject()) from error
+        root = self.folder or self.definition.source.folder
+        if isinstance(group.executor, PythonExecutor) and root is not None:
+            group.executor.folder = root.resolve()
+        return group
+
+    def subject(self) -> tuple[str, ...]:
+        """The member that says what the group's operations are."""
+        executor = self.group.action_group_executor
+        if executor is not None and executor.mcp is not None:
+            return "actionGroupExecutor", "mcp"
+        return ("apiSchema",) if self.group.api_schema else ("actionGroupName",)
+
+    def fail(self, message: str, *keys: str) -> DefinitionError:
+        """An error about a member of the group."""
+        return self.definition.source.error(message, *self.keys, *keys)
+
+    def content(self) -> dict[str, Any]:
+        """Operations and executor, as `ActionGroup` takes them."""
+        signature = self.group.parent_action_group_signature
+        if signature is not None:
+            return self.build_built_in(signature)
+        executor = self.group.action_group_executor
+        if executor is None:
+            raise self.fail(
+                f"the action group {self.group.action_group_name!r} has no executor; "
+                "add actionGroupExecutor: {lambda: <handler.py>} or {customControl: RETURN_CONTROL}"
+            )
+        if executor.python is not None:
+            return {"actions": self.python_actions(executor.python)}
+        if executor.mcp is not None:
+            return {"executor": self.mcp_server(executor.mcp)}
+        return {**self.schema(), "executor": self.executor(executor)}
+
+    def build_built_in(self, signature: str) -> dict[str, Any]:
+        """The signature of a built-in group that there is, and the executor that it needs."""
+        if signature == CODE_INTERPRETER:
+            return {"signature": signature, "executor": self.code_interpreter()}
+        if signature != USER_INPUT:
+            raise self.fail(
+                f"the built-in action group {signature!r} is not supported yet; "
+                "set actionGroupState: DISABLED or leave the group out",
+                "parentActionGroupSignature",
+            )
+        return {"signature": signature}
+
+    def code_interpreter(self) -> Executor:
+        """What runs the code, with the group's settings."""
+        from orchestrator.actions.code_interpreter import CodeInterpreter, CodeInterpreterSettings
+
+        params = self.group.parent_action_group_signature_params or {}
+        try:
+            settings = CodeInterpreterSettings.from_texts(params)
+        except DefinitionError as error:
+            raise self.fail(error.reason, "parentActionGroupSignatureParams") from error
+        try:
+            return CodeInterpreter(settings)
+        except DefinitionError as error:
+            raise self.fail(error.reason, "parentActionGroupSignature") from error
+
+    def schema(self) -> dict[str, Any]:
+        """The operations of a group whose code does not tell them."""
+        if self.group.function_schema is not None:
+            return {"functions": as_data(self.group.function_schema)["functions"]}
+        api = self.group.api_schema
+        if api is None:
+            name = self.group.action_group_name
+            raise self.fail(f"the action group {name!r} has neither apiSchema nor functionSchema")
+        if api.s3 is not None:
+            return {"api_schema": self.schema_in_s3(api.s3)}
+        if api.payload is not None:
+            return {"api_schema": api.payload}
+        return {"api_schema": self.file(str(api.file), "apiSchema", "file")}
+
+    def schema_in_s3(self, place: S3Identifier) -> str:
+        """The text of a schema in Amazon S3, read now."""
+        from orchestrator.actions.s3_schema import read_s3_schema
+
+        keys = ("apiSchema", "s3")
+        if place.s3_bucket_name is None or place.s3_object_key is None:
+            raise self.fail("a schema in Amazon S3 has an s3BucketName and an s3ObjectKey", *keys)
+        try:
+            return read_s3_schema(place.s3_bucket_name, place.s3_object_key)
+        except (DefinitionError, DependencyFailed) as error:
+            told = error.reason if isinstance(error, DefinitionError) else error.message
+            raise self.fail(told, *keys) from error
+
+    def executor(self, executor: ActionGroupExecutor) -> Executor | ReturnControl:
+        """What carries the calls out."""
+        if executor.http is not None:
+            return self.http_api(executor.http)
+        if executor.lambda_ is None:
+            return ReturnControl()
+        keys = ("actionGroupExecutor", "lambda")
+        if is_arn(executor.lambda_):
+            from orchestrator.actions.lambda_arn import LambdaArn
+
+            return self.build_executor(LambdaArn, "lambda", arn=executor.lambda_)
+        file, function = handler_of(executor.lambda_)
+        return LambdaHandler(
+            self.file(file, *keys),
+            function,
+            environment=self.group.environment,
+            root=self.folder or self.definition.source.folder,
+        )
+
+    def http_api(self, api: HttpApi) -> Executor:
+        """What calls an API over HTTP."""
+        from orchestrator.actions.http_executor import HttpExecutor
+
+        return self.build_executor(
+            HttpExecutor,
+            "http",
+            base_url=api.base_url or "",
+            headers=api.headers,
+            allow_private=api.allow_private,
+            **({"timeout": api.timeout_seconds} if api.timeout_seconds else {}),
+        )
+
+    def mcp_server(self, server: McpServer) -> Executor:
+        """An MCP server, not started yet."""
+        from orchestrator.actions.mcp_server import MCPServer
+
+        keys = ("actionGroupExecutor", "mcp", "lockFile")
+        lock_file = self.file(server.lock_file, *keys) if server.lock_file else None
+        return self.build_executor(
+            MCPServer,
+            "mcp",
+            command=server.command,
+            url=server.url,
+            environment=self.group.environment if server.command else None,
+            headers=server.headers,
+            allow_private=server.allow_private,
+            folder=self.folder or self.definition.source.folder,
+            tools=server.tools,
+            require_confirmation=server.require_confirmation,
+            lock_file=lock_file,
+            **({"timeout": server.timeout_seconds} if server.timeout_seconds else {}),
+        )
+
+    def build_executor(
+        self, kind: Callable[..., Executor], member: str, **settings: Any
+    ) -> Executor:
+        """An executor, whose complaints are about its member of the definition."""
+        try:
+            return kind(**settings)
+        except DefinitionError as error:
+            raise self.fail(error.reason, "actionGroupExecutor", member) from error
+
+    def python_actions(self, name: str) -> list[Action[..., Any]]:
+        """The `@action` functions of a Python file, in their order in the file."""
+        keys = ("actionGroupExecutor", "python")
+        module = _run(self.file(name, *keys))
+        bound = (it for key, it in vars(module).items() if not key.startswith("_"))
+        actions = list(dict.fromkeys(it for it in bound if isinstance(it, Action)))
+        if not actions:
+            raise self.fail(f"the file {name!r} has no @action function; decorate one", *keys)
+        return actions
+
+    def file(self, name: str, *keys: str) -> Path:
+        """A file of the agent's folder."""
+        return locate(self.definition, name, (*self.keys, *keys), self.folder)
+
+
+def _run(file: Path) -> ModuleType:
+    """Runs a Python file as a module of its own; files beside it can be imported.
+
+    Raises:
+        DefinitionError: The file raises, with the line where it does.
+    """
+    try:
+        return HandlerModule(file).load()
+    except DefinitionError:
+        raise
+    except Exception as error:
+        line, column = _line_of(error, file)
+        raise DefinitionError(
+            f"running the file failed with {type(error).__name__}: {error}",
+            file=file,
+            line=line,
+            column=column,
+        ) from error
+
+
+def _line_of(error: Exception, file: Path) -> tuple[int | None, int | None]:
+    """The last line of `file` that had to do with `error`."""
+    if isinstance(error, SyntaxError) and error.filename == str(file):
+        return error.lineno, error.offset
+    found = innermost(error, str(file).__eq__)
+    return (found[1] if found else None), None

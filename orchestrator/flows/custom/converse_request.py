@@ -1,0 +1,244 @@
+"""Converse requests that an orchestration of one's own writes (AWS: bedrock-runtime, `Converse`).
+
+They are read once, into what every backend takes. What a backend could not honour is refused, and
+not left out in silence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from orchestrator.message import Block, Message, clean, to_json
+from orchestrator.models.tool_calls import ANSWER, ANSWER_CLOSE
+
+__all__ = [
+    "ConverseRequest",
+    "NotConverse",
+    "describe_word",
+    "plain_content",
+    "read_messages",
+    "read_request",
+]
+
+_INFERENCE = {
+    "maxTokens": "maximumLength",
+    "temperature": "temperature",
+    "topP": "topP",
+    "stopSequences": "stopSequences",
+}
+# Members that change how the service serves a request, and not what it answers.
+_PASSED_OVER = frozenset(
+    ("additionalModelResponseFieldPaths", "performanceConfig", "requestMetadata", "serviceTier")
+)
+_REFUSED = {
+    "guardrailConfig": "guard texts with APPLY_GUARDRAIL",
+    "promptVariables": "write the values into the messages",
+}
+_READ = frozenset(
+    (
+        *("modelId", "system", "messages", "inferenceConfig", "toolConfig"),
+        "additionalModelRequestFields",
+    )
+)
+
+
+class NotConverse(ValueError):
+    """Something is no request of Converse; the text names the member."""
+
+
+@dataclass(slots=True)
+class ConverseRequest:
+    """One model call.
+
+    Attributes:
+        messages: The conversation.
+        system: The system text.
+        tools: Converse's tool specifications.
+        inference: Bedrock's inference configuration.
+        additional: `additionalModelRequestFields`.
+        model_id: The model that is meant; empty for the agent's own.
+        tool_choice: Converse's `toolChoice`; `None` leaves the choice to the model.
+        choices: The only replies that are right, for models whose decoding can be held to them.
+        picks: How many of the choices are one reply: the fewest, and the most.
+        separator: What stands between several.
+    """
+
+    messages: Sequence[Message]
+    system: str = ""
+    tools: Sequence[Mapping[str, Any]] = ()
+    inference: Mapping[str, Any] = field(default_factory=dict)
+    additional: Mapping[str, Any] = field(default_factory=dict)
+    model_id: str = ""
+    tool_choice: Mapping[str, Any] | None = None
+    choices: tuple[str, ...] = ()
+    picks: tuple[int, int] = (1, 1)
+    separator: str = ","
+
+
+def read_request(value: Any) -> ConverseRequest:
+    """Reads the JSON of a Converse request.
+
+    Raises:
+        NotConverse: It is none, or asks for what cannot be had.
+    """
+    given = _check_type(value, dict, "the request")
+    for name in given.keys() - _READ - _PASSED_OVER:
+        way = _REFUSED.get(name)
+        raise NotConverse(
+            f"the member {describe_word(name)} is not supported: {way or 'leave it out'}"
+        )
+    model_id = given.get("modelId") or ""
+    return ConverseRequest(
+        read_messages(given.get("messages")),
+        _system(given.get("system")),
+        _tools(given.get("toolConfig")),
+        _inference(given.get("inferenceConfig")),
+        _check_type(
+            given.get("additionalModelRequestFields") or {}, dict, "additionalModelRequestFields"
+        ),
+        _check_type(model_id, str, "modelId"),
+    )
+
+
+def read_messages(value: Any) -> list[Message]:
+    """Reads messages; a content that is one text, or has texts for blocks, is understood, too.
+
+    A tool use without a result in the next message is left out: models call several tools at once,
+    and many an orchestration carries out only the first.
+
+    Raises:
+        NotConverse: They are none.
+    """
+    given = _check_type(value, list, "messages")
+    if not given:
+        raise NotConverse("'messages' is empty")
+    made = [_message(one, f"messages[{at}]") for at, one in enumerate(given)]
+    return [_drop_unanswered_calls(one, made[at + 1 :]) for at, one in enumerate(made)]
+
+
+def _message(value: Any, place: str) -> Message:
+    """Reads one message.
+
+    Raises:
+        NotConverse: It is none.
+    """
+    if isinstance(value, Message):  # it was read before, and knows where its text is from
+        return value
+    given = _check_type(value, dict, place)
+    role, content = given.get("role"), given.get("content")
+    if role not in ("user", "assistant"):
+        raise NotConverse(f"'role' of {place} is {describe_word(role)}, not 'user' or 'assistant'")
+    blocks = (
+        [content] if isinstance(content, str) else _check_type(content, list, f"{place}.content")
+    )
+    named = [_block(one, f"{place}.content[{at}]") for at, one in enumerate(blocks)]
+    return Message(role, clean(named))
+
+
+def plain_content(content: Sequence[Block]) -> list[Block]:
+    """A reply's blocks as the model wrote them.
+
+    The embedded model's answers are put into a tag, which dialects' parsers look for.
+    """
+    return [
+        _strip_answer_tags(block) if block.get("text", "").startswith(ANSWER) else block
+        for block in content
+    ]
+
+
+def _strip_answer_tags(block: Block) -> Block:
+    return {"text": block["text"].removeprefix(ANSWER).removesuffix(ANSWER_CLOSE)}
+
+
+def _block(value: Any, place: str) -> Block:
+    if isinstance(value, str):
+        return {"text": value}
+    block: Block = _check_type(value, dict, place)
+    for name, kind in (("text", str), ("toolUse", dict), ("toolResult", dict)):
+        if name in block:
+            _check_type(block[name], kind, f"{place}.{name}")
+    if "toolUse" in block:
+        use = block["toolUse"]
+        for name, kind in (("toolUseId", str), ("name", str), ("input", dict)):
+            _check_type(use.get(name), kind, f"{place}.toolUse.{name}")
+    if "toolResult" in block:
+        return {"toolResult": _result(block["toolResult"], f"{place}.toolResult")}
+    return block
+
+
+def _result(value: dict[str, Any], place: str) -> dict[str, Any]:
+    _check_type(value.get("toolUseId"), str, f"{place}.toolUseId")
+    content = _check_type(value.get("content"), list, f"{place}.content")
+    told = [_check_type(one, dict, f"{place}.content[{at}]") for at, one in enumerate(content)]
+    # Not every backend takes JSON; every one takes texts.
+    return {
+        **value,
+        "content": [{"text": to_json(one["json"])} if "json" in one else one for one in told],
+    }
+
+
+def _drop_unanswered_calls(message: Message, later: Sequence[Message]) -> Message:
+    blocks: list[Block] = list(message["content"])
+    if message["role"] != "assistant" or not any("toolUse" in block for block in blocks):
+        return message
+    known = set(_results(later))
+    kept = [it for it in blocks if "toolUse" not in it or it["toolUse"]["toolUseId"] in known]
+    return message if len(kept) == len(blocks) else Message("assistant", kept)
+
+
+def _results(messages: Sequence[Message]) -> Iterator[str]:
+    for message in messages:
+        if message["role"] == "assistant":
+            return
+        for block in message["content"]:
+            if "toolResult" in block:
+                yield block["toolResult"]["toolUseId"]
+
+
+def _system(value: Any) -> str:
+    blocks = _check_type([] if value is None else value, list, "system")
+    texts = [_check_type(one, dict, f"system[{at}]").get("text") for at, one in enumerate(blocks)]
+    text: str = clean("\n".join([text for text in texts if isinstance(text, str)]))
+    return text
+
+
+def _tools(value: Any) -> Sequence[Mapping[str, Any]]:
+    given = _check_type(value or {}, dict, "toolConfig")
+    choice = _check_type(given.get("toolChoice") or {}, dict, "toolConfig.toolChoice")
+    if choice and "auto" not in choice:
+        raise NotConverse("'toolConfig.toolChoice' can only be 'auto'; leave it out")
+    tools: list[Any] = _check_type(given.get("tools") or [], list, "toolConfig.tools")
+    for at, one in enumerate(tools):
+        spec = _check_type(one, dict, f"toolConfig.tools[{at}]").get("toolSpec")
+        _check_type(spec, dict, f"toolConfig.tools[{at}].toolSpec")
+    return tools
+
+
+def _inference(value: Any) -> dict[str, Any]:
+    given = _check_type(value or {}, dict, "inferenceConfig")
+    for name in given.keys() - _INFERENCE.keys():
+        raise NotConverse(f"'inferenceConfig' has no member {describe_word(name)}")
+    return {_INFERENCE[name]: value for name, value in given.items() if value is not None}
+
+
+_KINDS: dict[type, str] = {dict: "an object", list: "a list", str: "a text"}
+
+
+def _check_type(value: Any, kind: type, place: str) -> Any:
+    if not isinstance(value, kind):
+        raise NotConverse(f"{place!r} is {_describe_type(value)}, not {_KINDS[kind]}")
+    return value
+
+
+def describe_word(value: Any) -> str:
+    """A value that should have been one of a few words, for a message: only if it looks so."""
+    if isinstance(value, str) and re.fullmatch("[A-Za-z_]{1,40}", value):
+        return repr(value)
+    return "missing" if value is None else "something else"
+
+
+def _describe_type(value: Any) -> str:
+    return "missing" if value is None else _KINDS.get(type(value), f"a {type(value).__name__}")

@@ -1,0 +1,142 @@
+"""Iterations of a loop that run side by side: each a branch of the turn, in the same journal.
+
+What an iteration comes to is the text of its branch's record, as JSON in ASCII: so the loop goes on
+with the same values when it is run again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.engine.budget import Budget
+from orchestrator.engine.calls import merge_changes
+from orchestrator.engine.effects import Answer, Branch, Effect, Failure, Iterate, Refusal, Result
+from orchestrator.engine.iterations import error_of
+from orchestrator.engine.plan import Member
+from orchestrator.engine.run.replay import STOPPED
+from orchestrator.errors import OrchestratorError
+from orchestrator.flows.steps import Parallel, Step
+from orchestrator.sessions.journal import Record
+
+if TYPE_CHECKING:
+    from orchestrator.engine.turn import Turn
+    from orchestrator.flows.step_runner import StepRunner
+
+__all__ = ["run_in_parallel"]
+
+Work = Callable[[], Generator[Step, Any, Any]]
+
+
+def run_in_parallel(
+    carrier: StepRunner, step: Parallel
+) -> Generator[Effect, Any, list[Any] | Result]:
+    """Has the works of a step done side by side.
+
+    Returns:
+        What they return, in order; or the result that ends the turn: one waits for the caller,
+        asks the user, or was stopped.
+
+    Raises:
+        OrchestratorError: One failed: the first in order.
+    """
+    turn = carrier.turn
+    carrier.loops += 1
+    asks, _ = carrier.work.spending
+    branches = [_build_branch(carrier, step, number) for number in range(1, len(step.works) + 1)]
+    outcomes: list[Record] = yield Iterate(
+        branches,
+        turn.number,
+        live=carrier.alone,
+        most=step.most,
+        budget=Budget(turn.limits, turn.spending, asks),
+    )
+    for record in outcomes:
+        if "control" not in record:
+            turn.count(record)
+    for branch, record in zip(branches, outcomes, strict=True):
+        if (ended := _find_turn_end(branch, record)) is not None:
+            return ended
+    for record in outcomes:
+        if "control" in record:
+            control: Result = record["control"]
+            return control
+        if record["result"] != "answer":
+            # The turn was stopped, or an iteration beside the one that this loop is in has failed.
+            error = carrier.build_error(step.place, "the loop was stopped", "循环已停止")
+            return Failure(error, STOPPED)
+    before = turn.prompt_attributes
+    return [_take_result(carrier, json.loads(record["text"]), before) for record in outcomes]
+
+
+def _find_turn_end(branch: Branch, record: Record) -> Result | None:
+    """How the turn ends with an iteration: one was refused, or its model asked the user.
+
+    Raises:
+        OrchestratorError: It failed.
+    """
+    if "control" in record:
+        return None
+    if (error := error_of(branch, record)) is not None:
+        raise error
+    text, reason = record["text"], record["stop_reason"]
+    if record["result"] == "refusal":
+        return Refusal(text, reason)
+    return Answer(text, reason) if reason == "ask_user" else None
+
+
+def _take_result(carrier: StepRunner, told: dict[str, Any], before: Mapping[str, str]) -> Any:
+    """What an iteration returned; what else it did is taken into the turn."""
+    turn = carrier.turn
+    carrier.work.add(*told["spent"])
+    turn.responses += told.get("responses", ())
+    if "attributes" in told:
+        now = turn.prompt_attributes
+        turn.prompt_attributes = merge_changes(before, now, told["attributes"])
+    return told["value"]
+
+
+def _build_branch(carrier: StepRunner, step: Parallel, number: int) -> Branch:
+    turn, loop = carrier.turn, carrier.loops
+    id, start = f"for-{loop}-{number}", turn.start
+    path = f"{start.path}/{id}" if start.path else id
+    place = step.place
+    told = f"line {place.line}, item {number} of {len(step.works)}"
+    member = Member("", "", turn.plan)
+    branch = Branch(path, member, told, turn.prompt_attributes, turn.limits, start.team)
+    branch.work = _build_work(carrier, step.works[number - 1], number)
+    if carrier.alone:
+        within = {"iteration": [*carrier.iteration, number]}
+        branch.hear = lambda text: carrier.listener.handle_text(text, path, within)
+    return branch
+
+
+def _build_work(
+    above: StepRunner, work: Work, number: int
+) -> Callable[[Turn], Generator[Effect, Any, Result]]:
+    """What the branch of an iteration does."""
+    question, guarded = above.turn.question, above.turn.guarded
+
+    def run_branch(turn: Turn) -> Generator[Effect, Any, Result]:
+        turn.question, turn.guarded = question, guarded
+        try:
+            return (yield from _run_iteration(above.for_iteration(turn, number), work))
+        except OrchestratorError as error:
+            return Failure(error, getattr(error, "limit", "") or getattr(error, "code", ""))
+
+    return run_branch
+
+
+def _run_iteration(carrier: StepRunner, work: Work) -> Generator[Effect, Any, Result]:
+    turn = carrier.turn
+    carrier.listener.begin(turn.start.path)
+    value = yield from carrier.run_steps(work())
+    if isinstance(value, Result):
+        return value
+    told: dict[str, Any] = {"value": value, "spent": carrier.work.spending}
+    if turn.prompt_attributes is not turn.start.prompt_attributes:
+        told["attributes"] = turn.prompt_attributes
+    if turn.responses:
+        told["responses"] = turn.responses
+    return Answer(json.dumps(told))

@@ -1,0 +1,233 @@
+"""Reads instructions: what decides, what repeats, what calls, and what follows an arrow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import yaml
+
+from orchestrator.flows.expressions import (
+    NAME,
+    Argument,
+    Node,
+    ScriptError,
+    parse_arguments,
+    parse_expression,
+)
+from orchestrator.flows.ppe.data import Author, Source, data_of
+from orchestrator.flows.ppe.nodes import (
+    Block,
+    Chain,
+    For,
+    If,
+    Instruction,
+    Link,
+    Match,
+    Statement,
+    While,
+)
+from orchestrator.flows.ppe.patterns import read_pattern
+from orchestrator.flows.scanning import outside_quotes
+from orchestrator.flows.steps import Place
+
+__all__ = ["INSTRUCTION", "LISTENING", "PARTS", "InstructionReader"]
+
+INSTRUCTION = re.compile(
+    rf"\$(?P<pipe>\|?)(?P<name>{NAME})(?:[ ]*(?P<brackets>\((?P<inner>.*)\)))?", re.S
+)
+"""How an instruction is written."""
+
+DECIDING = ("if", "while", "for", "match")
+"""The instructions that decide or repeat."""
+
+PARTS = ("then", "else", "do", "as")
+"""What stands below instructions."""
+
+LISTENING = ("on", "once", "off")
+"""Instructions whose `callback` is no value, but is kept as it is written."""
+
+_LINK = re.compile(rf"(?P<dollar>\$?)(?P<name>{NAME}(?:[-.]\w+)*)(?:[ ]*\((?P<inner>.*)\))?", re.S)
+
+ReadBlock = Callable[[yaml.Node, Source, int], Block]
+
+
+class InstructionReader:
+    """Reads instructions, and the blocks in them."""
+
+    def __init__(self, calls: list[Link], block: ReadBlock) -> None:
+        """Takes where to note what is called, and what reads a block of statements."""
+        self._calls = calls
+        self._block = block
+
+    def read_structured(
+        self,
+        found: re.Match[str],
+        value: yaml.Node,
+        parts: dict[str, yaml.Node],
+        place: Place,
+        source: Source,
+        depth: int,
+    ) -> Statement:
+        """An instruction with a value, and with blocks.
+
+        Raises:
+            FlowError: It is wrong.
+        """
+        name = found["name"]
+        if name == "match":
+            return self._match(found, value, place, source, depth)
+        blocks = {
+            part: self._block(node, source, depth + 1)
+            for part, node in parts.items()
+            if part != "as"
+        }
+        if name == "if":
+            condition = self._condition(value, source)
+            return If(place, condition, blocks.get("then", ()), blocks.get("else", ()))
+        if name == "while":
+            return While(place, self._condition(value, source), blocks.get("do", ()))
+        if name == "for":
+            names = data_of(parts["as"], source) if "as" in parts else {}
+            return self._for(value, names, blocks.get("do", ()), place, source)
+        return self.instruction(found, data_of(value, source), place, source)
+
+    def _for(self, value: yaml.Node, names: Any, body: Block, place: Place, source: Source) -> For:
+        named = names if isinstance(names, dict) else {"value": names}
+        items: Any = data_of(value, source)
+        if not isinstance(items, list | dict):
+            items = self._expression(str(items), source.at(value), source)
+        given = named.get("value")
+        values = (str(given),) if given else ("item", "value")
+        return For(place, items, values, str(named.get("index", "index")), body)
+
+    def _match(
+        self, found: re.Match[str], value: yaml.Node, place: Place, source: Source, depth: int
+    ) -> Match:
+        arguments = self._arguments(found["inner"] or "", place, source)
+        if not isinstance(value, yaml.MappingNode):
+            source.fail(
+                place,
+                "$match(value) has patterns below it, each with what is to be done",
+                "$match(值) 下须有模式及各自要执行的语句",
+            )
+        named = {one.name: one.node for one in arguments if one.name}
+        placed = [one.node for one in arguments if not one.name]
+        # `parallel` allows branches to run at the same time, and asks for nothing.
+        every = _is_true(named.get("allMatches", placed[1] if len(placed) > 1 else None))
+        branches = []
+        for key, body in value.value:
+            try:
+                pattern = read_pattern(str(key.value))
+            except ScriptError as wrong:
+                source.fail(source.at(key), wrong.message, wrong.message_zh)
+            branches.append((pattern, self._block(body, source, depth + 1)))
+        matched = named.get("condition", placed[0] if placed else None)
+        return Match(place, matched, every, branches)
+
+    def _condition(self, node: yaml.Node, source: Source) -> Node | Instruction:
+        if isinstance(node, yaml.ScalarNode):
+            return self._expression(node.value, source.at(node), source)
+        one = isinstance(node, yaml.MappingNode) and len(node.value) == 1
+        key, value = node.value[0] if one else (None, None)
+        found = INSTRUCTION.fullmatch(str(key.value).strip()) if key is not None else None
+        if found is None:
+            source.fail(
+                source.at(node),
+                "a condition is an expression, or one instruction",
+                "条件须是表达式或单个指令",
+            )
+        made = self.instruction(found, data_of(value, source), source.at(node), source)
+        if isinstance(made, Chain):
+            source.fail(source.at(node), "a condition is no pipe", "条件不能是管道")
+        return made
+
+    def _expression(self, text: str, place: Place, source: Source) -> Node:
+        try:
+            return parse_expression(text.removeprefix("?="))
+        except ScriptError as wrong:
+            source.fail(
+                place,
+                f"the expression {text!r}: {wrong.message}",
+                f"表达式 {text!r} 有误: {wrong.message_zh}",
+            )
+
+    def instruction(
+        self, found: re.Match[str], value: Any, place: Place, source: Source
+    ) -> Instruction | Chain:
+        """An instruction, or a pipe to one.
+
+        Raises:
+            FlowError: Its arguments, or an expression in its value, are wrong.
+        """
+        arguments = None
+        if found["brackets"]:
+            arguments = self._arguments(found["inner"] or "", place, source)
+        name = found["name"]
+        self._check(value, source)
+        link = Link(place, name, True, arguments or ())
+        self._calls.append(link)
+        if name in LISTENING and name != "off":
+            self._listens(value, place)
+        if found["pipe"]:
+            return Chain(place, [link])
+        return Instruction(place, name, value, arguments)
+
+    def _listens(self, value: Any, place: Place) -> None:
+        """Notes the function, or the script, that an event is told to."""
+        name = value.get("callback") if isinstance(value, dict) else None
+        if isinstance(name, str) and not name.startswith("?="):
+            self._calls.append(Link(place, name.removeprefix("$"), name.startswith("$")))
+
+    def _check(self, value: Any, source: Source) -> None:
+        """Checks the expressions in an instruction's value."""
+        if isinstance(value, Author) and value.startswith("?="):
+            self._expression(value, value.place, source)
+        for one in (
+            value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        ):
+            self._check(one, source)
+
+    def _arguments(self, inner: str, place: Place, source: Source) -> Sequence[Argument]:
+        try:
+            return parse_arguments(inner)
+        except ScriptError as wrong:
+            source.fail(place, f"the arguments: {wrong.message}", f"参数有误: {wrong.message_zh}")
+
+    def chain(self, text: str, place: Place, source: Source) -> Chain:
+        """`-> name(arguments) -> ...`.
+
+        Raises:
+            FlowError: It is none.
+        """
+        links = []
+        for part in _targets(text):
+            found = _LINK.fullmatch(part)
+            if found is None:
+                source.fail(
+                    place,
+                    f"{part!r} is no call; write -> name(arguments)",
+                    f"{part!r} 不是调用；请写 -> 名称(参数)",
+                )
+            arguments = self._arguments(found["inner"] or "", place, source)
+            links.append(Link(place, found["name"], bool(found["dollar"]), arguments))
+        self._calls += links
+        return Chain(place, links)
+
+
+def _targets(text: str) -> list[str]:
+    """What stands behind each arrow of a chain, without the comment at its end."""
+    cuts, end = [], len(text)
+    for at, letter in outside_quotes(text, 0):
+        if letter == "-" and text.startswith("->", at):
+            cuts.append(at)
+        elif letter == "#" and text[at - 1 : at] in (" ", "\t"):
+            end = at
+            break
+    return [text[a + 2 : b].strip() for a, b in pairwise([*cuts, end])]
+
+
+def _is_true(node: Node | None) -> bool:
+    return node is not None and node.kind == "value" and node.value is True

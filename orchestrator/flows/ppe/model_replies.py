@@ -1,0 +1,223 @@
+"""What a script asks models for: a message's substitution, or a reply to all messages (`$AI`)."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from orchestrator.actions.names import did_you_mean
+from orchestrator.flows.expressions import ScriptError
+from orchestrator.flows.ppe.choices import Choice
+from orchestrator.flows.ppe.dialogue import DialogueMessage
+from orchestrator.flows.ppe.group_chat import RESPONSE
+from orchestrator.flows.ppe.model_calls import ReplyRequest, call_model
+from orchestrator.flows.ppe.output import describe_schema, read_output
+from orchestrator.flows.ppe.parameters import OF_CALL, PARAMETERS
+from orchestrator.flows.ppe.text_nodes import Substitution
+from orchestrator.flows.ppe.texts import compile_text
+from orchestrator.flows.steps import Event, Place, RandomNumber, Step
+
+if TYPE_CHECKING:
+    from orchestrator.flows.ppe.interpreter import Interpreter
+
+__all__ = ["SubstitutionResult", "ask_all", "substitute"]
+
+_TRIES = 4
+_REPAIRS = 1
+
+Steps = Generator[Step, Any, Any]
+
+
+class SubstitutionResult(NamedTuple):
+    """What a substitution came to.
+
+    Attributes:
+        text: What stands in its place, and is its variable's value.
+        items: What was chosen, where several may be; `None` where not.
+    """
+
+    text: str
+    items: list[str] | None = None
+
+
+def substitute(
+    run: Interpreter, message: DialogueMessage, substitution: Substitution
+) -> Generator[Step, Any, SubstitutionResult]:
+    """What takes a substitution's place.
+
+    Raises:
+        FlowError: The model chose nothing that may be chosen.
+    """
+    given = yield from _parameters(run, substitution)
+    choice = substitution.choice
+    if choice is not None and choice.random:
+        return _fill_choice(choice, choice.draw((yield RandomNumber())))
+    before = yield from run.cast.messages(message)
+    before += run.cast.convert_unfinished(message)
+    wanted = ReplyRequest(
+        substitution.place,
+        before,
+        _options(run, given),
+        given,
+        bias=run.rendering.biases(message),
+        last=choice is None and run.finishing and _is_all(run, message),
+    )
+    if choice is None:
+        reply = yield from call_model(run, wanted)
+        return SubstitutionResult(run.cast.strip_speaker(message.role, reply))
+    return _fill_choice(choice, (yield from _ask_choice(run, substitution, choice, wanted)))
+
+
+def _fill_choice(choice: Choice, items: list[str]) -> SubstitutionResult:
+    return SubstitutionResult(choice.text(items), items if choice.most > 1 else None)
+
+
+def _is_all(run: Interpreter, message: DialogueMessage) -> bool:
+    """Whether the substitution is all of the script's last message, and so its result."""
+    text = message.text
+    rest = text.parts[message.next :] if text is not None else ()
+    is_rest = any(one.template or one.source or one.substitution for one in rest)
+    alone = not message.done and not is_rest
+    return alone and message is run.dialogue.last and message.role == "assistant"
+
+
+def _parameters(
+    run: Interpreter, substitution: Substitution
+) -> Generator[Step, Any, dict[str, Any]]:
+    """A substitution's model parameters: expressions, and templates in quotes."""
+    named: dict[str, Any] = {}
+    place = substitution.place
+    known = (*PARAMETERS, *OF_CALL)
+    for one in substitution.parameters:
+        written = one.node.value if one.node.kind == "text" else ""
+        if "{{" in written:
+            text = compile_text(f"!{written}", place, run.script.file)
+            value = _number((yield from run.rendering.text(text)))
+        else:
+            value = yield from run.values.evaluate_node(one.node)
+        if one.name in known:
+            named[one.name] = value
+        else:
+            meant = did_you_mean(one.name, known)
+            told = f"the model parameter {one.name!r} is not known, and is not sent{meant}"
+            yield Event("warning", place, {"text": told})
+    return named
+
+
+def _number(text: str) -> Any:
+    try:
+        return int(text) if text.isdecimal() else float(text)
+    except ValueError:
+        return text
+
+
+def _ask_choice(
+    run: Interpreter, substitution: Substitution, choice: Choice, wanted: ReplyRequest
+) -> Generator[Step, Any, list[str]]:
+    told = [("system", choice.instruction()), *wanted.messages]
+    for _ in range(_TRIES):
+        reply = yield from call_model(run, replace(wanted, messages=told, choice=choice))
+        found = choice.read(reply)
+        if not isinstance(found, str):
+            return found
+        yield Event("warning", wanted.place, {"text": f"the model's choice: {found}"})
+        told = [*told, ("assistant", reply), ("user", f"{found} {choice.instruction()}")]
+    listed = ", ".join(map(repr, choice.distinct_items))
+    run.fail(
+        wanted.place,
+        f"the model chose none of {listed} for [[{substitution.name}]] in {_TRIES} replies",
+        f"模型在 {_TRIES} 次回复中没有为 [[{substitution.name}]] 选出 {listed} 中的选项",
+    )
+
+
+def ask_all(run: Interpreter, place: Place, given: Mapping[str, Any]) -> Steps:
+    """`$AI`: runs what waits, and asks with all messages unless that was the reply; the result.
+
+    Args:
+        run: The script.
+        place: The statement.
+        given: The call's arguments: model parameters, and data for templates.
+
+    Raises:
+        FlowError: The reply is not what the script's `output` promises.
+    """
+    if any(message.pending_names for message in run.dialogue.all):
+        yield from run.rendering.complete(None)
+        last = run.dialogue.last
+        if last is not None and last.role != "user":
+            return last.done
+    data = {name: one for name, one in given.items() if name not in (*PARAMETERS, *OF_CALL)}
+    run.data.arguments = data
+    try:
+        messages = yield from run.cast.messages()
+    finally:
+        run.data.arguments = {}
+    bias = run.rendering.biases(None)
+    wanted = ReplyRequest(place, messages, _options(run, given), given, bias=bias)
+    value, reply = yield from _ask_output(run, wanted)
+    _add(run, reply, place, given)
+    run.data.prompt[RESPONSE] = value
+    run.data.last = value
+    return value
+
+
+def _add(run: Interpreter, reply: str, place: Place, given: Mapping[str, Any]) -> None:
+    messages = run.dialogue.messages
+    if given.get("pushMessage") is False:
+        return
+    said = DialogueMessage("assistant", None, place, done=reply, drawn=True)
+    append = given.get("shouldAppendResponse", run.script.front.get("shouldAppendResponse"))
+    if append is False and messages and messages[-1].role == "assistant":
+        messages[-1] = said
+    else:
+        messages.append(said)
+
+
+def _ask_output(run: Interpreter, wanted: ReplyRequest) -> Generator[Step, Any, tuple[Any, str]]:
+    """A reply as the script's `output` promises it, and its text; it is repaired once."""
+    front = run.script.front
+    format = _format(run, wanted.given)
+    schema = front.get("output") if isinstance(front.get("output"), dict) else None
+    if not format:
+        reply = yield from call_model(run, replace(wanted, last=run.finishing))
+        return reply, reply
+    told = [("system", _describe_output(format, schema)), *wanted.messages]
+    wrong = wrong_zh = ""
+    for _ in range(1 + _REPAIRS):
+        reply = yield from call_model(run, replace(wanted, messages=told, whole=True))
+        try:
+            return read_output(reply, format, schema), reply
+        except ScriptError as found:
+            wrong, wrong_zh = found.message, found.message_zh
+        if front.get("forceJson") is False:
+            return reply, reply
+        told = [*told, ("assistant", reply), ("user", f"That is wrong: {wrong}. Write it again.")]
+    run.fail(
+        wanted.place,
+        f"the model's reply is not what 'output' promises: {wrong}",
+        f"模型的回复不符合 'output': {wrong_zh}",
+    )
+
+
+def _format(run: Interpreter, given: Mapping[str, Any]) -> str:
+    wanted = given.get("response_format", run.parameters.get("response_format"))
+    kind = str(wanted.get("type", "")) if isinstance(wanted, dict) else str(wanted or "")
+    if not kind and given.get("forceJson", run.script.front.get("forceJson")) is True:
+        kind = "json"
+    return {"json": "json", "json_object": "json", "yaml": "yaml", "nobj": "nobj"}.get(kind, "")
+
+
+def _describe_output(format: str, schema: Mapping[str, Any] | None) -> str:
+    name = {"json": "JSON", "yaml": "YAML", "nobj": "lines of `key: value`"}[format]
+    what = f"\nIt has:\n{describe_schema(schema)}" if schema and schema.get("properties") else ""
+    return f"Reply with {name} alone.{what}"
+
+
+def _options(run: Interpreter, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Model parameters: those of the call over `prompt` over `parameters`."""
+    merged: dict[str, Any] = {}
+    for source in (run.parameters, run.data.prompt, given):
+        merged.update({name: it for name, it in source.items() if name in PARAMETERS})
+    rendered: dict[str, Any] = run.data.render(merged)
+    return rendered

@@ -1,0 +1,233 @@
+"""Finds what an author's text has besides templates: substitutions, calls, regular expressions.
+
+It goes through the text once, from left to right: what could have no end is looked for once.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+
+from orchestrator.errors import FlowError
+from orchestrator.flows.expressions import NAME, Argument, Node, ScriptError, parse_arguments
+from orchestrator.flows.ppe.choices import read_substitution
+from orchestrator.flows.ppe.dialects import Dialect
+from orchestrator.flows.ppe.text_nodes import Bias, Inline, Substitution, TextMatch
+from orchestrator.flows.scanning import LineStarts, find_closing_bracket
+from orchestrator.flows.steps import Place
+
+__all__ = ["TextScanner"]
+
+_INTERESTING = re.compile(r"\\\[\\\[|\\\]\\\]|\\\(\\\(|\\\)\\\)|\[\[|\(\(|(?<!\S)/(?=\S)")
+_BEGINS = re.compile(rf"{NAME}(?:\]\]|[ ]*:)")
+_SUBSTITUTION = re.compile(rf"(?P<var>{NAME})(?:[ ]*:(?P<more>.*))?", re.S)
+_CALL = re.compile(rf"@(?P<dollar>\$?)(?P<name>{NAME}(?:[-.]\w+)*)[ ]*(?P<open>\()?")
+_AFTER_REGEX = rf"/(?P<flags>[a-z]*):(?P<var>{NAME})(?::(?P<group>\w+))?"
+_BRACKETED_END = re.compile(rf"{_AFTER_REGEX}\]\]")
+_BARE_END = re.compile(rf"{_AFTER_REGEX}(?!\S)")
+_BIAS = re.compile(
+    r"\(\((?P<away>!?)(?P<text>[^()\n:{}]{1,200}):[ ]*"
+    r"(?:(?P<number>[-+]?\d+(?:\.\d+)?)(?P<percent>%?)|(?P<never>false|never))[ ]*\)\)"
+)
+_MOST_BIAS = 1000.0
+_RENDERED = re.compile(r"\{\{([^{}]*)\}\}")
+_WORD = re.compile(r"[^\s\"'(){}\[\],=]+")
+
+
+class TextScanner:
+    """Goes through one text."""
+
+    def __init__(self, text: str, place: Place, file: str | None, dialect: Dialect) -> None:
+        self._text = text
+        self._place = place
+        self.file = file
+        self._dialect = dialect
+        self._lines = LineStarts(text)
+        self._bracketed_ends: list[re.Match[str]] | None = None
+        self._bare_ends: list[re.Match[str]] | None = None
+        self._has_ends = True
+
+    def find_all(self, *, calls: bool) -> Iterator[TextMatch]:
+        """What there is, in order.
+
+        Args:
+            calls: Whether calls and regular expressions count.
+
+        Raises:
+            FlowError: An argument, a choice or an expression is wrong.
+        """
+        at = 0
+        while (sign := _INTERESTING.search(self._text, at)) is not None:
+            one = self._read_at(sign, calls)
+            if one is None:
+                at = sign.start() + 1
+            else:
+                yield one
+                at = one.end
+
+    def place_of(self, at: int) -> Place:
+        """A place in the script."""
+        line, place = self._lines.line_of(at), self._place
+        return Place(place.line + line, 1 if line else place.column, place.statement)
+
+    def error(self, message: str, message_zh: str, at: int = 0) -> FlowError:
+        """An error at a place in the text, in English and in Chinese."""
+        place = self.place_of(at)
+        return FlowError(
+            message,
+            file=self.file,
+            line=place.line,
+            column=place.column,
+            statement=place.statement,
+            message_zh=f"第 {place.line} 行：{message_zh}",
+        )
+
+    def _read_at(self, sign: re.Match[str], calls: bool) -> TextMatch | None:
+        at, written = sign.start(), sign[0]
+        if written.startswith("\\"):
+            return TextMatch(at, sign.end(), written.replace("\\", ""))
+        if written == "((":
+            return self._bias(at) if calls else None
+        if written == "/":
+            return self._read_bare_regex(at) if calls and self._dialect.bare_regexes else None
+        if self._text.startswith("@", at + 2):
+            return self._call(at) if calls else None
+        if self._text.startswith("/", at + 2):
+            return self._read_bracketed_regex(at) if calls else None
+        return self._substitution(at)
+
+    def _bias(self, at: int) -> TextMatch | None:
+        found = _BIAS.match(self._text, at)
+        if found is None or not found["text"].strip():
+            return None
+        text = found["text"].strip()
+        shown = "" if found["away"] else text
+        made = Bias(self.place_of(at), text, self._bias_value(found, at), shown)
+        return TextMatch(at, found.end(), made)
+
+    def _bias_value(self, found: re.Match[str], at: int) -> float | None:
+        """What is added to the logits: a percentage multiplies the odds, and less than 0 is never.
+
+        Raises:
+            FlowError: It is out of all bounds.
+        """
+        if found["never"]:
+            return None
+        value = float(found["number"])
+        if abs(value) > _MOST_BIAS:
+            raise self.error(
+                f"the bias {found['number']} is larger than {_MOST_BIAS:.0f}",
+                f"偏置 {found['number']} 超过 {_MOST_BIAS:.0f}",
+                at,
+            )
+        if not found["percent"]:
+            return value
+        factor = 1 + value / 100
+        return math.log(factor) if factor > 0 else None
+
+    def _substitution(self, at: int) -> TextMatch | None:
+        text = self._text
+        if not self._has_ends or _BEGINS.match(text, at + 2) is None:
+            return None
+        end = text.find("]]", at + 2)
+        self._has_ends = end >= 0
+        found = _SUBSTITUTION.fullmatch(text, at + 2, end) if end >= 0 else None
+        if found is None:
+            return None
+        try:
+            choice, parameters = read_substitution(found["more"] or "")
+        except ScriptError as wrong:
+            what = f"[[{found['var']}:...]]"
+            raise self.error(
+                f"{what}: {wrong.message}", f"{what}: {wrong.message_zh}", at
+            ) from None
+        made = Substitution(self.place_of(at), found["var"], choice, parameters)
+        return TextMatch(at, end + 2, made)
+
+    def _call(self, at: int) -> TextMatch | None:
+        text = self._text
+        found = _CALL.match(text, at + 2)
+        if found is None:
+            return None
+        inner, end = "", found.end()
+        if found["open"]:
+            closed = find_closing_bracket(text, end - 1)
+            if closed < 0:
+                name = found["name"]
+                raise self.error(
+                    f"the bracket of @{name}( is not closed", f"@{name}( 的括号没有闭合", at
+                )
+            inner, end = text[end:closed], closed + 1
+        while text.startswith(" ", end):
+            end += 1
+        if not text.startswith("]]", end):
+            if found["open"]:
+                name = found["name"]
+                raise self.error(
+                    f"the call of @{name}(...) has no ]] behind it",
+                    f"@{name}(...) 的调用后缺少 ]]",
+                    at,
+                )
+            return None
+        end += 2
+        made = Inline(
+            "instruction" if found["dollar"] else "script",
+            self.place_of(at),
+            found["name"],
+            text[at:end],
+            self._arguments(inner, found["name"], at),
+        )
+        return TextMatch(at, end, made)
+
+    def _arguments(self, inner: str, name: str, at: int) -> list[Argument]:
+        """A call's arguments; what is no expression is a text, such as a file's name."""
+        try:
+            return parse_arguments(_RENDERED.sub(r"(\1)", inner))
+        except ScriptError as wrong:
+            if _WORD.fullmatch(inner.strip()):
+                return [Argument("", Node("text", inner.strip()))]
+            raise self.error(
+                f"the arguments of {name!r}: {wrong.message}",
+                f"{name} 的参数有误: {wrong.message_zh}",
+                at,
+            ) from None
+
+    def _read_bracketed_regex(self, at: int) -> TextMatch | None:
+        if self._bracketed_ends is None:
+            self._bracketed_ends = list(_BRACKETED_END.finditer(self._text))
+        return self._read_regex(at, at + 3, self._bracketed_ends, bare=False)
+
+    def _read_bare_regex(self, at: int) -> TextMatch | None:
+        if self._bare_ends is None:
+            self._bare_ends = list(_BARE_END.finditer(self._text))
+        return self._read_regex(at, at + 1, self._bare_ends, bare=True)
+
+    def _read_regex(
+        self, at: int, begins: int, ends: Sequence[re.Match[str]], *, bare: bool
+    ) -> TextMatch | None:
+        """A regular expression: up to the first end behind it, in its line."""
+        next_end = bisect_left(ends, begins + 1, key=lambda it: it.start())
+        if next_end == len(ends):
+            return None
+        end = ends[next_end]
+        if self._lines.line_of(end.start()) != self._lines.line_of(at):
+            return None
+        from orchestrator.flows.ppe.regexes import check_regex
+
+        made = Inline(
+            "regex",
+            self.place_of(at),
+            end["var"],
+            self._text[at : end.end()],
+            pattern=self._text[begins : end.start()],
+            flags=end["flags"],
+            group=end["group"] or "",
+            bare=bare,
+        )
+        try:
+            check_regex(made)
+        except ScriptError as wrong:
+            raise self.error(wrong.message, wrong.message_zh, at) from None
+        return TextMatch(at, end.end(), made)

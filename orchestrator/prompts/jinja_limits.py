@@ -1,0 +1,201 @@
+"""A Jinja2 template's tree, with what counts its work and marks its author's texts.
+
+What a loop's item or a macro's call counts is known from the template: it is the sum of the steps
+inside. So however much stands in a loop, the loop ends after as much work as any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, cast
+
+from jinja2 import Undefined, nodes
+from jinja2.visitor import NodeTransformer
+
+from orchestrator.message import AUTHOR
+from orchestrator.prompts.jinja_filters import get_work
+from orchestrator.prompts.jinja_pieces import OutputText, make_output
+from orchestrator.prompts.work import ITEM, STEP, Refused
+
+__all__ = ["OWN_FILTERS", "instrument_tree", "is_straight"]
+
+# Filters that only a tree can name: no identifier has such a sign.
+_AUTHORS, _COUNTED, _JOINED, _MEASURED, _SPENT = (
+    f"{name}!" for name in ("authors", "counted", "joined", "measured", "spent")
+)
+_CALL = 100  # what a call of a macro counts, with nothing in it
+_OTHER = 2
+_STEPS: tuple[tuple[type[nodes.Node], int], ...] = (
+    (nodes.Filter, STEP),
+    (nodes.Test, STEP),
+    (nodes.Call, 2 * STEP),
+    (nodes.BinExpr, STEP),
+    (nodes.Getattr, STEP // 2),
+    (nodes.Getitem, STEP // 2),
+)
+
+
+def instrument_tree(tree: nodes.Template) -> nodes.Template:
+    """A tree that marks the author's texts, and counts what takes time."""
+    made: nodes.Template = _Instrumenter().visit(tree)
+    return made
+
+
+class _Instrumenter(NodeTransformer):
+    def visit_Output(self, node: nodes.Output) -> nodes.Output:
+        self.generic_visit(node)
+        node.nodes = [
+            _wrap_in_filter(nodes.Const(one.data, lineno=one.lineno), _AUTHORS)
+            if isinstance(one, nodes.TemplateData)
+            else one
+            for one in node.nodes
+        ]
+        return node
+
+    def visit_For(self, node: nodes.For) -> nodes.For:
+        self.generic_visit(node)
+        each = ITEM + _count_steps((*node.body, node.test))
+        node.iter = _wrap_in_filter(node.iter, _COUNTED, each)
+        return node
+
+    def visit_Macro(self, node: nodes.Macro) -> nodes.Macro:
+        self.generic_visit(node)
+        node.body = _prepend_cost(node.body, node.defaults)
+        return node
+
+    def visit_CallBlock(self, node: nodes.CallBlock) -> nodes.CallBlock:
+        self.generic_visit(node)
+        node.body = _prepend_cost(node.body, node.defaults)
+        return node
+
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
+        self.generic_visit(node)
+        return _wrap_in_filter(nodes.List(node.nodes, lineno=node.lineno), _JOINED)
+
+    def visit_Compare(self, node: nodes.Compare) -> nodes.Compare:
+        self.generic_visit(node)
+        node.expr = _wrap_in_filter(node.expr, _MEASURED)
+        for operand in node.ops:
+            operand.expr = _wrap_in_filter(operand.expr, _MEASURED)
+        return node
+
+    def visit_Pair(self, node: nodes.Pair) -> nodes.Pair:
+        self.generic_visit(node)
+        if not isinstance(node.key, nodes.Const):
+            node.key = _wrap_in_filter(node.key, _MEASURED)
+        return node
+
+    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:
+        self.generic_visit(node)
+        return _wrap_in_filter(node, _MEASURED) if isinstance(node.arg, nodes.Slice) else node
+
+
+def _wrap_in_filter(node: nodes.Node, name: str, *arguments: int) -> nodes.Filter:
+    given: list[nodes.Expr] = [nodes.Const(one, lineno=node.lineno) for one in arguments]
+    line = node.lineno
+    return nodes.Filter(cast(nodes.Expr, node), name, given, [], None, None, lineno=line)
+
+
+def _prepend_cost(body: Sequence[nodes.Node], defaults: Sequence[nodes.Node]) -> list[nodes.Node]:
+    """What a macro does, after it has counted."""
+    line = body[0].lineno if body else 1
+    count = nodes.Const(_CALL + _count_steps((*body, *defaults)), lineno=line)
+    return [nodes.ExprStmt(_wrap_in_filter(count, _SPENT), lineno=line), *body]
+
+
+def _count_steps(found: Iterable[nodes.Node | None]) -> int:
+    """What nodes count, each done once, but for loops and macros inside, which count themselves."""
+    steps = 0
+    left = list(found)
+    while left:
+        node = left.pop()
+        if node is None:
+            continue
+        steps += next((it for kind, it in _STEPS if isinstance(node, kind)), _OTHER)
+        if isinstance(node, nodes.Output):
+            steps += STEP * len(node.nodes)
+        if isinstance(node, nodes.For):
+            left += [node.iter, *node.else_]
+        elif isinstance(node, nodes.CallBlock):
+            left.append(node.call)
+        elif not isinstance(node, nodes.Macro):
+            left += node.iter_child_nodes()
+    return steps
+
+
+def is_straight(tree: nodes.Template, calls: Collection[str] = ()) -> bool:
+    """Whether a template shows values as they are, and asks of them only whether they are empty.
+
+    Args:
+        tree: The template, bounded.
+        calls: Functions that only say where something stands.
+    """
+    return all(_is_straight(one, calls) for one in tree.body)
+
+
+def _is_straight(node: nodes.Node, calls: Collection[str]) -> bool:
+    if isinstance(node, nodes.Output):
+        return all(_is_plain_output(one, calls) for one in node.nodes)
+    if isinstance(node, nodes.If):
+        inside = (*node.body, *node.elif_, *node.else_)
+        return _is_emptiness_test(node.test) and all(_is_straight(one, calls) for one in inside)
+    return False
+
+
+def _is_plain_output(node: nodes.Node, calls: Collection[str]) -> bool:
+    if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Name):
+        plain = not (node.dyn_args or node.dyn_kwargs) and node.node.name in calls
+        given = (*node.args, *(one.value for one in node.kwargs))
+        return plain and all(isinstance(one, nodes.Const | nodes.Name) for one in given)
+    authors = isinstance(node, nodes.Filter) and node.name == _AUTHORS
+    return authors or isinstance(node, nodes.Const | nodes.Name)
+
+
+def _is_emptiness_test(node: nodes.Node) -> bool:
+    if isinstance(node, nodes.Not):
+        return _is_emptiness_test(node.node)
+    if isinstance(node, nodes.And | nodes.Or):
+        return _is_emptiness_test(node.left) and _is_emptiness_test(node.right)
+    return isinstance(node, nodes.Name)
+
+
+# The filters.
+
+
+def _mark_author(text: str) -> OutputText:
+    get_work()  # not while Jinja2 compiles: it would fold the mark away
+    return make_output(text, [(AUTHOR, text)])
+
+
+def _count_items(items: Any, each: int) -> Any:
+    if isinstance(items, Undefined):
+        return items
+    if not isinstance(items, Iterable):
+        raise Refused(f"a {type(items).__name__} cannot be looped over")
+    return list(get_work().count_items(items, each))
+
+
+def _join_parts(parts: list[Any]) -> str:
+    work = get_work()
+    for part in parts:
+        work.measure(part)
+    return str.__str__("".join(map(str, parts)))
+
+
+def _measure(value: Any) -> Any:
+    get_work().measure(value)
+    return value
+
+
+def _spend(count: int) -> None:
+    get_work().spend(count)
+
+
+OWN_FILTERS: dict[str, Callable[..., Any]] = {
+    _AUTHORS: _mark_author,
+    _COUNTED: _count_items,
+    _JOINED: _join_parts,
+    _MEASURED: _measure,
+    _SPENT: _spend,
+}
+"""The filters that a bounded tree names."""

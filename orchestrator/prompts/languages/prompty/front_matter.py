@@ -1,0 +1,356 @@
+"""The front matter of a Prompty file: what it says of its inputs, the model and the template."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from orchestrator.diagnostics import Diagnostic
+from orchestrator.errors import TemplateError
+from orchestrator.message import AUTHOR
+from orchestrator.prompts.markers import Piece
+from orchestrator.prompts.template_files import MAX_FILE_BYTES
+from orchestrator.support.safe_json import too_deep
+
+__all__ = [
+    "Front",
+    "References",
+    "read_inputs",
+    "read_yaml",
+    "replace_references",
+    "resolve_body_references",
+    "settings_of",
+    "split_front",
+]
+
+_FENCE = re.compile(r"(?:---|\+\+\+)[ \t]*")
+_REFERENCE = re.compile(r"\$\{(\w+):(.*)\}", re.DOTALL)
+_IN_TEXT = re.compile(r"\$\{(?:env|file|params):[^{}\n]*\}", re.IGNORECASE)
+_DEEPEST = 40
+_INFERENCE = {
+    "temperature": "temperature",
+    "topP": "topP",
+    "top_p": "topP",
+    "topK": "topK",
+    "top_k": "topK",
+    "maxOutputTokens": "maximumLength",
+    "max_tokens": "maximumLength",
+    "stopSequences": "stopSequences",
+    "stop": "stopSequences",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """A file's front matter and body.
+
+    Attributes:
+        text: The front matter, as YAML.
+        body: The body.
+        line: The line that the body begins in, from 1.
+    """
+
+    text: str
+    body: str
+    line: int
+
+
+def split_front(text: str, source: str | None = None) -> Front:
+    """Splits a file.
+
+    The front matter is between two lines of `---` or `+++`; without a first one all is the body.
+    (Prompty's own expression ends it at any `---`, also within a line.)
+
+    Raises:
+        TemplateError: The front matter has no end.
+    """
+    lines = text.replace("\r\n", "\n").split("\n")
+    first = next((at for at, line in enumerate(lines) if line.strip()), len(lines))
+    if first == len(lines) or not _FENCE.fullmatch(lines[first].lstrip()):
+        return Front("", "\n".join(lines), 1)
+    end = next((at for at in range(first + 1, len(lines)) if _FENCE.fullmatch(lines[at])), None)
+    if end is None:
+        raise TemplateError(
+            "the front matter has no end: write --- in a line of its own below it",
+            file=source,
+            line=first + 1,
+            column=1,
+        )
+    body = next((at for at in range(end + 1, len(lines)) if lines[at].strip()), len(lines))
+    front = "\n" * (first + 1) + "\n".join(
+        [*lines[first + 1 : end], ""]
+    )  # so that lines are the file's
+    return Front(front, "\n".join(lines[body:]).lstrip(), body + 1)
+
+
+def read_yaml(text: str, source: str | None, line: int = 1, *, texts: bool = False) -> Any:
+    """Parses YAML that an author wrote.
+
+    Args:
+        text: The YAML.
+        source: The file, for messages.
+        line: The line in the file that it begins in.
+        texts: Have all that is no list and no map as the text that is written.
+
+    Raises:
+        TemplateError: It is none, is nested too deeply, or has aliases, which can grow without end.
+    """
+    kind = "BaseLoader" if texts else "SafeLoader"
+    loader = getattr(yaml, f"C{kind}", None) or getattr(yaml, kind)
+    try:
+        mark = too_deep(text, loader, _DEEPEST)
+        if mark is not None:
+            raise _wrong(f"nested more than {_DEEPEST} levels deep", source, line, mark)
+        if "*" in text:
+            for event in yaml.parse(text, loader):
+                if isinstance(event, yaml.AliasEvent):
+                    raise _wrong("aliases are not understood here", source, line, event.start_mark)
+        return yaml.load(text, loader)
+    except yaml.YAMLError as error:
+        what = getattr(error, "problem", None) or "unreadable"
+        raise _wrong(f"not YAML: {what}", source, line, _mark_of(error)) from None
+    except ValueError as error:  # a date that is none
+        raise _wrong(f"not YAML: {error}", source, line, None) from None
+
+
+def _mark_of(error: yaml.YAMLError) -> Any:
+    return getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+
+
+def _wrong(what: str, source: str | None, line: int, mark: Any) -> TemplateError:
+    at = line + mark.line if mark is not None else line
+    return TemplateError(
+        what, file=source, line=at, column=mark.column + 1 if mark is not None else 1
+    )
+
+
+@dataclass(slots=True)
+class References:
+    """Resolves `${env:NAME:default}`, `${file:name}` and `${params:name}`.
+
+    Attributes:
+        source: The prompt's file, for messages.
+        folder: The folder that files are in; without one there are none.
+        roots: Other folders that they may be in.
+        environ: The variables; without them a reference stays as it is, or is its default.
+        params: The parameters; a language without them leaves a reference as it is.
+        diagnostics: References that stay as they are although they were meant.
+    """
+
+    source: str | None
+    folder: Path | None
+    roots: Sequence[str | Path]
+    environ: Mapping[str, str] | None
+    params: Mapping[str, Any] | None
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    _open: list[Path] = field(default_factory=list)
+
+    def fresh(self) -> References:
+        """The same, for one rendering."""
+        return replace(self, diagnostics=[], _open=[])
+
+    def resolve(self, value: Any) -> Any:
+        """A value with all references in it resolved. Only a whole text can be one.
+
+        Raises:
+            TemplateError: A variable, a file or a parameter is missing, or a file may not be read.
+        """
+        if isinstance(value, dict):
+            return {key: self.resolve(one) for key, one in value.items()}
+        if isinstance(value, list):
+            return [self.resolve(one) for one in value]
+        found = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
+        if found is None:
+            return value
+        protocol, name = found[1].lower(), found[2]
+        if protocol == "env":
+            return self._variable(name, value)
+        if protocol == "file":
+            return self._file(name)
+        if protocol == "params" and self.params is not None:
+            if name not in self.params:
+                raise self._error(f"there is no parameter {name!r}; give params={{{name!r}: ...}}")
+            return self.params[name]
+        return value
+
+    def _variable(self, reference: str, value: str) -> str:
+        name, _, default = reference.partition(":")
+        found = (self.environ or {}).get(name)
+        if found is not None:
+            return found
+        if default:
+            return default
+        if self.environ is None:
+            self.diagnostics.append(
+                Diagnostic(
+                    severity="warning",
+                    code="unread-variable",
+                    message=f"{value!r} stays as it is: an agent's template reads no variables of "
+                    "the process",
+                    suggestion=f"give a default: ${{env:{name}:...}}",
+                    file=self.source,
+                )
+            )
+            return value
+        raise self._error(f"the environment variable {name!r} is not set, and has no default")
+
+    def _file(self, name: str) -> Any:
+        if self.folder is None:
+            raise self._error(f"the file {name!r}: a template that is no file names no other files")
+        root = self.folder.resolve()
+        path = (root / name).resolve()
+        roots = [root, *(Path(one).resolve() for one in self.roots)]
+        if not any(path.is_relative_to(one) for one in roots):
+            raise self._error(
+                f"the file {name!r} is outside of the template's folder, and of the roots that "
+                "are allowed (roots=)"
+            )
+        if not path.is_file():
+            raise self._error(f"there is no file {name!r} beside the template")
+        if path in self._open:
+            raise self._error(f"the file {name!r} refers to itself")
+        self._open.append(path)
+        try:
+            is_text, data = self._read(path)
+            return data if is_text else self.resolve(data)
+        finally:
+            self._open.pop()
+
+    def _read(self, path: Path) -> tuple[bool, Any]:
+        """Whether a file is a text, and what it is."""
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise TemplateError(f"the file is larger than {MAX_FILE_BYTES:,} bytes", file=path)
+        try:
+            text = path.read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            raise TemplateError(f"the file cannot be read as text: {error}", file=path) from error
+        if path.suffix.lower() in (".yaml", ".yml"):
+            return False, read_yaml(text, str(path))
+        if path.suffix.lower() != ".json":
+            return True, text
+        try:
+            return False, json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise TemplateError(f"not JSON: {error}", file=path) from None
+
+    def _error(self, what: str) -> TemplateError:
+        return TemplateError(what, file=self.source)
+
+
+def resolve_body_references(body: str, line: int, references: References) -> dict[str, Any]:
+    """What stands for the references in a body's text (Prompt Section: Replacement Constructs).
+
+    Args:
+        body: The body.
+        line: The line of the file that it begins in.
+        references: Resolves them.
+
+    Raises:
+        TemplateError: One cannot be resolved, with its place.
+    """
+    made: dict[str, Any] = {}
+    for found in _IN_TEXT.finditer(body):
+        if found[0] in made:
+            continue
+        try:
+            value = references.resolve(found[0])
+        except TemplateError as error:
+            at = body.rfind("\n", 0, found.start())
+            where = line + body.count("\n", 0, found.start())
+            column = found.start() - at
+            raise TemplateError(
+                error.reason, file=references.source, line=where, column=column
+            ) from None
+        if value != found[0]:
+            made[found[0]] = value
+    return made
+
+
+def replace_references(pieces: Iterable[Piece], texts: Mapping[str, str]) -> Iterator[Piece]:
+    """Pieces with the references that the author wrote replaced; each is its text's origin.
+
+    Args:
+        pieces: Who wrote each, and its text.
+        texts: What stands for them.
+    """
+    for origin, text in pieces:
+        last = 0
+        for found in _IN_TEXT.finditer(text) if origin == AUTHOR else ():
+            if found[0] in texts:
+                yield AUTHOR, text[last : found.start()]
+                yield found[0], texts[found[0]]
+                last = found.end()
+        yield origin, text[last:]
+
+
+def read_inputs(data: Mapping[str, Any], *, legacy: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The inputs that a front matter declares: names, and what it says of each.
+
+    Raises:
+        TemplateError: They are no inputs.
+    """
+    given: Any = data.get("inputs")
+    if given is None and legacy:
+        given = data.get("inputSchema")
+    if isinstance(given, Mapping) and isinstance(given.get("properties"), list | dict):
+        given = given["properties"]
+    if given is None:
+        return
+    if isinstance(given, Mapping):
+        for name, spec in given.items():
+            yield str(name), _property(spec)
+        return
+    if not isinstance(given, list):
+        raise TemplateError("'inputs' must be a list or a map")
+    for one in given:
+        if isinstance(one, str):
+            yield one, {}
+        elif isinstance(one, Mapping) and isinstance(one.get("name"), str):
+            yield one["name"], dict(one)
+        else:
+            raise TemplateError(f"an input needs a name: {one!r}")
+
+
+def _property(spec: Any) -> dict[str, Any]:
+    if isinstance(spec, Mapping):
+        return dict(spec)
+    return {} if spec is None else {"default": spec, "kind": _kind(spec)}
+
+
+def _kind(value: Any) -> str:
+    kinds = {bool: "boolean", int: "integer", float: "float", list: "array", dict: "object"}
+    return kinds.get(type(value), "string")
+
+
+def settings_of(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What a front matter says of the model and the call, in Bedrock's names where there are any.
+
+    How the model is reached (`connection`) is not told: it may be secret, and is the caller's.
+    """
+    made = {key: data[key] for key in ("name", "description", "outputs", "tools") if key in data}
+    model = data.get("model")
+    if isinstance(model, str):
+        model = {"id": model}
+    if not isinstance(model, Mapping):
+        return made
+    if model.get("id"):
+        made["model"] = str(model["id"])
+    options = model.get("options", model.get("parameters"))
+    options = options if isinstance(options, Mapping) else {}
+    inference = {_INFERENCE[k]: v for k, v in options.items() if k in _INFERENCE}
+    if isinstance(inference.get("stopSequences"), str):
+        inference["stopSequences"] = [inference["stopSequences"]]
+    extra = options.get("additionalProperties")
+    others = {k: v for k, v in options.items() if k not in (*_INFERENCE, "additionalProperties")}
+    others.update(extra if isinstance(extra, Mapping) else {})
+    if inference:
+        made["inference"] = inference
+    if others:
+        made["additional"] = others
+    return made

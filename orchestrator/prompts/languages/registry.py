@@ -1,0 +1,164 @@
+"""Which language a template is written in, and who reads it."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.errors import ResourceNotFound, TemplateError, ValidationError
+from orchestrator.prompts.jsonbody import line_column
+from orchestrator.prompts.languages.tokens import OPEN, SHUT
+from orchestrator.prompts.template_files import MAX_FILE_BYTES
+
+if TYPE_CHECKING:
+    from orchestrator.prompts.languages.base import Document
+
+__all__ = [
+    "ENDINGS",
+    "LANGUAGES",
+    "MAX_TEMPLATE_CHARS",
+    "language_of",
+    "load_template",
+    "read_template",
+]
+
+MAX_TEMPLATE_CHARS = 100_000
+"""Bedrock's limit for `basePromptTemplate`, and so that of a template in any language."""
+
+ENDINGS: Mapping[str, str] = {
+    ".prompty": "prompty",
+    ".sk.txt": "semantic-kernel",
+    ".sk.yaml": "semantic-kernel",
+    ".hbs": "handlebars",
+    ".handlebars": "handlebars",
+    ".j2": "jinja2",
+    ".jinja": "jinja2",
+    ".jinja2": "jinja2",
+    ".ai.yaml": "ppe",
+    ".ppe.yaml": "ppe",
+}
+"""Languages by the endings of their files."""
+
+_HERE = "orchestrator.prompts.languages"
+_READERS: Mapping[str, str] = {
+    "prompty": f"{_HERE}.prompty",
+    "semantic-kernel": f"{_HERE}.semantic_kernel",
+    "handlebars": f"{_HERE}.handlebars",
+    "jinja2": f"{_HERE}.jinja2_messages",
+    "ppe": "orchestrator.flows.ppe.messages",  # with the language, of which it is a part
+}
+# Modules, imported when they are needed, each with a function `read(text, source=None, *,
+# folder=None, environ=None, **options)` that gives a `Document`. `folder`: where files may be read
+# that the template names; `environ`: the variables that it may read; neither when they are `None`:
+# the author may be anybody.
+
+LANGUAGES = tuple(_READERS)
+"""The languages."""
+
+_TOKENS = re.compile(f"[{OPEN}{SHUT}]")
+# Rendered texts have these where values are, and so the author's have them nowhere.
+
+_SEMANTIC_KERNEL = re.compile(r"^(?:template_format|template):", re.MULTILINE)
+
+
+def language_of(file: str | Path) -> str | None:
+    """The language that a file's ending says it is written in, if any."""
+    name = str(file).lower()
+    return next((language for end, language in ENDINGS.items() if name.endswith(end)), None)
+
+
+def read_template(
+    text: str,
+    language: str,
+    source: str | None = None,
+    *,
+    folder: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    **options: Any,
+) -> Document:
+    """Reads a template.
+
+    Args:
+        text: The template.
+        language: One of `LANGUAGES`.
+        source: The file that it is from, for messages.
+        folder: Where files may be read that it names; without one it may name none.
+        environ: The variables that it may read; without them it may read none.
+        **options: Options of the language: for Prompty `dialect`, `params`, `roots`, `strict`.
+
+    Raises:
+        TemplateError: It is wrong, with its place.
+        ValidationError: There is no such language, or it has no such option.
+    """
+    if language not in _READERS:
+        close = get_close_matches(language, LANGUAGES, n=1)
+        meant = f": did you mean {close[0]!r}?" if close else "."
+        raise ValidationError(
+            f"there is no template language {language!r}{meant} There are {', '.join(LANGUAGES)}"
+        )
+    if len(text) > MAX_TEMPLATE_CHARS:
+        raise TemplateError(
+            f"the template has {len(text):,} characters; a template has up to "
+            f"{MAX_TEMPLATE_CHARS:,}",
+            file=source,
+        )
+    if found := _TOKENS.search(text):
+        line, column = line_column(text, found.start())
+        message = f"the character {found[0]!a} may not be in a template"
+        raise TemplateError(message, file=source, line=line, column=column)
+    read = importlib.import_module(_READERS[language]).read
+    known = inspect.signature(read).parameters
+    for name in options:
+        if name not in known:
+            raise ValidationError(f"templates of the language {language!r} have no option {name!r}")
+    made: Document = read(text, source, folder=folder, environ=environ, **options)
+    return made
+
+
+def load_template(path: str | Path, *, language: str | None = None, **options: Any) -> Document:
+    """Reads a template's file.
+
+    It may name files beside it, and a Prompty file variables of the process: load only what you
+    trust to do so.
+
+    Args:
+        path: The file. Its ending tells its language (`ENDINGS`).
+        language: Its language, where the ending does not tell it.
+        **options: Options of the language; see `read_template`.
+
+    Raises:
+        ResourceNotFound: There is no such file.
+        TemplateError: It is wrong, with its place.
+        ValidationError: Nothing tells its language, or it has no such option.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise ResourceNotFound(f"there is no template {str(path)!r}")
+    text = _read_text(file)
+    language = language or language_of(file) or _detect_language(text, file)
+    given = {"folder": file.parent, "environ": os.environ, **options}
+    return read_template(text, language, str(file), **given)
+
+
+def _read_text(file: Path) -> str:
+    if file.stat().st_size > MAX_FILE_BYTES:
+        raise TemplateError(f"the file is larger than {MAX_FILE_BYTES:,} bytes", file=file)
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TemplateError(f"the file cannot be read as UTF-8 text: {error}", file=file) from error
+
+
+def _detect_language(text: str, file: Path) -> str:
+    if file.suffix.lower() in (".yaml", ".yml") and _SEMANTIC_KERNEL.search(text):
+        return "semantic-kernel"
+    raise ValidationError(
+        f"the ending of {file.name!r} tells no template language; there are "
+        f"{', '.join(ENDINGS)}. Give language=, one of {', '.join(LANGUAGES)}"
+    )

@@ -1,0 +1,123 @@
+"""A turn as a chat completion, whole and in chunks (OpenAI: chat completions)."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import aclosing
+from typing import Any
+
+from orchestrator.engine.trace.reply import Event, Reply, TextDelta, TurnEnd
+from orchestrator.server.chat.conversation import ChatRequest
+from orchestrator.server.chat.errors import build_error
+from orchestrator.server.chat.return_control import to_tool_calls
+from orchestrator.server.operations import Fault
+from orchestrator.server.rest import to_sse
+
+__all__ = ["build_completion", "stream_chunks"]
+
+_FINISHES = {
+    "content_filtered": "content_filter",
+    "guardrail_intervened": "content_filter",
+    "max_tokens": "length",
+    "return_control": "tool_calls",
+}
+_DONE = b"data: [DONE]\n\n"
+
+
+def build_completion(asked: ChatRequest, reply: Reply) -> dict[str, Any]:
+    """A whole completion."""
+    message: dict[str, Any] = {"role": "assistant", "content": reply.text, "refusal": None}
+    if reply.return_control is not None:
+        calls = to_tool_calls(reply.return_control, reply.session_id)
+        message |= {"content": reply.text or None, "tool_calls": calls}
+    choice = {
+        "index": 0,
+        "message": message,
+        "logprobs": None,
+        "finish_reason": _map_finish_reason(reply),
+    }
+    return {
+        **_build_head(asked, "chat.completion"),
+        "choices": [choice],
+        "usage": _render_usage(reply),
+    }
+
+
+async def stream_chunks(
+    asked: ChatRequest,
+    events: AsyncGenerator[Event, None],
+    watched: Callable[[AsyncGenerator[Event, None]], AsyncGenerator[Event, None]],
+    fault_of: Callable[[BaseException], Fault],
+) -> AsyncGenerator[bytes, None]:
+    """The chunks of a completion as server-sent events.
+
+    The first item is empty, for whoever begins the generator; from then on closing it stops the
+    turn. A turn that fails ends with an error in a chunk's place.
+
+    Args:
+        asked: What was asked for.
+        events: The turn.
+        watched: Gives the events until their time is over.
+        fault_of: An error as an exception of the service.
+    """
+    head = _build_head(asked, "chat.completion.chunk")
+    if asked.counts:
+        head["usage"] = None
+    async with aclosing(events):
+        yield b""
+        try:
+            yield _render_chunk(head, {"role": "assistant", "content": ""})
+            async for event in watched(events):
+                if isinstance(event, TextDelta):
+                    if event.text:
+                        yield _render_chunk(head, {"content": event.text})
+                elif isinstance(event, TurnEnd):
+                    for chunk in _final_events(asked, head, event.reply):
+                        yield chunk
+        except Exception as error:
+            yield to_sse(build_error(fault_of(error))[1])
+            return
+    yield _DONE
+
+
+def _final_events(asked: ChatRequest, head: Mapping[str, Any], reply: Reply) -> Iterator[bytes]:
+    if reply.return_control is not None:
+        calls = to_tool_calls(reply.return_control, reply.session_id)
+        told = [{"index": index, **call} for index, call in enumerate(calls)]
+        yield _render_chunk(head, {"tool_calls": told})
+    yield _render_chunk(head, {}, _map_finish_reason(reply))
+    if asked.counts:
+        yield to_sse({**head, "choices": [], "usage": _render_usage(reply)})
+
+
+def _build_head(asked: ChatRequest, kind: str) -> dict[str, Any]:
+    return {
+        "id": f"chatcmpl-{uuid.uuid4().hex}",
+        "object": kind,
+        "created": int(time.time()),
+        "model": asked.model,
+    }
+
+
+def _render_chunk(
+    head: Mapping[str, Any], delta: dict[str, Any], finish: str | None = None
+) -> bytes:
+    choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+    return to_sse({**head, "choices": [choice]})
+
+
+def _map_finish_reason(reply: Reply) -> str:
+    return _FINISHES.get(reply.stop_reason, "stop")
+
+
+def _render_usage(reply: Reply) -> dict[str, Any]:
+    usage = reply.usage
+    prompt = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.total_tokens,
+        "prompt_tokens_details": {"cached_tokens": usage.cache_read_tokens},
+    }

@@ -1,0 +1,103 @@
+"""What the handlers of this room share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.server.control.prompts import Prompts
+from orchestrator.server.control.store import AgentStore
+from orchestrator.server.control.tags import Tags
+from orchestrator.server.operations import Fault, Request
+from orchestrator.server.paging import Page, paginate
+
+if TYPE_CHECKING:
+    from orchestrator.server.state import ServerState
+
+__all__ = ["ControlServices", "Handling", "add_sort_keys", "build_page", "check_quota", "pick"]
+
+Data = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ControlServices:
+    """What the handlers work with.
+
+    Attributes:
+        world: What the server has open.
+        store: Where agents are.
+        prompts: Their prompts.
+        tags: Their tags.
+    """
+
+    world: ServerState
+    store: AgentStore
+    prompts: Prompts
+    tags: Tags
+
+    @classmethod
+    def of(cls, world: ServerState) -> ControlServices:
+        """The room of a world."""
+        store = world.agents.store
+        return cls(world, store, Prompts(world), Tags(world, store))
+
+    def run_once(self, request: Request, make: Callable[[], Data]) -> dict[str, Any]:
+        """Carries a request out once for its client token, in one transaction."""
+        return self.store.documents.run_once(
+            request.caller.tenant,
+            request.operation,
+            request.params.get("clientToken"),
+            request.params,
+            make,
+        )
+
+
+Handling = Callable[[ControlServices, Request], Data]
+"""Carries an operation out."""
+
+
+def pick(given: Data, names: Sequence[str]) -> dict[str, Any]:
+    """The members of these names that were given."""
+    return {name: given[name] for name in names if given.get(name) is not None}
+
+
+def check_quota(count: int, most: int, what: str) -> None:
+    """Refuses one more than there may be.
+
+    Raises:
+        Fault: ServiceQuotaExceededException.
+    """
+    if count >= most:
+        raise Fault(
+            "ServiceQuotaExceededException",
+            f"there are {count} {what}, and the most are {most}; delete one first",
+        )
+
+
+def add_sort_keys(parts: Sequence[Data], names: Sequence[str]) -> list[tuple[Sequence[Any], Data]]:
+    """Members of an agent's parts, each with what orders them: when they were made.
+
+    Those of a folder were all made at once, and stay in the folder's order.
+    """
+    return [
+        ((it["createdAt"].timestamp(), place), pick(it, names)) for place, it in enumerate(parts)
+    ]
+
+
+def build_page(
+    found: Sequence[tuple[Sequence[Any], Data]], request: Request, member: str
+) -> dict[str, Any]:
+    """One page of a list as an answer.
+
+    Args:
+        found: All items, each with what orders them.
+        request: The request, whose caller, operation and path tell the list from others.
+        member: The answer's member that has the items.
+    """
+    params = request.params
+    path = (params.get("agentId", ""), params.get("agentVersion", ""))
+    scope = "\0".join((request.caller.tenant, request.operation, *path))
+    page: Page[Data] = paginate(found, params.get("maxResults"), params.get("nextToken"), scope)
+    items, token = page
+    return {member: items, **({"nextToken": token} if token else {})}

@@ -1,0 +1,290 @@
+"""What every request passes: limits, guards, who is calling, and a line in the log.
+
+Nothing here knows what a request asks for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+from anyio import to_thread
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from orchestrator.server.access.authenticator import Authenticator
+from orchestrator.server.access.guards import Guard
+from orchestrator.server.access.raw_request import RawRequest
+from orchestrator.server.access.refusal import Refusal
+from orchestrator.server.active_requests import ActiveRequests
+from orchestrator.server.operations import Caller
+from orchestrator.server.settings import Settings
+from orchestrator.server.wire.faults import log_failure
+
+__all__ = ["ServerMiddleware"]
+
+access_log = logging.getLogger("orchestrator.server.access")
+
+_HEALTH = ("GET", b"/ping")  # (AgentCore: asked by whoever runs the container, without a key)
+_BODIES = 8  # of the largest size, held by requests whose callers are not known yet
+_LONGEST_PATH = 300
+_LARGE = 256 * 1024
+
+
+@dataclass(slots=True)
+class _RequestContext:
+    """One request on its way through the door."""
+
+    presented: RawRequest
+    id: str = field(default_factory=lambda: str(uuid4()))
+    began: float = field(default_factory=time.monotonic)
+    status: int = 0
+    tenant: str = ""
+    held: int = 0
+    pushed_out: bool = False
+
+    def format_log_line(self) -> str:
+        """The line for the log; no payload, no query and no header is in it."""
+        path = self.presented.path.decode("latin-1")[:_LONGEST_PATH]
+        took = (time.monotonic() - self.began) * 1000
+        status = self.status or "gone"
+        return (
+            f"{self.presented.method} {path} {status} {took:.0f}ms {self.id} {self.tenant or '-'}"
+        )
+
+
+class ServerMiddleware:
+    """ASGI middleware around the whole application.
+
+    A request that passes has in its `scope["state"]`: `caller`, a `Caller`, and `request_id`.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, settings: Settings, callers: Authenticator, running: ActiveRequests
+    ) -> None:
+        """Makes it.
+
+        Args:
+            app: What answers.
+            settings: The limits.
+            callers: Tells who is calling.
+            running: Learns of every request.
+        """
+        self._app = app
+        self._settings = settings
+        self._callers = callers
+        self._running = running
+        self._guard = Guard(settings)
+        self._inside = 0
+        self._held = 0
+        self._unknown: dict[str, tuple[_RequestContext, asyncio.Timeout]] = {}  # the oldest first
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Lets a request in, or refuses it."""
+        if scope["type"] != "http":  # the application's start and end; websockets are refused there
+            await self._app(scope, receive, send)
+            return
+        raw = scope.get("raw_path") or scope["path"].encode()
+        visit = _RequestContext(
+            RawRequest(scope["method"], raw, scope["query_string"], scope["headers"])
+        )
+        try:
+            await self._admit(visit, scope, receive, _wrap_send(visit, send))
+        finally:
+            self._release(visit)
+            access_log.info("%s", visit.format_log_line())
+
+    async def _admit(
+        self, visit: _RequestContext, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        try:
+            self._guard.check(visit.presented)
+            if (visit.presented.method, visit.presented.path) == _HEALTH:
+                await self._run_app(visit, scope, receive, send, Caller())
+                return
+            with ExitStack() as slot:
+                found = await self._authenticate(visit, receive, slot)
+                if found is not None:
+                    caller, body = found
+                    await self._run_app(visit, scope, _replay_body(body, receive), send, caller)
+        except Refusal as refusal:
+            await _send_refusal(refusal, visit, send)
+
+    async def _authenticate(
+        self, visit: _RequestContext, receive: Receive, slot: ExitStack
+    ) -> tuple[Caller, bytes] | None:
+        """Who is calling, with one of the slots, and the body; `None` when the client has gone."""
+        found = self._callers.authenticate(visit.presented)
+        known = isinstance(found, Caller)
+        if known:
+            slot.enter_context(self._slot())
+        pieces = await self._read_body(visit, receive, known=known)
+        if pieces is None:
+            return None
+        if not isinstance(found, Caller):
+            # A large body takes long enough to hash to keep others waiting.
+            large = visit.held > _LARGE
+            found = await to_thread.run_sync(found, pieces) if large else found(pieces)
+            slot.enter_context(self._slot())
+        self._release(visit)
+        return found, b"".join(pieces)
+
+    @contextmanager
+    def _slot(self) -> Iterator[None]:
+        """One of the requests at once; only who is known has any."""
+        if self._inside >= self._settings.concurrency:
+            raise Refusal("ThrottlingException", 429, "Too many requests at once; try again.")
+        self._inside += 1
+        try:
+            yield
+        finally:
+            self._inside -= 1
+
+    async def _run_app(
+        self, visit: _RequestContext, scope: Scope, receive: Receive, send: Send, caller: Caller
+    ) -> None:
+        visit.tenant = caller.tenant
+        scope["state"] = {**scope.get("state", {}), "caller": caller, "request_id": visit.id}
+        try:
+            with self._running.track_request():
+                await self._app(scope, receive, send)
+        except (OSError, ClientDisconnect):
+            return  # the client has gone
+        except asyncio.CancelledError:
+            if not self._running.left or visit.status:
+                raise
+            message = "The server is shutting down; what was begun is kept. Try again."
+            await _send_refusal(Refusal("ServiceUnavailableException", 503, message), visit, send)
+        except Exception as error:
+            log_failure(error, visit.id)
+            if not visit.status:
+                message = f"Something went wrong in the server. Its log says more: {visit.id}."
+                await _send_refusal(Refusal("InternalServerException", 500, message), visit, send)
+
+    async def _read_body(
+        self, visit: _RequestContext, receive: Receive, *, known: bool
+    ) -> list[bytes] | None:
+        """The body in pieces; `None` when the client went before it was whole."""
+        most = self._settings.body_bytes
+        if _content_length(visit.presented) > most:
+            raise _body_too_large_error(most)
+        try:
+            async with asyncio.timeout(self._settings.body_seconds) as limit:
+                if not known:
+                    self._track_unknown(visit, limit)
+                return await self._receive_pieces(visit, receive)
+        except TimeoutError:
+            if visit.pushed_out:
+                raise _too_many_bodies_error() from None
+            raise Refusal(
+                "RequestTimeoutException",
+                408,
+                f"The body did not arrive within {self._settings.body_seconds:g} seconds.",
+            ) from None
+        finally:
+            self._unknown.pop(visit.id, None)
+
+    async def _receive_pieces(self, visit: _RequestContext, receive: Receive) -> list[bytes] | None:
+        pieces: list[bytes] = []
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
+            piece = message.get("body", b"")
+            if piece:
+                self._reserve(visit, len(piece))
+                pieces.append(piece)
+            if not message.get("more_body", False):
+                return pieces
+
+    def _track_unknown(self, visit: _RequestContext, limit: asyncio.Timeout) -> None:
+        """Has a request wait for its body among those whose callers are not known before.
+
+        Whoever knows an access key's id can have some wait for long; the bodies of callers come
+        at once. So the oldest makes room for the newest.
+        """
+        if len(self._unknown) >= self._settings.concurrency:
+            self._evict_oldest()
+        self._unknown[visit.id] = visit, limit
+
+    def _evict_oldest(self) -> None:
+        visit, limit = self._unknown.pop(next(iter(self._unknown)))
+        visit.pushed_out = True
+        self._release(visit)
+        limit.reschedule(asyncio.get_running_loop().time())
+
+    def _release(self, visit: _RequestContext) -> None:
+        self._held -= visit.held
+        visit.held = 0
+
+    def _reserve(self, visit: _RequestContext, size: int) -> None:
+        most = self._settings.body_bytes
+        visit.held += size
+        self._held += size
+        if visit.held > most:
+            raise _body_too_large_error(most)
+        if self._held > _BODIES * most:
+            if visit.id == next(iter(self._unknown), visit.id):
+                raise _too_many_bodies_error()
+            self._evict_oldest()
+
+
+def _too_many_bodies_error() -> Refusal:
+    return Refusal(
+        "ThrottlingException", 429, "Too many requests with bodies to come at once; try again."
+    )
+
+
+def _body_too_large_error(most: int) -> Refusal:
+    return Refusal(
+        "RequestEntityTooLargeException", 413, f"The body may have at most {most:,} bytes."
+    )
+
+
+def _content_length(request: RawRequest) -> int:
+    told = request.one("content-length")
+    return int(told) if told.isdecimal() and len(told) < 20 else 0
+
+
+def _wrap_send(visit: _RequestContext, send: Send) -> Send:
+    async def send_with_id(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            visit.status = message["status"]
+            headers = message["headers"] = list(message.get("headers", ()))
+            if not any(name.lower() == b"x-amzn-requestid" for name, _ in headers):
+                headers.append((b"x-amzn-requestid", visit.id.encode()))
+        await send(message)
+
+    return send_with_id
+
+
+def _replay_body(body: bytes, receive: Receive) -> Receive:
+    """Gives the body that was read, in one piece, and after it what else comes."""
+    given = False
+
+    async def receive_again() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive_again
+
+
+async def _send_refusal(refusal: Refusal, visit: _RequestContext, send: Send) -> None:
+    status, body = refusal.to_response(visit.presented.path)
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"x-amzn-errortype", refusal.name.encode()),
+    ]
+    if refusal.closes:
+        headers.append((b"connection", b"close"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

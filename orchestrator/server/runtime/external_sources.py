@@ -1,0 +1,98 @@
+"""Documents that come with a question (Bedrock: `externalSourcesConfiguration`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.errors import ValidationError
+from orchestrator.knowledge.blocks import Unreadable
+from orchestrator.knowledge.chunks import Chunking, passages_of
+from orchestrator.knowledge.documents import Raw, is_document, read_blocks
+from orchestrator.server.control.bases.buckets import read_uri
+from orchestrator.server.operations import Caller
+
+if TYPE_CHECKING:
+    from orchestrator.server.state import ServerState
+
+__all__ = ["build_sources_base"]
+
+_ID = "external"
+_MOST_BYTES = 10 * 1024 * 1024  # (Bedrock: ByteContentBlob)
+_MOST_PASSAGES = 100
+_SUFFIXES = {
+    "text/markdown": ".md",
+    "text/html": ".html",
+    "text/plain": ".txt",
+    "application/pdf": ".pdf",
+}
+
+
+def build_sources_base(
+    world: ServerState, caller: Caller, sources: Sequence[Mapping[str, Any]]
+) -> _SourcesBase:
+    """The documents of a request as something that can be searched.
+
+    Raises:
+        ValidationError: One is of no type that can be read, too large or broken.
+        ResourceNotFound: One is not there.
+        Fault: The caller may not read it.
+        DependencyFailed: One could not be read.
+    """
+    found: list[dict[str, Any]] = []
+    for source in sources:
+        found += _references(world, caller, source)
+    return _SourcesBase(found[:_MOST_PASSAGES])
+
+
+class _SourcesBase:
+    """All passages of some documents, whatever is asked for; a `KnowledgeBase`."""
+
+    id = _ID
+    description = ""
+
+    def __init__(self, references: list[dict[str, Any]]) -> None:
+        self._references = references
+
+    def retrieve(
+        self, query: str, configuration: Mapping[str, Any] | None = None
+    ) -> list[dict[str, Any]]:
+        """The passages, in the documents' order."""
+        return self._references
+
+
+def _references(
+    world: ServerState, caller: Caller, source: Mapping[str, Any]
+) -> Iterator[dict[str, Any]]:
+    kind, place = source["sourceType"], source.get("s3Location")
+    if kind == "S3" and place:
+        uri = place["uri"]
+        content = read_uri(uri, caller, world.settings.buckets, _MOST_BYTES)
+        location: dict[str, Any] = {"type": "S3", "s3Location": {"uri": uri}}
+        return _passages(uri, PurePosixPath(uri).suffix.lower(), content, location)
+    given = source.get("byteContent")
+    if kind == "BYTE_CONTENT" and given:
+        name, media_type = given["identifier"], given["contentType"].partition(";")[0].lower()
+        location = {"type": "CUSTOM", "customDocumentLocation": {"id": name}}
+        return _passages(name, _SUFFIXES.get(media_type, ""), given["data"], location)
+    raise ValidationError(f"a source of the type {kind!r} has to come with its content")
+
+
+def _passages(
+    name: str, suffix: str, content: bytes, location: Mapping[str, Any]
+) -> Iterator[dict[str, Any]]:
+    if len(content) > _MOST_BYTES:
+        raise ValidationError(f"the document {name!r} has more than {_MOST_BYTES:,} bytes")
+    file = f"document{suffix}"
+    if not is_document(file):
+        raise ValidationError(
+            f"the document {name!r} is of no type that is read here: give Markdown, text, HTML or "
+            "PDF"
+        )
+    try:
+        blocks = read_blocks(Raw(file, content))
+    except Unreadable as error:
+        raise ValidationError(f"the document {name!r} cannot be read: {error}") from error
+    for passage in passages_of(blocks, Chunking()):
+        yield {"content": {"text": passage.whole, "type": "TEXT"}, "location": dict(location)}

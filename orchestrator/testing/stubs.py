@@ -1,0 +1,253 @@
+"""What stands in a test's server for models, Lambda functions and knowledge bases of AWS."""
+
+from __future__ import annotations
+
+import re
+from collections import UserDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import aclosing, contextmanager
+from copy import copy
+from dataclasses import replace
+from functools import wraps
+from inspect import isawaitable
+from pathlib import Path
+from typing import Any, cast
+
+from orchestrator.actions.handler_source import check_function, handler_file
+from orchestrator.actions.handlers import HandlerModule
+from orchestrator.errors import DependencyFailed, ModelOutputError, ResourceNotFound
+from orchestrator.knowledge import KnowledgeBase
+from orchestrator.models import Model
+from orchestrator.models.base import ModelReply, ModelRequest
+from orchestrator.server.control.bases import KnowledgeBaseService
+from orchestrator.server.inference.models import Models
+from orchestrator.server.operations import Caller
+from orchestrator.server.settings import Settings
+from orchestrator.server.state import LambdaCode, ServerState
+
+__all__ = ["Lambdas", "TestWorld", "copy_with_model"]
+
+Handler = Callable[..., Any]
+
+_NAME = re.compile(r"arn:aws[a-z-]*:lambda:[^:]*:[^:]*:function:([^:]+)(?::[^:]+)?")
+
+
+class Lambdas(UserDict[str, Handler]):
+    """Handlers of event and context, by names or ARNs of the Lambda functions they stand for.
+
+    A handler may be told as `"<file>:<function>"`, too.
+
+    Attributes:
+        raised: What handlers raised, in order: the server's answer tells its type and place alone.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Makes it empty.
+
+        Args:
+            folder: What paths of files are relative to.
+        """
+        self._folder = folder
+        self.raised: list[Exception] = []
+        super().__init__()
+
+    def __setitem__(self, name: str, handler: Handler | str) -> None:
+        """Has a handler stand for a function.
+
+        Raises:
+            DefinitionError: There is no such file, or no such function in it.
+        """
+        self.data[name] = handler if callable(handler) else self._load_handler(handler)
+
+    def _load_handler(self, spec: str) -> Handler:
+        path, _, function = spec.rpartition(":")
+        file = handler_file(self._folder / path, None, "handler")
+        check_function(file, function)
+        handler: Handler = getattr(HandlerModule(file).load(), function)
+        return handler
+
+    def find_handler(self, arn: str) -> Handler | None:
+        """The handler of a function that is named by its ARN, also with a version or alias."""
+        named = _NAME.fullmatch(arn)
+        places = (arn, ":".join(arn.split(":")[:7]), named[1] if named else "")
+        return next((self.data[it] for it in places if it in self.data), None)
+
+    def get_stub(self, arn: str) -> Handler:
+        """The handler; one that may be given later, if there is none yet."""
+        found = self.find_handler(arn)
+        if found is not None:
+            return self._wrap_handler(found)
+
+        def call_stub(event: Any, context: Any) -> Any:
+            handler = self.find_handler(arn)
+            if handler is None:
+                name = (_NAME.fullmatch(arn) or ("", arn))[1]
+                raise DependencyFailed(
+                    f"nothing stands for the Lambda function {arn!r} in this test; write "
+                    f"`bedrock_agents.lambdas[{name!r}] = handler`",
+                    resource=arn,
+                )
+            return handler(event, context)
+
+        return self._wrap_handler(call_stub)
+
+    def _wrap_handler(self, handler: Handler) -> Handler:
+        """The handler; what it raises is noted."""
+
+        @wraps(handler)
+        def wrapper(event: Any, context: Any) -> Any:
+            with self._record_errors():
+                returned = handler(event, context)
+            return self._await_result(returned) if isawaitable(returned) else returned
+
+        return wrapper
+
+    async def _await_result(self, returned: Awaitable[Any]) -> Any:
+        with self._record_errors():
+            return await returned
+
+    @contextmanager
+    def _record_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            self.raised.append(error)
+            raise
+
+
+class TestWorld(ServerState):
+    """What a test's server has open: nothing of AWS.
+
+    Attributes:
+        lambdas: What stands for Lambda functions.
+        scripts: Models by the ids that they answer for.
+        knowledge_bases: Knowledge bases by their ids.
+        requests: What models were asked, in order.
+    """
+
+    __test__ = False  # for pytest, which looks at names
+
+    def __init__(self, settings: Settings, folder: Path) -> None:
+        """Opens it.
+
+        Args:
+            settings: How the server runs.
+            folder: What paths of handlers are relative to.
+        """
+        from orchestrator.testing import FakeEmbedder
+
+        super().__init__(settings, None, None, FakeEmbedder())
+        self.lambdas = Lambdas(folder)
+        self.scripts: dict[str, Model] = {}
+        self.knowledge_bases: dict[str, KnowledgeBase] = {}
+        self.requests: list[ModelRequest] = []
+        self.models = _Models(settings, self._make_model)
+        self.bases = cast(KnowledgeBaseService, _TestBases(self.bases, self.knowledge_bases))
+
+    def lambda_for(self, arn: str) -> LambdaCode | None:
+        """What stands for a Lambda function here."""
+        return self.lambdas.get_stub(arn)
+
+    def _make_model(self, model_id: str) -> Model:
+        return _LateBoundModel(model_id, lambda: self._find_script(model_id), self.requests)
+
+    def _find_script(self, model_id: str) -> Model:
+        found = self.scripts.get(model_id)
+        if found is None:
+            raise ModelOutputError(
+                f"nothing answers for the model {model_id!r} in this test; write "
+                f"`bedrock_agents.scripted({model_id!r}, [...])`",
+                code="NO_SCRIPT",
+            )
+        return found
+
+
+def copy_with_model(world: TestWorld, model: Model) -> TestWorld:
+    """The same world, where one model answers for all."""
+    made = copy(world)
+    made.settings = replace(world.settings, model=model.model_id)
+    asked = _LateBoundModel(model.model_id, lambda: model, world.requests)
+    made.models = _Models(world.settings, lambda _: asked)
+    return made
+
+
+class _Models(Models):
+    """Models that are found when they are asked."""
+
+    def __init__(self, settings: Settings, find: Callable[[str], Model]) -> None:
+        super().__init__(settings)
+        self._find = find
+
+    def model(self, caller: Caller, model_id: str) -> Model:
+        if model_id.startswith(("scripted:", "replay:")):
+            return super().model(caller, model_id)  # a definition's own file answers
+        return self._find(model_id)
+
+
+class _LateBoundModel(Model):
+    """Stands for a model that may be given later, and notes what is asked."""
+
+    def __init__(
+        self, model_id: str, find: Callable[[], Model], requests: list[ModelRequest]
+    ) -> None:
+        self.model_id = model_id
+        self._find = find
+        self._requests = requests
+
+    def _record_and_find(self, request: ModelRequest) -> Model:
+        self._requests.append(request)
+        return self._find()
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        return self._record_and_find(request).complete(request)
+
+    def stream(self, request: ModelRequest) -> Iterator[str | ModelReply]:
+        return self._record_and_find(request).stream(request)
+
+    def count(self, request: ModelRequest) -> int | None:
+        return self._find().count(request)
+
+    async def acomplete(self, request: ModelRequest) -> ModelReply:
+        return await self._record_and_find(request).acomplete(request)
+
+    async def astream(self, request: ModelRequest) -> AsyncIterator[str | ModelReply]:
+        stream = self._record_and_find(request).astream(request)
+        async with aclosing(stream):  # type: ignore[type-var]
+            async for item in stream:
+                yield item
+
+
+class _TestBases:
+    """A server's knowledge bases, and a test's before them."""
+
+    def __init__(self, bases: KnowledgeBaseService, given: Mapping[str, KnowledgeBase]) -> None:
+        self._bases = bases
+        self._given = given
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._bases, name)
+
+    def base(self, caller: Caller, knowledge_base_id: str) -> KnowledgeBase:
+        if knowledge_base_id in self._given:
+            return self._given[knowledge_base_id]
+        try:
+            self._bases.base(replace(caller, allow=()), knowledge_base_id)
+        except ResourceNotFound:  # or one that only AWS may have
+            return _MissingKnowledgeBase(knowledge_base_id)
+        return self._bases.base(caller, knowledge_base_id)
+
+
+class _MissingKnowledgeBase:
+    """A knowledge base that is not there; nobody asks AWS for it."""
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+        self.description = ""
+
+    def retrieve(
+        self, query: str, configuration: Mapping[str, Any] | None = None
+    ) -> list[dict[str, Any]]:
+        raise ResourceNotFound(
+            f"there is no knowledge base {self.id!r} in this test; write "
+            f"`bedrock_agents.knowledge_bases[{self.id!r}] = FakeKnowledgeBase({self.id!r}, [...])`"
+        )

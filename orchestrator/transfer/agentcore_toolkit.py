@@ -1,0 +1,87 @@
+"""`bedrock_config.json`, which the AgentCore toolkit's import of agents writes → a `Document`.
+
+It holds `agent`, `action_groups`, `knowledge_bases` and `collaborators`, these as whole
+configurations again. Templates and schemas stand parsed in it; guardrails stand as GetGuardrail
+tells them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from orchestrator.actions.names import slug
+from orchestrator.engine.plan import MOST_LEVELS
+from orchestrator.errors import DefinitionError
+from orchestrator.transfer.build_document import build_document
+from orchestrator.transfer.document import Document, note
+
+__all__ = ["is_toolkit", "read_toolkit"]
+
+_NOT_OURS = ("model", "alias", "version", "isPrimaryAgent", "collaborators")
+
+
+def is_toolkit(data: Mapping[str, Any]) -> bool:
+    """Whether data is such a configuration."""
+    parts = ("action_groups", "knowledge_bases", "collaborators")
+    return isinstance(data.get("agent"), Mapping) and any(part in data for part in parts)
+
+
+def read_toolkit(data: Mapping[str, Any], level: int = 1) -> Document:
+    """An agent with those that it leads.
+
+    Raises:
+        DefinitionError: The data is no agent's.
+    """
+    if level > MOST_LEVELS:
+        raise DefinitionError(f"there are more than {MOST_LEVELS} levels of agents")
+    agent = {k: v for k, v in _get_mapping(data, "agent").items() if k not in _NOT_OURS}
+    agent["guardrailConfiguration"] = _guardrail(agent.get("guardrailConfiguration"))
+    led = _get_mappings(data, "collaborators")
+    members = [_member(it) for it in led]
+    document = build_document(
+        agent,
+        _get_mappings(data, "action_groups"),
+        [_base(it) for it in _get_mappings(data, "knowledge_bases")],
+        members,
+        agent_id=agent.get("agentId"),
+        listed=True,
+    )
+    for member, config in zip(members, led, strict=True):
+        document.team[member["collaboratorName"]] = read_toolkit(config, level + 1)
+    if "promptOverrideConfiguration" in document.data:
+        text = (
+            f"{document.name}: the toolkit has joined the lines of templates, and left out stages"
+        )
+        document.notes.append(note("templates", text, "compare them with `orchestrator pull`"))
+    return document
+
+
+def _get_mapping(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = data.get(name)
+    return value if isinstance(value, Mapping) else {}
+
+
+def _get_mappings(data: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    value = data.get(name)
+    return [it for it in value if isinstance(it, Mapping)] if isinstance(value, list) else []
+
+
+def _guardrail(told: Any) -> dict[str, Any] | None:
+    if not isinstance(told, Mapping) or not told:
+        return None
+    return {
+        "guardrailIdentifier": told.get("guardrailIdentifier") or told.get("guardrailId"),
+        "guardrailVersion": told.get("guardrailVersion") or told.get("version"),
+    }
+
+
+def _base(told: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: told.get(k) for k in ("knowledgeBaseId", "description", "knowledgeBaseState")}
+
+
+def _member(config: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("collaborationInstruction", "relayConversationHistory")
+    fallback = _get_mapping(config, "agent").get("agentName")
+    name = slug(str(config.get("collaboratorName") or fallback or ""))
+    return {"collaboratorName": name, **{k: config.get(k) for k in names}}

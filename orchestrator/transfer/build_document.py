@@ -1,0 +1,127 @@
+"""What the readers of files have in common: parts in any spelling → a checked `Document`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from orchestrator.actions.names import slug
+from orchestrator.definition import AgentDefinition, definition_of
+from orchestrator.definition.action_group import ActionGroupDefinition
+from orchestrator.definition.agent import AgentCollaborator
+from orchestrator.definition.files import is_arn
+from orchestrator.definition.knowledge_base import KnowledgeBaseAssociation
+from orchestrator.definition.trust import refuse_untrusted
+from orchestrator.errors import DefinitionError, ValidationError
+from orchestrator.transfer.document import Document, note
+from orchestrator.transfer.lambdas import list_lambdas
+from orchestrator.transfer.normalize import normalize_agent
+from orchestrator.transfer.request_members import AGENT, BASE, GROUP, MEMBER, to_request_members
+
+__all__ = ["build_document", "make_placeholder_id", "refuse_untrusted_document"]
+
+_QUIET = {
+    *(it.lower() for part in (AgentDefinition, ActionGroupDefinition) for it in part.READ_ONLY),
+    *(
+        it.lower()
+        for part in (KnowledgeBaseAssociation, AgentCollaborator)
+        for it in part.READ_ONLY
+    ),
+    *("agentid", "autoprepare", "prepareagent", "skipresourceinusecheck", "region", "timeouts"),
+    *("skipresourceinusecheckondelete", "testaliastags", "id", "tagsall", "updatedat", "s3"),
+}
+"""Members that say nothing of what an agent is, without case and underscores."""
+
+
+def build_document(
+    agent: Mapping[str, Any],
+    groups: Iterable[Mapping[str, Any]],
+    bases: Iterable[Mapping[str, Any]],
+    members: Iterable[Mapping[str, Any]],
+    *,
+    agent_id: object = None,
+    listed: bool = False,
+) -> Document:
+    """An agent of parts in any spelling.
+
+    Args:
+        agent: The agent's own members.
+        groups: Its action groups.
+        bases: Its knowledge bases.
+        members: Its collaborators.
+        agent_id: Its id, if it has one.
+        listed: Whether every stage is there, also those that are not overridden.
+
+    Raises:
+        DefinitionError: The data is no agent's.
+    """
+    left: list[str] = []
+    data = _to_agent_members(AGENT, agent, left)
+    if agent_id:
+        data["agentId"] = str(agent_id)
+    data["agentName"] = slug(str(data.get("agentName") or "")) or "agent"
+    data["actionGroups"] = [_keep_schema_text(_to_agent_members(GROUP, it, left)) for it in groups]
+    for group in data["actionGroups"]:
+        group["actionGroupName"] = slug(str(group.get("actionGroupName") or ""))
+    data["knowledgeBases"] = [_to_agent_members(BASE, it, left) for it in bases]
+    data["agentCollaborators"] = [_to_agent_members(MEMBER, it, left) for it in members]
+    document = Document(normalize_agent(data, listed=listed))
+    unknown = sorted({it for it in left if it.replace("_", "").lower() not in _QUIET})
+    if unknown:
+        names = ", ".join(map(repr, unknown[:20]))
+        document.notes.append(note("left-out", f"{document.name}: left out {names}"))
+    return document
+
+
+def _to_agent_members(operation: str, data: Mapping[str, Any], left: list[str]) -> dict[str, Any]:
+    made = to_request_members(operation, data, left)
+    return {name: value for name, value in made.items() if name not in _OF_REQUESTS}
+
+
+_OF_REQUESTS = ("agentId", "agentVersion", "clientToken")
+"""Members of requests that say which agent they are about, and not what it is."""
+
+
+def _keep_schema_text(group: dict[str, Any]) -> dict[str, Any]:
+    """A group with the text of its schema, where the file holds both text and place."""
+    schema = group.get("apiSchema")
+    if isinstance(schema, dict) and schema.get("payload") is not None:
+        group["apiSchema"] = {"payload": schema["payload"]}
+    return group
+
+
+def make_placeholder_id(name: str) -> str:
+    """Ten letters and digits that stand for the id of something that is not made yet."""
+    letters = "".join(it for it in name if it.isascii() and it.isalnum()).upper()
+    if len(letters) <= 10:
+        return letters.ljust(10, "0")
+    from hashlib import sha256
+
+    return letters[:5] + sha256(name.encode()).hexdigest()[:5].upper()
+
+
+def refuse_untrusted_document(document: Document) -> Document:
+    """The document, if it and its team name nothing on this machine and no other addresses.
+
+    Raises:
+        ValidationError: They do: whoever tells an agent must not get at the host with it.
+        DefinitionError: The data is no agent's.
+    """
+    for one in document.iter_agents():
+        for what, spec in list_lambdas(one.data):
+            if not is_arn(spec):
+                raise ValidationError(
+                    f"{one.name}: {spec!r} as the Lambda function of {what!r} is no ARN; it could "
+                    "be any file here, so it is not carried"
+                )
+        data = dict(one.data)
+        # Those that come along have no place yet.
+        data["agentCollaborators"] = [
+            {"agentDescriptor": {"aliasArn": "-"}, **it} for it in one.parts("agentCollaborators")
+        ]
+        try:
+            refuse_untrusted(definition_of(data), folder=False, models=True)
+        except DefinitionError as error:
+            reason = "; ".join(it.message for it in error.diagnostics) or error.reason
+            raise DefinitionError(f"the agent {one.name!r} is not carried: {reason}") from None
+    return document

@@ -1,0 +1,372 @@
+"""A folder's agent as the API can hold it, and what of it the API cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+from orchestrator.definition.files import is_arn
+from orchestrator.definition.positions import Keys
+from orchestrator.diagnostics import Diagnostic
+from orchestrator.prompts.languages import language_of
+from orchestrator.transfer.document import Document, note
+from orchestrator.transfer.lambdas import CUSTOM, PARSER
+from orchestrator.transfer.normalize import DEFAULT_TTL, normalize_agent
+from orchestrator.transfer.schemas import to_function_schema
+from orchestrator.transfer.validation import find_violations
+
+__all__ = ["NOT_PORTABLE", "Portable", "make_portable", "to_agent_request", "to_group_request"]
+
+NOT_PORTABLE = "not-portable"
+"""Code of findings about what was taken out, so that the rest can be carried without it."""
+
+_LOCAL_MODELS = ("local:", "openai:", "scripted:", "replay:")
+_PARTS = ("actionGroups", "knowledgeBases", "agentCollaborators")
+_OURS = {
+    "limits": "limits of a turn",
+    "awsCompat": "awsCompat",
+    "orchestration": "scripts that orchestrate",
+}
+
+
+@dataclass(slots=True)
+class Portable:
+    """What of an agent can be carried.
+
+    Attributes:
+        data: The members that the API holds, without what says nothing.
+        left: What it cannot hold, with its place and the way out.
+        notes: What is different there.
+    """
+
+    data: dict[str, Any] = field(default_factory=dict)
+    left: list[Diagnostic] = field(default_factory=list)
+    notes: list[Diagnostic] = field(default_factory=list)
+
+
+def make_portable(
+    document: Document,
+    lambdas: Mapping[str, str],
+    *,
+    known: Mapping[str, str] | None = None,
+    model: str | None = None,
+    local_models: bool = False,
+) -> Portable:
+    """What of an agent the API can hold.
+
+    Args:
+        document: The agent.
+        lambdas: ARNs of Lambda functions by the names of action groups, or `overrideLambda` and
+            `customOrchestration`; they are called there instead of what the folder names.
+        known: The functions that the agent there has; they stand for what runs in this process.
+        model: The foundation model there, instead of the agent's own.
+        local_models: Whether the place may have models of its own, such as `local`.
+    """
+    work = _PortableBuilder(document, lambdas, known or {}, model, local_models)
+    return work.build()
+
+
+class _PortableBuilder:
+    """Goes through an agent, takes out what cannot be carried, and tells it."""
+
+    def __init__(
+        self,
+        document: Document,
+        lambdas: Mapping[str, str],
+        known: Mapping[str, str],
+        model: str | None,
+        local_models: bool,
+    ) -> None:
+        self.document = document
+        self.source = document.source
+        self.data = deepcopy(document.data)
+        self.lambdas = lambdas
+        self.known = known
+        self.model = model
+        self.local_models = local_models
+        self.left: list[Diagnostic] = []
+        self.notes: list[Diagnostic] = []
+
+    def build(self) -> Portable:
+        self.data.pop("aliases", None)  # made one by one there
+        self.check_members()
+        self.check_models()
+        self.check_stages()
+        self.replace_code(PARSER, self.data.get("promptOverrideConfiguration"), "overrideLambda")
+        custom = self.data.get("customOrchestration")
+        self.replace_code(CUSTOM, (custom or {}).get("executor"), "lambda", "executor")
+        self.check_loose_files()
+        places = {part: self.keep_portable(part) for part in _PARTS}
+        data = normalize_agent(self.data)
+        self.check_limits(data, places)
+        return Portable(data, self.left, self.notes)
+
+    def refuse(self, message: str, way: str, *keys: str | int, code: str = NOT_PORTABLE) -> None:
+        text = f"{self.document.name}: {message}"
+        self.left.append(self.source.diagnostic("error", code, text, *keys, suggestion=way))
+
+    def check_members(self) -> None:
+        for member, what in _OURS.items():
+            if self.data.pop(member, None):
+                self.refuse(f"Bedrock has no {what}", "leave it out there", member)
+        guardrail = self.data.get("guardrailConfiguration") or {}
+        if guardrail.pop("checkResults", None):
+            self.refuse(
+                "Bedrock does not have guardrails check results",
+                "leave checkResults out there",
+                *("guardrailConfiguration", "checkResults"),
+            )
+        if guardrail.pop("file", None):
+            self.refuse(
+                "the guardrail is a file, which Bedrock cannot read",
+                "make it with CreateGuardrail, and name its guardrailIdentifier",
+                *("guardrailConfiguration", "file"),
+            )
+        team = self.data.get("agentCollaborators")
+        if team and self.data.get("agentCollaboration") in (None, "DISABLED"):
+            self.refuse(
+                "there are agentCollaborators, and nothing says that they are led",
+                "set agentCollaboration: SUPERVISOR, or leave them out",
+                "agentCollaborators",
+            )
+            del self.data["agentCollaborators"]
+
+    def check_models(self) -> None:
+        if self.model is not None:
+            self.data["foundationModel"] = self.model
+        if self.is_local(self.data.get("foundationModel")):
+            spec = self.data.pop("foundationModel")
+            self.refuse(
+                f"Bedrock has no model {spec!r}",
+                "name one of Bedrock's with --model",
+                "foundationModel",
+            )
+        overrides = self.data.get(_STAGES[0]) or {}
+        for index, stage in enumerate(overrides.get(_STAGES[1]) or ()):
+            if self.is_local(stage.get("foundationModel")):
+                spec = stage.pop("foundationModel")
+                self.refuse(
+                    f"Bedrock has no model {spec!r}",
+                    "name one of Bedrock's, or leave it out",
+                    *(*_STAGES, index, "foundationModel"),
+                )
+
+    def check_stages(self) -> None:
+        """Templates in other languages, and settings that Bedrock takes only with a template."""
+        overrides = self.data.get(_STAGES[0]) or {}
+        for index, stage in enumerate(overrides.get(_STAGES[1]) or ()):
+            language = stage.pop("templateFormat", "bedrock")
+            if language != "bedrock" and stage.pop("basePromptTemplate", None) is not None:
+                self.refuse(
+                    f"the template of {stage['promptType']} is written in {language}, which "
+                    "Bedrock does not read",
+                    "write it in Bedrock's own language there",
+                    *(*_STAGES, index),
+                )
+            if stage.get("basePromptTemplate") is not None:
+                continue
+            for member in ("promptState", "inferenceConfiguration"):
+                if stage.pop(member, None):
+                    self.refuse(
+                        f"Bedrock changes the {member} of {stage['promptType']} only together "
+                        "with its template",
+                        "give the stage its whole template, too",
+                        *(*_STAGES, index, member),
+                    )
+
+    def is_local(self, spec: str | None) -> bool:
+        if spec is None or (self.local_models and spec == "local"):
+            return False
+        return spec == "local" or spec.startswith(_LOCAL_MODELS)
+
+    def replace_code(self, name: str, part: dict[str, Any] | None, member: str, *way: str) -> None:
+        """A parser, or an orchestration: a file here, a Lambda function there."""
+        spec = (part or {}).get(member)
+        if part is None or spec is None:
+            return
+        if arn := self.find_lambda(name, spec):
+            part[member] = arn
+            return
+        del part[member]
+        at = (name, *way, member) if way else ("promptOverrideConfiguration", name)
+        self.refuse(
+            f"{spec!r} runs in this process, and Bedrock calls Lambda functions",
+            f"deploy it, and give --lambda {name}=ARN",
+            *at,
+        )
+        if name == PARSER:
+            for stage in part.get("promptConfigurations") or ():
+                stage.pop("parserMode", None)
+        else:
+            self.data.pop("customOrchestration", None)
+            self.data.pop("orchestrationType", None)
+
+    def check_loose_files(self) -> None:
+        """Templates and partials that the folder has without naming them in `agent.yaml`."""
+        root = self.source.folder
+        if root is None:
+            return
+        named = self.list_named_files()
+        for name in ("templates", "memory"):
+            found = sorted(
+                file.relative_to(root).as_posix()
+                for file in (root / name).rglob("*")
+                if file.is_file()
+                and (file.suffix in (".j2", ".json", ".txt", ".yaml") or language_of(file))
+            )
+            loose = [file for file in found if file not in named]
+            if loose:
+                self.refuse(
+                    f"{loose[0]!r} changes the shipped prompts, which Bedrock does not have",
+                    "name whole templates as basePromptTemplateFile, which are carried",
+                )
+
+    def list_named_files(self) -> set[str]:
+        from orchestrator.definition import load_definition
+
+        definition = load_definition(self.source.file)
+        overrides = definition.prompt_override_configuration
+        stages = overrides.prompt_configurations if overrides else ()
+        return {str(it.base_prompt_template_file) for it in stages if it.base_prompt_template_file}
+
+    def keep_portable(self, part: str) -> list[int]:
+        """Takes out of a list what cannot be carried; the places of what remains."""
+        check: Callable[[int, dict[str, Any]], bool] = {
+            "actionGroups": self.check_group,
+            "knowledgeBases": self.check_knowledge_base,
+            "agentCollaborators": lambda *_: True,
+        }[part]
+        kept = [(i, it) for i, it in enumerate(self.data.get(part) or ()) if check(i, it)]
+        self.data[part] = [it for _, it in kept]
+        return [index for index, _ in kept]
+
+    def check_knowledge_base(self, index: int, base: dict[str, Any]) -> bool:
+        at = ("knowledgeBases", index)
+        if base.get("folder") is not None:
+            self.refuse(
+                f"the knowledge base {base['knowledgeBaseId']!r} is a folder of documents",
+                "make a knowledge base there, and name its id instead of the folder",
+                *(*at, "folder"),
+            )
+            return False
+        if base.pop("retrievalConfiguration", None):
+            self.refuse(
+                "Bedrock keeps no retrievalConfiguration with an agent",
+                "send it with each call (sessionState.knowledgeBaseConfigurations)",
+                *(*at, "retrievalConfiguration"),
+            )
+        return True
+
+    def check_group(self, index: int, group: dict[str, Any]) -> bool:
+        at = ("actionGroups", index)
+        name = group["actionGroupName"]
+        executor = group.get("actionGroupExecutor") or {}
+        had_environment = bool(group.pop("environment", None))
+        own = next((it for it in ("python", "mcp", "http") if executor.get(it)), None)
+        handler = executor.get("lambda")
+        if own is None and handler is None:
+            return True
+        arn = self.find_lambda(name, handler or "")
+        if not arn or own == "mcp":
+            self.refuse_group(name, own, handler, (*at, "actionGroupExecutor"))
+            return False
+        if own == "python":
+            group["functionSchema"] = self.build_function_schema(index)
+        group["actionGroupExecutor"] = {"lambda": arn}
+        if had_environment:
+            text = f"{self.document.name}: the environment of the action group {name!r}"
+            self.notes.append(note("environment", f"{text} is not carried; {arn} has its own"))
+        return True
+
+    def find_lambda(self, name: str, spec: str) -> str:
+        """The function that is called there; empty when there is none."""
+        if name not in self.lambdas and is_arn(spec):
+            return spec
+        arn = self.lambdas.get(name) or self.known.get(name, "")
+        if arn and not is_arn(spec):
+            text = f"{self.document.name}: {name} calls {arn} there"
+            self.notes.append(note("lambda", text))
+        return arn
+
+    def refuse_group(self, name: str, own: str | None, handler: str | None, at: Keys) -> None:
+        if own == "mcp":
+            self.refuse(
+                f"the action group {name!r} is an MCP server, which Bedrock's agents do not ask",
+                "give it a functionSchema and customControl: RETURN_CONTROL there",
+                *at,
+            )
+            return
+        what = {"http": "calls an API over HTTP", "python": "runs Python functions"}
+        told = what.get(own or "", f"runs {handler!r} in this process")
+        self.refuse(
+            f"the action group {name!r} {told}, and Bedrock calls Lambda functions",
+            f"deploy a function that does it, and give --lambda {name}=ARN",
+            *at,
+        )
+
+    def build_function_schema(self, index: int) -> dict[str, Any]:
+        """The functions of a Python file, as Bedrock's function schema; the file is run."""
+        from orchestrator.definition import build_action_groups, load_definition
+
+        definition = load_definition(self.source.file)
+        only = definition.model_copy(update={"action_groups": (definition.action_groups[index],)})
+        return to_function_schema(build_action_groups(only, self.source.folder)[0].operations)
+
+    def check_limits(self, data: dict[str, Any], places: Mapping[str, list[int]]) -> None:
+        """What of what remains the service would refuse."""
+        if "foundationModel" not in data and not self.left:
+            self.refuse_value(("foundationModel",), "is missing, and Bedrock needs it")
+        for keys, text in find_violations("CreateAgent", to_agent_request(data)):
+            self.refuse_value(self.locate_in_source(data, keys), text)
+        requests: dict[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
+            "actionGroups": ("CreateAgentActionGroup", to_group_request),
+            "knowledgeBases": ("AssociateAgentKnowledgeBase", dict),
+            "agentCollaborators": ("AssociateAgentCollaborator", dict),
+        }
+        for part, (operation, request) in requests.items():
+            for place, value in zip(places[part], data.get(part) or (), strict=True):
+                for keys, text in find_violations(operation, request(value)):
+                    if keys[0] not in _GIVEN_LATER:
+                        self.refuse_value((part, place, *keys), text)
+
+    def locate_in_source(self, data: Mapping[str, Any], keys: Keys) -> Keys:
+        """The way to a stage's member in the document, whose stages may be in another order."""
+        if keys[:2] != _STAGES or len(keys) < 3:
+            return keys
+        stage = data[_STAGES[0]][_STAGES[1]][keys[2]]["promptType"]
+        written = self.document.data[_STAGES[0]][_STAGES[1]]
+        place = next(i for i, it in enumerate(written) if it["promptType"] == stage)
+        return (*_STAGES, place, *keys[3:])
+
+    def refuse_value(self, keys: Keys, text: str) -> None:
+        from orchestrator.definition.validation_errors import path_of
+
+        self.refuse(f"{path_of(keys)} {text}", "", *keys, code="bedrock-limit")
+
+
+_STAGES = ("promptOverrideConfiguration", "promptConfigurations")
+_GIVEN_LATER = ("agentId", "agentVersion", "agentDescriptor")
+
+
+def to_agent_request(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The members of CreateAgent and UpdateAgent, without ids and tags; nothing is left to guess.
+
+    A stage without a template of its own says that it has none.
+    """
+    made = {k: v for k, v in data.items() if k not in (*_PARTS, "agentId", "tags")}
+    made.setdefault("idleSessionTTLInSeconds", DEFAULT_TTL)
+    overrides = made.get("promptOverrideConfiguration")
+    if overrides is not None:
+        stages = overrides.get("promptConfigurations", [])
+        made["promptOverrideConfiguration"] = {
+            **overrides,
+            "promptConfigurations": [{"promptCreationMode": "DEFAULT", **it} for it in stages],
+        }
+    return made
+
+
+def to_group_request(group: Mapping[str, Any]) -> dict[str, Any]:
+    """The members of CreateAgentActionGroup and UpdateAgentActionGroup, without ids."""
+    return {"actionGroupState": "ENABLED", **group}

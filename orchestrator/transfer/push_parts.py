@@ -1,0 +1,167 @@
+"""The parts of an agent at an endpoint, made to match: action groups, knowledge bases, the team."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from orchestrator.errors import DefinitionError, DependencyFailed
+from orchestrator.transfer.compare import PARTS, is_same_part
+from orchestrator.transfer.document import Document
+from orchestrator.transfer.portability import to_group_request
+from orchestrator.transfer.push_steps import Sender
+from orchestrator.transfer.remote import DRAFT, check_id
+
+__all__ = ["Parts"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """How parts of one kind are listed, made, changed and taken away."""
+
+    noun: str
+    operations: tuple[str, str, str, str]
+    listed: str
+    id: str
+    verbs: tuple[str, str] = ("add", "take away")
+    request: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
+    taken_away: Mapping[str, Any] | None = None
+
+    def describe(self, name: str) -> str:
+        return f"the {self.noun} {name!r}"
+
+
+_KINDS = {
+    "actionGroups": _Kind(
+        "action group",
+        (
+            "list_agent_action_groups",
+            "create_agent_action_group",
+            "update_agent_action_group",
+            "delete_agent_action_group",
+        ),
+        "actionGroupSummaries",
+        "actionGroupId",
+        ("create", "delete"),
+        to_group_request,
+        {"skipResourceInUseCheck": True},  # it is enabled until it is gone
+    ),
+    "knowledgeBases": _Kind(
+        "knowledge base",
+        (
+            "list_agent_knowledge_bases",
+            "associate_agent_knowledge_base",
+            "update_agent_knowledge_base",
+            "disassociate_agent_knowledge_base",
+        ),
+        "agentKnowledgeBaseSummaries",
+        "knowledgeBaseId",
+        request=lambda base: {"knowledgeBaseState": "ENABLED", **base},
+    ),
+    "agentCollaborators": _Kind(
+        "collaborator",
+        (
+            "list_agent_collaborators",
+            "associate_agent_collaborator",
+            "update_agent_collaborator",
+            "disassociate_agent_collaborator",
+        ),
+        "agentCollaboratorSummaries",
+        "collaboratorId",
+        request=lambda member: {"relayConversationHistory": "DISABLED", **member},
+    ),
+}
+
+
+@dataclass(slots=True)
+class Parts:
+    """The parts of one agent.
+
+    Attributes:
+        sender: Sends the changes.
+        document: The agent.
+        agent_id: Its id there.
+        there: It as it is there; `None` for a new one.
+        wanted: What it is to be.
+    """
+
+    sender: Sender
+    document: Document
+    agent_id: str
+    there: Document | None
+    wanted: Mapping[str, Any]
+    _gone: set[tuple[str, str]] = field(default_factory=set)
+
+    def match(self) -> None:
+        """Takes away what is not wanted, changes what differs and makes what is missing.
+
+        Raises:
+            OrchestratorError: Something failed; what was told is done.
+        """
+        for part in PARTS:
+            self.remove_unwanted(part)
+            for value in self.wanted.get(part) or ():
+                self.put(part, value)
+
+    def remove_unwanted(self, part: str) -> None:
+        """Takes away the parts that are there and not wanted."""
+        key, kind = PARTS[part], _KINDS[part]
+        wanted = {it[key] for it in self.wanted.get(part) or ()}
+        for name in [name for name in self.index_by_name(part) if name not in wanted]:
+            self._gone.add((part, name))
+            with self.sender.step(self.document.name, kind.verbs[1], kind.describe(name)):
+                self.send(
+                    kind.operations[3],
+                    **{kind.id: self.find_id(part, name)},
+                    **(kind.taken_away or {}),
+                )
+
+    def put(self, part: str, value: Mapping[str, Any]) -> None:
+        """Makes a part, or changes it if it differs."""
+        key, kind = PARTS[part], _KINDS[part]
+        name = value[key]
+        before = self.index_by_name(part).get(name)
+        if before is None:
+            with self.sender.step(self.document.name, kind.verbs[0], kind.describe(name)):
+                self.send(kind.operations[1], **kind.request(value))
+        elif not self.is_same(before, value):
+            with self.sender.step(self.document.name, "update", kind.describe(name)):
+                ids = {kind.id: self.find_id(part, name)}
+                self.send(kind.operations[2], **{**kind.request(value), **ids})
+
+    def index_by_name(self, part: str) -> dict[str, Any]:
+        """The parts that are there, by their names."""
+        found = self.there.parts(part) if self.there else []
+        named = {str(it.get(PARTS[part])): it for it in found}
+        return {name: it for name, it in named.items() if (part, name) not in self._gone}
+
+    def is_same(self, there: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+        """Whether a part is as it is wanted; a schema in Amazon S3 by its text."""
+        place = (there.get("apiSchema") or {}).get("s3")
+        if place is not None and (wanted.get("apiSchema") or {}).get("payload") is not None:
+            try:
+                there = {**there, "apiSchema": {"payload": self.sender.remote.read_schema(place)}}
+            except (DefinitionError, DependencyFailed):
+                return False
+        return is_same_part(there, wanted)
+
+    def find_id(self, part: str, name: str) -> str:
+        """The id of a part that is there."""
+        kind = _KINDS[part]
+        if part == "knowledgeBases":
+            return check_id(name, "a knowledge base")
+        what = f"the agent {self.document.name!r}"
+        at = {"agentId": self.agent_id, "agentVersion": DRAFT}
+        for it in self.sender.remote.pages(what, kind.operations[0], kind.listed, **at):
+            if it.get(PARTS[part]) == name:
+                return check_id(it.get(kind.id), f"the {kind.noun}")
+        raise DependencyFailed(
+            f"{kind.describe(name)} was taken away meanwhile; run the command again"
+        )
+
+    def send(self, operation: str, **params: Any) -> None:
+        """Sends a request about the working draft."""
+        self.sender.send(
+            self.document.name, operation, agentId=self.agent_id, agentVersion=DRAFT, **params
+        )

@@ -1,0 +1,138 @@
+"""Data in anybody's spelling → the members of Bedrock's requests, as the API's model has them.
+
+Templates write `AgentName` or `agent_name`, a block as a list of one, a number as a text: what is
+meant follows from the shape of the request's member.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from orchestrator.errors import DefinitionError
+from orchestrator.transfer.validation import get_input_shape
+
+__all__ = ["AGENT", "BASE", "GROUP", "MEMBER", "to_request_members"]
+
+AGENT = "CreateAgent"
+GROUP = "CreateAgentActionGroup"
+BASE = "AssociateAgentKnowledgeBase"
+MEMBER = "AssociateAgentCollaborator"
+
+_OTHER_NAMES = {
+    "maxlength": "maximumLength",
+    "parentactionsignature": "parentActionGroupSignature",
+}
+"""Members that others call differently, without case and underscores."""
+
+_MAP_KEY = "map_block_key"
+
+
+def to_request_members(
+    operation: str, data: Mapping[str, Any], left: list[str] | None = None
+) -> dict[str, Any]:
+    """The members of a request.
+
+    Args:
+        operation: The request's operation: `AGENT`, `GROUP`, `BASE` or `MEMBER`.
+        data: The data, in any spelling. Members that are null are left out.
+        left: Is told the members that are none of the request's.
+
+    Raises:
+        DefinitionError: A value stands where a mapping has to be.
+    """
+    return _convert_structure(get_input_shape(operation), data, [] if left is None else left)
+
+
+def _convert_structure(shape: Any, data: Any, left: list[str]) -> dict[str, Any]:
+    if isinstance(data, list):  # a block that can stand once
+        data = data[0] if data else {}
+    members = {_fold_name(name): name for name in shape.members}
+    made = {}
+    for key, value in _unwrap_functions(_require_mapping(shape, data)).items():
+        name = members.get(_OTHER_NAMES.get(_fold_name(key), "").lower() or _fold_name(key))
+        if name is None:
+            left.append(str(key))
+        elif value is not None:
+            made[name] = _convert_value(shape.members[name], value, left)
+    return {name: value for name, value in made.items() if value is not None}
+
+
+def _require_mapping(shape: Any, data: Any) -> Mapping[str, Any]:
+    if isinstance(data, Mapping):
+        return data
+    raise DefinitionError(f"{str(data)[:40]!r} stands where a mapping has to be ({shape.name})")
+
+
+def _unwrap_functions(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A function schema without the block that Terraform has around its functions."""
+    inner = data.get("member_functions")
+    if isinstance(inner, list) and inner and isinstance(inner[0], Mapping):
+        return inner[0]
+    return data
+
+
+def _convert_value(shape: Any, value: Any, left: list[str]) -> Any:
+    kind = shape.type_name
+    if getattr(shape, "is_document_type", False):
+        return _convert_document(value)
+    if kind == "structure":
+        return _convert_structure(shape, value, left)
+    if kind == "list":
+        items = value if isinstance(value, list) else [value]
+        return [_convert_value(shape.member, it, left) for it in items if it is not None]
+    if kind == "map":
+        return _convert_map(shape, value, left)
+    return _convert_scalar(kind, value)
+
+
+def _convert_map(shape: Any, value: Any, left: list[str]) -> Any:
+    if isinstance(value, list):
+        named = [it for it in value if isinstance(it, Mapping) and _MAP_KEY in it]
+        value = {it[_MAP_KEY]: {k: v for k, v in it.items() if k != _MAP_KEY} for it in named}
+    told = _require_mapping(shape, value).items()
+    return {str(name): _convert_value(shape.value, it, left) for name, it in told if it is not None}
+
+
+def _convert_document(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+
+
+def _convert_scalar(kind: str, value: Any) -> Any:
+    """A value of a kind, where it is plain what is meant; others are complained about later."""
+    if kind == "string":
+        return _convert_text(value)
+    if kind == "boolean" and isinstance(value, str):
+        return {"true": True, "false": False}.get(value.lower(), value)
+    if kind in ("integer", "long", "float", "double") and isinstance(value, str):
+        return _convert_number(kind, value)
+    if kind in ("integer", "long") and isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+def _convert_text(value: Any) -> Any:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (dict, list)):  # a document that somebody has parsed already
+        return json.dumps(value, ensure_ascii=False, indent=2, default=str)
+    return str(value)
+
+
+def _convert_number(kind: str, text: str) -> Any:
+    try:
+        return int(text) if kind in ("integer", "long") else float(text)
+    except ValueError:
+        return text
+
+
+def _fold_name(name: object) -> str:
+    return str(name).replace("_", "").lower()
