@@ -14,6 +14,7 @@ from orchestrator.actions.code_interpreter import (
     CodeInterpreter,
     CodeInterpreterSettings,
     code_operation,
+    disk_usage,
     process,
 )
 from orchestrator.errors import DefinitionError, DependencyFailed

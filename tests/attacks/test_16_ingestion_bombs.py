@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from knowledge_servers import Caller, Gate, refused, running, text, write
 
+from orchestrator.server.control.bases import sync
+
 
 @pytest.fixture
 def gate() -> Iterator[Gate]:

@@ -12,6 +12,7 @@ import pytest
 from knowledge_servers import Caller, Gate, refused, running, text, write
 
 from orchestrator.errors import ResourceNotFound
+from orchestrator.server.control.bases import direct_ingestion
 from orchestrator.server.control.bases.buckets import read_uri
 from orchestrator.server.operations import Caller as Tenant
 
