@@ -88,7 +88,7 @@ _LAZY = {
     "FlowResult": "orchestrator.agent",
     "load_flow": "orchestrator.agent",
     "Memory": "orchestrator.engine.plan",
-    "KeptTurn": "orchestrator.engine.trace.past_turns",
+    "PastTurn": "orchestrator.engine.trace.past_turns",
     "KnowledgeBase": "orchestrator.knowledge",
     "load_template": "orchestrator.prompts",
     "Event": "orchestrator.engine.trace.reply",

@@ -27,7 +27,7 @@ def same_structure(family: Family, texts: dict[str, str]) -> None:
     assert [roles(request) for request in said.requests] == plain
     for request in said.requests:
         for message in request.messages:
-            assert json.loads(message.encoded) == message
+            assert json.loads(message.json_text) == message
             assert set(message) == {"role", "content"}
             assert {key for block in message["content"] for key in block} <= {
                 "text",

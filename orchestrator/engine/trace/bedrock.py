@@ -52,7 +52,7 @@ __all__ = ["TraceParts", "find_waiting_record"]
 
 CODE_INTERPRETER_GROUP = "codeinterpreteraction"
 _BEGAN = itemgetter("began")
-_ENCODED: Callable[[Message], str] = attrgetter("encoded")
+_ENCODED: Callable[[Message], str] = attrgetter("json_text")
 
 
 class TraceParts(PartWriter):
