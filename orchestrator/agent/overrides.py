@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.definition.parser_lambda import ParserFunction, lambda_parser, parser_function
+from orchestrator.actions.parser_lambda import ParserFunction, lambda_parser, parser_function
 from orchestrator.engine.plan import Override
 from orchestrator.errors import DefinitionError, ValidationError
 from orchestrator.models import Model, file_of_model, resolve_model

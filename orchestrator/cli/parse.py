@@ -89,7 +89,7 @@ def parse(
 
 def _load_parser(spec: str, stage: str, reply: str | list[dict[str, Any]]) -> Callable[[], Parser]:
     """A parser of the user's own; content blocks are given to it as JSON, as Bedrock does."""
-    from orchestrator.definition.parser_lambda import lambda_parser, parser_function
+    from orchestrator.actions.parser_lambda import lambda_parser, parser_function
 
     agent = {"name": "agent", "id": "AGENT12345", "alias": "TSTALIASID", "version": "DRAFT"}
     return lambda_parser(parser_function(spec), stage, agent, tool_use=not isinstance(reply, str))

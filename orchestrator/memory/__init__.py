@@ -29,7 +29,7 @@ __all__ = [
 _HOMES = {
     **dict.fromkeys(("InMemoryMemory", "MemoryInfo", "SqliteMemory"), "stores"),
     **dict.fromkeys(
-        ("memory_contents", "summaries_told", "summary_of", "summary_text"), "summaries"
+        ("build_summary", "memory_contents", "summary_text", "to_prompt_summaries"), "summaries"
     ),
 }
 

@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from orchestrator.errors import ModelNotReady, ValidationError
-from orchestrator.models import _chat as chat
+from orchestrator.models import _chat_completions as chat
 from orchestrator.models._openai_errors import (
     Tries,
     build_interrupted_error,

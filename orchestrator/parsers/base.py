@@ -41,7 +41,7 @@ class Parsed:
 class Parser(Protocol):
     """Reads one reply as it streams. Never raises on any input, and takes linear time.
 
-    A custom parser (`orchestrator.definition.parser_lambda`) may raise `DependencyFailed` in
+    A custom parser (`orchestrator.actions.parser_lambda`) may raise `DependencyFailed` in
     `finish`.
 
     Attributes:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.definition.parser_lambda import parser_function
+from orchestrator.actions.parser_lambda import parser_function
 from orchestrator.errors import DefinitionError
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.definition.parser_lambda import lambda_parser
+from orchestrator.actions.parser_lambda import lambda_parser
 from orchestrator.errors import DependencyFailed
 
 CANARY = "canary-7f3a"

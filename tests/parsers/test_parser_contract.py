@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator import parsers
-from orchestrator.definition.parser_lambda import lambda_parser
+from orchestrator.actions.parser_lambda import lambda_parser
 from orchestrator.errors import DependencyFailed
 from orchestrator.parsers.parser_response import WrongShape, read_response
 

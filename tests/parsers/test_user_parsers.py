@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from orchestrator import parsers
-from orchestrator.definition.parser_lambda import lambda_parser, parser_function
+from orchestrator.actions.parser_lambda import lambda_parser, parser_function
 from orchestrator.errors import DefinitionError, DependencyFailed, ThrottlingError, ValidationError
 
 LAMBDAS = Path(__file__).parent / "lambdas"

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.definition.parser_lambda import describe_parser_exception, parser_function
+from orchestrator.actions.parser_lambda import describe_parser_exception, parser_function
 from orchestrator.engine.effects import Answer, Effect, Orchestrate, Outside, Result
 from orchestrator.errors import DependencyFailed, OrchestratorError
 from orchestrator.flows.custom.converse_request import NotConverse, read_request

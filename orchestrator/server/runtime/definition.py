@@ -198,7 +198,7 @@ class DefinitionResolver:
 
     def _function(self, arn: str) -> str | Callable[..., Any]:
         """The ARN of a Lambda function of AWS, or what stands for it here."""
-        from orchestrator.definition.parser_lambda import parser_function
+        from orchestrator.actions.parser_lambda import parser_function
 
         check_access(self._caller, arn)
         code = self._world.find_lambda(arn)
