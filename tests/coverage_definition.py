@@ -426,7 +426,7 @@ def _elsewhere() -> Iterator[tuple[str, Any]]:
         lambda _, text, source: Verdict(text=text),
     )
     yield "orchestrator.actions.lambda_arn.LambdaArn.invoke", _invoked
-    yield "orchestrator.actions.code_interpreter.executor.unsupported", lambda: ""
+    yield "orchestrator.actions.code_interpreter.executor.check_platform", lambda: ""
 
 
 def _invoked(_: Any, event: dict[str, Any]) -> Any:

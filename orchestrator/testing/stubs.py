@@ -144,7 +144,7 @@ class TestWorld(ServerState):
         self.models = _Models(settings, self._make_model)
         self.bases = cast(KnowledgeBaseService, _TestBases(self.bases, self.knowledge_bases))
 
-    def lambda_for(self, arn: str) -> LambdaCode | None:
+    def find_lambda(self, arn: str) -> LambdaCode | None:
         """What stands for a Lambda function here."""
         return self.lambdas.get_stub(arn)
 

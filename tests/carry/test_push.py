@@ -45,7 +45,7 @@ ROC = {"customControl": "RETURN_CONTROL"}
 
 
 def steps(pushed: Any) -> list[str]:
-    return [f"{it.agent}: {it.done}" for it in pushed.steps]
+    return [f"{it.agent}: {it.done_text}" for it in pushed.steps]
 
 
 def group(name: str, **members: Any) -> dict[str, Any]:

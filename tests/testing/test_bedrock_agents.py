@@ -216,7 +216,7 @@ def test_a_failed_test_shows_what_a_function_raised(pytester: pytest.Pytester) -
         def test_own_client(bedrock_agents):
             bedrock_agents.lambdas["prices"] = broken
             try:
-                bedrock_agents.lambdas.standing_for("prices")({}, None)
+                bedrock_agents.lambdas.get_stub("prices")({}, None)
             except KeyError:
                 pass
             assert False

@@ -144,7 +144,7 @@ def test_a_client_that_goes_stops_the_turn(start: Any, listens: bool) -> None:
     if listens:
         assert "trace" in next(iter(stream))
     assert model.asked.wait(30)
-    agent = server.world.agents.running(Caller(), AGENT_ID, ALIAS_ID)
+    agent = server.world.agents.resolve_alias(Caller(), AGENT_ID, ALIAS_ID)
     stream.close()
     try:
         _until(lambda: [it.stop_reason for it in agent.turns("s-1")] == ["cancelled"])
