@@ -13,16 +13,6 @@ from orchestrator.prompts.markers import Markers, Piece, end_of
 if TYPE_CHECKING:
     from orchestrator.prompts.dialect import Dialect
 
-__all__ = [
-    "HISTORY",
-    "SCRATCHPAD",
-    "BoundPrompt",
-    "BoundTextPrompt",
-    "ScratchpadText",
-    "append_message",
-    "join_messages",
-]
-
 HISTORY, SCRATCHPAD = "conversation_history", "agent_scratchpad"
 """The placeholders that stand for messages."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError
+from orchestrator.prompts.bound_prompt import HISTORY, SCRATCHPAD
 from orchestrator.prompts.jsonbody import Body, Node, line_column, parse, source_offsets
 from orchestrator.prompts.languages.registry import language_of
 from orchestrator.prompts.leaf import Leaf, Use
@@ -18,12 +19,10 @@ from orchestrator.prompts.placeholders import (
     ROUTING_CLASSIFIER,
     STAGES,
 )
-from orchestrator.prompts.template import HISTORY, SCRATCHPAD, Slot, Template
+from orchestrator.prompts.template import Slot, Template
 
 if TYPE_CHECKING:
     from orchestrator.prompts.dialect import Dialect
-
-__all__ = ["MAX_TEMPLATE_CHARS", "compile_template"]
 
 MAX_TEMPLATE_CHARS = 100_000
 """Bedrock's limit for `basePromptTemplate`."""

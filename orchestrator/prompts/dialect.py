@@ -33,8 +33,6 @@ from orchestrator.prompts.template_files import (
 if TYPE_CHECKING:
     from orchestrator.prompts.partials import Partial
 
-__all__ = ["Dialect", "StageDefaults", "dialect_for", "load_dialect"]
-
 DEFAULT = "tool-use"
 """The dialect of models that no pattern names."""
 

@@ -25,14 +25,16 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
 from orchestrator.errors import innermost
-from orchestrator.prompts.jinja_filters import (
+from orchestrator.prompts.jinja_limits import (
+    OWN_FILTERS,
     call_method,
     count_work,
     get_work,
+    instrument_tree,
+    is_straight,
     limit_filters,
     limit_tests,
 )
-from orchestrator.prompts.jinja_limits import OWN_FILTERS, instrument_tree, is_straight
 from orchestrator.prompts.jinja_pieces import (
     VALUE,
     OutputText,
@@ -40,12 +42,9 @@ from orchestrator.prompts.jinja_pieces import (
     join_output,
     make_output,
     merge_pieces,
-    tag_origin,
 )
 from orchestrator.prompts.markers import Piece
 from orchestrator.prompts.work import MOST_CHARS, Refused, Work
-
-__all__ = ["VALUE", "CompiledTemplate", "Jinja", "Mistake", "Value", "tag_origin"]
 
 _METHODS = {
     str: frozenset(

@@ -13,17 +13,6 @@ from orchestrator.message import AUTHOR
 from orchestrator.prompts.markers import Piece
 from orchestrator.prompts.work import MOST_CHARS, Refused
 
-__all__ = [
-    "TOLD",
-    "VALUE",
-    "OutputText",
-    "Value",
-    "join_output",
-    "make_output",
-    "merge_pieces",
-    "tag_origin",
-]
-
 VALUE = "value"
 """The origin of a text that was calculated, of more than one input or of none."""
 

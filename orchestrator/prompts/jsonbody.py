@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 
 from orchestrator.errors import TemplateError
 
-__all__ = ["Node", "line_column", "parse", "source_offsets"]
-
 _MAX_DEPTH = 16
 _SPACE = re.compile(r"[ \t\r\n]*")
 _SCALAR = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null")

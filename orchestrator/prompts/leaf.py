@@ -8,8 +8,6 @@ from typing import NamedTuple
 from orchestrator.message import AUTHOR, Span
 from orchestrator.prompts.placeholders import Status, lookup, scan, status
 
-__all__ = ["Leaf", "Use", "spans_of"]
-
 
 class Use(NamedTuple):
     """One use of a placeholder in a template.

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from orchestrator.prompts.dialect import Dialect
     from orchestrator.prompts.languages.base import Input
 
-__all__ = ["inspect", "inspect_inputs", "lint_template"]
-
 _Severity = Literal["error", "warning", "info"]
 
 _NEEDED: dict[str, tuple[tuple[str, _Severity, str], ...]] = {

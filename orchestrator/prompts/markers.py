@@ -14,8 +14,6 @@ from itertools import accumulate, pairwise
 
 from orchestrator.message import AUTHOR
 
-__all__ = ["USUAL_MARKERS", "Markers", "Piece", "end_of"]
-
 USUAL_MARKERS = ("Human", "Assistant", "System", "User", "Bot")
 """The marks of a dialect that names none."""
 

@@ -21,8 +21,6 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from orchestrator.errors import TemplateError, innermost
 
-__all__ = ["Encoded", "Partial", "compile_partial", "encode"]
-
 _MAX_CHARS = 100_000
 _MAX_OUTPUT = 10_000_000
 _MOST = 128  # compiled ones that stay: all of the shipped dialects, and users' own

@@ -12,25 +12,6 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Literal, NamedTuple
 
-__all__ = [
-    "FAMILIES",
-    "KNOWLEDGE_BASE_RESPONSE_GENERATION",
-    "MEMORY_SUMMARIZATION",
-    "ORCHESTRATION",
-    "PLACEHOLDERS",
-    "POST_PROCESSING",
-    "PRE_PROCESSING",
-    "ROUTING_CLASSIFIER",
-    "STAGES",
-    "Placeholder",
-    "Status",
-    "family_of",
-    "lookup",
-    "names",
-    "scan",
-    "status",
-]
-
 PRE_PROCESSING = "PRE_PROCESSING"
 ORCHESTRATION = "ORCHESTRATION"
 KNOWLEDGE_BASE_RESPONSE_GENERATION = "KNOWLEDGE_BASE_RESPONSE_GENERATION"

@@ -19,8 +19,6 @@ from orchestrator.prompts.template_files import (
     read_yaml,
 )
 
-__all__ = ["PROTOCOLS", "Settings", "StageDefaults", "read_settings", "texts"]
-
 PROTOCOLS = ("xml", "tool_use", "text")
 
 _MEMBERS = (

@@ -12,17 +12,6 @@ from typing import Any
 
 from orchestrator.message import Block, Message
 
-__all__ = [
-    "EMPTY",
-    "answer_blocks",
-    "is_step",
-    "native_results",
-    "origin_message",
-    "text_blocks",
-    "tidy",
-    "to_plain_message",
-]
-
 _ID = itemgetter("id")
 
 EMPTY = "(empty)"

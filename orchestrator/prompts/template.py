@@ -31,16 +31,6 @@ from orchestrator.prompts.steps import origin_message
 if TYPE_CHECKING:
     from orchestrator.prompts.dialect import Dialect
 
-__all__ = [
-    "HISTORY",
-    "SCRATCHPAD",
-    "BoundPrompt",
-    "Slot",
-    "Template",
-    "drop_tool_blocks",
-    "fill_slots",
-]
-
 _STEPS = (SCRATCHPAD, "bot_response")
 """What the steps of the loop take the place of in a raw text: the first of them that it has."""
 

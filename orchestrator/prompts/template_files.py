@@ -13,18 +13,6 @@ from orchestrator.errors import TemplateError
 from orchestrator.support.safe_json import too_deep
 from orchestrator.support.shipped import content_root
 
-__all__ = [
-    "MAX_FILE_BYTES",
-    "Place",
-    "all_places",
-    "dialect_places",
-    "get_shipped_folder",
-    "places",
-    "read_file",
-    "read_template_file",
-    "read_yaml",
-]
-
 MAX_FILE_BYTES = 1_000_000
 """A larger file is not read; a template's own limit is counted in characters."""
 

@@ -14,8 +14,6 @@ from typing import Any
 
 from orchestrator.prompts.dialect import Dialect
 
-__all__ = ["OF_A_TURN", "SAME_TEXT", "AgentFacts", "render_agent_values", "render_memory_values"]
-
 OF_A_TURN = frozenset(
     {
         "question",

@@ -13,8 +13,6 @@ from typing import Any
 
 from jinja2 import Undefined
 
-__all__ = ["ITEM", "MOST_CHARS", "MOST_ITEMS", "STEP", "Refused", "Work"]
-
 MOST_CHARS = 4_000_000
 """Characters of a rendering, and of any text that it puts together on the way."""
 

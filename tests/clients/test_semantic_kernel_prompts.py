@@ -39,7 +39,7 @@ from orchestrator.prompts.languages.base import (
     ToolResult,
     ToolUse,
 )
-from orchestrator.prompts.languages.semantic_kernel import read
+from orchestrator.prompts.languages.semantic_kernel.document import read
 
 Told = list[tuple[str, str | None, list[tuple[str, ...]]]]
 ENGINES: dict[str, Callable[..., Any]] = {

@@ -30,7 +30,7 @@ from orchestrator.flows.ppe.suggestions import suggest_instruction, suggest_name
 from orchestrator.flows.ppe.text_nodes import Substitution
 from orchestrator.flows.ppe.uses import Uses, blocks_in, conditions_in, statements_in
 from orchestrator.flows.steps import Place
-from orchestrator.prompts.languages.uses import first_uses
+from orchestrator.prompts.languages.inputs import first_uses
 
 __all__ = ["Finding", "findings"]
 

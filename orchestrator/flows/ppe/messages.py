@@ -23,9 +23,8 @@ from orchestrator.prompts.languages.base import (
     TextContent,
     Thread,
 )
-from orchestrator.prompts.languages.tokens import Tokens
-from orchestrator.prompts.languages.trimming import strip_pieces
-from orchestrator.prompts.languages.uses import first_uses
+from orchestrator.prompts.languages.inputs import first_uses
+from orchestrator.prompts.languages.tokens import Tokens, strip_pieces
 from orchestrator.prompts.languages.values import Placement, Values
 from orchestrator.prompts.markers import Piece
 

@@ -21,7 +21,7 @@ from orchestrator.flows.ppe.text_nodes import Bias, Inline, Substitution
 from orchestrator.flows.ppe.text_scanner import TextScanner
 from orchestrator.flows.steps import Place
 from orchestrator.prompts.jinja import CompiledTemplate, Jinja, Mistake
-from orchestrator.prompts.jinja_filters import get_work
+from orchestrator.prompts.jinja_limits import get_work
 
 __all__ = [
     "STRATEGIES",

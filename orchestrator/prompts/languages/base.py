@@ -10,19 +10,6 @@ from orchestrator.diagnostics import Diagnostic
 from orchestrator.message import Message, Text
 from orchestrator.prompts.markers import Piece
 
-__all__ = [
-    "Content",
-    "Document",
-    "Input",
-    "Media",
-    "Rendered",
-    "RenderedMessage",
-    "TextContent",
-    "Thread",
-    "ToolResult",
-    "ToolUse",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class TextContent:

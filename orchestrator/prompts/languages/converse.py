@@ -21,11 +21,9 @@ from orchestrator.prompts.languages.base import (
     ToolResult,
     ToolUse,
 )
-from orchestrator.prompts.languages.message_parsing import parse_tool_use
+from orchestrator.prompts.languages.message_dicts import parse_tool_use
 from orchestrator.prompts.leaf import spans_of
 from orchestrator.prompts.markers import Piece
-
-__all__ = ["SYSTEM_ROLES", "ConverseBuilder", "converse", "system_pieces", "tool_specs"]
 
 SYSTEM_ROLES = ("system", "developer")
 """Roles whose messages are the system text."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from difflib import get_close_matches
 
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.prompts.languages.base import Document, Input
-
-__all__ = ["check_declared_inputs", "check_given_inputs"]
 
 _MOST = 100  # findings of each kind; comparing names takes time
 
@@ -80,3 +79,25 @@ def _make_diagnostic(
         line=at.line if at is not None else None,
         column=at.column if at is not None else None,
     )
+
+
+_TAG = re.compile(r"\{\{(?:(?!\{\{).)*?\}\}|\{%(?:(?!\{%).)*?%\}", re.DOTALL)
+_WORD = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"|(?<![.\w])[A-Za-z_]\w*")
+
+
+def first_uses(text: str, names: Collection[str], line: int = 1) -> dict[str, tuple[int, int]]:
+    """The line and column of each name's first use, in the order of these uses.
+
+    Args:
+        text: The template, whose tags are `{{ }}` and `{% %}`.
+        names: The names of its inputs.
+        line: The number of the text's first line.
+    """
+    found: dict[str, tuple[int, int]] = {}
+    for tag in _TAG.finditer(text):
+        for word in _WORD.finditer(tag[0]):
+            if word[0] in names and word[0] not in found:
+                at = tag.start() + word.start()
+                column = at - text.rfind("\n", 0, at)
+                found[word[0]] = line + text.count("\n", 0, at), column
+    return found

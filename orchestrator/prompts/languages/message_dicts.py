@@ -1,22 +1,257 @@
-"""Rendered messages as the dicts of their language."""
+"""Messages and media that are given as values: dicts of chat APIs, of Converse and of Prompty."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
-from typing import Any
+import binascii
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, cast
 
+from orchestrator.errors import ValidationError
 from orchestrator.prompts.languages.base import (
     Content,
     Media,
     Rendered,
     RenderedMessage,
     TextContent,
+    Thread,
     ToolResult,
     ToolUse,
 )
 
-__all__ = ["as_dicts", "to_url"]
+_KINDS = {
+    "image": "image",
+    "image_url": "image",
+    "input_image": "image",
+    "audio": "audio",
+    "input_audio": "audio",
+    "video": "video",
+    "file": "file",
+    "document": "file",
+}
+_SOURCES = ("source", "url", "data", "bytes", "file_data")
+_OF_A_MEDIUM = ("kind", "type", *_SOURCES, "mediaType", "media_type")
+
+
+def parse_messages(value: Sequence[Any], name: str) -> Iterator[RenderedMessage | Thread]:
+    """The messages of a thread.
+
+    Args:
+        value: Dicts with `role` and `content`, or messages that were rendered before.
+        name: The input, which is the origin of what they say.
+
+    Raises:
+        ValidationError: One is no message.
+    """
+    for at, one in enumerate(value):
+        if isinstance(one, RenderedMessage | Thread):
+            yield one
+        elif isinstance(one, Mapping):
+            yield _parse_message(one, f"{name}[{at}]", name)
+        else:
+            raise ValidationError(
+                f"{name}[{at}] is no message: give dicts with 'role' and 'content'"
+            )
+
+
+def _parse_message(given: Mapping[str, Any], where: str, name: str) -> RenderedMessage:
+    role = given.get("role", "user")
+    if not isinstance(role, str):
+        raise ValidationError(f"the role of {where} must be a text")
+    content = given.get("content", given.get("parts"))
+    attributes = {k: v for k, v in given.items() if k not in ("role", "content", "parts")}
+    if content is None:
+        return RenderedMessage(role, (), attributes)
+    if isinstance(content, str):
+        return RenderedMessage(role, (TextContent(((name, content),)),), attributes)
+    if not isinstance(content, list | tuple):
+        content = [content]
+    return RenderedMessage(
+        role, tuple(_parse_content(one, where, name) for one in content), attributes
+    )
+
+
+def _parse_content(one: Any, where: str, name: str) -> Content:
+    if isinstance(one, TextContent | Media | ToolUse | ToolResult):
+        return one
+    if isinstance(one, str):
+        return TextContent(((name, one),))
+    if not isinstance(one, Mapping):
+        raise ValidationError(f"the content of {where} must be texts and dicts")
+    kind = one.get("type")
+    if kind == "tool_use" or "toolUse" in one:  # Anthropic; Converse
+        use = _check_map(one if kind == "tool_use" else one["toolUse"], "call", where)
+        given = use.get("input", {})
+        return ToolUse(
+            _get_text(use, ("toolUseId", "id"), where), _get_text(use, ("name",), where), given
+        )
+    if kind == "tool_result" or "toolResult" in one:
+        return _parse_tool_result(one if kind == "tool_result" else one["toolResult"], where, name)
+    if "tool_call" in one:
+        return parse_tool_use(one["tool_call"], where)
+    return _parse_text_or_media(one, where, name)
+
+
+def _parse_tool_result(given: Any, where: str, name: str) -> ToolResult:
+    result = _check_map(given, "result", where)
+    content = result.get("content") or ()
+    told = [
+        _parse_content(it, where, name)
+        for it in (content if isinstance(content, list | tuple) else [content])
+    ]
+    kept = [it for it in told if isinstance(it, TextContent | Media)]
+    return ToolResult(_get_text(result, ("toolUseId", "tool_use_id"), where), "", tuple(kept))
+
+
+def _check_map(value: Any, what: str, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ValidationError(f"the {what} of {where} must be a dict")
+    return value
+
+
+def _get_text(given: Mapping[str, Any], names: Sequence[str], where: str) -> str:
+    found = next((given[name] for name in names if name in given), "")
+    if not isinstance(found, str | int):
+        raise ValidationError(f"{names[0]!r} of {where} must be a text")
+    return str(found)
+
+
+def _parse_text_or_media(one: Mapping[str, Any], where: str, name: str) -> Content:
+    kind = one.get("kind", one.get("type"))
+    kind = kind or next((it for it in ("image", "document", "video") if it in one), "text")
+    if isinstance(kind, str) and kind in _KINDS:
+        inner = one.get(kind, one)
+        return parse_media(inner, _KINDS[kind], where, one)
+    text = one.get("text", one.get("value"))
+    if text is None and "guardContent" in one:
+        text = _check_map(
+            _check_map(one["guardContent"], "content", where).get("text"), "text", where
+        )["text"]
+    if text is None and (kind == "json" or "json" in one):
+        text = json.dumps(one.get("json"), ensure_ascii=False, default=str)
+    if not isinstance(text, str):
+        members = ", ".join(map(repr, one)) if kind == "text" else repr(kind)
+        raise ValidationError(f"the content of {where} has {members}, which is not understood")
+    return TextContent(((name, text),))
+
+
+def parse_tool_use(call: Any, where: str = "a message") -> ToolUse:
+    """A call as chat APIs have it: `id` and `function` with `name` and `arguments`.
+
+    Args:
+        call: The call.
+        where: What it is in, for messages.
+
+    Raises:
+        ValidationError: It is none.
+    """
+    call = _check_map(call, "call", where)
+    function = _check_map(call.get("function") or call, "function", where)
+    given = function.get("arguments", function.get("input", {}))
+    if isinstance(given, str):
+        try:
+            given = json.loads(given)
+        except (ValueError, RecursionError):
+            pass
+    return ToolUse(_get_text(call, ("id",), where), _get_text(function, ("name",), where), given)
+
+
+def parse_media(
+    value: Any, kind: str, where: str, around: Mapping[str, Any] | None = None
+) -> Media:
+    """A medium.
+
+    Args:
+        value: Its address, its bytes, or a dict: of Prompty (`source`, `mediaType`), of a chat API
+            (`url`), or of Converse (`format`, `source`).
+        kind: What it is.
+        where: What it is the value of, for messages.
+        around: The dict that `value` is a member of, whose other members are its attributes.
+
+    Raises:
+        ValidationError: It is none of these.
+    """
+    made = cast(Literal["image", "audio", "video", "file"], kind)
+    if isinstance(value, Media):
+        return value
+    if isinstance(value, bytes):
+        return Media(made, data=value)
+    if isinstance(value, str):
+        return _make_media(made, value, {})
+    if not isinstance(value, Mapping):
+        raise ValidationError(f"the {kind} of {where} must be an address, bytes or a dict")
+    source, told = _get_source(value, f"{kind} of {where}")
+    media_type = str(told.get("mediaType", told.get("media_type", "")) or "")
+    if value.get("format") and not media_type:
+        media_type = f"{ {'file': 'application'}.get(kind, kind) }/{value['format']}"
+    others = {**(around or {}), **value}
+    named = {kind, *_OF_A_MEDIUM, "format", "image_url"}
+    attributes = {k: v for k, v in others.items() if k not in named}
+    if isinstance(source, bytes):
+        return Media(made, data=source, media_type=media_type, attributes=attributes)
+    return _make_media(made, source, attributes, media_type)
+
+
+def _get_source(value: Mapping[str, Any], what: str) -> tuple[str | bytes, Mapping[str, Any]]:
+    """The address or the bytes of a medium, and the dict that says what it is."""
+    name = next((it for it in _SOURCES if it in value), "")
+    source, told = value.get(name), value
+    if isinstance(source, Mapping):  # Converse's, or Anthropic's
+        inner: Mapping[str, Any] = source
+        location = inner.get("s3Location")
+        if isinstance(location, Mapping):
+            return _check_address(location.get("uri"), what), value
+        name = next((it for it in (*_SOURCES, "text") if it in inner), "")
+        source, told = inner.get(name), {**inner, **value}
+    if isinstance(source, bytes):
+        return source, told
+    source = _check_address(source, what)
+    if name == "text":
+        return source.encode(), told
+    encoded = name in ("data", "bytes") or bool(value.get("format"))
+    if encoded and "://" not in source and not source.startswith("data:"):
+        return _decode_base64(source, what), told
+    return source, told
+
+
+def _check_address(source: Any, what: str) -> str:
+    if not isinstance(source, str):
+        raise ValidationError(f"the {what} has no address and no bytes")
+    return source
+
+
+def _make_media(
+    kind: Literal["image", "audio", "video", "file"],
+    url: str,
+    attributes: Mapping[str, Any],
+    media_type: str = "",
+) -> Media:
+    found = parse_data_url(url)
+    if found is None:
+        return Media(kind, url, media_type=media_type, attributes=attributes)
+    return Media(kind, data=found[1], media_type=found[0], attributes=attributes)
+
+
+def parse_data_url(url: str) -> tuple[str, bytes] | None:
+    """The media type and the bytes of a `data:` address in Base64; `None` for any other."""
+    if not url.startswith("data:"):
+        return None
+    head, comma, body = url[5:].partition(",")
+    media_type, base, _ = head.partition(";base64")
+    if not comma or not base:
+        return None
+    try:
+        return media_type, base64.b64decode(body, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _decode_base64(text: str, where: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise ValidationError(f"the bytes of the {where} are not Base64") from None
 
 
 def as_dicts(rendered: Rendered) -> list[dict[str, Any]]:

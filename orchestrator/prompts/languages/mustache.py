@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.message import AUTHOR
-from orchestrator.prompts.jinja import VALUE, Mistake, Value
+from orchestrator.prompts.jinja import Mistake
+from orchestrator.prompts.jinja_pieces import VALUE, Value
 from orchestrator.prompts.markers import Piece
 from orchestrator.prompts.work import ITEM, MOST_CHARS, STEP, Refused, Work
-
-__all__ = ["Mustache", "compile_mustache"]
 
 _DEEPEST = 50
 _AFTER = re.compile(r"[ \t]*(?:\n|\Z)")

@@ -19,15 +19,6 @@ from orchestrator.prompts.template_files import MAX_FILE_BYTES
 if TYPE_CHECKING:
     from orchestrator.prompts.languages.base import Document
 
-__all__ = [
-    "ENDINGS",
-    "LANGUAGES",
-    "MAX_TEMPLATE_CHARS",
-    "language_of",
-    "load_template",
-    "read_template",
-]
-
 MAX_TEMPLATE_CHARS = 100_000
 """Bedrock's limit for `basePromptTemplate`, and so that of a template in any language."""
 
@@ -46,17 +37,18 @@ ENDINGS: Mapping[str, str] = {
 """Languages by the endings of their files."""
 
 _HERE = "orchestrator.prompts.languages"
-_READERS: Mapping[str, str] = {
-    "prompty": f"{_HERE}.prompty",
-    "semantic-kernel": f"{_HERE}.semantic_kernel",
-    "handlebars": f"{_HERE}.handlebars",
-    "jinja2": f"{_HERE}.jinja2_messages",
-    "ppe": "orchestrator.flows.ppe.messages",  # with the language, of which it is a part
-}
+_SEMANTIC_KERNEL = f"{_HERE}.semantic_kernel"
 # Modules, imported when they are needed, each with a function `read(text, source=None, *,
-# folder=None, environ=None, **options)` that gives a `Document`. `folder`: where files may be read
-# that the template names; `environ`: the variables that it may read; neither when they are `None`:
-# the author may be anybody.
+# folder=None, environ=None, **options)` that gives a `Document`, and the options that a language
+# fixes. `folder`: where files may be read that the template names; `environ`: the variables that
+# it may read. Both are `None` where the author may be anybody.
+_READERS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "prompty": (f"{_HERE}.prompty", {}),
+    "semantic-kernel": (_SEMANTIC_KERNEL, {}),
+    "handlebars": (_SEMANTIC_KERNEL, {"format": "handlebars"}),
+    "jinja2": (_SEMANTIC_KERNEL, {"format": "jinja2"}),
+    "ppe": ("orchestrator.flows.ppe.messages", {}),  # with the language, of which it is a part
+}
 
 LANGUAGES = tuple(_READERS)
 """The languages."""
@@ -64,7 +56,7 @@ LANGUAGES = tuple(_READERS)
 _TOKENS = re.compile(f"[{OPEN}{SHUT}]")
 # Rendered texts have these where values are, and so the author's have them nowhere.
 
-_SEMANTIC_KERNEL = re.compile(r"^(?:template_format|template):", re.MULTILINE)
+_SEMANTIC_KERNEL_YAML = re.compile(r"^(?:template_format|template):", re.MULTILINE)
 
 
 def language_of(file: str | Path) -> str | None:
@@ -112,12 +104,13 @@ def read_template(
         line, column = line_column(text, found.start())
         message = f"the character {found[0]!a} may not be in a template"
         raise TemplateError(message, file=source, line=line, column=column)
-    read = importlib.import_module(_READERS[language]).read
-    known = inspect.signature(read).parameters
+    module, fixed = _READERS[language]
+    read = importlib.import_module(module).read
+    known = inspect.signature(read).parameters.keys() - fixed.keys()
     for name in options:
         if name not in known:
             raise ValidationError(f"templates of the language {language!r} have no option {name!r}")
-    made: Document = read(text, source, folder=folder, environ=environ, **options)
+    made: Document = read(text, source, folder=folder, environ=environ, **fixed, **options)
     return made
 
 
@@ -156,7 +149,7 @@ def _read_text(file: Path) -> str:
 
 
 def _detect_language(text: str, file: Path) -> str:
-    if file.suffix.lower() in (".yaml", ".yml") and _SEMANTIC_KERNEL.search(text):
+    if file.suffix.lower() in (".yaml", ".yml") and _SEMANTIC_KERNEL_YAML.search(text):
         return "semantic-kernel"
     raise ValidationError(
         f"the ending of {file.name!r} tells no template language; there are "

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -11,30 +12,74 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError, ValidationError
 from orchestrator.message import Message, Span, Text
-from orchestrator.prompts.bound_prompt import BoundPrompt
+from orchestrator.prompts.bound_prompt import HISTORY, SCRATCHPAD, BoundPrompt
 from orchestrator.prompts.jsonbody import line_column
 from orchestrator.prompts.languages.base import Document, Rendered, RenderedMessage, Thread
 from orchestrator.prompts.languages.converse import SYSTEM_ROLES, ConverseBuilder, system_pieces
 from orchestrator.prompts.languages.registry import language_of, read_template
-from orchestrator.prompts.languages.straight import NotStraight, leaf_of, marks_of, slot_of
-from orchestrator.prompts.leaf import Use, spans_of
+from orchestrator.prompts.leaf import Leaf, Use, spans_of
 from orchestrator.prompts.lint import inspect_inputs
 from orchestrator.prompts.markers import Piece
 from orchestrator.prompts.placeholders import ORCHESTRATION, PRE_PROCESSING, lookup, scan, status
-from orchestrator.prompts.template import (
-    HISTORY,
-    SCRATCHPAD,
-    Slot,
-    Template,
-    drop_tool_blocks,
-    fill_slots,
-)
+from orchestrator.prompts.template import Slot, Template, drop_tool_blocks, fill_slots
 from orchestrator.prompts.work import MOST_CHARS
 
 if TYPE_CHECKING:
     from orchestrator.prompts.dialect import Dialect
 
-__all__ = ["DocumentTemplate", "compile_document"]
+
+class NotStraight(Exception):
+    """A value is somewhere else than in a text, or not as it was given."""
+
+
+def marks_of(names: Iterable[str]) -> dict[str, str]:
+    """A text for each value, which nobody can know."""
+    return {name: secrets.token_hex(16) for name in names}
+
+
+def leaf_of(pieces: Sequence[Piece], marks: Mapping[str, str]) -> Leaf | None:
+    """A text with holes where the marks stand; `None` for no text.
+
+    Args:
+        pieces: Who wrote each, and its text.
+        marks: The values' marks, by name.
+
+    Raises:
+        NotStraight: A mark was changed, or joined to other texts.
+    """
+    holes = {name for name, mark in marks.items() if mark}
+    for origin, text in pieces:
+        if text != marks.get(origin) and any(mark and mark in text for mark in marks.values()):
+            raise NotStraight
+        if origin in holes and text != marks[origin]:
+            raise NotStraight
+    return Leaf.of(pieces, holes) if any(text for _, text in pieces) else None
+
+
+def slot_of(slot: Slot, marks: Mapping[str, str]) -> Slot:
+    """A place in the conversation, with holes where the marks stand.
+
+    Args:
+        slot: The place, rendered.
+        marks: The values' marks, by name.
+
+    Raises:
+        NotStraight: A mark is somewhere else than in a text, or was changed.
+    """
+    message = slot.fixed
+    if message is None or not any(mark and mark in repr(message) for mark in marks.values()):
+        return slot
+    if any("text" not in block for block in message["content"]):
+        raise NotStraight
+    leaves = [leaf_of(list(pieces), marks) for pieces in _pieces(message)]
+    return Slot(slot.role, tuple(one for one in leaves if one is not None))
+
+
+def _pieces(message: Message) -> Iterator[Iterator[Piece]]:
+    for at, block in enumerate(message["content"]):
+        spans = [span for span in message.spans if span.block == at]
+        yield ((span.origin, block["text"][span.start : span.end]) for span in spans)
+
 
 _THREADS = (HISTORY, SCRATCHPAD)
 _HISTORY_STAGES = (ORCHESTRATION, PRE_PROCESSING)

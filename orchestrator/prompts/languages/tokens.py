@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 from orchestrator.message import AUTHOR
 from orchestrator.prompts.markers import Piece
-
-__all__ = ["OPEN", "SHUT", "TOKEN", "Tokens", "token"]
 
 OPEN, SHUT = "\ue000", "\ue001"
 """What tokens are made of: private-use characters, which authors may not write."""
@@ -83,3 +81,26 @@ class Tokens(Generic[T]):
         found = TOKEN.fullmatch(text.strip())
         value = self._values[int(found[1])] if found else None
         return value[0] if isinstance(value, tuple) else None
+
+
+def strip_pieces(pieces: Sequence[Piece], chars: str | None = None) -> list[Piece]:
+    """Pieces without the author's white space at both ends; what values say is not touched.
+
+    Args:
+        pieces: Who wrote each, and its text.
+        chars: The characters to take away, as for `str.strip`.
+    """
+    made = list(pieces)
+    while made and made[0][0] == AUTHOR:
+        text = made[0][1].lstrip(chars)
+        if text:
+            made[0] = AUTHOR, text
+            break
+        del made[0]
+    while made and made[-1][0] == AUTHOR:
+        text = made[-1][1].rstrip(chars)
+        if text:
+            made[-1] = AUTHOR, text
+            break
+        del made[-1]
+    return made

@@ -15,12 +15,11 @@ from typing import Any, Literal, NoReturn
 from jinja2 import Undefined
 
 from orchestrator.errors import ValidationError
-from orchestrator.prompts.jinja import VALUE, Mistake, tag_origin
+from orchestrator.prompts.jinja import Mistake
+from orchestrator.prompts.jinja_pieces import VALUE, tag_origin
 from orchestrator.prompts.languages.base import Media, RenderedMessage, Thread
-from orchestrator.prompts.languages.message_parsing import parse_media, parse_messages
+from orchestrator.prompts.languages.message_dicts import parse_media, parse_messages
 from orchestrator.prompts.markers import Piece
-
-__all__ = ["MEDIA_KINDS", "RICH_KINDS", "Placement", "Values", "value_text"]
 
 Kind = Literal["thread", "image", "file", "audio", "video"]
 MEDIA_KINDS = ("image", "file", "audio", "video")

@@ -30,7 +30,7 @@ from orchestrator.prompts.languages.prompty.front_matter import (
     settings_of,
     split_front,
 )
-from orchestrator.prompts.languages.prompty.misspelt_members import find_misspelt_members
+from orchestrator.prompts.languages.prompty.lint import find_misspelt_members
 from orchestrator.prompts.languages.values import value_text
 
 __all__ = ["DIALECTS", "PromptyDocument", "read"]

@@ -9,17 +9,14 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from orchestrator.errors import TemplateError
-from orchestrator.prompts.jinja import VALUE
+from orchestrator.prompts.jinja_pieces import VALUE
 from orchestrator.prompts.languages.base import Content, Media, TextContent, ToolUse
-from orchestrator.prompts.languages.message_parsing import parse_data_url
+from orchestrator.prompts.languages.message_dicts import parse_data_url
 from orchestrator.prompts.languages.prompty.front_matter import References, read_yaml
 from orchestrator.prompts.languages.prompty.markers import Section
-from orchestrator.prompts.languages.tokens import OPEN, Tokens
-from orchestrator.prompts.languages.trimming import strip_pieces
+from orchestrator.prompts.languages.tokens import OPEN, Tokens, strip_pieces
 from orchestrator.prompts.markers import Piece
 from orchestrator.prompts.template_files import MAX_FILE_BYTES
-
-__all__ = ["MediaReader", "read_data", "read_texts", "read_tool_uses", "read_tools"]
 
 _MEDIUM = re.compile(r"!\[([^\[\]\n]*+)\]\(([^()\s]++)\)")
 _ATTRIBUTE = re.compile(r"(?<!\w)(\w++)\s*+=\s*+(?:\"([^\"]*)\"|([^\",]*+))")

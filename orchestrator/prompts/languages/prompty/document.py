@@ -20,6 +20,7 @@ from orchestrator.prompts.languages.base import (
     Thread,
     ToolResult,
 )
+from orchestrator.prompts.languages.inputs import first_uses
 from orchestrator.prompts.languages.mustache import Mustache
 from orchestrator.prompts.languages.prompty.content import (
     MediaReader,
@@ -29,16 +30,11 @@ from orchestrator.prompts.languages.prompty.content import (
     read_tools,
 )
 from orchestrator.prompts.languages.prompty.front_matter import References, replace_references
+from orchestrator.prompts.languages.prompty.lint import check_thread_roles, find_misspelt_marks
 from orchestrator.prompts.languages.prompty.markers import Marks, Section
-from orchestrator.prompts.languages.prompty.misspelt_marks import find_misspelt_marks
-from orchestrator.prompts.languages.prompty.thread_roles import check_thread_roles
-from orchestrator.prompts.languages.tokens import TOKEN, Tokens, token
-from orchestrator.prompts.languages.trimming import strip_pieces
-from orchestrator.prompts.languages.uses import first_uses
+from orchestrator.prompts.languages.tokens import TOKEN, Tokens, strip_pieces, token
 from orchestrator.prompts.languages.values import Placement, Values
 from orchestrator.prompts.markers import Piece
-
-__all__ = ["Dialect", "PromptyDocument", "Setup"]
 
 _V2 = Marks(("system", "user", "assistant", "developer"), quoted=False)
 _LEGACY = Marks(("system", "user", "assistant", "function", "tools", "tool", "thread"), quoted=True)

@@ -18,17 +18,6 @@ from orchestrator.prompts.markers import Piece
 from orchestrator.prompts.template_files import MAX_FILE_BYTES
 from orchestrator.support.safe_json import too_deep
 
-__all__ = [
-    "Front",
-    "References",
-    "read_inputs",
-    "read_yaml",
-    "replace_references",
-    "resolve_body_references",
-    "settings_of",
-    "split_front",
-]
-
 _FENCE = re.compile(r"(?:---|\+\+\+)[ \t]*")
 _REFERENCE = re.compile(r"\$\{(\w+):(.*)\}", re.DOTALL)
 _IN_TEXT = re.compile(r"\$\{(?:env|file|params):[^{}\n]*\}", re.IGNORECASE)

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from orchestrator.prompts.jinja import VALUE
+from orchestrator.prompts.jinja_pieces import VALUE
 from orchestrator.prompts.languages.tokens import OPEN, Tokens
-
-__all__ = ["Marks", "Section"]
 
 _ATTRIBUTE = re.compile(r"(\w++)\s*+=\s*+(?:\"([^\"]*)\"|([^\",\]]*+))\s*+,?\s*+")
 _TEXTS = ("tool_call_id", "nonce")

@@ -11,8 +11,6 @@ from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError
 from orchestrator.prompts.languages.tokens import OPEN, SHUT
 
-__all__ = ["Source"]
-
 _BREAK = re.compile("\r\n?")
 
 

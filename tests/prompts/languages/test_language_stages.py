@@ -317,7 +317,7 @@ def test_the_template_says_how_the_model_generates() -> None:
 
 
 def test_system_texts_are_made_once_for_many_turns() -> None:
-    template = compiled(PROMPTY).fixed({"instruction": "I"})
+    template = compiled(PROMPTY).fill_fixed({"instruction": "I"})
     one, two = (template.bind({"question": it}).system for it in ("A", "B"))
     assert one is two
     assert [tuple(span) for span in one.spans] == [(0, 0, 1, "instruction")]

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from orchestrator.prompts.languages.handlebars_helpers import HELPERS
-from orchestrator.prompts.languages.handlebars_parser import Block, Node, Show
-from orchestrator.prompts.languages.handlebars_scanner import Call, Expression, Literal, Path
-from orchestrator.prompts.languages.semantic_kernel_content import ROLES
-
-__all__ = ["Names", "is_straight"]
+from orchestrator.prompts.languages.semantic_kernel.content import ROLES
+from orchestrator.prompts.languages.semantic_kernel.handlebars_grammar import (
+    Block,
+    Call,
+    Expression,
+    Literal,
+    Node,
+    Path,
+    Show,
+)
+from orchestrator.prompts.languages.semantic_kernel.helpers import HELPERS
 
 _PLACING = ("messages", "message_to_prompt", "messageToPrompt")
 _OWN = frozenset(

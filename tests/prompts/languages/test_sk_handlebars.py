@@ -1,10 +1,14 @@
 """Handlebars prompts: what Semantic Kernel's Python package does with them, and better."""
 
+from functools import partial
+
 import pytest
 
 from orchestrator.errors import TemplateError
 from orchestrator.prompts.languages.base import Thread
-from orchestrator.prompts.languages.handlebars import read
+from orchestrator.prompts.languages.semantic_kernel.document import read as read_any
+
+read = partial(read_any, format="handlebars")
 
 INPUTS = {
     "x": "v",

@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from itertools import takewhile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import quoteattr
 
@@ -21,28 +20,26 @@ from jinja2.lexer import Token, TokenStream
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError, ValidationError
 from orchestrator.message import AUTHOR
-from orchestrator.prompts.jinja import VALUE, CompiledTemplate, Jinja, Mistake, Value, tag_origin
-from orchestrator.prompts.jinja_filters import get_work
+from orchestrator.prompts.jinja import CompiledTemplate, Jinja, Mistake
+from orchestrator.prompts.jinja_limits import get_work
+from orchestrator.prompts.jinja_pieces import VALUE, Value, tag_origin
 from orchestrator.prompts.languages.base import RenderedMessage, Thread
-from orchestrator.prompts.languages.handlebars_helpers import HELPERS
-from orchestrator.prompts.languages.message_tags import Hole, Markup
-from orchestrator.prompts.languages.semantic_kernel_content import Filling
-from orchestrator.prompts.languages.semantic_kernel_rendering import Rendering
-from orchestrator.prompts.languages.semantic_kernel_source import Source
-from orchestrator.prompts.languages.semantic_kernel_values import (
-    Functions,
+from orchestrator.prompts.languages.semantic_kernel.content import Filling
+from orchestrator.prompts.languages.semantic_kernel.helpers import HELPERS
+from orchestrator.prompts.languages.semantic_kernel.tags import Hole, Markup
+from orchestrator.prompts.languages.semantic_kernel.values import (
+    Rendering,
     fill_messages,
     origin_of,
     text_of,
     to_messages,
 )
 from orchestrator.prompts.markers import Piece
+from orchestrator.prompts.source import Source
 from orchestrator.prompts.work import STEP
 
 if TYPE_CHECKING:
-    from orchestrator.prompts.languages.semantic_kernel import MessagesDocument
-
-__all__ = ["JinjaMessages", "read"]
+    pass
 
 _SHARED = (
     *("array", "double_open", "double_close", "camel_case", "snake_case"),
@@ -62,25 +59,6 @@ _KEEPING = {
     **dict.fromkeys(("macro", "call", "filter"), 1),
     **dict.fromkeys(("endmacro", "endcall", "endfilter", "endset"), -1),
 }
-
-
-def read(
-    text: str,
-    source: str | None = None,
-    *,
-    strict: bool = True,
-    functions: Functions | None = None,
-    folder: Path | None = None,
-    environ: Mapping[str, str] | None = None,
-) -> MessagesDocument:
-    """Reads a Jinja2 prompt; see `semantic_kernel.read`.
-
-    Raises:
-        TemplateError: It is wrong, with its place.
-    """
-    from orchestrator.prompts.languages.semantic_kernel import read as read_any
-
-    return read_any(text, source, format="jinja2", strict=strict, functions=functions)
 
 
 class _Mark(str):
@@ -230,7 +208,7 @@ class JinjaMessages:
         self.straight = self._compiled.straight
 
     def _inputs(self) -> Iterator[tuple[str, int]]:
-        from orchestrator.prompts.languages.uses import first_uses
+        from orchestrator.prompts.languages.inputs import first_uses
 
         names = self._compiled.names
         places = first_uses(self._source.text, names)

@@ -1,10 +1,14 @@
 """Jinja2 prompts with Semantic Kernel's helpers."""
 
+from functools import partial
+
 import pytest
 
 from orchestrator.errors import TemplateError
 from orchestrator.prompts.languages.base import RenderedMessage, TextContent, Thread
-from orchestrator.prompts.languages.jinja2_messages import read
+from orchestrator.prompts.languages.semantic_kernel.document import read as read_any
+
+read = partial(read_any, format="jinja2")
 
 HISTORY = [
     {"role": "user", "content": "</message>"},

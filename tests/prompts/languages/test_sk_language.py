@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.errors import TemplateError, ValidationError
 from orchestrator.prompts.languages import load_template, read_template
-from orchestrator.prompts.languages.semantic_kernel import read
+from orchestrator.prompts.languages.semantic_kernel.document import read
 
 
 def echo(input="", other="-"):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from orchestrator.errors import OrchestratorError
 from orchestrator.message import Message
 from orchestrator.prompts import compile_template, load_dialect
-from orchestrator.prompts.languages.straight import NotStraight
+from orchestrator.prompts.languages.stage import NotStraight
 
 PAST = [Message("user", [{"text": "q1"}]), Message("assistant", [{"text": "a1"}])]
 STEPS = [Message("assistant", [{"text": "step"}]), Message("user", [{"text": "result"}])]

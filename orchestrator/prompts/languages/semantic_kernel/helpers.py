@@ -7,10 +7,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from orchestrator.prompts.languages.semantic_kernel_values import text_of
+from orchestrator.prompts.languages.semantic_kernel.values import text_of
 from orchestrator.prompts.work import MOST_CHARS, MOST_ITEMS
-
-__all__ = ["HELPERS", "camel_case", "format_value", "snake_case"]
 
 
 def format_value(value: Any) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator.errors import TemplateError
 from orchestrator.prompts.languages.base import Media, TextContent, Thread, ToolResult, ToolUse
-from orchestrator.prompts.languages.semantic_kernel import read
+from orchestrator.prompts.languages.semantic_kernel.document import read
 
 
 def told(text, strict=True, **inputs):

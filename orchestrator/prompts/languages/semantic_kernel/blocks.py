@@ -14,14 +14,11 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 from orchestrator.diagnostics import Diagnostic
-from orchestrator.prompts.languages.message_tags import Hole, Markup
-from orchestrator.prompts.languages.semantic_kernel_content import Filling
-from orchestrator.prompts.languages.semantic_kernel_rendering import Rendering
-from orchestrator.prompts.languages.semantic_kernel_source import Source
-from orchestrator.prompts.languages.semantic_kernel_values import fill_value, text_of
+from orchestrator.prompts.languages.semantic_kernel.content import Filling
+from orchestrator.prompts.languages.semantic_kernel.tags import Hole, Markup
+from orchestrator.prompts.languages.semantic_kernel.values import Rendering, fill_value, text_of
+from orchestrator.prompts.source import Source
 from orchestrator.prompts.work import MOST_CHARS
-
-__all__ = ["Blocks"]
 
 _SHORTEST = len("{{$}}")
 _WORD = "[0-9A-Za-z_]+"

@@ -20,13 +20,11 @@ from orchestrator.prompts.languages.base import (
     ToolResult,
     ToolUse,
 )
-from orchestrator.prompts.languages.message_parsing import parse_data_url
-from orchestrator.prompts.languages.message_tags import Element, Tags
-from orchestrator.prompts.languages.semantic_kernel_source import Source
-from orchestrator.prompts.languages.trimming import strip_pieces
+from orchestrator.prompts.languages.message_dicts import parse_data_url
+from orchestrator.prompts.languages.semantic_kernel.tags import Element, Tags
+from orchestrator.prompts.languages.tokens import strip_pieces
 from orchestrator.prompts.markers import Piece
-
-__all__ = ["ROLES", "Filler", "Filling"]
+from orchestrator.prompts.source import Source
 
 ROLES = ("system", "user", "assistant", "tool", "developer")
 """The roles of messages (Semantic Kernel: `AuthorRole`)."""

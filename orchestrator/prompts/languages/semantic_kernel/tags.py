@@ -18,10 +18,8 @@ from typing import Any, NoReturn
 from xml.etree.ElementTree import ParseError
 
 from orchestrator.errors import TemplateError
-from orchestrator.prompts.languages.semantic_kernel_source import Source
 from orchestrator.prompts.languages.tokens import OPEN, SHUT
-
-__all__ = ["Element", "Hole", "Markup", "Tags", "read_tags"]
+from orchestrator.prompts.source import Source
 
 DEEPEST = 64
 """Tags inside of tags."""

@@ -5,27 +5,19 @@ from __future__ import annotations
 import enum
 import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
+from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError, ValidationError
 from orchestrator.message import AUTHOR
-from orchestrator.prompts.jinja import VALUE, Value
-from orchestrator.prompts.jinja_pieces import TOLD
+from orchestrator.prompts.jinja_pieces import TOLD, VALUE, Value
 from orchestrator.prompts.languages.base import RenderedMessage, Thread
-from orchestrator.prompts.languages.message_parsing import parse_messages
-from orchestrator.prompts.languages.semantic_kernel_content import Filling
-from orchestrator.prompts.languages.semantic_kernel_source import Source
-
-__all__ = [
-    "Caller",
-    "Functions",
-    "fill_messages",
-    "fill_value",
-    "origin_of",
-    "text_of",
-    "to_messages",
-]
+from orchestrator.prompts.languages.message_dicts import parse_messages
+from orchestrator.prompts.languages.semantic_kernel.content import Filling
+from orchestrator.prompts.languages.semantic_kernel.tags import Hole, Markup
+from orchestrator.prompts.source import Source
 
 Functions = Mapping[str, Callable[..., Any]]
 """What templates may call: `plugin.function`, or `function`."""
@@ -201,3 +193,65 @@ class Caller:
             for one in parameters
             if one.kind in by_name and one.name not in named and one.name in self._inputs
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """One rendering.
+
+    Attributes:
+        inputs: The inputs, with defaults.
+        caller: Calls functions.
+        trusted: The inputs and functions whose texts are read as the author's own, since the
+            author says so (Semantic Kernel: `allow_dangerously_set_content`); `None` for all.
+    """
+
+    inputs: Mapping[str, Any]
+    caller: Caller
+    trusted: Collection[str] | None = ()
+
+    def trusts(self, name: str) -> bool:
+        """Whether the text of an input or a function is read as the author's own."""
+        return self.trusted is None or name in self.trusted
+
+    def trusts_texts_of(self, origin: str) -> bool:
+        """Whether a text of this origin is: none that was calculated of what is not told."""
+        return self.trusted is None or (origin != VALUE and origin in self.trusted)
+
+
+class TemplateEngine(Protocol):
+    """A template engine that Semantic Kernel has."""
+
+    @property
+    def names(self) -> Mapping[str, int]:
+        """The template's inputs and where each is used first, in this order."""
+        ...
+
+    @property
+    def calls(self) -> Mapping[str, int]:
+        """The functions that it calls, and where each is called first."""
+        ...
+
+    @property
+    def parts(self) -> Sequence[Markup | Hole] | None:
+        """What it is made of, where that is known before it is rendered."""
+        ...
+
+    @property
+    def straight(self) -> bool:
+        """Whether it shows texts as they are, and asks of them only whether they are empty."""
+        ...
+
+    @property
+    def diagnostics(self) -> Sequence[Diagnostic]:
+        """What is doubtful about it."""
+        ...
+
+    def render(self, rendering: Rendering) -> tuple[Sequence[Markup | Hole], Sequence[Filling]]:
+        """What a rendering is made of, and what its holes are filled with.
+
+        Raises:
+            TemplateError: It cannot be rendered, with its place.
+            ValidationError: A value is no plain data.
+        """
+        ...

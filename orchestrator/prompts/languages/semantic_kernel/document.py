@@ -18,14 +18,16 @@ from typing import Any
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError, ValidationError
 from orchestrator.prompts.languages.base import Input, Rendered
-from orchestrator.prompts.languages.message_tags import Tags, read_tags
-from orchestrator.prompts.languages.semantic_kernel_content import Filler
-from orchestrator.prompts.languages.semantic_kernel_rendering import Rendering, TemplateEngine
-from orchestrator.prompts.languages.semantic_kernel_source import Source
-from orchestrator.prompts.languages.semantic_kernel_values import Caller, Functions
+from orchestrator.prompts.languages.semantic_kernel.content import Filler
+from orchestrator.prompts.languages.semantic_kernel.tags import Tags, read_tags
+from orchestrator.prompts.languages.semantic_kernel.values import (
+    Caller,
+    Functions,
+    Rendering,
+    TemplateEngine,
+)
+from orchestrator.prompts.source import Source
 from orchestrator.prompts.template_files import read_yaml
-
-__all__ = ["FORMATS", "MessagesDocument", "read"]
 
 FORMATS = ("semantic-kernel", "handlebars", "jinja2")
 """The template engines (Semantic Kernel: `template_format`)."""
@@ -194,14 +196,14 @@ class MessagesDocument:
 
 def _build_engine(format: str, source: Source, functions: Functions) -> TemplateEngine:
     if format == "handlebars":
-        from orchestrator.prompts.languages.handlebars import Handlebars
+        from orchestrator.prompts.languages.semantic_kernel.handlebars import Handlebars
 
         return Handlebars(source, tuple(functions))
     if format == "jinja2":
-        from orchestrator.prompts.languages.jinja2_messages import JinjaMessages
+        from orchestrator.prompts.languages.semantic_kernel.jinja2_prompts import JinjaMessages
 
         return JinjaMessages(source, tuple(functions))
-    from orchestrator.prompts.languages.semantic_kernel_blocks import Blocks
+    from orchestrator.prompts.languages.semantic_kernel.blocks import Blocks
 
     return Blocks(source, tuple(functions))
 

@@ -8,56 +8,46 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError
 from orchestrator.message import AUTHOR
-from orchestrator.prompts.jinja import VALUE, Value, tag_origin
+from orchestrator.prompts.jinja_pieces import VALUE, Value, tag_origin
 from orchestrator.prompts.languages.base import RenderedMessage, Thread
-from orchestrator.prompts.languages.handlebars_evaluator import Evaluator
-from orchestrator.prompts.languages.handlebars_helpers import HELPERS, format_value
-from orchestrator.prompts.languages.handlebars_names import Names, is_straight
-from orchestrator.prompts.languages.handlebars_parser import Block, Node, Show, parse
-from orchestrator.prompts.languages.handlebars_scanner import Call, Expression, Literal, Path, Text
-from orchestrator.prompts.languages.handlebars_scope import MISSING, Context, Scope
-from orchestrator.prompts.languages.message_tags import Hole, Markup
-from orchestrator.prompts.languages.semantic_kernel_content import ROLES, Filling
-from orchestrator.prompts.languages.semantic_kernel_rendering import Rendering
-from orchestrator.prompts.languages.semantic_kernel_source import Source
-from orchestrator.prompts.languages.semantic_kernel_values import (
-    Functions,
+from orchestrator.prompts.languages.semantic_kernel.content import ROLES, Filling
+from orchestrator.prompts.languages.semantic_kernel.handlebars_grammar import (
+    Block,
+    Call,
+    Expression,
+    Literal,
+    Node,
+    Path,
+    Show,
+    Text,
+    parse,
+)
+from orchestrator.prompts.languages.semantic_kernel.handlebars_names import Names, is_straight
+from orchestrator.prompts.languages.semantic_kernel.handlebars_scope import (
+    MISSING,
+    Context,
+    Evaluator,
+    Scope,
+)
+from orchestrator.prompts.languages.semantic_kernel.helpers import HELPERS, format_value
+from orchestrator.prompts.languages.semantic_kernel.tags import Hole, Markup
+from orchestrator.prompts.languages.semantic_kernel.values import (
+    Rendering,
     fill_messages,
     fill_value,
     origin_of,
 )
+from orchestrator.prompts.source import Source
 from orchestrator.prompts.work import ITEM, MOST_CHARS, STEP, Refused, Work
 
 if TYPE_CHECKING:
-    from orchestrator.prompts.languages.semantic_kernel import MessagesDocument
-
-__all__ = ["Handlebars", "read"]
-
-
-def read(
-    text: str,
-    source: str | None = None,
-    *,
-    strict: bool = True,
-    functions: Functions | None = None,
-    folder: FilePath | None = None,
-    environ: Mapping[str, str] | None = None,
-) -> MessagesDocument:
-    """Reads a Handlebars prompt; see `semantic_kernel.read`.
-
-    Raises:
-        TemplateError: It is wrong, with its place.
-    """
-    from orchestrator.prompts.languages.semantic_kernel import read as read_any
-
-    return read_any(text, source, format="handlebars", strict=strict, functions=functions)
+    pass
 
 
 class Handlebars:

@@ -1,0 +1,218 @@
+"""Lines of a Prompty body that the author meant as marks of roles, and that are none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import yaml
+
+from orchestrator.diagnostics import Diagnostic
+from orchestrator.errors import ValidationError
+from orchestrator.prompts.languages.prompty.markers import Marks
+
+_COMMENT = re.compile(r"\{#.*?#\}|\{%.*?%\}", re.DOTALL)
+_PRINTED = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+_MEANT = re.compile(r"[^\S\n]*+(?:#[^\S\n]*+)?([A-Za-z]\w*+)[^\S\n]*+(\[[^\n]*+|:[^\S\n]*+)")
+_CLOSE = 0.7
+_WORDS = frozenset(("read", "steam", "stem", "toll", "use", "used", "uses"))
+# Words that are near to roles, and begin lists in prompts.
+
+
+def find_misspelt_marks(
+    body: str, line: int, marks: Marks, others: Sequence[str], source: str | None
+) -> Iterator[Diagnostic]:
+    """What is said against lines that are nearly marks: their text is that of the message before.
+
+    Args:
+        body: The template's body.
+        line: The line of the file that it begins in.
+        marks: The marks of its dialect.
+        others: Roles that only the other dialect has.
+        source: The file, for messages.
+    """
+    is_data = False
+    for at, text in enumerate(_blank_tags(body).split("\n")):
+        if opened := marks.parse_role_line(text):
+            is_data = opened[1]
+            continue
+        found = None if is_data else _MEANT.fullmatch(text)
+        if found is None:
+            continue
+        doubt = _suggest_mark(found[1].lower(), found[2], marks.roles, others)
+        if doubt is not None:
+            yield Diagnostic(
+                severity="warning",
+                code="misspelt-mark",
+                message=f"{text.strip()[:80]!r} is no role's mark; it is text of the message that "
+                "it stands in",
+                suggestion=doubt,
+                file=source,
+                line=line + at,
+                column=len(text) - len(text.lstrip()) + 1,
+            )
+
+
+def _suggest_mark(word: str, rest: str, roles: Sequence[str], others: Sequence[str]) -> str | None:
+    """What may be meant, where a line is nearly a mark."""
+    has_attributes = rest.startswith("[")
+    if has_attributes and "=" not in rest and not rest.rstrip().endswith(":"):
+        return None
+    if word in roles:
+        return f'write it as {word}[name="value"]: in a line of its own'
+    if word in others:
+        return f"the other dialect has the role {word!r}"
+    if word in _WORDS:
+        return None
+    close = get_close_matches(word, roles, n=1, cutoff=_CLOSE)
+    return f"did you mean '{close[0]}:'?" if close else None
+
+
+def _blank_tags(body: str) -> str:
+    """A body without its tags, whose lines are where they were."""
+    body = _COMMENT.sub(lambda found: "\n" * found[0].count("\n"), body)
+    return _PRINTED.sub(lambda found: "x" + "\n" * found[0].count("\n"), body)
+
+
+_TOP = (
+    *("name", "displayName", "description", "version", "metadata", "authors", "tags", "sample"),
+    *("model", "inputs", "inputSchema", "outputs", "outputSchema", "tools", "template"),
+    *("instructions", "additionalInstructions", "kind", "parameters", "base"),
+)
+_MODEL = (
+    *("id", "provider", "apiType", "api", "connection", "options", "parameters"),
+    *("configuration", "response"),
+)
+_OPTIONS = (
+    *("temperature", "topP", "top_p", "topK", "top_k", "maxOutputTokens", "max_tokens"),
+    *("stopSequences", "stop", "seed", "frequencyPenalty", "frequency_penalty"),
+    *("presencePenalty", "presence_penalty", "additionalProperties", "allowMultipleToolCalls"),
+    *("top_logprobs", "logprobs", "logit_bias", "max_completion_tokens", "maxTokens"),
+)
+_INPUT = (
+    *("name", "kind", "type", "title", "description", "required", "default", "example"),
+    *("sample", "enum", "enumValues", "strict", "items", "properties", "format", "nullable"),
+)
+_KINDS = (
+    *("string", "integer", "float", "number", "boolean", "array", "object", "any"),
+    *("thread", "image", "file", "audio", "video"),
+)
+_CLOSE_MEMBER = 0.75
+
+
+def find_misspelt_members(front: str, source: str | None) -> Iterator[Diagnostic]:
+    """What is said against the members of a front matter.
+
+    Members of one's own are let alone, and so are options that only a model knows: doubtful is what
+    is nearly a member that there is.
+
+    Args:
+        front: The front matter, whose lines are the file's.
+        source: The file, for messages.
+    """
+    root = yaml.compose(front, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    found = [*_find_near(root, _TOP)]
+    for key, part in _members(root):
+        if key.value == "model":
+            found += _find_near(part, _MODEL)
+            for name, options in _members(part):
+                if name.value in ("options", "parameters"):
+                    found += _find_near(options, _OPTIONS)
+        elif key.value in ("inputs", "inputSchema"):
+            for one in _inputs(part):
+                found += [*_find_near(one, _INPUT), *_find_near_kinds(one)]
+    for node, close in found:
+        yield Diagnostic(
+            severity="warning",
+            code="misspelt-member",
+            message=f"Prompty has no {node.value[:80]!r} here",
+            suggestion=f"did you mean {close!r}?",
+            file=source,
+            line=node.start_mark.line + 1,
+            column=node.start_mark.column + 1,
+        )
+
+
+_Found = Iterator[tuple[yaml.ScalarNode, str]]
+
+
+def _members(node: yaml.Node | None) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
+    for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
+        if isinstance(key, yaml.ScalarNode):
+            yield key, value
+
+
+def _inputs(node: yaml.Node) -> Iterator[yaml.Node]:
+    """The inputs of a list, of a map by name, or of a schema's `properties`."""
+    if isinstance(node, yaml.SequenceNode):
+        yield from node.value
+        return
+    members = {key.value: value for key, value in _members(node)}
+    properties = members.get("properties")
+    if isinstance(properties, yaml.CollectionNode):
+        yield from _inputs(properties)
+    else:
+        yield from members.values()
+
+
+def _find_near(node: yaml.Node | None, known: Collection[str]) -> _Found:
+    for key, _ in _members(node):
+        yield from _find_nearest(key, known)
+
+
+def _find_near_kinds(node: yaml.Node) -> _Found:
+    for key, value in _members(node):
+        if key.value in ("kind", "type") and isinstance(value, yaml.ScalarNode):
+            yield from _find_nearest(value, _KINDS)
+
+
+def _find_nearest(node: yaml.ScalarNode, known: Collection[str]) -> _Found:
+    if node.value not in known:
+        for close in get_close_matches(node.value[:80], known, n=1, cutoff=_CLOSE_MEMBER):
+            yield node, close
+
+
+_SPOKEN = ("user", "assistant", "tool", "function")
+_INSTRUCTING = ("system", "developer")
+
+
+def check_thread_roles(
+    name: str, value: Any, *, strict: bool, source: str | None
+) -> Iterator[Diagnostic]:
+    """What is said against the roles of a thread's messages that are dicts.
+
+    Args:
+        name: The input.
+        value: Its value.
+        strict: Refuse messages that would be the system text.
+        source: The template's file, for messages.
+
+    Raises:
+        ValidationError: A role is none, or is one that a strict thread may not have.
+    """
+    given = value if isinstance(value, list | tuple) else ()
+    instructing = []
+    for at, one in enumerate(given):
+        role = one.get("role", "user") if isinstance(one, Mapping) else "user"
+        if role in _INSTRUCTING:
+            instructing.append((f"{name}[{at}]", role))
+        elif role not in _SPOKEN:
+            raise ValidationError(
+                f"{name}[{at}] has the role {str(role)[:40]!r}; there are "
+                f"{', '.join((*_SPOKEN, *_INSTRUCTING))}"
+            )
+    if not instructing:
+        return
+    where, role = instructing[0]
+    message = f"{where} has the role {role!r}: it is system text that the author did not write"
+    if strict:
+        raise ValidationError(f"{message}, and the thread is strict")
+    yield Diagnostic(
+        severity="warning",
+        code="instructing-thread",
+        message=message,
+        suggestion=f"leave such messages out; with strict: true for {name!r} they are an error",
+        file=source,
+    )
