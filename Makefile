@@ -52,7 +52,7 @@ test-all: $(VENV)/.installed-dev  ## Run all tests, each property with many exam
 	@$(PYTEST) --exhaustive
 
 # What tests marked `local` need.
-WEIGHTS := 0.5b minilm minilm-fp32
+WEIGHTS := 0.5b minilm
 test-local: $(VENV)/.installed-dev  ## Run the tests of embedded models (fetches 0.6 GB once)
 	@for name in $(WEIGHTS); do $(BIN)/orchestrator models pull $$name || exit 1; done
 	@$(BIN)/python -m pytest -m local

@@ -29,7 +29,7 @@ def retrieval() -> list[Row]:
     """A query over 10,000 passages; vectors of passages are random, the query's is real."""
     from orchestrator.errors import ModelNotReady
     from orchestrator.knowledge import LocalKnowledgeBase
-    from orchestrator.models.embeddings import resolve_embedder
+    from orchestrator.models import resolve_embedder
 
     model: Any = resolve_embedder("local")
     try:

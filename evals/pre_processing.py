@@ -20,9 +20,12 @@ from rich.console import Console
 from rich.table import Table
 
 from orchestrator import Agent
-from orchestrator.models import Model, ModelRequest, resolve_model
-from orchestrator.models.embeddings import resolve_embedder
-from orchestrator.models.prototypes import PROTOTYPES_FILE, PrototypeModel, Prototypes
+from orchestrator.models import Model, ModelRequest, resolve_embedder, resolve_model
+from orchestrator.models.example_classifier import (
+    EXAMPLES_FILE,
+    CategoryExamples,
+    ExampleClassifier,
+)
 from orchestrator.parsers import maker
 from orchestrator.prompts import Dialect
 from orchestrator.testing import ScriptedModel
@@ -38,17 +41,17 @@ class Asked:
         self._model_id = resolve_model(model).model_id if model else "local"
         self._name = name
         self.plan = self._agent([]).plan.stages[STAGE]
-        self.model: Model = resolve_model(model) if model else self._prototypes()
+        self.model: Model = resolve_model(model) if model else self._build_classifier()
 
     def _agent(self, replies: list[Any]) -> Agent:
         self._scripted = ScriptedModel(replies, self._model_id)
         return Agent.load(HERE.parent / "examples" / self._name, model=self._scripted)
 
-    def _prototypes(self) -> PrototypeModel:
+    def _build_classifier(self) -> ExampleClassifier:
         dialect: Dialect = self.plan.dialect
         listed = self._agent([]).plan.catalog.descriptions(dialect.protocol, ask_user=False)
-        examples = Prototypes.read(*dialect.read(PROTOTYPES_FILE))
-        return PrototypeModel(listed, examples, resolve_embedder("local"))
+        examples = CategoryExamples.read(*dialect.read(EXAMPLES_FILE))
+        return ExampleClassifier(listed, examples, resolve_embedder("local"))
 
     def request(self, question: str, asked: str) -> ModelRequest:
         """The request of a turn; the turn before it ended with the agent's question `asked`."""

@@ -14,11 +14,11 @@ def test_what_was_not_run_is_told_with_the_way_to_run_it() -> None:
     reasons = [
         *[f"{EXHAUSTIVE}make test-all"] * 3,
         f"{LOCAL}minilm",
-        f"{LOCAL}minilm minilm-fp32",
+        f"{LOCAL}minilm 0.5b",
         *["no sandbox here"] * 2,
     ]
     assert summary(reasons) == (
-        "3 exhaustive (make test-all); 2 that need minilm minilm-fp32 (make test-local); "
+        "3 exhaustive (make test-all); 2 that need 0.5b minilm (make test-local); "
         "2 because no sandbox here"
     )
 

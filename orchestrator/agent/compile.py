@@ -170,16 +170,20 @@ def _use_example_classifier(stage: StagePlan, parts: _Parts) -> StagePlan:
 
     if type(stage.model) is not LocalModel:
         return stage
-    from orchestrator.models.embeddings import resolve_embedder
-    from orchestrator.models.prototypes import PROTOTYPES_FILE, PrototypeModel, Prototypes
+    from orchestrator.models import resolve_embedder
+    from orchestrator.models.example_classifier import (
+        EXAMPLES_FILE,
+        CategoryExamples,
+        ExampleClassifier,
+    )
 
-    text, source = stage.dialect.read(PROTOTYPES_FILE)
+    text, source = stage.dialect.read(EXAMPLES_FILE)
     tools = parts.toolbox.descriptions(stage.dialect.protocol)
     told = [tool for tool in tools if not re.match("user(__|::)askuser|AgentComm", tool["name"])]
     told += [
         {"name": it.name, "description": it.instruction} for it in parts.features.collaborators
     ]
-    model = PrototypeModel(told, Prototypes.read(text, source), resolve_embedder("local"))
+    model = ExampleClassifier(told, CategoryExamples.read(text, source), resolve_embedder("local"))
     return replace(stage, model=model, digest=_digest([stage.digest, model.model_id, text]))
 
 

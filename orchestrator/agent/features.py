@@ -89,7 +89,7 @@ def _script(definition: AgentDefinition, name: str, root: Path | None) -> Orches
 
 
 def _embedder() -> Embedder:
-    from orchestrator.models.embeddings import resolve_embedder
+    from orchestrator.models import resolve_embedder
 
     return resolve_embedder("local")
 

@@ -233,7 +233,7 @@ class LocalKnowledgeBase:
 def _resolve_embedder(embedder: Embedder | str | None) -> Embedder | None:
     if not isinstance(embedder, str):
         return embedder
-    from orchestrator.models.embeddings import resolve_embedder
+    from orchestrator.models import resolve_embedder
 
     return resolve_embedder(embedder)
 

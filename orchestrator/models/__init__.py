@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from orchestrator.models.local import LocalModel
     from orchestrator.models.openai import OpenAIModel
     from orchestrator.models.recorded import RecordingModel, ReplayModel
-    from orchestrator.models.resolve import file_of_model, resolve_model
+    from orchestrator.models.registry import file_of_model, resolve_embedder, resolve_model
     from orchestrator.models.scripted import ScriptedModel
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "ReplayModel",
     "ScriptedModel",
     "file_of_model",
+    "resolve_embedder",
     "resolve_model",
 ]
 
@@ -48,8 +49,9 @@ _HOMES = {
     "RecordingModel": "recorded",
     "ReplayModel": "recorded",
     "ScriptedModel": "scripted",
-    "file_of_model": "resolve",
-    "resolve_model": "resolve",
+    "file_of_model": "registry",
+    "resolve_embedder": "registry",
+    "resolve_model": "registry",
 }
 
 __getattr__, __dir__ = lazy_exports(__name__, _HOMES)

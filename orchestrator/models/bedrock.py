@@ -11,9 +11,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
-from orchestrator.errors import DependencyFailed, ValidationError
+from orchestrator.errors import DependencyFailed, ResourceNotFound, ValidationError
 from orchestrator.message import text_of
 from orchestrator.models import _bedrock_text as text_models
 from orchestrator.models import _converse as converse
@@ -28,8 +30,6 @@ from orchestrator.models._encoding import encode
 from orchestrator.models.base import Model, ModelReply, ModelRequest
 from orchestrator.models.usage import Usage
 from orchestrator.support.aws import Settings, get_safe_message, region_of, translate_errors
-
-__all__ = ["BedrockModel"]
 
 _LATENCIES = ("standard", "optimized")
 _log = logging.getLogger(__name__)
@@ -360,3 +360,36 @@ def _find_refused_parameters(error: Any) -> frozenset[str]:
     if "cannot both be specified" in text:
         return frozenset({"topP"})
     return _SAMPLING if _UNKNOWN_PARAMETER.search(text) else frozenset()
+
+
+_VENDORS = (
+    *("ai21", "amazon", "anthropic", "cohere", "deepseek", "google", "luma", "meta", "minimax"),
+    *("mistral", "moonshot", "nvidia", "openai", "qwen", "stability", "twelvelabs", "writer"),
+)
+_MODEL_ID = re.compile(
+    r"(?:(?P<area>us|us-gov|eu|apac|jp|au|ca|sa|me|af|il|mx|global)\.)?"
+    # No vendor's models are called like "4.1" or "gguf": those are names of other providers.
+    r"(?P<vendor>[a-z0-9-]+)\.(?!gguf$|jsonl$)[a-zA-Z][a-zA-Z0-9.:_-]*"
+)
+_ARN = re.compile(r"arn:aws[a-z-]*:(?:bedrock|sagemaker):[a-z0-9-]*:[0-9]*:\S+")
+
+
+def build_model(spec: str, folder: Path) -> BedrockModel | None:
+    """The model of a model id, inference profile id or ARN; `None` for other texts.
+
+    An unknown vendor is accepted, because Bedrock gets new ones; a misspelt one is not.
+
+    Raises:
+        ResourceNotFound: The vendor is misspelt.
+    """
+    if _ARN.fullmatch(spec):
+        return BedrockModel(spec)
+    match = _MODEL_ID.fullmatch(spec)
+    if match is None:
+        return None
+    vendor = match["vendor"]
+    close = get_close_matches(vendor, _VENDORS, 1, 0.8)
+    if vendor not in _VENDORS and close:
+        meant = spec.replace(vendor, close[0], 1)
+        raise ResourceNotFound(f"there is no model {spec!r}: did you mean {meant!r}?")
+    return BedrockModel(spec)

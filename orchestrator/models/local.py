@@ -23,8 +23,6 @@ from orchestrator.models.tool_calls import CALL_OPEN, ReplyReader, grounds, is_a
 from orchestrator.models.usage import Usage
 from orchestrator.models.weights import Progress
 
-__all__ = ["LocalModel"]
-
 _log = logging.getLogger(__name__)
 
 _FULL = "model_context_window_exceeded"
@@ -72,7 +70,7 @@ class LocalModel(Model):
         self._file: Path | None = None
         self._name = ""
         self._call_bias = 0.0
-        if str(spec).lower().endswith(".gguf"):
+        if _is_weights(str(spec)):
             self._file = Path(spec).expanduser()
             if not self._file.is_file():
                 raise ResourceNotFound(f"there is no model file {str(spec)!r}")
@@ -250,3 +248,19 @@ def _look_up_first(request: ModelRequest, reader: ReplyReader) -> str:
         return ""
     found = look_ups(form, *call)
     return grammar_of(found, grounds(request), must_call=True) if found else ""
+
+
+def build_model(rest: str, folder: Path) -> LocalModel:
+    """The model of a spec `local` or `local:<rest>`."""
+    if _is_weights(rest) and (folder / rest).exists():
+        rest = str(folder / rest)
+    return LocalModel(rest) if rest else LocalModel()
+
+
+def file_of_spec(rest: str, folder: Path) -> str:
+    """The file that a spec `local:<rest>` names; empty for the name of a model."""
+    return rest if _is_weights(rest) else ""
+
+
+def _is_weights(name: str) -> bool:
+    return name.lower().endswith(".gguf")

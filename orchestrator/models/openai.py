@@ -13,6 +13,7 @@ import weakref
 from collections.abc import AsyncIterator, Iterator, Mapping
 from functools import cache
 from itertools import cycle
+from pathlib import Path
 from threading import Lock
 from typing import Any
 from urllib.parse import urlsplit
@@ -335,3 +336,25 @@ def _http() -> Any:
 def _tls() -> Any:
     # Reading the certificates takes longer than a request; all clients share them.
     return _http().create_ssl_context()
+
+
+def split_address(rest: str) -> tuple[str, str]:
+    """The model's name and the base url in the rest of a spec `openai:<model>@<base url>`.
+
+    Raises:
+        ValidationError: One of the two is missing or wrong.
+    """
+    model, at, base_url = rest.partition("@http")
+    if not at and "@" in rest:
+        raise ValidationError(
+            f"the base url of 'openai:{rest}' has to begin with http:// or https://, as in "
+            "'openai:llama3.2@http://127.0.0.1:11434/v1'"
+        )
+    if not model:
+        raise ValidationError(f"'openai:{rest}' names no model: write 'openai:<model>@<base url>'")
+    return model, f"http{base_url}" if at else OPENAI
+
+
+def build_model(rest: str, folder: Path) -> OpenAIModel:
+    """The model of a spec `openai:<rest>`."""
+    return OpenAIModel(*split_address(rest))

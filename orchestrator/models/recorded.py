@@ -21,8 +21,6 @@ from orchestrator.models._encoding import encode
 from orchestrator.models.base import Model, ModelReply, ModelRequest
 from orchestrator.models.usage import Usage
 
-__all__ = ["RecordingModel", "ReplayModel", "request_key"]
-
 _DIFF_LINES = 60
 
 
@@ -309,3 +307,13 @@ def _to_lines(request: Mapping[str, Any]) -> list[str]:
             lines.append(f"[{name}]")
             lines += json.dumps(request[name], indent=1, sort_keys=True).splitlines()
     return lines
+
+
+def build_model(rest: str, folder: Path) -> ReplayModel:
+    """The model of a spec `replay:<rest>`."""
+    return ReplayModel(folder / rest)
+
+
+def file_of_spec(rest: str, folder: Path) -> str:
+    """The file that a spec `replay:<rest>` names."""
+    return rest

@@ -14,8 +14,6 @@ from orchestrator.models.base import Model, ModelReply, ModelRequest
 from orchestrator.models.blocks import normalise_blocks
 from orchestrator.models.usage import Usage
 
-__all__ = ["Scripted", "ScriptedModel"]
-
 Scripted = str | Sequence[Block] | ModelReply | Exception
 """A text, Converse content blocks, a whole reply, or an exception to raise."""
 
@@ -114,3 +112,28 @@ def _reply(item: str | Sequence[Block] | ModelReply) -> ModelReply:
     stop = "tool_use" if any("toolUse" in block for block in content) else "end_turn"
     tokens = max(len(text_of(content)) // 4, 1)
     return ModelReply(content, stop, Usage(output_tokens=tokens, calls=1))
+
+
+def build_model(rest: str, folder: Path) -> ScriptedModel:
+    """The model of a spec `scripted:<file>` or `scripted:<file>@<model id>`.
+
+    Raises:
+        ValidationError: Nothing follows the @.
+    """
+    file = file_of_spec(rest, folder)
+    if file == rest:
+        return ScriptedModel.from_file(folder / file)
+    model_id = rest.removeprefix(f"{file}@")
+    if not model_id:
+        raise ValidationError(
+            f"'scripted:{rest}' names no model after the @: write "
+            "'scripted:<file.jsonl>@<model id>'"
+        )
+    return ScriptedModel.from_file(folder / file, model_id)
+
+
+def file_of_spec(rest: str, folder: Path) -> str:
+    """The file that a spec `scripted:<rest>` names."""
+    file, at, _ = rest.rpartition("@")
+    # A path may have an @, too.
+    return rest if not at or (folder / rest).exists() else file

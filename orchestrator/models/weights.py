@@ -1,7 +1,7 @@
 """The embedded models' weights: which there are, and the folder that holds them.
 
-A model is identified by the sha256 of its file: a GGUF file for one that answers, an ONNX or
-safetensors file with a tokenizer beside it for one that embeds texts. Whatever source the bytes
+A model is identified by the sha256 of its file: a GGUF file for one that answers, an ONNX
+file with a tokenizer beside it for one that embeds texts. Whatever source the bytes
 come from (`orchestrator.models.fetch`), they are compared with that before they are used; the
 licence's text lies beside the file. Nothing is downloaded unless `pull` is called.
 
@@ -48,7 +48,7 @@ LIGHT = "qwen2.5-coder-0.5b-instruct"
 """What `"local"` falls back to when only this one is in the folder."""
 
 EMBEDDING = "all-minilm-l6-v2"
-"""The default embedding model; the fallback of `orchestrator.models.embeddings` is its `-fp32`."""
+"""The embedding model that `"local"` means."""
 
 Progress = Callable[[int, int, str], None]
 """Called with the bytes done, the bytes in all, and what is being done."""

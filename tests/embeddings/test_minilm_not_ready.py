@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.errors import DependencyFailed, ModelNotReady, ResourceNotFound, ValidationError
+from orchestrator.errors import DependencyFailed, ModelNotReady, ResourceNotFound
 from orchestrator.models import LocalModel, weights
 from orchestrator.models.embeddings import MiniLM
 
@@ -32,9 +32,8 @@ def put(name: str) -> Path:
 
 
 def test_nothing_is_downloaded_without_being_asked(empty: Path) -> None:
-    for runtime in ("auto", "onnx", "numpy"):
-        with pytest.raises(ModelNotReady, match="orchestrator models pull all-minilm-l6-v2"):
-            MiniLM(runtime=runtime).embed(["a"])
+    with pytest.raises(ModelNotReady, match="orchestrator models pull all-minilm-l6-v2"):
+        MiniLM().embed(["a"])
     assert list(empty.iterdir()) == []
 
 
@@ -45,18 +44,11 @@ def test_a_library_that_is_missing_is_named_with_its_extra(
     put("minilm")
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ModelNotReady, match=r"bedrock-orchestrator\[knowledge\]"):
-        MiniLM(runtime="onnx").load()
-
-
-def test_without_onnxruntime_the_other_weights_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(ModelNotReady, match="orchestrator models pull all-minilm-l6-v2-fp32"):
         MiniLM().load()
 
 
-@pytest.mark.parametrize("name", ["minilm", "minilm-fp32"])
-def test_files_that_are_no_model_are_told(name: str) -> None:
-    tokenizer = put(name).with_name("tokenizer.json")
+def test_files_that_are_no_model_are_refused() -> None:
+    tokenizer = put("minilm").with_name("tokenizer.json")
     with pytest.raises(DependencyFailed, match="cannot be loaded"):
         MiniLM().load()
     assert tokenizer.is_file()
@@ -68,11 +60,6 @@ def test_half_of_the_files_is_not_the_model(empty: Path) -> None:
     assert listed.path is None
     with pytest.raises(ModelNotReady, match="models pull"):
         MiniLM().load()
-
-
-def test_a_runtime_that_there_is_not() -> None:
-    with pytest.raises(ValidationError, match="'torch'"):
-        MiniLM(runtime="torch")
 
 
 def test_an_embedding_model_answers_no_questions() -> None:

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from orchestrator.errors import ResourceNotFound, ValidationError
+from orchestrator.models import resolve_embedder
 from orchestrator.models.embeddings import (
     BedrockEmbedder,
     Embedder,
     MiniLM,
     OpenAIEmbedder,
-    resolve_embedder,
 )
 from orchestrator.testing import FakeEmbedder
 
@@ -22,7 +22,7 @@ from orchestrator.testing import FakeEmbedder
         ("local", MiniLM, "all-minilm-l6-v2"),
         ("minilm", MiniLM, "all-minilm-l6-v2"),
         ("local:minilm", MiniLM, "all-minilm-l6-v2"),
-        (" all-minilm-l6-v2-fp32 ", MiniLM, "all-minilm-l6-v2"),
+        (" all-minilm-l6-v2 ", MiniLM, "all-minilm-l6-v2"),
         ("openai:text-embedding-3-small", OpenAIEmbedder, "openai:text-embedding-3-small"),
         ("openai:nomic@http://127.0.0.1:11434/v1", OpenAIEmbedder, "openai:nomic"),
         ("amazon.titan-embed-text-v2:0", BedrockEmbedder, "amazon.titan-embed-text-v2:0"),

@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.models.prototypes import PROTOTYPES_FILE, PrototypeModel, Prototypes
+from orchestrator.models.example_classifier import (
+    EXAMPLES_FILE,
+    CategoryExamples,
+    ExampleClassifier,
+)
 from orchestrator.prompts import load_dialect
 from orchestrator.testing import FakeEmbedder
 
@@ -35,8 +39,8 @@ def test_the_inputs_are_whole_and_of_all_categories():
     assert all(Counter(one["category"] for one in INPUTS)[name] >= 12 for name in "ABCDE")
 
 
-def test_no_input_is_a_prototype():
-    shipped = Prototypes.read(*load_dialect("local").read(PROTOTYPES_FILE))
+def test_no_input_is_an_example():
+    shipped = CategoryExamples.read(*load_dialect("local").read(EXAMPLES_FILE))
     seeds = {text.lower() for some in shipped.texts.values() for text in some}
     assert seeds.isdisjoint(one["input"].lower() for one in INPUTS)
 
@@ -67,7 +71,7 @@ def test_every_input_is_asked_and_the_misses_are_counted(script, monkeypatch, tm
 def test_the_agents_question_is_in_the_conversation(script, monkeypatch):
     monkeypatch.setattr(script, "resolve_embedder", lambda spec: FakeEmbedder(256))
     asked = script.Asked("hr", "")
-    assert isinstance(asked.model, PrototypeModel)
+    assert isinstance(asked.model, ExampleClassifier)
     request = asked.request("Monday", "From which day on?")
     assert [message["role"] for message in request.messages] == ["user", "assistant", "user"]
     assert "From which day on?" in request.messages[1]["content"][0]["text"]

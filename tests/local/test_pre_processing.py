@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 
 import pytest
-from test_minilm import ready
+
+from orchestrator.models.embeddings import MiniLM
 
 pytestmark = pytest.mark.local("minilm")
 
@@ -16,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_the_inputs_of_the_evaluation_are_sorted_as_the_documentation_says(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="the extra 'knowledge' is not installed")
-    ready("onnx")
+    MiniLM().load()
     path = ROOT / "evals/pre_processing.py"
     spec = importlib.util.spec_from_file_location("evals_pre_processing_local", path)
     assert spec is not None and spec.loader is not None

@@ -372,7 +372,7 @@ def test_the_users_own_copies_lie_in_one_folder(pair: Weights, tmp_path: Path) -
 
 
 def test_the_embedding_models_entries_are_whole() -> None:
-    for name in (weights.EMBEDDING, f"{weights.EMBEDDING}-fp32"):
+    for name in (weights.EMBEDDING,):
         found = weights.find(name)
         assert found.kind == "embedding" and [one.file for one in found.beside] == [
             "tokenizer.json"

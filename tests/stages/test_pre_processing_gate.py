@@ -115,7 +115,7 @@ def test_the_embedded_model_sorts_by_examples() -> None:
     pytest.importorskip("tokenizers", reason="the extra 'knowledge' is not installed")
     plan = agent(LocalModel(), prompts=PRE, action_groups=Calls().groups(ask_user=True)).plan
     stage = plan.stages["PRE_PROCESSING"]
-    assert type(stage.model).__name__ == "PrototypeModel"
+    assert type(stage.model).__name__ == "ExampleClassifier"
     assert type(plan.orchestration.model) is LocalModel
     other = agent(LocalModel(), prompts={"PRE_PROCESSING": Override(enabled=False)}).plan
     assert other.stages["PRE_PROCESSING"].digest != stage.digest

@@ -1,7 +1,7 @@
 """Embeddings: what texts mean, as vectors.
 
 The embedders are imported when they are first named: none of numpy, onnxruntime, boto3 and httpx2
-is needed to import this package.
+is needed to import this package. `orchestrator.models.registry` finds one by its name.
 """
 
 from __future__ import annotations
@@ -15,15 +15,9 @@ if TYPE_CHECKING:
     from orchestrator.models.embeddings.bedrock import BedrockEmbedder
     from orchestrator.models.embeddings.minilm import MiniLM
     from orchestrator.models.embeddings.openai import OpenAIEmbedder
-    from orchestrator.models.embeddings.resolve import resolve_embedder
 
-__all__ = ["BedrockEmbedder", "Embedder", "MiniLM", "OpenAIEmbedder", "resolve_embedder"]
+__all__ = ["BedrockEmbedder", "Embedder", "MiniLM", "OpenAIEmbedder"]
 
-_HOMES = {
-    "BedrockEmbedder": "bedrock",
-    "MiniLM": "minilm",
-    "OpenAIEmbedder": "openai",
-    "resolve_embedder": "resolve",
-}
+_HOMES = {"BedrockEmbedder": "bedrock", "MiniLM": "minilm", "OpenAIEmbedder": "openai"}
 
 __getattr__, __dir__ = lazy_exports(__name__, _HOMES)

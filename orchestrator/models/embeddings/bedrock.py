@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orchestrator.errors import DependencyFailed, ValidationError
@@ -21,8 +22,6 @@ from orchestrator.support.aws import (
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-__all__ = ["BedrockEmbedder", "is_embedding_model"]
 
 
 class _Family(NamedTuple):
@@ -50,11 +49,6 @@ _FAMILIES = (
     _Family("cohere.embed-v4", 1536, (256, 512, 1024, 1536), "output_dimension", 96),
     _Family("cohere.embed-", 1024, (), "", 96),
 )
-
-
-def is_embedding_model(model_id: str) -> bool:
-    """Whether a model id, inference profile id or ARN is that of a text embedding model here."""
-    return any(family.mark in model_id for family in _FAMILIES)
 
 
 class BedrockEmbedder:
@@ -99,7 +93,7 @@ class BedrockEmbedder:
         Raises:
             ValidationError: The model is none of these, or has no vectors of that length.
         """
-        family = next((one for one in _FAMILIES if one.mark in model_id), None)
+        family = _find_family(model_id)
         if family is None:
             known = ", ".join(f"{one.mark}…" for one in _FAMILIES)
             raise ValidationError(
@@ -206,3 +200,12 @@ class BedrockEmbedder:
         found = answer["embeddings"]
         # Cohere's v4 answers by type when it is asked for several, some gateways always.
         return list(found["float"] if isinstance(found, dict) else found)
+
+
+def _find_family(model_id: str) -> _Family | None:
+    return next((family for family in _FAMILIES if family.mark in model_id), None)
+
+
+def build_embedder(model_id: str, folder: Path) -> BedrockEmbedder | None:
+    """The embedder of a model id, inference profile id or ARN; `None` for other models."""
+    return BedrockEmbedder(model_id) if _find_family(model_id) else None

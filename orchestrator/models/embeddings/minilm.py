@@ -1,9 +1,4 @@
-"""The embedded default: all-MiniLM-L6-v2, in this process, on the CPU, without a network.
-
-It runs 8-bit weights in onnxruntime or, without onnxruntime, the publisher's own in numpy, which
-takes about three times as long; both give the same vectors, up to a cosine of 0.999 (0.996 for
-texts of one word).
-"""
+"""The embedded default: all-MiniLM-L6-v2 with 8-bit weights, in onnxruntime on the CPU."""
 
 from __future__ import annotations
 
@@ -11,12 +6,11 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from orchestrator.errors import DependencyFailed, ModelNotReady, ValidationError
+from orchestrator.errors import DependencyFailed
 from orchestrator.models import weights
 from orchestrator.models.embeddings.base import check_texts, import_dependency, numpy, unit_rows
 from orchestrator.models.weights import EMBEDDING, Progress
@@ -25,23 +19,18 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["MAX_PIECES", "MiniLM"]
-
 _log = logging.getLogger(__name__)
 
 MAX_PIECES = 256
 """Word pieces of a text that count, with the two marks around it: as many as the model is made for.
 """
 
-_FULL_PRECISION = f"{EMBEDDING}-fp32"
-_RUNTIMES = ("auto", "onnx", "numpy")
 _FEW = 4  # texts that are not worth threads
 
 
 class _Engine(NamedTuple):
     tokenizer: Any
     run: Callable[[list[int]], Any]
-    threads: int
 
 
 _engines: dict[Path, _Engine] = {}
@@ -60,30 +49,20 @@ class MiniLM:
     them (`orchestrator models pull minilm`). Instances share one loaded model.
 
     Attributes:
-        id: The same for both runtimes, whose vectors can be compared.
+        id: `"all-minilm-l6-v2"`.
         dimensions: 384.
     """
 
     id = EMBEDDING
     dimensions = 384
 
-    def __init__(
-        self, *, runtime: str = "auto", threads: int = 0, progress: Progress | None = None
-    ) -> None:
+    def __init__(self, *, threads: int = 0, progress: Progress | None = None) -> None:
         """Names the model; it is loaded at the first call, or by `load`.
 
         Args:
-            runtime: `"onnx"`, `"numpy"`, or `"auto"`: onnxruntime when it and its weights are
-                here, else numpy when its weights are.
             threads: Texts that are run at once; 0 means one a core, at most four.
-            progress: Told how far a first verification of the weights is.
-
-        Raises:
-            ValidationError: There is no such runtime.
+            progress: Called while the weights are verified for the first time.
         """
-        if runtime not in _RUNTIMES:
-            raise ValidationError(f"{runtime!r} is no runtime: 'auto', 'onnx' or 'numpy'")
-        self._runtime = runtime
         self._threads = threads or min(os.cpu_count() or 1, 4)
         self._progress = progress
         self._engine: _Engine | None = None
@@ -138,57 +117,34 @@ class MiniLM:
         return engine, [engine.tokenizer.encode(text) for text in check_texts(texts)]
 
     def _run(self, engine: _Engine, ids: list[list[int]]) -> list[Any]:
-        workers = min(self._threads, engine.threads)
-        if len(ids) < _FEW or workers == 1:
+        if len(ids) < _FEW or self._threads == 1:
             return [engine.run(one) for one in ids]
-        with ThreadPoolExecutor(workers, "orchestrator-embedding") as pool:
+        with ThreadPoolExecutor(self._threads, "orchestrator-embedding") as pool:
             return list(pool.map(engine.run, ids))
 
     def _get_engine(self) -> _Engine:
         if self._engine is None:
-            onnx = self._is_onnx()
-            file = weights.path(EMBEDDING if onnx else _FULL_PRECISION, self._progress)
+            file = weights.path(EMBEDDING, self._progress)
             with _lock:
                 if file not in _engines:
-                    _engines[file] = _load(file, _onnx_run if onnx else _numpy_run)
+                    _engines[file] = _load(file)
                 self._engine = _engines[file]
         return self._engine
 
-    def _is_onnx(self) -> bool:
-        if self._runtime != "auto":
-            return self._runtime == "onnx"
-        here = {one.weights.name for one in weights.available() if one.path is not None}
-        if _is_installed("onnxruntime"):
-            return EMBEDDING in here or _FULL_PRECISION not in here
-        if _FULL_PRECISION not in here:
-            raise ModelNotReady(
-                "the embedding model needs onnxruntime: pip install "
-                "'bedrock-orchestrator[knowledge]'; where it cannot be installed, run "
-                f"`orchestrator models pull {_FULL_PRECISION}` for weights that run without it"
-            )
-        return False
 
-
-def _is_installed(module: str) -> bool:
+def _load(file: Path) -> _Engine:
+    tokenizers, run = import_dependency("tokenizers"), _load_session(file)
     try:
-        return find_spec(module) is not None
-    except ValueError:  # somebody put a stand-in there, or `None` to forbid it
-        return False
-
-
-def _load(file: Path, runner: Callable[[Path], Callable[[list[int]], Any]]) -> _Engine:
-    made, run = import_dependency("tokenizers").Tokenizer, runner(file)
-    try:
-        tokenizer = made.from_file(str(file.with_name("tokenizer.json")))
+        tokenizer = tokenizers.Tokenizer.from_file(str(file.with_name("tokenizer.json")))
     except Exception as error:  # the library has no class of its own
         raise _build_failure("cannot be loaded", error) from error
     # The publisher's file cuts at 128 and fills up to it; the model was made for 256.
     tokenizer.no_padding()
     tokenizer.enable_truncation(MAX_PIECES)
-    return _Engine(tokenizer, run, 1 if runner is _numpy_run else 64)
+    return _Engine(tokenizer, run)
 
 
-def _onnx_run(file: Path) -> Callable[[list[int]], Any]:
+def _load_session(file: Path) -> Callable[[list[int]], Any]:
     np, onnxruntime = numpy(), import_dependency("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1  # texts run side by side instead
@@ -217,19 +173,14 @@ def _onnx_run(file: Path) -> Callable[[list[int]], Any]:
     return run
 
 
-def _numpy_run(file: Path) -> Callable[[list[int]], Any]:
-    from orchestrator.models.embeddings._bert import Bert, read_safetensors
-
-    try:
-        bert = Bert(read_safetensors(file))
-    except (KeyError, ValueError) as error:
-        raise _build_failure("cannot be loaded", error) from error
-    return lambda ids: bert.encode(ids).mean(axis=0)
-
-
 def _build_failure(what: str, error: Exception) -> DependencyFailed:
     return DependencyFailed(
         f"the embedding model {EMBEDDING!r} {what}: {str(error)[:200]}; run "
         f"`orchestrator models remove {EMBEDDING}` and `orchestrator models pull {EMBEDDING}`",
         resource=EMBEDDING,
     )
+
+
+def build_embedder(rest: str, folder: Path) -> MiniLM | None:
+    """The embedder of a spec `local:<rest>`; `None` when `rest` is another model's name."""
+    return MiniLM() if not rest or rest in ("minilm", EMBEDDING) else None

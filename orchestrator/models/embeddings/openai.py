@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import DependencyFailed
 from orchestrator.models._encoding import encode
 from orchestrator.models.base import ModelRequest
 from orchestrator.models.embeddings.base import check_texts, numpy, unit_rows
-from orchestrator.models.openai import OPENAI, OpenAIModel
+from orchestrator.models.openai import OPENAI, OpenAIModel, split_address
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-__all__ = ["OpenAIEmbedder"]
 
 _DIMENSIONS = {
     "text-embedding-3-large": 3072,
@@ -132,3 +131,8 @@ class _Server(OpenAIModel):
             "no list of embeddings; check the base url (it usually ends in /v1)",
             resource=self.model_id,
         )
+
+
+def build_embedder(rest: str, folder: Path) -> OpenAIEmbedder:
+    """The embedder of a spec `openai:<rest>`."""
+    return OpenAIEmbedder(*split_address(rest))

@@ -25,7 +25,7 @@ def operations_of_reranking(world: ServerState) -> dict[str, Handler]:
 
     @cache
     def embedder() -> Embedder:
-        from orchestrator.models.embeddings import resolve_embedder
+        from orchestrator.models import resolve_embedder
 
         return resolve_embedder(world.embedder)
 

@@ -137,7 +137,7 @@ class KnowledgeBaseService:
 
     def _get_embedder(self) -> Embedder | None:
         if self._embedder is None:
-            from orchestrator.models.embeddings import resolve_embedder
+            from orchestrator.models import resolve_embedder
 
             self._embedder = resolve_embedder(self.world.embedder)
         return self._embedder

@@ -24,9 +24,9 @@ from orchestrator.prompts.template_files import read_yaml
 if TYPE_CHECKING:
     from orchestrator.models.embeddings.base import Embedder
 
-__all__ = ["PROTOTYPES_FILE", "PrototypeModel", "Prototypes"]
+__all__ = ["EXAMPLES_FILE", "CategoryExamples", "ExampleClassifier"]
 
-PROTOTYPES_FILE = "pre_processing_prototypes.yaml"
+EXAMPLES_FILE = "pre_processing_examples.yaml"
 """The file of a dialect's folder, or of the user's own templates folder, that has the examples."""
 
 _NEAR = 0.4
@@ -53,7 +53,7 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 @dataclass(frozen=True, slots=True)
-class Prototypes:
+class CategoryExamples:
     """Examples of inputs by category.
 
     Attributes:
@@ -63,8 +63,8 @@ class Prototypes:
     texts: Mapping[str, tuple[str, ...]]
 
     @classmethod
-    def read(cls, text: str, source: str | Path) -> Prototypes:
-        """Reads a prototypes file: a YAML mapping from categories to lists of examples.
+    def read(cls, text: str, source: str | Path) -> CategoryExamples:
+        """Reads a file of examples: a YAML mapping from categories to lists of examples.
 
         Args:
             text: The file's text.
@@ -109,7 +109,7 @@ class _Match(NamedTuple):
     shown: str
 
 
-class PrototypeModel(Model):
+class ExampleClassifier(Model):
     """Answers requests of the stage PRE_PROCESSING with a category, by the nearest example.
 
     The reply is what a language model would write, `<thinking>…</thinking><category>D</category>`,
@@ -131,7 +131,7 @@ class PrototypeModel(Model):
     def __init__(
         self,
         descriptions: Sequence[Mapping[str, Any]],
-        prototypes: Prototypes,
+        examples: CategoryExamples,
         embedder: Embedder,
     ) -> None:
         """Makes the model; nothing is embedded yet.
@@ -139,13 +139,13 @@ class PrototypeModel(Model):
         Args:
             descriptions: What the agent can do: `{"name", "description"}` of each function,
                 knowledge base and collaborator.
-            prototypes: Examples of the other categories.
+            examples: Examples of the other categories.
             embedder: Gives the vectors.
         """
         self.model_id = f"local:{embedder.id}"
         self._examples = [
             _Example(category, text, f'"{text}"')
-            for category, texts in prototypes.texts.items()
+            for category, texts in examples.texts.items()
             for text in texts
         ]
         self._examples += [_of_function(one) for one in descriptions]
