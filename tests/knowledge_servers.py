@@ -78,18 +78,12 @@ class Caller:
         )
         return str(made["knowledgeBase"]["knowledgeBaseId"])
 
-    def source(self, base: str, bucket: str | None = None, prefix: str = "", **members: Any) -> str:
-        """Makes a data source, a CUSTOM one without a bucket; gives its id."""
-        given: dict[str, Any] = {"type": "CUSTOM"}
-        if bucket is not None:
-            s3: dict[str, Any] = {"bucketArn": f"arn:aws:s3:::{bucket}"}
-            s3 |= {"inclusionPrefixes": [prefix]} if prefix else {}
-            given = {"type": "S3", "s3Configuration": s3}
+    def source(self, base: str, bucket: str, prefix: str = "", **members: Any) -> str:
+        """Creates a data source over a bucket; returns its id."""
         made = self.agent.create_data_source(
             knowledgeBaseId=base,
-            name=bucket or "own",
-            dataSourceConfiguration=given,
-            **members,
+            dataSourceConfiguration=s3_source(bucket, prefix),
+            **{"name": bucket, **members},
         )
         return str(made["dataSource"]["dataSourceId"])
 
@@ -117,19 +111,11 @@ class Caller:
         )
         return list(answer["retrievalResults"])
 
-    def settled(self, base: str, source: str) -> dict[str, dict[str, Any]]:
-        """The documents of a data source by their ids, when none is on its way any more."""
-        for _ in polled():
-            told = self.agent.list_knowledge_base_documents(
-                knowledgeBaseId=base, dataSourceId=source
-            )["documentDetails"]
-            if not any(it["status"] in RUNNING for it in told):
-                return {_id(it["identifier"]): it for it in told}
-        raise AssertionError("the documents did not settle")
 
-
-def _id(identifier: Mapping[str, Any]) -> str:
-    return str(identifier["s3"]["uri"] if "s3" in identifier else identifier["custom"]["id"])
+def s3_source(bucket: str, prefix: str = "") -> dict[str, Any]:
+    """The dataSourceConfiguration of a bucket."""
+    prefixes = {"inclusionPrefixes": [prefix]} if prefix else {}
+    return {"type": "S3", "s3Configuration": {"bucketArn": f"arn:aws:s3:::{bucket}", **prefixes}}
 
 
 def refused(call: Callable[..., Any], **params: Any) -> tuple[str, str]:
@@ -188,17 +174,3 @@ def write(folder: Path, files: Mapping[str, str | bytes]) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return folder
-
-
-def text(id: str, data: str, **metadata: Any) -> dict[str, Any]:
-    """An inline document of a CUSTOM data source."""
-    inline = {"type": "TEXT", "textContent": {"data": data}}
-    custom = {
-        "customDocumentIdentifier": {"id": id},
-        "sourceType": "IN_LINE",
-        "inlineContent": inline,
-    }
-    attributes = [{"key": key, "value": value} for key, value in metadata.items()]
-    told = {"metadata": {"type": "IN_LINE_ATTRIBUTE", "inlineAttributes": attributes}}
-    content = {"content": {"dataSourceType": "CUSTOM", "custom": custom}}
-    return content | (told if attributes else {})

@@ -15,8 +15,6 @@ from orchestrator.server.operations import EventStream, Fault, Handler, Operatio
 if TYPE_CHECKING:
     from orchestrator.sessions import Sessions
 
-__all__ = ["ActiveRequests"]
-
 T = TypeVar("T")
 
 _BEGUN: tuple[str, Mapping[str, Any]] = ("", {})

@@ -13,8 +13,6 @@ from orchestrator.server.operations import Caller
 if TYPE_CHECKING:
     from orchestrator.server.state import ServerState
 
-__all__ = ["find_agent", "list_agent_names"]
-
 _WITH_ALIAS = re.compile(r"([0-9A-Z]{10})/([0-9A-Z]{10})")
 
 

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from orchestrator.server.active_requests import ActiveRequests
     from orchestrator.server.state import ServerState
 
-__all__ = ["routes_of"]
-
 _SESSION = "x-amzn-bedrock-agentcore-runtime-session-id"
 _LONGEST = 256
 _SESSION_ID = re.compile(r"[0-9a-zA-Z._:-]{2,100}")

@@ -34,8 +34,6 @@ from orchestrator.server.wire.api import Api, HttpResponse
 if TYPE_CHECKING:
     from orchestrator.server.state import ServerState
 
-__all__ = ["application"]
-
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 

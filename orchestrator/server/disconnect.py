@@ -10,8 +10,6 @@ from typing import Any, TypeVar
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-__all__ = ["EventResponse", "run_while_connected"]
-
 T = TypeVar("T")
 
 

@@ -23,8 +23,6 @@ from orchestrator.server.paging import (
 )
 from orchestrator.support.sqlite import Layout, SqliteFile
 
-__all__ = ["DocumentStore", "decode_document", "digest", "encode_document"]
-
 DAY = 86_400
 """For how many seconds a client token is known."""
 

@@ -12,8 +12,6 @@ from orchestrator.server.wire.problems import Problems
 from orchestrator.server.wire.scalars import Walk
 from orchestrator.server.wire.shapes import get_read_walks
 
-__all__ = ["read_members"]
-
 
 def read_members(
     service: str, operation: str, names: frozenset[str], given: Mapping[str, Any]

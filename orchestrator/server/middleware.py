@@ -26,8 +26,6 @@ from orchestrator.server.operations import Caller
 from orchestrator.server.settings import Settings
 from orchestrator.server.wire.faults import log_failure
 
-__all__ = ["ServerMiddleware"]
-
 access_log = logging.getLogger("orchestrator.server.access")
 
 _HEALTH = ("GET", b"/ping")  # (AgentCore: asked by whoever runs the container, without a key)

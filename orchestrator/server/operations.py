@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-__all__ = ["Caller", "EventStream", "Fault", "Handler", "Operations", "Request"]
-
 
 @dataclass(frozen=True, slots=True)
 class Caller:

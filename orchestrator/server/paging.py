@@ -11,16 +11,6 @@ from typing import Any, TypeVar
 
 from orchestrator.server.operations import Fault
 
-__all__ = [
-    "Page",
-    "clamp_page_size",
-    "decode_offset",
-    "decode_token",
-    "encode_token",
-    "invalid_token_error",
-    "paginate",
-]
-
 T = TypeVar("T")
 
 Page = tuple[list[T], str | None]

@@ -14,8 +14,6 @@ from orchestrator.server.settings import Settings
 from orchestrator.server.wire.faults import as_fault
 from orchestrator.support.shipped import content_root
 
-__all__ = ["PathRedactor"]
-
 _log = logging.getLogger("orchestrator.server")
 
 

@@ -8,8 +8,6 @@ import re
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-__all__ = ["Protocol"]
-
 _SECONDS = 20.0
 _NEXT = re.compile(rb"\n(?:(?P<folded>[ \t])|\r?\n)")
 """What ends a head, or the first line of one that goes on in the next line."""

@@ -14,8 +14,6 @@ from orchestrator.engine.trace.reply import Event, Reply, TurnEnd
 from orchestrator.errors import ValidationError
 from orchestrator.server.operations import Fault
 
-__all__ = ["ErrorInfo", "describe_error", "get_request_id", "read_json", "to_sse", "wait_for_reply"]
-
 _STATUSES: Mapping[str, int] = {
     "AccessDeniedException": 403,
     "ConflictException": 409,

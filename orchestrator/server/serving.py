@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
     from orchestrator.server.state import ServerState
 
-__all__ = ["serve", "serve_in_thread", "worker"]
-
 _log = logging.getLogger("orchestrator.server")
 
 _SETTINGS = "ORCHESTRATOR_SERVER_SETTINGS"

@@ -17,19 +17,17 @@ if TYPE_CHECKING:
     from orchestrator.memory import MemoryStore
     from orchestrator.models import Model
     from orchestrator.models.embeddings import Embedder
-    from orchestrator.server.control.agents import Agents
-    from orchestrator.server.control.bases import KnowledgeBaseService
-    from orchestrator.server.control.cleanup import AgentCleanup
+    from orchestrator.server.agents.cleanup import AgentCleanup
+    from orchestrator.server.agents.registry import Agents
     from orchestrator.server.document_store import DocumentStore
     from orchestrator.server.inference.models import Models
+    from orchestrator.server.knowledge_bases import KnowledgeBaseService
     from orchestrator.sessions import Sessions
-
-__all__ = ["LambdaCode", "ServerState"]
 
 LambdaCode = Callable[..., Any] | str
 """What stands for a Lambda function: a callable of event and context, or `<file>:<function>`."""
 
-_ROOMS = ("control", "control.bases", "runtime", "runtime.sessions_api", "inference")
+_ROOMS = ("control", "knowledge_bases", "runtime", "runtime.sessions_api", "inference")
 
 
 class ServerState:
@@ -111,11 +109,11 @@ class ServerState:
     def _open(self, models: Mapping[str, Model], opened: ExitStack) -> None:
         from orchestrator.agent.features import memory_store
         from orchestrator.memory import InMemoryMemory
-        from orchestrator.server.control.agents import Agents
-        from orchestrator.server.control.bases import KnowledgeBaseService
-        from orchestrator.server.control.cleanup import AgentCleanup
+        from orchestrator.server.agents.cleanup import AgentCleanup
+        from orchestrator.server.agents.registry import Agents
         from orchestrator.server.document_store import DocumentStore
         from orchestrator.server.inference.models import Models
+        from orchestrator.server.knowledge_bases import KnowledgeBaseService
         from orchestrator.sessions import Sessions
 
         state = self.settings.state

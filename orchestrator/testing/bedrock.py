@@ -23,7 +23,7 @@ from orchestrator.knowledge import KnowledgeBase
 from orchestrator.models import Model, resolve_model
 from orchestrator.models.base import ModelRequest
 from orchestrator.models.scripted import Scripted, ScriptedModel
-from orchestrator.server.control.folders import FolderAgent
+from orchestrator.server.agents.folders import FolderAgent
 from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
 from orchestrator.testing.stubs import Lambdas, TestWorld, copy_with_model

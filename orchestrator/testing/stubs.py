@@ -19,8 +19,8 @@ from orchestrator.errors import DependencyFailed, ModelOutputError, ResourceNotF
 from orchestrator.knowledge import KnowledgeBase
 from orchestrator.models import Model
 from orchestrator.models.base import ModelReply, ModelRequest
-from orchestrator.server.control.bases import KnowledgeBaseService
 from orchestrator.server.inference.models import Models
+from orchestrator.server.knowledge_bases import KnowledgeBaseService
 from orchestrator.server.operations import Caller
 from orchestrator.server.settings import Settings
 from orchestrator.server.state import LambdaCode, ServerState

@@ -8,7 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from knowledge_servers import ROLE, VECTORS, Caller, refused, running, tenant, text, two_tenants
+from knowledge_servers import (
+    ROLE,
+    VECTORS,
+    Caller,
+    refused,
+    running,
+    s3_source,
+    tenant,
+    two_tenants,
+    write,
+)
 
 from orchestrator.errors import AccessDenied
 from orchestrator.server.operations import Caller as Tenant
@@ -16,7 +26,9 @@ from orchestrator.server.operations import Caller as Tenant
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Caller]:
-    with running(state=tmp_path / "state.sqlite", keys=two_tenants(tmp_path)) as caller:
+    folder = write(tmp_path / "docs", {"a.md": "A secret dog."})
+    options = {"state": tmp_path / "state.sqlite", "buckets": {"docs": folder}}
+    with running(**options, keys=two_tenants(tmp_path)) as caller:
         yield caller
 
 
@@ -25,14 +37,11 @@ def test_anothers_knowledge_base_is_not_there(server: Caller, aws: Any, monkeypa
         monkeypatch.delenv(name)
     mine, theirs = tenant(server, "A"), tenant(server, "B")
     base = mine.base()
-    source = mine.source(base)
-    ids = {"knowledgeBaseId": base, "dataSourceId": source}
-    mine.agent.ingest_knowledge_base_documents(**ids, documents=[text("a", "A secret dog.")])
-    mine.settled(base, source)
+    ids = {"knowledgeBaseId": base, "dataSourceId": mine.source(base, "docs")}
+    mine.ingested(base, ids["dataSourceId"])
     job = {**ids, "ingestionJobId": "ABCDEFGHIJ"}
-    dog = [{"dataSourceType": "CUSTOM", "custom": {"id": "a"}}]
     named = {"name": "x", "roleArn": ROLE, "knowledgeBaseConfiguration": VECTORS}
-    own = {"name": "x", "dataSourceConfiguration": {"type": "CUSTOM"}}
+    own = {"name": "x", "dataSourceConfiguration": s3_source("docs")}
     for call, params in (
         ("get_knowledge_base", {"knowledgeBaseId": base}),
         ("update_knowledge_base", {"knowledgeBaseId": base, **named}),
@@ -46,10 +55,6 @@ def test_anothers_knowledge_base_is_not_there(server: Caller, aws: Any, monkeypa
         ("list_ingestion_jobs", ids),
         ("get_ingestion_job", job),
         ("stop_ingestion_job", job),
-        ("ingest_knowledge_base_documents", {**ids, "documents": [text("b", "B")]}),
-        ("list_knowledge_base_documents", ids),
-        ("get_knowledge_base_documents", {**ids, "documentIdentifiers": dog}),
-        ("delete_knowledge_base_documents", {**ids, "documentIdentifiers": dog}),
         ("list_tags_for_resource", {"resourceArn": _arn(f"knowledge-base/{base}")}),
     ):
         assert refused(getattr(theirs.agent, call), **params)[0] == "ResourceNotFoundException", (
@@ -114,43 +119,13 @@ def test_only_what_a_key_is_allowed_is_read(tmp_path: Path) -> None:
         caller = tenant(server, "A")
         base = caller.base()
         for prefix in ("", "clo", "open"):
-            configuration = {
-                "type": "S3",
-                "s3Configuration": {
-                    "bucketArn": "arn:aws:s3:::docs",
-                    **({"inclusionPrefixes": [prefix]} if prefix else {}),
-                },
-            }
-            problem, _ = refused(
-                caller.agent.create_data_source,
-                knowledgeBaseId=base,
-                name="docs",
-                dataSourceConfiguration=configuration,
-            )
+            problem, _ = refused(caller.source, base=base, bucket="docs", prefix=prefix)
             assert problem == "AccessDeniedException"
         source = caller.source(base, "docs", "open/")
         assert caller.ingested(base, source)["statistics"]["numberOfNewDocumentsIndexed"] == 1
-        own = caller.source(base)
-        document = text("closed", "x")
-        document["content"]["custom"] = {
-            "customDocumentIdentifier": {"id": "closed"},
-            "sourceType": "S3_LOCATION",
-            "s3Location": {"uri": "s3://docs/closed.md"},
-        }
-        for given in (document, _described("s3://docs/closed.md")):
-            problem, _ = refused(
-                caller.agent.ingest_knowledge_base_documents,
-                knowledgeBaseId=base,
-                dataSourceId=own,
-                documents=[given],
-            )
-            assert problem == "AccessDeniedException"
-        # What only looks as if it were allowed is not read.
-        document["content"]["custom"]["s3Location"]["uri"] = "s3://docs/open/../closed.md"
-        caller.agent.ingest_knowledge_base_documents(
-            knowledgeBaseId=base, dataSourceId=own, documents=[document]
-        )
-        assert caller.settled(base, own)["closed"]["status"] == "FAILED"
+        # A prefix that only looks as if it were allowed leads to no object.
+        own = caller.source(base, "docs", "open/../closed", name="own")
+        assert caller.ingested(base, own)["statistics"]["numberOfDocumentsScanned"] == 0
         assert len(caller.found(base, "closed page")) == 1
 
 
@@ -167,18 +142,15 @@ def test_an_object_that_is_not_allowed_is_not_read_with_others(tmp_path: Path) -
         assert caller.found(base, "page") == []
 
 
-def _described(uri: str) -> dict[str, Any]:
-    return text("a", "x") | {"metadata": {"type": "S3_LOCATION", "s3Location": {"uri": uri}}}
-
-
 def test_a_reranking_model_that_is_not_allowed_is_not_asked(tmp_path: Path) -> None:
-    with running(keys=two_tenants(tmp_path, allow="s3://docs/*")) as server:
+    folder, keys = (
+        write(tmp_path / "docs", {"a.md": "A dog."}),
+        two_tenants(tmp_path, "s3://docs/*"),
+    )
+    with running(keys=keys, buckets={"docs": folder}) as server:
         caller = tenant(server, "A")
         base = caller.base()
-        source = caller.source(base)
-        ids = {"knowledgeBaseId": base, "dataSourceId": source}
-        caller.agent.ingest_knowledge_base_documents(**ids, documents=[text("a", "A dog.")])
-        caller.settled(base, source)
+        caller.ingested(base, caller.source(base, "docs"))
         model = "arn:aws:bedrock:us-east-1::foundation-model/amazon.rerank-v1:0"
         reranking = {
             "type": "BEDROCK_RERANKING_MODEL",

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from knowledge_servers import Caller, Gate, refused, running, text, write
+from knowledge_servers import Caller, Gate, refused, running, s3_source, write
 
-from orchestrator.server.control.bases import sync
+from orchestrator.server.knowledge_bases import sync
 
 
 @pytest.fixture
@@ -57,33 +57,15 @@ def test_only_so_many_jobs_run_at_once(tmp_path: Path, gate: Gate) -> None:
         gate.open.set()
 
 
-def test_only_so_many_requests_with_documents_wait(gate: Gate) -> None:
-    with running(gate, shutdown_seconds=1) as server:
-        base = server.base()
-        ids = {"knowledgeBaseId": base, "dataSourceId": server.source(base)}
-
-        def send(number: int) -> None:
-            documents = [text(f"{number}", "A dog.")]
-            server.agent.ingest_knowledge_base_documents(**ids, documents=documents)
-
-        for number in range(10):
-            send(number)
-        problem, words = refused(lambda: send(10))
-        assert (problem, "10" in words) == ("ServiceQuotaExceededException", True)
-        gate.open.set()
-        server.settled(base, ids["dataSourceId"])
-        send(11)
-
-
 def test_a_knowledge_base_has_only_so_many_sources(server: Caller) -> None:
     base = server.base()
     for number in range(5):
         server.agent.create_data_source(
             knowledgeBaseId=base,
             name=f"source-{number}",
-            dataSourceConfiguration={"type": "CUSTOM"},
+            dataSourceConfiguration=s3_source("docs", f"{number}/"),
         )
-    problem, _ = refused(server.source, base=base)
+    problem, _ = refused(server.source, base=base, bucket="docs")
     assert problem == "ServiceQuotaExceededException"
 
 

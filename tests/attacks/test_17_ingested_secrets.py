@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
-from knowledge_servers import refused, running, text
+from knowledge_servers import refused, running, write
 
 SECRET = "canary-in-a-document-81c4"
 
 
-def test_what_is_kept_is_in_no_log_and_no_error(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_kept_is_in_no_log_and_no_error(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG, "orchestrator")
-    with running() as server:
+    reserved = {"metadataAttributes": {"x-amz-bedrock-kb-own": SECRET}}
+    files = {"a.md": SECRET, "b.md": SECRET, "b.md.metadata.json": json.dumps(reserved)}
+    folder = write(tmp_path / "docs", {**files, "c.pdf": SECRET})
+    with running(buckets={"docs": folder}) as server:
         base = server.base()
-        ids = {"knowledgeBaseId": base, "dataSourceId": server.source(base)}
-        key = {"x-amz-bedrock-kb-own": {"type": "STRING", "stringValue": SECRET}}
-        broken = text("pdf", "x")
-        broken["content"]["custom"]["inlineContent"] = {
-            "type": "BYTE",
-            "byteContent": {"mimeType": "application/pdf", "data": SECRET.encode()},
-        }
-        documents = [text("a", SECRET), text("b", SECRET, **key), broken]
-        server.agent.ingest_knowledge_base_documents(**ids, documents=documents)
-        told = server.settled(base, ids["dataSourceId"])
-        assert {id: it["status"] for id, it in told.items()} == {
-            "a": "INDEXED",
-            "b": "FAILED",
-            "pdf": "FAILED",
-        }
+        told = server.ingested(base, server.source(base, "docs"))
+        counted = told["statistics"]
+        assert counted["numberOfNewDocumentsIndexed"] == 1
+        assert counted["numberOfDocumentsFailed"] == 2
         session = server.runtime.create_session(sessionMetadata={"user": SECRET})["sessionId"]
         server.runtime.end_session(sessionIdentifier=session)
         step = {

@@ -16,8 +16,6 @@ from orchestrator.server.access.signature import (
 )
 from orchestrator.server.operations import Caller
 
-__all__ = ["Authenticator", "Clock", "now"]
-
 Clock = Callable[[], datetime]
 """Tells the time, with its zone; tests inject their own."""
 

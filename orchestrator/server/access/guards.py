@@ -16,8 +16,6 @@ from orchestrator.server.access.raw_request import RawRequest
 from orchestrator.server.access.refusal import Refusal
 from orchestrator.server.settings import Settings
 
-__all__ = ["Guard", "check_binding", "is_loopback"]
-
 _HOST = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
 # Names that no public DNS has: a page's owner cannot make them lead to another machine (RFC 6761,
 # RFC 6762, RFC 8375, and ICANN's reservation of .internal). A name without a dot is one as well.

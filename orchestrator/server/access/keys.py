@@ -25,8 +25,6 @@ from typing import Any
 from orchestrator.errors import DefinitionError, ResourceNotFound
 from orchestrator.server.operations import Caller
 
-__all__ = ["Key", "Keys"]
-
 _log = logging.getLogger("orchestrator.server")
 _TEXTS = ("accessKeyId", "secretAccessKey", "sessionToken", "apiKey", "tenant")
 _TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

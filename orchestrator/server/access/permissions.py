@@ -5,8 +5,6 @@ from __future__ import annotations
 from orchestrator.errors import AccessDenied
 from orchestrator.server.operations import Caller
 
-__all__ = ["check_access"]
-
 
 def check_access(caller: Caller, resource: str) -> None:
     """Sees to it that a caller may have something used in the server's name.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-__all__ = ["Refusal"]
-
 _CREDENTIALS = (
     "AccessDeniedException",
     "IncompleteSignatureException",

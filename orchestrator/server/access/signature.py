@@ -20,8 +20,6 @@ from orchestrator.server.access.raw_request import RawRequest
 from orchestrator.server.access.refusal import Refusal
 from orchestrator.server.operations import Caller
 
-__all__ = ["SKEW", "Signature", "find_key", "parse_signature", "verify_signature"]
-
 ALGORITHM = "AWS4-HMAC-SHA256"
 SKEW = timedelta(minutes=5)
 """How far the clocks of client and server may be apart; an older request is a replay."""

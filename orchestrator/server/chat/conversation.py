@@ -16,8 +16,6 @@ from typing import Any
 from orchestrator.engine.run.options import Options
 from orchestrator.errors import ValidationError
 
-__all__ = ["ChatRequest", "ToolResults", "parse_request"]
-
 SYSTEM = "system"
 """The prompt session attribute that holds the client's system and developer messages."""
 

@@ -8,8 +8,6 @@ from typing import Any
 from orchestrator.server.operations import Fault
 from orchestrator.server.rest import describe_error
 
-__all__ = ["build_error"]
-
 _KINDS: Mapping[str, tuple[str, str | None]] = {
     "AccessDeniedException": ("permission_error", "access_denied"),
     "ConflictException": ("invalid_request_error", "conflict"),

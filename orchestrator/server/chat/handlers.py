@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from orchestrator.server.active_requests import ActiveRequests
     from orchestrator.server.state import ServerState
 
-__all__ = ["routes_of"]
-
 _BEGAN = int(time.time())
 _SESSION = "x-session-id"
 

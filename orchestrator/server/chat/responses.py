@@ -15,8 +15,6 @@ from orchestrator.server.chat.return_control import to_tool_calls
 from orchestrator.server.operations import Fault
 from orchestrator.server.rest import to_sse
 
-__all__ = ["build_completion", "stream_chunks"]
-
 _FINISHES = {
     "content_filtered": "content_filter",
     "guardrail_intervened": "content_filter",

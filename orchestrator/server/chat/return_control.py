@@ -18,8 +18,6 @@ from orchestrator.models._encoding import tool_name
 from orchestrator.server.chat.conversation import ToolResults
 from orchestrator.support.safe_json import json_or
 
-__all__ = ["build_results", "find_session", "to_tool_calls"]
-
 _ID = re.compile(r"call_(?P<place>[0-9]{1,3})_(?P<hand_over>[0-9A-Za-z-]{8,64})_(?P<session>.+)")
 _TYPED = ("integer", "number", "boolean", "array", "object")
 _DENIED = ("deny", "denied", "false", "no")

@@ -15,17 +15,12 @@ __all__ = ["operations_of"]
 
 def operations_of(world: ServerState) -> Operations:
     """Agents, their parts, versions and aliases; and the tags of everything that has some."""
-    from orchestrator.server.control import (
-        agent_operations,
-        association_operations,
-        group_operations,
-        version_operations,
-    )
+    from orchestrator.server.control import action_groups, agents, associations, versions
     from orchestrator.server.control.services import ControlServices
     from orchestrator.server.control.tags import operations_of_tags
 
     room = ControlServices.of(world)
-    rooms = (agent_operations, association_operations, group_operations, version_operations)
+    rooms = (agents, associations, action_groups, versions)
     handlers = {
         name: partial(handling, room) for one in rooms for name, handling in one.HANDLERS.items()
     }

@@ -1,254 +1,263 @@
-"""Agents by their ids and aliases, ready to be invoked: built once while they are the same."""
+"""Agents: CreateAgent, GetAgent, UpdateAgent, DeleteAgent, ListAgents and PrepareAgent."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
-from threading import Lock
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
-from orchestrator.agent.agent import Agent
-from orchestrator.engine.plan import MOST_LEVELS
-from orchestrator.errors import DefinitionError, ResourceNotFound, ValidationError
-from orchestrator.server.control.build import OPERATOR, build_agent
-from orchestrator.server.control.folders import FolderAgent, Folders
-from orchestrator.server.control.ids import ALIAS_ARN, DRAFT, TEST_ALIAS, Arns
-from orchestrator.server.control.store import AgentStore, Head, build_head
-from orchestrator.server.document_store import digest
-from orchestrator.server.operations import Caller
+from orchestrator.errors import OrchestratorError
+from orchestrator.server.agents.build import add_schemas
+from orchestrator.server.agents.store import (
+    AGENT,
+    ASSOCIATION,
+    COLLABORATOR,
+    Record,
+    build_head,
+    now,
+)
+from orchestrator.server.agents.to_api import IDLE_SECONDS
+from orchestrator.server.control.services import (
+    ControlServices,
+    Handling,
+    build_page,
+    check_quota,
+    pick,
+)
+from orchestrator.server.ids import DRAFT, TEST_ALIAS, new_id
+from orchestrator.server.operations import Caller, Fault, Request
 
-if TYPE_CHECKING:
-    from orchestrator.server.state import ServerState
+_MOST_AGENTS = 200
+_GIVEN = (
+    *("agentName", "instruction", "foundationModel", "description", "orchestrationType"),
+    *("customOrchestration", "idleSessionTTLInSeconds", "agentResourceRoleArn"),
+    *("customerEncryptionKeyArn", "guardrailConfiguration", "memoryConfiguration"),
+    *("agentCollaboration", "promptOverrideConfiguration"),
+)
+_PASSING = ("agentStatus", "updatedAt", "preparedAt", "failureReasons", "clientToken")
+"""Members that change without the agent being another."""
 
-__all__ = ["Agents"]
-
-_MOST = 256
-_Key = tuple[str, str, str, str]
-# Tenant, agent, and what else tells whose it is; the last changes with what it is made of.
-_REJECTS = "REJECT_INVOCATIONS"
+Data = Mapping[str, Any]
 
 
-class Agents:
-    """All agents of a server. Safe for many threads.
+def _create(room: ControlServices, request: Request) -> Data:
+    caller, params = request.caller, request.params
+    given = _build_members(room, caller, params)
 
-    Attributes:
-        folders: Those that are defined on disk.
-        store: Those, and the ones that were made through the API.
+    def make() -> Data:
+        count = room.store.documents.count(caller.tenant, AGENT)
+        check_quota(count, _MOST_AGENTS, "agents")
+        id, at = new_id(), now()
+        agent = {
+            "agentId": id,
+            "agentArn": room.store.arns.agent(id),
+            "agentVersion": DRAFT,
+            "agentStatus": "NOT_PREPARED",
+            "createdAt": at,
+            "updatedAt": at,
+            **pick(params, ("clientToken",)),
+            **given,
+        }
+        room.store.save(caller, Record(agent))
+        room.tags.put(caller, agent["agentArn"], params.get("tags"))
+        return agent
+
+    agent = room.run_once(request, make)
+    return {"agent": room.prompts.add_defaults(caller, {**agent, "agentStatus": "CREATING"})}
+
+
+def _build_members(room: ControlServices, caller: Caller, params: Data) -> dict[str, Any]:
+    """What an agent is to be, with AWS's defaults."""
+    given = {
+        "idleSessionTTLInSeconds": IDLE_SECONDS,
+        "agentResourceRoleArn": room.store.arns.role(),
+        "orchestrationType": "DEFAULT",
+        "agentCollaboration": "DISABLED",
+        **pick(params, _GIVEN),
+    }
+    prompts = room.prompts.read(caller, given)
+    given.pop("promptOverrideConfiguration", None)
+    if prompts is not None:
+        given["promptOverrideConfiguration"] = prompts
+    _check_orchestration(given)
+    _check_guardrail(given)
+    return given
+
+
+def _check_orchestration(given: Data) -> None:
+    executor = (given.get("customOrchestration") or {}).get("executor") or {}
+    if given["orchestrationType"] == "CUSTOM_ORCHESTRATION" and not executor.get("lambda"):
+        raise Fault(
+            "ValidationException",
+            "the orchestrationType is CUSTOM_ORCHESTRATION and customOrchestration has no "
+            "executor; give the ARN of a Lambda function",
+        )
+
+
+def _check_guardrail(given: dict[str, Any]) -> None:
+    guardrail = given.get("guardrailConfiguration")
+    if guardrail is None:
+        return
+    if not guardrail.get("guardrailIdentifier"):  # so AWS is told to take a guardrail away
+        del given["guardrailConfiguration"]
+    elif not guardrail.get("guardrailVersion"):
+        raise Fault(
+            "ValidationException",
+            "the guardrailConfiguration has no guardrailVersion; give a number, or DRAFT",
+        )
+
+
+def _get(room: ControlServices, request: Request) -> Data:
+    record = room.store.agent(request.caller, request.params["agentId"])
+    if record.folder is not None:
+        return {"agent": record.agent}
+    told = room.prompts.add_defaults(request.caller, record.agent)
+    return {"agent": {**told, **_pop_passing_status(room, request.caller, record)}}
+
+
+def _pop_passing_status(room: ControlServices, caller: Caller, record: Record) -> Data:
+    """The status that the agent passed through, told once: some clients wait until they see it."""
+    if not record.passing:
+        return {}
+    with room.store.documents.transaction():
+        kept = room.store.agent(caller, record.agent["agentId"])
+        kept.passing = ""
+        room.store.save(caller, kept)
+    return {"agentStatus": record.passing}
+
+
+def _update(room: ControlServices, request: Request) -> Data:
+    caller, params = request.caller, request.params
+    room.store.get_editable(caller, params["agentId"])
+    given = _build_members(room, caller, params)
+    with room.store.documents.transaction():
+        record = room.store.get_editable(caller, params["agentId"])
+        kept = {name: it for name, it in record.agent.items() if name not in _GIVEN}
+        record.agent = kept
+        room.store.touch(caller, record, **given)
+    return {"agent": room.prompts.add_defaults(caller, {**record.agent, "agentStatus": "UPDATING"})}
+
+
+def _delete(room: ControlServices, request: Request) -> Data:
+    caller, id = request.caller, request.params["agentId"]
+    with room.store.documents.transaction():
+        room.store.get_editable(caller, id)
+        aliases = room.store.aliases(caller, id)
+        if aliases and not request.params.get("skipResourceInUseCheck"):
+            raise Fault(
+                "ConflictException",
+                f"the agent {id!r} has {len(aliases)} aliases, which may be in use; delete them "
+                "first, or set skipResourceInUseCheck",
+            )
+        for alias in aliases:
+            room.tags.forget(caller, alias["agentAliasArn"])
+        for alias_id in (TEST_ALIAS, *(it["agentAliasId"] for it in aliases)):
+            room.world.forgetting.note(caller, id, alias_id)
+        room.tags.forget(caller, room.store.arns.agent(id))
+        room.store.remove(caller, id)
+    room.world.agents.forget(caller, id)
+    room.world.forgetting.start()
+    return {"agentId": id, "agentStatus": "DELETING"}
+
+
+def _list(room: ControlServices, request: Request) -> Data:
+    summaries = [(key, _summarize(record)) for key, record in room.store.agents(request.caller)]
+    return build_page(summaries, request, "agentSummaries")
+
+
+def _summarize(record: Record) -> Data:
+    names = ("agentId", "agentName", "agentStatus", "updatedAt")
+    return {
+        **pick(record.agent, (*names, "description", "guardrailConfiguration")),
+        "latestAgentVersion": str(record.latest) if record.latest else DRAFT,
+    }
+
+
+def _prepare(room: ControlServices, request: Request) -> Data:
+    caller, id = request.caller, request.params["agentId"]
+    if room.store.folders.find(id) is not None:
+        return _prepare_folder(room, caller, id)
+    snapshot = room.store.snapshot_of_draft(caller, id)
+    _check_ready(snapshot)
+    for name in _PASSING:
+        snapshot["agent"].pop(name, None)
+    edited = build_head(snapshot).digest
+    failure = _find_failure(room, caller, snapshot)
+    at = now()
+    with room.store.documents.transaction():
+        record = room.store.get_editable(caller, id)
+        if not failure:
+            room.store.save_snapshot(caller, id, DRAFT, snapshot)
+            record.agent["preparedAt"] = at
+        if _digest_draft(room, caller, id) == edited:  # else it is to be prepared again
+            record.agent["agentStatus"] = "FAILED" if failure else "PREPARED"
+            record.agent.pop("failureReasons", None)
+            if failure:
+                record.agent["failureReasons"] = [failure[:2048]]
+        record.passing = "PREPARING"
+        room.store.save(caller, record)
+    return {"agentId": id, "agentStatus": "PREPARING", "agentVersion": DRAFT, "preparedAt": at}
+
+
+def _prepare_folder(room: ControlServices, caller: Caller, id: str) -> Data:
+    """Reads a folder's agent again; GetAgent tells what came of it."""
+    room.store.folders.refresh(anew=id)
+    agent = room.store.agent(caller, id).agent
+    at = agent.get("preparedAt") or agent["updatedAt"]
+    return {"agentId": id, "agentStatus": "PREPARING", "agentVersion": DRAFT, "preparedAt": at}
+
+
+def _digest_draft(room: ControlServices, caller: Caller, id: str) -> str:
+    snapshot = room.store.snapshot_of_draft(caller, id)
+    for name in _PASSING:
+        snapshot["agent"].pop(name, None)
+    return build_head(snapshot).digest
+
+
+def _check_ready(snapshot: Data) -> None:
+    """Refuses what cannot be prepared, as AWS does at once."""
+    agent = snapshot["agent"]
+    for member, what in (("instruction", "instruction"), ("foundationModel", "foundation model")):
+        if not agent.get(member):
+            raise Fault(
+                "ValidationException",
+                f"the agent {agent['agentId']!r} has no {what}; set {member} with UpdateAgent",
+            )
+    leads = agent["agentCollaboration"] != "DISABLED"
+    if leads and not snapshot["parts"][COLLABORATOR.name]:
+        raise Fault(
+            "ValidationException",
+            f"the agent {agent['agentId']!r} cannot be prepared: its agentCollaboration is "
+            f"{agent['agentCollaboration']} and it has no collaborators; associate one first",
+        )
+
+
+def _find_failure(room: ControlServices, caller: Caller, snapshot: dict[str, Any]) -> str:
+    """Why a snapshot cannot run; empty when it can."""
+    try:
+        add_schemas(room.world, caller, snapshot)
+        _check_bases(room, caller, snapshot)
+        room.world.agents.check(caller, snapshot)
+    except (OrchestratorError, Fault) as error:
+        return room.world.places.redact(error.message)
+    return ""
+
+
+def _check_bases(room: ControlServices, caller: Caller, snapshot: Data) -> None:
+    """Sees to it that knowledge bases are still there: agents find them when they search.
+
+    Raises:
+        ResourceNotFound: One is not.
     """
-
-    def __init__(self, world: ServerState) -> None:
-        """Finds the agents in folders.
-
-        Args:
-            world: What the server has open.
-
-        Raises:
-            ResourceNotFound: The folder of agents is not there, or has none.
-            DefinitionError: Two folders define an agent of the same id.
-        """
-        self._world = world
-        self.folders = Folders(world)
-        self.store = AgentStore(world, self.folders)
-        self._built: OrderedDict[_Key, Future[Agent]] = OrderedDict()
-        self._lock = Lock()
-
-    def resolve_alias(self, caller: Caller, agent_id: str, alias_id: str) -> Agent:
-        """The agent that an alias stands for; its sessions are the caller's tenant's.
-
-        May wait while it is built, which happens once while neither it nor whom it leads changes.
-
-        Args:
-            caller: Who invokes it.
-            agent_id: The agent.
-            alias_id: Its alias; `TSTALIASID` is `DRAFT` as it was prepared last.
-
-        Raises:
-            ResourceNotFound: The caller has no such agent or alias.
-            ValidationError: It was never prepared, or its alias takes no invocations.
-            OrchestratorError: It is wrong, or what it names is not there any more.
-            Fault: The caller may not use what it names.
-        """
-        if not self.store.has(caller, agent_id):
-            self.folders.refresh()
-        defined = self.folders.find(agent_id)
-        if defined is not None:
-            if not defined.has_alias(alias_id):
-                raise self._not_found_error(agent_id, alias_id)
-            return defined.agent().for_tenant(caller.tenant)
-        version = self._get_version(caller, agent_id, alias_id)
-        head = self._get_head(caller, agent_id, alias_id, version)
-        key = self._build_key(caller, (agent_id, alias_id, version), head)
-
-        def build() -> Agent:
-            snapshot = self.store.snapshot(caller, agent_id, version)
-            if snapshot is None:
-                raise self._not_found_error(agent_id, alias_id)
-            return build_agent(self._world, caller, snapshot, alias_id, version)
-
-        return self._build_once(key, build).for_tenant(caller.tenant)
-
-    def get_cached(self, caller: Caller, agent_id: str, alias_id: str) -> Agent | None:
-        """What `running` would give, if that is known without waiting for anything."""
-        defined = self.folders.get_added(agent_id)
-        if defined is None or not defined.has_alias(alias_id):
-            return None
-        agent = defined.get_cached()
-        return agent.for_tenant(caller.tenant) if agent is not None else None
-
-    def check(self, caller: Caller, snapshot: Mapping[str, Any]) -> None:
-        """Builds `DRAFT` of a snapshot, which is kept for whoever invokes it next.
-
-        Raises:
-            OrchestratorError: It is wrong, or what it names is not there or may not be used.
-            Fault: The caller may not use what it names.
-        """
-        whose = (snapshot["agent"]["agentId"], TEST_ALIAS, DRAFT)
-        key = self._build_key(caller, whose, build_head(snapshot))
-        self._build_once(key, lambda: build_agent(self._world, caller, snapshot, TEST_ALIAS, DRAFT))
-
-    def list_invocable(self, caller: Caller) -> list[tuple[str, str, str, str]]:
-        """What the caller can invoke: agent id, alias id, the agent's name and its description.
-
-        An agent that was never prepared, and one in a folder that is wrong, is not among them.
-        """
-        found = []
-        for _, record in sorted(self.store.agents(caller), key=lambda pair: pair[0]):
-            agent = record.agent
-            told = agent["agentName"], agent.get("description", "")
-            if record.folder is not None:
-                ready = agent["agentStatus"] == "PREPARED"
-                aliases = [TEST_ALIAS, *record.folder.aliases] if ready else []
-            else:
-                ready = self.store.head(caller, agent["agentId"], DRAFT) is not None
-                made = self.store.aliases(caller, agent["agentId"])
-                aliases = [TEST_ALIAS] * ready + [it["agentAliasId"] for it in made]
-            found += [(agent["agentId"], alias, *told) for alias in aliases]
-        return found
-
-    def forget(self, caller: Caller, agent_id: str) -> None:
-        """Lets go of an agent that was deleted; what it has begun ends with the turns that use it.
-
-        Args:
-            caller: Whose it was.
-            agent_id: The agent.
-        """
-        with self._lock:
-            self._drop((caller.tenant, agent_id))
-
-    def close(self) -> None:
-        """Closes the agents: what they have begun ends."""
-        with self._lock:
-            made, self._built = list(self._built.values()), OrderedDict()
-        for future in made:
-            if future.done() and future.exception() is None:
-                future.result().close()
-        self.folders.close()
-
-    def _get_version(self, caller: Caller, agent_id: str, alias_id: str) -> str:
-        if alias_id == TEST_ALIAS:
-            return DRAFT
-        alias = self.store.alias(caller, agent_id, alias_id)
-        if alias is None:
-            raise self._not_found_error(agent_id, alias_id)
-        if alias["aliasInvocationState"] == _REJECTS:
-            raise ValidationError(
-                f"the alias {alias_id!r} of the agent {agent_id!r} takes no invocations; set its "
-                "aliasInvocationState to ACCEPT_INVOCATIONS"
-            )
-        return str(alias["routingConfiguration"][0]["agentVersion"])
-
-    def _get_head(self, caller: Caller, agent_id: str, alias_id: str, version: str) -> Head:
-        head = self.store.head(caller, agent_id, version)
-        if head is None and version == DRAFT and self.store.has(caller, agent_id):
-            if reasons := self.store.get_editable(caller, agent_id).agent.get("failureReasons"):
-                raise ValidationError(
-                    f"the agent {agent_id!r} could not be prepared: {'; '.join(reasons)}; mend it "
-                    "and call PrepareAgent again"
-                )
-            raise ValidationError(
-                f"the agent {agent_id!r} was never prepared; call PrepareAgent before you invoke it"
-            )
-        if head is None:
-            raise self._not_found_error(agent_id, alias_id)
-        return head
-
-    def _not_found_error(self, agent_id: str, alias_id: str) -> ResourceNotFound:
-        return ResourceNotFound(
-            f"there is no alias {alias_id!r} of an agent {agent_id!r}; check both ids"
-        )
-
-    def _build_key(self, caller: Caller, whose: tuple[str, str, str], head: Head) -> _Key:
-        agent_id, alias_id, version = whose
-        team = self._fingerprint_team(caller, head.team, (agent_id,))
-        used = digest([list(caller.allow), alias_id])
-        return caller.tenant, agent_id, used, digest([version, head.digest, team])
-
-    def fingerprint_team(self, defined: FolderAgent) -> list[Any]:
-        """What tells the agents that one in a folder leads from what they were.
-
-        Raises:
-            DefinitionError: They lead each other in a circle, or too many levels deep.
-            ResourceNotFound: One is not there.
-        """
-        return self._fingerprint_team(OPERATOR, defined.team, (defined.agent_id,))
-
-    def _fingerprint_team(
-        self, caller: Caller, team: Sequence[str], above: tuple[str, ...]
-    ) -> list[Any]:
-        told: list[Any] = []
-        for arn in team:
-            found = ALIAS_ARN.fullmatch(arn)
-            if not found or found.group("region", "account") != Arns.of(self._world.settings):
-                continue
-            _check_levels(found["agent"], above)
-            mark, whose, below = self._read_collaborator(caller, found["agent"], found["alias"])
-            told.append([arn, mark, self._fingerprint_team(whose, below, (*above, found["agent"]))])
-        return told
-
-    def _read_collaborator(
-        self, caller: Caller, agent_id: str, alias_id: str
-    ) -> tuple[str, Caller, list[str]]:
-        """What tells an agent from what it was; who leads, and whom."""
-        defined = self.folders.find(agent_id)
-        if defined is not None:
-            return defined.mark, OPERATOR, defined.team
-        version = self._get_version(caller, agent_id, alias_id)
-        head = self._get_head(caller, agent_id, alias_id, version)
-        return f"{version} {head.digest}", caller, head.team
-
-    def _build_once(self, key: _Key, build: Callable[[], Agent]) -> Agent:
-        with self._lock:
-            found = self._built.get(key)
-            mine = found is None
-            if found is None:
-                self._drop(key[:3])  # what it was made of before
-                found = self._built[key] = Future()
-                if len(self._built) > _MOST:
-                    self._built.popitem(last=False)
-            self._built.move_to_end(key)
-        if not mine:
-            return found.result()
-        try:
-            found.set_result(build())
-        except BaseException as error:
-            with self._lock:
-                self._built.pop(key, None)
-            found.set_exception(error)
-            raise
-        return found.result()
-
-    def _drop(self, whose: tuple[str, ...]) -> None:
-        for key in [it for it in self._built if it[: len(whose)] == whose]:
-            del self._built[key]
+    for one in snapshot["parts"][ASSOCIATION.name]:
+        if one["knowledgeBaseState"] != "DISABLED":
+            room.world.bases.base(caller, one["knowledgeBaseId"])
 
 
-def _check_levels(agent_id: str, above: tuple[str, ...]) -> None:
-    if agent_id in above:
-        circle = " → ".join((*above, agent_id))
-        raise DefinitionError(f"the agents lead each other in a circle: {circle}")
-    if len(above) >= MOST_LEVELS:
-        raise DefinitionError(
-            f"with the agent {agent_id!r} there are {len(above) + 1} levels of agents that lead "
-            f"agents; the most are {MOST_LEVELS}"
-        )
+HANDLERS: dict[str, Handling] = {
+    "CreateAgent": _create,
+    "GetAgent": _get,
+    "UpdateAgent": _update,
+    "DeleteAgent": _delete,
+    "ListAgents": _list,
+    "PrepareAgent": _prepare,
+}

@@ -6,16 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.server.control.prompts import Prompts
-from orchestrator.server.control.store import AgentStore
+from orchestrator.server.agents.prompts import Prompts
+from orchestrator.server.agents.store import AgentStore
 from orchestrator.server.control.tags import Tags
 from orchestrator.server.operations import Fault, Request
 from orchestrator.server.paging import Page, paginate
 
 if TYPE_CHECKING:
     from orchestrator.server.state import ServerState
-
-__all__ = ["ControlServices", "Handling", "add_sort_keys", "build_page", "check_quota", "pick"]
 
 Data = Mapping[str, Any]
 

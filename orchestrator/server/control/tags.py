@@ -6,14 +6,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.server.control.ids import TEST_ALIAS
-from orchestrator.server.control.store import AgentStore, not_found_error
+from orchestrator.server.agents.store import AgentStore, not_found_error
+from orchestrator.server.ids import TEST_ALIAS
 from orchestrator.server.operations import Caller, Fault, Handler, Request
 
 if TYPE_CHECKING:
     from orchestrator.server.state import ServerState
-
-__all__ = ["Tags", "operations_of_tags"]
 
 _KIND = "tags"
 _MOST = 50

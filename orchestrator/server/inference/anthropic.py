@@ -14,8 +14,6 @@ from orchestrator.server.inference.bodies import (
     render_costs,
 )
 
-__all__ = ["AnthropicBody"]
-
 _INFERENCE = {
     "max_tokens": "maxTokens",
     "temperature": "temperature",

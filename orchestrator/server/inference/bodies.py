@@ -10,8 +10,6 @@ from orchestrator.models._encoding import encode
 from orchestrator.server.json_members import read_members
 from orchestrator.support.safe_json import json_or
 
-__all__ = ["Body", "parse_body", "read_converse_params"]
-
 METRICS = "amazon-bedrock-invocationMetrics"
 """What the last chunk of a stream tells of its costs, whatever the form (Bedrock)."""
 

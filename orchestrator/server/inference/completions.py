@@ -14,8 +14,6 @@ from orchestrator.server.inference.bodies import (
     render_costs,
 )
 
-__all__ = ["CompletionBody", "parse_completion"]
-
 
 class _Form(NamedTuple):
     """How a family writes a prompt, its parameters, an answer and the pieces of one."""

@@ -15,8 +15,6 @@ from orchestrator.server.inference.requests import build_request
 from orchestrator.server.inference.responses import Told, answer, stream_answer
 from orchestrator.server.operations import EventStream, Request
 
-__all__ = ["Inference"]
-
 _CONTENT = "application/json"
 
 

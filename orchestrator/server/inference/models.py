@@ -12,8 +12,6 @@ from orchestrator.models import Model, file_of_model, resolve_model
 from orchestrator.server.operations import Caller
 from orchestrator.server.settings import Settings
 
-__all__ = ["Models"]
-
 _MOST = 256  # of what callers name; each is made anew when it is named again
 
 

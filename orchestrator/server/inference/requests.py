@@ -11,8 +11,6 @@ from orchestrator.models import BedrockModel, CallFormat, Model, ModelRequest, O
 from orchestrator.server.access.permissions import check_access
 from orchestrator.server.operations import Caller
 
-__all__ = ["build_request", "has_thinking"]
-
 STAGE = "CONVERSE"
 """What a request that no stage of an agent makes says in a stage's place."""
 

@@ -14,8 +14,6 @@ from orchestrator.models.blocks import normalise_blocks
 from orchestrator.models.usage import Usage
 from orchestrator.server.inference.requests import has_thinking
 
-__all__ = ["Told", "answer", "stream_answer"]
-
 Told = tuple[str, Mapping[str, Any]]
 """An event of ConverseStream: its name and its members."""
 

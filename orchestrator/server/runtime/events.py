@@ -17,8 +17,6 @@ from orchestrator.engine.trace.reply import (
 )
 from orchestrator.server.runtime.response_shapes import get_converter
 
-__all__ = ["StreamOptions", "Told", "convert_citations", "start_stream", "stream_completion"]
-
 Told = tuple[str, Mapping[str, Any]]
 """An event's name and its members."""
 

@@ -10,13 +10,11 @@ from orchestrator.errors import ValidationError
 from orchestrator.knowledge.blocks import Unreadable
 from orchestrator.knowledge.chunks import Chunking, passages_of
 from orchestrator.knowledge.documents import Raw, is_document, read_blocks
-from orchestrator.server.control.bases.buckets import read_uri
+from orchestrator.server.buckets import read_uri
 from orchestrator.server.operations import Caller
 
 if TYPE_CHECKING:
     from orchestrator.server.state import ServerState
-
-__all__ = ["build_sources_base"]
 
 _ID = "external"
 _MOST_BYTES = 10 * 1024 * 1024  # (Bedrock: ByteContentBlob)

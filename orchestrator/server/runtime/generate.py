@@ -23,8 +23,6 @@ from orchestrator.server.runtime.turns import run_blocking
 if TYPE_CHECKING:
     from orchestrator.server.state import ServerState
 
-__all__ = ["operations_of_generation"]
-
 _INTERVENED = "INTERVENED"
 
 

@@ -19,20 +19,18 @@ from orchestrator.engine.plan import (
 from orchestrator.errors import ValidationError
 from orchestrator.limits import Limits
 from orchestrator.models import Model
+from orchestrator.server.agents.latency import is_optimized, optimize_model
+from orchestrator.server.lru_cache import LruCache
 from orchestrator.server.operations import Request
 from orchestrator.server.runtime.external_sources import build_sources_base
 from orchestrator.server.runtime.guardrails import find_guardrail
 from orchestrator.server.runtime.knowledge_bases import AssociatedBase
-from orchestrator.server.runtime.latency import is_optimized, optimize_model
-from orchestrator.server.runtime.lru_cache import LruCache
 from orchestrator.server.runtime.query_rewriting import DecomposingKnowledgeBase, Rewriter
 from orchestrator.server.runtime.resources import check_retrieval
 
 if TYPE_CHECKING:
     from orchestrator.knowledge import KnowledgeBase
     from orchestrator.server.state import ServerState
-
-__all__ = ["GenerationAgents"]
 
 Data = Mapping[str, Any]
 

@@ -9,8 +9,6 @@ from orchestrator.guardrails import BedrockGuardrail, Guardrail
 from orchestrator.server.access.permissions import check_access
 from orchestrator.server.operations import Caller
 
-__all__ = ["apply_guardrail", "find_guardrail"]
-
 _INTERVENED, _NONE = "INTERVENED", "NONE"
 
 

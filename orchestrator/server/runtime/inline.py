@@ -12,16 +12,14 @@ from orchestrator.agent.agent import Agent
 from orchestrator.agent.from_request import inline_agent
 from orchestrator.engine.plan import Plan
 from orchestrator.limits import Limits
-from orchestrator.server.control.build import set_alias_arn
+from orchestrator.server.agents.build import set_alias_arn
+from orchestrator.server.agents.definition import DefinitionReader, DefinitionResolver
+from orchestrator.server.lru_cache import LruCache
 from orchestrator.server.operations import EventStream, Handler, Request
-from orchestrator.server.runtime.definition import DefinitionReader, DefinitionResolver
-from orchestrator.server.runtime.lru_cache import LruCache
 from orchestrator.server.runtime.turns import run_blocking, stream_turn
 
 if TYPE_CHECKING:
     from orchestrator.server.state import ServerState
-
-__all__ = ["InlineAgents", "operations_of_inline_agents"]
 
 _OF_THE_CALL = frozenset(
     (

@@ -7,16 +7,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.agent.agent import Agent
+from orchestrator.server.agents.latency import OptimizedAgents, is_optimized
 from orchestrator.server.operations import EventStream, Handler, Request
 from orchestrator.server.paging import paginate
-from orchestrator.server.runtime.latency import OptimizedAgents, is_optimized
 from orchestrator.server.runtime.response_shapes import get_converter
 from orchestrator.server.runtime.turns import run_blocking, stream_turn
 
 if TYPE_CHECKING:
     from orchestrator.server.state import ServerState
-
-__all__ = ["operations_of_agents"]
 
 
 def operations_of_agents(world: ServerState) -> dict[str, Handler]:

@@ -8,8 +8,6 @@ from typing import Any
 from orchestrator.knowledge import KnowledgeBase
 from orchestrator.knowledge.settings import check, merge_configurations
 
-__all__ = ["AssociatedBase"]
-
 
 class AssociatedBase:
     """A knowledge base with an agent's own description and configuration; a `KnowledgeBase`.

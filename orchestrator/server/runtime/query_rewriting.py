@@ -14,8 +14,6 @@ from orchestrator.prompts import dialect_for, load_dialect
 if TYPE_CHECKING:
     from orchestrator.knowledge import KnowledgeBase
 
-__all__ = ["DecomposingKnowledgeBase", "Rewriter"]
-
 _STANDALONE = """\
 Below are a conversation and the message that the user sends next. Write that message anew, so that
 somebody who has not read the conversation understands it: put names in the place of words that

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from orchestrator.models.embeddings import Embedder
     from orchestrator.server.state import ServerState
 
-__all__ = ["operations_of_reranking"]
-
 
 def operations_of_reranking(world: ServerState) -> dict[str, Handler]:
     """Rerank, by what understands meaning in the server's knowledge bases.

@@ -8,8 +8,6 @@ from typing import Any
 from orchestrator.server.access.permissions import check_access
 from orchestrator.server.operations import Caller
 
-__all__ = ["check_retrieval"]
-
 _SEARCHES = ("vectorSearchConfiguration", "managedSearchConfiguration")
 
 

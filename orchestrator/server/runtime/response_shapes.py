@@ -7,8 +7,6 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-__all__ = ["get_converter"]
-
 Converted = Callable[[Any], Any]
 
 _SERVICE = "bedrock-agent-runtime"

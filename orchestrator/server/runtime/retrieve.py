@@ -18,8 +18,6 @@ from orchestrator.server.runtime.response_shapes import get_converter
 if TYPE_CHECKING:
     from orchestrator.server.state import ServerState
 
-__all__ = ["operations_of_knowledge"]
-
 _RESULTS = "KnowledgeBaseRetrievalResults"
 _PAGE_CHARS = 1_000_000  # of the texts in one answer
 

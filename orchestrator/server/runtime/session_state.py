@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.engine.input_files import MOST_BYTES
 from orchestrator.errors import ValidationError
-from orchestrator.server.control.bases.buckets import read_uri
+from orchestrator.server.buckets import read_uri
 from orchestrator.server.operations import Caller
 from orchestrator.server.runtime.resources import check_retrieval
 
 if TYPE_CHECKING:
     from orchestrator.server.state import ServerState
-
-__all__ = ["has_s3_files", "read_state"]
 
 
 def has_s3_files(state: Mapping[str, Any]) -> bool:

@@ -14,16 +14,14 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from orchestrator.errors import ResourceNotFound, ValidationError
-from orchestrator.server.control.ids import Arns
 from orchestrator.server.document_store import DocumentStore, encode_document
+from orchestrator.server.ids import Arns
 from orchestrator.server.operations import Caller, Fault, Handler, Operations, Request
 from orchestrator.server.paging import Page
 from orchestrator.server.settings import Settings
 
 if TYPE_CHECKING:
     from orchestrator.server.state import ServerState
-
-__all__ = ["SessionsApi", "operations_of", "tags"]
 
 _SESSION = "session"
 _INVOCATION = "session-invocation"

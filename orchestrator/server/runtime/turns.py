@@ -17,8 +17,6 @@ from orchestrator.support.threads import in_thread
 if TYPE_CHECKING:
     from orchestrator.server.state import ServerState
 
-__all__ = ["run_blocking", "stream_turn"]
-
 T = TypeVar("T")
 
 _CONTENT = "application/json"

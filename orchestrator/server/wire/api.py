@@ -23,8 +23,6 @@ from orchestrator.server.wire.responses import (
 from orchestrator.server.wire.routes import Route, Routes
 from orchestrator.server.wire.streams import get_stream_writer
 
-__all__ = ["Api", "HttpResponse", "OperationMatch"]
-
 _NOBODY = Caller()
 _LARGE = 256 * 1024
 _EVENT_STREAM = "application/vnd.amazon.eventstream"

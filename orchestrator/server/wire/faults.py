@@ -10,15 +10,6 @@ from typing import Any
 from orchestrator.errors import OrchestratorError
 from orchestrator.server.operations import Fault
 
-__all__ = [
-    "UNMODELLED",
-    "WrongOutput",
-    "as_fault",
-    "choose_exception",
-    "get_members",
-    "log_failure",
-]
-
 _LOG = logging.getLogger("orchestrator.server")
 
 _CAUSES = 5

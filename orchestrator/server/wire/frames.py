@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from datetime import datetime
 from zlib import crc32
 
-__all__ = ["LARGEST_PAYLOAD", "HeaderValue", "encode_frame"]
-
 HeaderValue = bool | int | str | bytes | datetime
 
 LARGEST_PAYLOAD = 16 * 1024 * 1024

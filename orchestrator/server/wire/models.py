@@ -7,8 +7,6 @@ from functools import cache
 from botocore.loaders import Loader
 from botocore.model import OperationModel, ServiceModel
 
-__all__ = ["SERVICES", "operation_model", "service_model"]
-
 SERVICES = ("bedrock-agent", "bedrock-agent-runtime", "bedrock-runtime")
 """The services on the port. Where a path is in two, the first one's operation is tried first."""
 

@@ -13,8 +13,6 @@ import unicodedata
 from collections.abc import Callable
 from functools import cache
 
-__all__ = ["compile_pattern"]
-
 _DIGITS = re.compile(r"/d(?=[{+*])")
 _CATEGORY_C = (r"\P{C}", r"[^\p{C}]")
 _ONE_CLASS = re.compile(r"\^?(\(\?!\\s\*\$\))?(\[[^\]]*\]|\.|\\[sSdDwW])[*+]\$?")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-__all__ = ["HIDDEN", "Path", "Problem", "Problems", "format_path", "is_deeper"]
-
 Path = tuple[Any, str] | None
 """Where a value lies: the path around it and its name. Spelled out only when something is wrong."""
 

@@ -23,8 +23,6 @@ from orchestrator.server.wire.problems import Problems
 from orchestrator.server.wire.scalars import NULL, Walk, walk_document
 from orchestrator.server.wire.shapes import get_read_walks
 
-__all__ = ["RequestReader", "get_request_reader"]
-
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _MOST_FIELDS = 1000
 

@@ -29,15 +29,6 @@ from orchestrator.server.wire.shapes import Walks, get_write_walks
 if TYPE_CHECKING:
     from orchestrator.server.wire.streams import MessageStream
 
-__all__ = [
-    "HttpResponse",
-    "ResponseWriter",
-    "build_error_response",
-    "check_problems",
-    "encode_json",
-    "get_response_writer",
-]
-
 _LOG = logging.getLogger("orchestrator.server")
 _JSON = "application/json"
 _ENCODE = json.JSONEncoder(

@@ -11,8 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
 
-__all__ = ["Route", "Routes"]
-
 
 @dataclass(frozen=True, slots=True)
 class Route:

@@ -16,16 +16,6 @@ from botocore.model import Shape, StringShape
 from orchestrator.server.wire.patterns import compile_pattern
 from orchestrator.server.wire.problems import HIDDEN, Path, Problems
 
-__all__ = [
-    "NULL",
-    "SCALARS_READ",
-    "SCALARS_WRITTEN",
-    "Walk",
-    "format_time",
-    "make_length_check",
-    "walk_document",
-]
-
 Walk = Callable[[Any, Path, Problems], Any]
 """Checks a value and gives it read, or written. What is wrong goes to the problems."""
 

@@ -22,9 +22,6 @@ from orchestrator.server.wire.scalars import (
     walk_document,
 )
 
-__all__ = ["Structure", "Walks", "get_read_walks", "get_write_walks"]
-
-
 _DEEPEST = 100
 
 

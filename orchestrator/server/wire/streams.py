@@ -15,8 +15,6 @@ from orchestrator.server.wire.problems import Problems
 from orchestrator.server.wire.responses import check_problems, encode_json, get_response_writer
 from orchestrator.server.wire.scalars import Walk
 
-__all__ = ["EventWriter", "MessageStream", "StreamWriter", "get_stream_writer"]
-
 _TYPES = {"blob": "application/octet-stream", "string": "text/plain"}
 _TRACE = "trace"  # the name of the events that tell of a turn, and of their member that does
 _SHORTEST_TEXT = 256  # characters that are left of a text that is cut

@@ -25,8 +25,6 @@ from orchestrator.support.aws.failures import (
     without_region,
 )
 
-__all__ = ["Settings", "get_shared_client", "region_of", "serving_at"]
-
 
 class Settings(NamedTuple):
     """What a client is made of; equal settings share one client.

@@ -22,17 +22,6 @@ from orchestrator.errors import (
     ValidationError,
 )
 
-__all__ = [
-    "Target",
-    "code_of",
-    "failure",
-    "get_safe_message",
-    "is_unsent",
-    "translate_errors",
-    "without_credentials",
-    "without_region",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Target:

@@ -7,8 +7,6 @@ from typing import Any
 from orchestrator.support.aws.clients import Settings, get_shared_client
 from orchestrator.support.aws.failures import Target, translate_errors
 
-__all__ = ["body_of", "read_object"]
-
 
 def read_object(bucket: str, key: str, most: int, what: str) -> bytes:
     """The content of an object, of which at most one byte more than `most` is read.

@@ -12,7 +12,7 @@ import pytest
 from control_support import CLAUDE, INSTRUCTION, LAMBDA, Served, says, served, write_agent
 
 from orchestrator.errors import ResourceNotFound
-from orchestrator.server.control.folders import Folders
+from orchestrator.server.agents.folders import Folders
 from orchestrator.server.operations import Caller
 
 GROUP = {

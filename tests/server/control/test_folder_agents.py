@@ -28,7 +28,7 @@ from control_support import (
 )
 
 from orchestrator.errors import DefinitionError, ResourceNotFound
-from orchestrator.server.control.folders import Folders
+from orchestrator.server.agents.folders import Folders
 from orchestrator.server.operations import Caller
 from orchestrator.server.settings import Settings
 from orchestrator.server.state import ServerState

@@ -107,7 +107,7 @@ def test_a_tenant_deletes_its_own_alone(tmp_path: Path) -> None:
 
 
 def test_a_session_whose_turn_runs_is_deleted_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestrator.server.control.cleanup._FIRST", 0.01)
+    monkeypatch.setattr("orchestrator.server.agents.cleanup._FIRST", 0.01)
     model = Waiting()
     with served(model=model) as server:
         id = server.ready()
@@ -125,7 +125,7 @@ def test_a_session_whose_turn_runs_is_deleted_after_it(monkeypatch: pytest.Monke
 def test_another_process_goes_on_with_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestrator.server.control.cleanup._FIRST", 0.01)
+    monkeypatch.setattr("orchestrator.server.agents.cleanup._FIRST", 0.01)
     state = tmp_path / "state.sqlite"
     with served(lambda request: says("Yes."), state=state) as server:
         id = server.ready()

@@ -1,0 +1,380 @@
+"""Agents that are defined on disk: found, watched, and told as the API tells agents."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Lock, RLock
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from orchestrator.agent.agent import Agent
+from orchestrator.definition import AgentDefinition, load_definition
+from orchestrator.definition.files import FILE_NAMES, locate_folder
+from orchestrator.engine.plan import MOST_LEVELS
+from orchestrator.errors import DefinitionError, OrchestratorError, ResourceNotFound
+from orchestrator.server.agents.build import load_agent
+from orchestrator.server.document_store import digest
+from orchestrator.server.ids import TEST_ALIAS, derive_id
+from orchestrator.server.operations import Fault
+
+if TYPE_CHECKING:
+    from orchestrator.server.state import ServerState
+
+_log = logging.getLogger("orchestrator.server")
+
+_SECONDS = 1.0
+"""How old what is known of the folders may be, unless an agent is invoked or prepared."""
+
+_MOST_FILES = 20_000
+_PASSED_OVER = frozenset(("__pycache__", "node_modules"))
+
+
+class ApiAgent(NamedTuple):
+    """A folder's agent as the API tells it.
+
+    Attributes:
+        agent: The members of GetAgent's `agent`.
+        parts: Its action groups, knowledge bases and collaborators, by their kinds' names.
+    """
+
+    agent: Mapping[str, Any]
+    parts: Mapping[str, list[dict[str, Any]]]
+
+
+class FolderAgent:
+    """One agent in a folder, as it was when its files were looked at. Safe for many threads.
+
+    Attributes:
+        folder: Its folder.
+        skipped: The folders of its knowledge bases, whose files do not count.
+        mark: Changes with any of its files.
+        changed: When a file of it was changed last.
+        definition: What its `agent.yaml` says, unless that is wrong.
+        agent_id: Its id.
+        name: Its name.
+        aliases: The names of its aliases by their ids, without that of `DRAFT`.
+        inner: The agents that it leads and that are in folders of it.
+        team: The ARNs of the aliases that it leads, or that agents in folders of it lead.
+    """
+
+    def __init__(self, world: ServerState, folder: Path, seen: list[_File], level: int = 1) -> None:
+        """Reads its definition; nothing of its code is run.
+
+        Args:
+            world: What the server has open.
+            folder: Its folder.
+            seen: Its files, looked at before they are read.
+            level: How many agents lead to this one, itself included.
+        """
+        self._world = world
+        self.folder = folder
+        self.definition: AgentDefinition | None = None
+        self._wrong: OrchestratorError | None = None
+        self._agent: Agent | None = None
+        self._told: list[Any] = []
+        self._shown: tuple[str, Agent | None, ApiAgent] | None = None
+        self._lock = RLock()
+        try:
+            self.definition = load_definition(folder)
+        except (OrchestratorError, OSError) as error:
+            self._wrong = _to_orchestrator_error(error, self.file)
+            _log.warning("the agent in %s is wrong: %s", folder, self._wrong.message)
+        self.name, self.agent_id = self._read_identity()
+        self.aliases: Mapping[str, str] = {
+            it.agent_alias_id: it.agent_alias_name
+            for it in (self.definition.aliases if self.definition else ())
+        }
+        self.inner: list[FolderAgent] = [
+            FolderAgent(world, it, [one for one in seen if one.is_in(it)], level + 1)
+            for it in _inner_folders(self.definition, level)
+        ]
+        self.team: list[str] = [
+            *_list_collaborator_arns(self.definition),
+            *(arn for it in self.inner for arn in it.team),
+        ]
+        # Searches see themselves when the documents of knowledge bases have changed.
+        bases = self.definition.knowledge_bases if self.definition else ()
+        self.skipped: frozenset[str] = frozenset(
+            str(folder / it.folder) for it in bases if it.folder
+        ).union(*(it.skipped for it in self.inner))
+        own = [it for it in seen if not any(map(it.is_in, self.skipped))]
+        self.mark = digest([list(it) for it in own])
+        self.changed = datetime.fromtimestamp(max([it.time for it in own], default=0) / 1e9, UTC)
+
+    @property
+    def file(self) -> Path:
+        """The file that defines it."""
+        found = (self.folder / name for name in FILE_NAMES)
+        return next((it for it in found if it.is_file()), self.folder / FILE_NAMES[0])
+
+    def _read_identity(self) -> tuple[str, str]:
+        if self.definition is None:
+            return self.folder.name, derive_id(self.folder.name)
+        name = self.definition.agent_name
+        return name, self.definition.agent_id or derive_id(name)
+
+    def keep_identity(self, before: FolderAgent | None) -> FolderAgent:
+        """Itself, under the id that it had before, if its file does not tell one any more."""
+        if before is not None and self.definition is None:
+            self.name, self.agent_id = before.name, before.agent_id
+            self.aliases = before.aliases
+        return self
+
+    def agent(self) -> Agent:
+        """The agent, compiled when it is asked for first, and when whom it leads has changed.
+
+        Raises:
+            OrchestratorError: It is wrong, with file, line and column.
+        """
+        if self._wrong is not None:
+            raise self._wrong.with_traceback(None)
+        # Before the lock: agents that lead each other in a circle would wait for each other.
+        told = self._world.agents.fingerprint_team(self) if self.team else []
+        with self._lock:
+            if self._agent is None or self._told != told:
+                self._agent, self._told = self._load(), told
+            return self._agent
+
+    def get_cached(self) -> Agent | None:
+        """The agent, if it is compiled and nothing has to be looked at; takes no time."""
+        return None if self.team or self._wrong is not None else self._agent
+
+    def _load(self) -> Agent:
+        try:
+            return load_agent(self._world, self.folder)
+        except (OrchestratorError, OSError, Fault) as error:
+            wrong = _to_orchestrator_error(error, self.file)
+            if not self.team:  # else it may be right again when they are
+                self._wrong = wrong
+                _log.warning("the agent in %s is wrong: %s", self.folder, wrong.message)
+            raise wrong from error
+
+    def refuse(self, error: OrchestratorError) -> None:
+        """Has it be wrong, under an id of its own, until the files are looked at again."""
+        self._wrong, self.mark = error, ""
+        self.agent_id = derive_id(str(self.folder))
+
+    def has_alias(self, alias_id: str) -> bool:
+        """Whether it is known by an alias; each means the agent as its files are now."""
+        return alias_id == TEST_ALIAS or alias_id in self.aliases
+
+    def failure(self) -> str:
+        """What is wrong with it, as callers are told it; empty when nothing is."""
+        try:
+            self.agent()
+        except OrchestratorError as error:
+            return self._world.places.redact(error.message)
+        return ""
+
+    def to_api(self) -> ApiAgent:
+        """The agent as the API tells it."""
+        from orchestrator.server.agents.to_api import agent_to_api
+
+        failure = self.failure()
+        with self._lock:
+            if self._shown is None or self._shown[:2] != (failure, self._agent):
+                self._shown = failure, self._agent, agent_to_api(self, self._world, failure)
+            return self._shown[2]
+
+    def close(self) -> None:
+        """Ends what the agent has begun."""
+        with self._lock:
+            if self._agent is not None:
+                self._agent.close()
+
+
+class Folders:
+    """The agents of `settings.agents`, read again when their files have changed."""
+
+    def __init__(self, world: ServerState, clock: Callable[[], float] = time.monotonic) -> None:
+        """Finds them.
+
+        Args:
+            world: What the server has open.
+            clock: The time in seconds; the files are looked at once in each, and by `look`.
+
+        Raises:
+            ResourceNotFound: The folder is not there, or has no agent.
+            DefinitionError: Two define an agent of the same id or name.
+        """
+        self._world = world
+        self._root = world.settings.agents
+        self._clock = clock
+        self._lock = Lock()
+        self._found: dict[Path, FolderAgent] = {}
+        self._added: dict[str, FolderAgent] = {}
+        self._looked = float("-inf")
+        self._refused: set[str] = set()
+        if self._root is None:
+            return
+        if not self._root.is_dir():
+            raise ResourceNotFound(f"there is no folder {str(self._root)!r} of agents")
+        self._found = dict(self._scan(self._root))
+        if not self._found:
+            raise ResourceNotFound(
+                f"there is no agent in {str(self._root)!r}: give the folder of one, with an "
+                f"{FILE_NAMES[0]}, or a folder of such folders"
+            )
+        for _, error in _find_duplicates(list(self._found.values())):
+            raise error
+
+    def all(self) -> list[FolderAgent]:
+        """The agents, by their folders' names."""
+        if self._root is None:
+            return list(self._added.values())
+        with self._lock:
+            if self._clock() - self._looked >= _SECONDS:
+                self._refresh(self._root)
+            return [*self._added.values(), *self._found.values()]
+
+    def refresh(self, anew: str = "") -> None:
+        """Looks at the files now.
+
+        Args:
+            anew: The id of an agent that is read again though its files are the same: what it
+                needs of others may have changed.
+        """
+        if self._root is not None:
+            with self._lock:
+                self._refresh(self._root, anew)
+
+    def _refresh(self, root: Path, anew: str = "") -> None:
+        self._found = dict(self._scan(root, anew))
+        self._refuse_duplicates()
+        self._looked = self._clock()
+
+    def add(self, one: FolderAgent) -> None:
+        """Adds an agent that lies elsewhere, and whose files are not looked at again.
+
+        It takes the place of one with its id that was added before.
+        """
+        self._added = {**self._added, one.agent_id: one}
+
+    def _refuse_duplicates(self) -> None:
+        refused = list(_find_duplicates(list(self._found.values())))
+        for one, error in refused:
+            one.refuse(error)
+            if error.message not in self._refused:
+                _log.warning("%s", error.message)
+        self._refused = {error.message for _, error in refused}
+
+    def get_added(self, agent_id: str) -> FolderAgent | None:
+        """The agent with an id, if its files are not looked at; takes no time."""
+        return self._added.get(agent_id)
+
+    def find(self, agent_id: str) -> FolderAgent | None:
+        """The agent with an id, also one that only another one of the folders leads."""
+        found = self.all()
+        while found:
+            for one in found:
+                if one.agent_id == agent_id:
+                    return one
+            found = [inner for one in found for inner in one.inner]
+        return None
+
+    def has_name(self, name: str) -> bool:
+        """Whether one of them has this name."""
+        return any(it.name == name for it in self.all())
+
+    def close(self) -> None:
+        """Closes the agents."""
+        for one in (*self._added.values(), *self._found.values()):
+            one.close()
+
+    def _scan(self, root: Path, anew: str = "") -> Iterator[tuple[Path, FolderAgent]]:
+        for folder in _agent_folders(root.resolve()):
+            before = self._found.get(folder)
+            seen = list(_scan_files(folder, before.skipped if before else frozenset()))
+            same = before is not None and before.mark == digest([list(it) for it in seen])
+            if before is not None and same and before.agent_id != anew:
+                yield folder, before
+            else:
+                yield folder, FolderAgent(self._world, folder, seen).keep_identity(before)
+
+
+def _agent_folders(root: Path) -> list[Path]:
+    if _has_definition(root):
+        return [root]
+    try:
+        inside = sorted(it for it in root.iterdir() if not it.name.startswith("."))
+    except OSError:  # it was taken away while the server runs
+        return []
+    return [it for it in inside if it.is_dir() and _has_definition(it)]
+
+
+def _has_definition(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in FILE_NAMES)
+
+
+def _inner_folders(definition: AgentDefinition | None, level: int) -> Iterator[Path]:
+    for member in definition.agent_collaborators if definition else ():
+        where = member.agent_descriptor
+        if definition and where and where.folder is not None and level < MOST_LEVELS:
+            with suppress(DefinitionError):  # it is told when the agent is compiled
+                yield locate_folder(definition, where.folder, ("agentCollaborators",))
+
+
+def _list_collaborator_arns(definition: AgentDefinition | None) -> Iterator[str]:
+    for member in definition.agent_collaborators if definition else ():
+        where = member.agent_descriptor
+        if where is not None and where.alias_arn is not None:
+            yield where.alias_arn
+
+
+class _File(NamedTuple):
+    # A file as it was when it was looked at.
+    path: str
+    time: int
+    size: int
+    inode: int
+
+    def is_in(self, folder: str | Path) -> bool:
+        return Path(self.path).is_relative_to(folder)
+
+
+def _scan_files(folder: Path, skipped: frozenset[str]) -> Iterator[_File]:
+    left = _MOST_FILES
+    for where, folders, files in os.walk(folder):
+        folders[:] = sorted(
+            it
+            for it in folders
+            if not it.startswith(".")
+            and it not in _PASSED_OVER
+            and os.path.join(where, it) not in skipped
+        )
+        for name in sorted(files)[:left]:
+            left -= 1
+            path = os.path.join(where, name)
+            try:
+                state = os.stat(path)
+            except OSError:  # it was taken away in between
+                continue
+            yield _File(path, state.st_mtime_ns, state.st_size, state.st_ino)
+
+
+def _find_duplicates(found: list[FolderAgent]) -> Iterator[tuple[FolderAgent, DefinitionError]]:
+    """The agents whose id or name another one has already, and what to say of them."""
+    ids: dict[str, FolderAgent] = {}
+    names: dict[str, FolderAgent] = {}
+    for one in found:
+        for other, noun, value, way in (
+            (ids.setdefault(one.agent_id, one), "id", one.agent_id, "give one another agentId"),
+            (names.setdefault(one.name, one), "name", one.name, "rename one"),
+        ):
+            if other is not one:
+                text = f"there is a second agent with the {noun} {value!r} in {str(other.folder)!r}"
+                yield one, DefinitionError(f"{text}; {way}", file=one.file)
+                break
+
+
+def _to_orchestrator_error(error: BaseException, file: Path) -> OrchestratorError:
+    if isinstance(error, OrchestratorError):
+        return error
+    if isinstance(error, Fault):
+        return DefinitionError(error.message, file=file)
+    return DefinitionError(f"its files cannot be read: {error}", file=file)

@@ -1,0 +1,379 @@
+"""Where agents and their parts are: read from documents or folders, written to documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from orchestrator.server.document_store import DocumentStore, digest
+from orchestrator.server.ids import DRAFT, Arns
+from orchestrator.server.operations import Caller, Fault
+
+if TYPE_CHECKING:
+    from orchestrator.server.agents.folders import FolderAgent, Folders
+    from orchestrator.server.state import ServerState
+
+AGENT = "agent"
+VERSION = "agent-version"
+ALIAS = "agent-alias"
+SNAPSHOT = "agent-snapshot"
+HEAD = "agent-head"
+
+
+class PartKind(NamedTuple):
+    """A kind of an agent's parts.
+
+    Attributes:
+        name: What its documents are called in the store.
+        id: The member that has a part's id.
+        title: What people call one.
+        named: The member that has its name; no two of an agent share it.
+    """
+
+    name: str
+    id: str
+    title: str
+    named: str
+
+
+GROUP = PartKind("action-group", "actionGroupId", "action group", "actionGroupName")
+ASSOCIATION = PartKind(
+    "agent-knowledge-base", "knowledgeBaseId", "knowledge base", "knowledgeBaseId"
+)
+COLLABORATOR = PartKind("agent-collaborator", "collaboratorId", "collaborator", "collaboratorName")
+KINDS = (GROUP, ASSOCIATION, COLLABORATOR)
+
+Data = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Record:
+    """An agent as it is edited.
+
+    Attributes:
+        agent: The members of GetAgent's `agent`, as far as they were given or are known.
+        latest: The number of its latest version; 0 without one.
+        folder: Where it is defined, if in a folder: it cannot be changed then.
+        passing: A status that it had on the way to its own, and that nobody has read yet: clients
+            wait to see it.
+    """
+
+    agent: dict[str, Any]
+    latest: int = 0
+    folder: FolderAgent | None = None
+    passing: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What tells one snapshot of an agent from another.
+
+    Attributes:
+        digest: Changes with anything in it.
+        team: The ARNs of the aliases that it leads.
+    """
+
+    digest: str
+    team: list[str] = field(default_factory=list)
+
+
+class AgentStore:
+    """Agents, their parts, versions and aliases; each tenant sees its own, and the folders'."""
+
+    def __init__(self, world: ServerState, folders: Folders) -> None:
+        """Begins.
+
+        Args:
+            world: What the server has open.
+            folders: The agents that are defined on disk.
+        """
+        self.documents: DocumentStore = world.documents
+        self.arns = Arns.of(world.settings)
+        self.folders = folders
+
+    def agent(self, caller: Caller, agent_id: str) -> Record:
+        """An agent.
+
+        Raises:
+            Fault: ResourceNotFoundException, when the caller has none with this id.
+        """
+        defined = self.folders.find(agent_id)
+        if defined is not None:
+            return Record(dict(defined.to_api().agent), folder=defined)
+        found = self.documents.get(caller.tenant, AGENT, agent_id)
+        if found is None:
+            raise not_found_error("agent", agent_id)
+        return Record(found["agent"], found["latest"], passing=found.get("passing", ""))
+
+    def has(self, caller: Caller, agent_id: str) -> bool:
+        """Whether the caller has made an agent with this id."""
+        return self.documents.get(caller.tenant, AGENT, agent_id) is not None
+
+    def get_editable(self, caller: Caller, agent_id: str) -> Record:
+        """An agent that may be changed.
+
+        Raises:
+            Fault: There is none, or it is defined in a folder.
+        """
+        defined = self.folders.find(agent_id)
+        if defined is not None:
+            raise Fault(
+                "ConflictException",
+                f"the agent {agent_id!r} is defined in {str(defined.file)!r} of the server, and is "
+                "changed by editing that file",
+            )
+        return self.agent(caller, agent_id)
+
+    def agents(self, caller: Caller) -> list[tuple[tuple[Any, ...], Record]]:
+        """All agents that the caller has, each with what orders them."""
+        found = self.documents.all(caller.tenant, AGENT)
+        ordered = [
+            ((1, it["agent"]["createdAt"].timestamp(), it["agent"]["agentId"]), it) for it in found
+        ]
+        return [
+            *(
+                ((0, 0.0, it.agent_id), Record(dict(it.to_api().agent), folder=it))
+                for it in self.folders.all()
+            ),
+            *((key, Record(it["agent"], it["latest"])) for key, it in ordered),
+        ]
+
+    def save(self, caller: Caller, record: Record) -> None:
+        """Keeps an agent.
+
+        Raises:
+            Fault: ConflictException, when another one has its name.
+        """
+        agent = record.agent
+        name = agent["agentName"]
+        owner = self.documents.find_id(caller.tenant, AGENT, name)
+        if owner not in (None, agent["agentId"]) or self.folders.has_name(name):
+            raise Fault(
+                "ConflictException",
+                f"there is already an agent with the name {name!r}; choose another name, or update "
+                "that agent",
+            )
+        body = {"agent": agent, "latest": record.latest}
+        if record.passing:
+            body["passing"] = record.passing
+        self.documents.put(caller.tenant, AGENT, agent["agentId"], body, name=name)
+
+    def touch(self, caller: Caller, record: Record, **members: Any) -> None:
+        """Keeps that `DRAFT` was edited: it is to be prepared."""
+        record.passing = ""
+        record.agent |= {"agentStatus": "NOT_PREPARED", "updatedAt": now(), **members}
+        record.agent.pop("failureReasons", None)
+        self.save(caller, record)
+
+    def remove(self, caller: Caller, agent_id: str) -> None:
+        """Forgets an agent and all that belongs to it."""
+        documents, tenant = self.documents, caller.tenant
+        versions = [it["agentVersion"] for it in documents.all(tenant, VERSION, agent_id)]
+        for version in (DRAFT, *versions):
+            self.remove_version(caller, agent_id, version)
+        documents.clear(tenant, ALIAS, agent_id)
+        documents.delete(tenant, AGENT, agent_id)
+
+    # Parts of a version.
+
+    def check_version(self, caller: Caller, agent_id: str, version: str) -> Record:
+        """The agent, which has that version.
+
+        Raises:
+            Fault: ResourceNotFoundException, when there is no such agent or version.
+        """
+        record = self.agent(caller, agent_id)
+        if version != DRAFT and (
+            record.folder or not self.documents.get(caller.tenant, VERSION, version, agent_id)
+        ):
+            raise not_found_error(f"version of the agent {agent_id!r}", version)
+        return record
+
+    def parts(
+        self, caller: Caller, kind: PartKind, agent_id: str, version: str
+    ) -> list[dict[str, Any]]:
+        """The parts of a version, in the order in which they were made.
+
+        Raises:
+            Fault: There is no such agent or version.
+        """
+        record = self.check_version(caller, agent_id, version)
+        if record.folder is not None:
+            return list(record.folder.to_api().parts[kind.name])
+        return self.documents.all(caller.tenant, kind.name, _parent_key(agent_id, version))
+
+    def part(
+        self, caller: Caller, kind: PartKind, agent_id: str, version: str, id: str
+    ) -> dict[str, Any]:
+        """One part.
+
+        Raises:
+            Fault: There is no such agent, version or part.
+        """
+        record = self.check_version(caller, agent_id, version)
+        found: dict[str, Any] | None
+        if record.folder is not None:
+            parts = record.folder.to_api().parts[kind.name]
+            found = next((dict(it) for it in parts if it[kind.id] == id), None)
+        else:
+            found = self.documents.get(caller.tenant, kind.name, id, _parent_key(agent_id, version))
+        if found is None:
+            raise not_found_error(f"{kind.title} of the agent {agent_id!r}", id)
+        return found
+
+    def save_part(self, caller: Caller, kind: PartKind, part: Data) -> None:
+        """Keeps a part of `DRAFT`.
+
+        Raises:
+            Fault: ConflictException, when the agent has another part of its name.
+        """
+        parent = _parent_key(part["agentId"], DRAFT)
+        name = part[kind.named]
+        owner = self.documents.find_id(caller.tenant, kind.name, name, parent)
+        if owner not in (None, part[kind.id]):
+            raise Fault(
+                "ConflictException",
+                f"the agent {part['agentId']!r} already has the {kind.title} {name!r}; choose "
+                "another name, or update it",
+            )
+        self.documents.put(caller.tenant, kind.name, part[kind.id], part, parent, name=name)
+
+    def remove_part(self, caller: Caller, kind: PartKind, agent_id: str, id: str) -> None:
+        """Forgets a part of `DRAFT`."""
+        self.documents.delete(caller.tenant, kind.name, id, _parent_key(agent_id, DRAFT))
+
+    # What was prepared.
+
+    def snapshot_of_draft(self, caller: Caller, agent_id: str) -> dict[str, Any]:
+        """Everything that `DRAFT` is now."""
+        with self.documents.transaction():
+            record = self.get_editable(caller, agent_id)
+            parts = {it.name: self.parts(caller, it, agent_id, DRAFT) for it in KINDS}
+        return {"agent": record.agent, "parts": parts, "schemas": {}}
+
+    def save_snapshot(self, caller: Caller, agent_id: str, version: str, snapshot: Data) -> Head:
+        """Keeps what a version runs as."""
+        head = build_head(snapshot)
+        with self.documents.transaction():
+            self.documents.put(caller.tenant, SNAPSHOT, version, snapshot, agent_id)
+            body = {"digest": head.digest, "team": head.team}
+            self.documents.put(caller.tenant, HEAD, version, body, agent_id)
+        return head
+
+    def snapshot(self, caller: Caller, agent_id: str, version: str) -> dict[str, Any] | None:
+        """What a version runs as; `None` when `DRAFT` was never prepared."""
+        return self.documents.get(caller.tenant, SNAPSHOT, version, agent_id)
+
+    def head(self, caller: Caller, agent_id: str, version: str) -> Head | None:
+        """What tells a version from what it was."""
+        found = self.documents.get(caller.tenant, HEAD, version, agent_id)
+        return Head(found["digest"], found["team"]) if found else None
+
+    def create_version(self, caller: Caller, record: Record, snapshot: Data) -> str:
+        """Makes a numbered version of what was prepared; its number."""
+        agent_id, record.latest = record.agent["agentId"], record.latest + 1
+        version = str(record.latest)
+        made = {
+            **snapshot["agent"],
+            "agentVersion": version,
+            "createdAt": now(),
+            "updatedAt": now(),
+        }
+        self.documents.put(caller.tenant, VERSION, version, made, agent_id)
+        for kind in KINDS:
+            for part in snapshot["parts"][kind.name]:
+                body = {**part, "agentVersion": version}
+                parent = _parent_key(agent_id, version)
+                self.documents.put(caller.tenant, kind.name, part[kind.id], body, parent)
+        self.save_snapshot(caller, agent_id, version, snapshot)
+        self.save(caller, record)
+        return version
+
+    def version(self, caller: Caller, agent_id: str, version: str) -> dict[str, Any]:
+        """A numbered version, as GetAgent would tell it.
+
+        Raises:
+            Fault: There is no such agent or version.
+        """
+        self.check_version(caller, agent_id, version)
+        found = self.documents.get(caller.tenant, VERSION, version, agent_id)
+        if found is None:
+            raise not_found_error(f"version of the agent {agent_id!r}", version)
+        return found
+
+    def versions(self, caller: Caller, agent_id: str) -> list[dict[str, Any]]:
+        """All versions, `DRAFT` first.
+
+        Raises:
+            Fault: There is no such agent.
+        """
+        record = self.agent(caller, agent_id)
+        numbered = [] if record.folder else self.documents.all(caller.tenant, VERSION, agent_id)
+        return [record.agent, *numbered]
+
+    def remove_version(self, caller: Caller, agent_id: str, version: str) -> None:
+        """Forgets a version and its parts."""
+        for kind in KINDS:
+            self.documents.clear(caller.tenant, kind.name, _parent_key(agent_id, version))
+        for kind_of_version in (VERSION, SNAPSHOT, HEAD):
+            self.documents.delete(caller.tenant, kind_of_version, version, agent_id)
+
+    # Aliases; that of `DRAFT` is not kept.
+
+    def alias(self, caller: Caller, agent_id: str, alias_id: str) -> dict[str, Any] | None:
+        """An alias that was made, if there is one."""
+        return self.documents.get(caller.tenant, ALIAS, alias_id, agent_id)
+
+    def aliases(self, caller: Caller, agent_id: str) -> list[dict[str, Any]]:
+        """The aliases that were made."""
+        return self.documents.all(caller.tenant, ALIAS, agent_id)
+
+    def save_alias(self, caller: Caller, alias: Data) -> None:
+        """Keeps an alias.
+
+        Raises:
+            Fault: ConflictException, when the agent has another one of its name.
+        """
+        agent_id, name = alias["agentId"], alias["agentAliasName"]
+        owner = self.documents.find_id(caller.tenant, ALIAS, name, agent_id)
+        if owner not in (None, alias["agentAliasId"]):
+            raise Fault(
+                "ConflictException",
+                f"the agent {agent_id!r} already has an alias with the name {name!r}; choose "
+                "another name, or update that alias",
+            )
+        id = alias["agentAliasId"]
+        self.documents.put(caller.tenant, ALIAS, id, alias, agent_id, name=name)
+
+    def remove_alias(self, caller: Caller, agent_id: str, alias_id: str) -> None:
+        """Forgets an alias."""
+        self.documents.delete(caller.tenant, ALIAS, alias_id, agent_id)
+
+
+def build_head(snapshot: Data) -> Head:
+    """What tells a snapshot from another one."""
+    team = [
+        it["agentDescriptor"].get("aliasArn", "") for it in snapshot["parts"][COLLABORATOR.name]
+    ]
+    leads = snapshot["agent"].get("agentCollaboration", "DISABLED") != "DISABLED"
+    return Head(digest(snapshot), team if leads else [])
+
+
+def not_found_error(what: str, id: str) -> Fault:
+    """The error that says that something is not there."""
+    return Fault(
+        "ResourceNotFoundException",
+        f"Failed to retrieve the {what} {id!r} because it doesn't exist. Retry your request with "
+        "a different resource identifier.",
+    )
+
+
+def now() -> datetime:
+    """The time in UTC."""
+    return datetime.now(UTC)
+
+
+def _parent_key(agent_id: str, version: str) -> str:
+    return f"{agent_id}/{version}"

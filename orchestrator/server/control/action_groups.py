@@ -1,0 +1,188 @@
+"""Action groups of agents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from orchestrator.definition import build_action_groups, definition_of
+from orchestrator.server.agents.store import GROUP, now
+from orchestrator.server.control.services import (
+    ControlServices,
+    Handling,
+    add_sort_keys,
+    build_page,
+    check_quota,
+    pick,
+)
+from orchestrator.server.ids import DRAFT, new_id
+from orchestrator.server.operations import Caller, Fault, Request
+
+_MOST_GROUPS = 20
+_MOST_ENABLED = 15
+_MOST_OPERATIONS = 11
+_GIVEN = (
+    *("actionGroupName", "description", "parentActionGroupSignatureParams"),
+    *("actionGroupExecutor", "apiSchema", "functionSchema", "actionGroupState"),
+)
+_SUMMARY = ("actionGroupId", "actionGroupName", "actionGroupState", "description", "updatedAt")
+_SCHEMAS = ("apiSchema", "functionSchema")
+
+Data = Mapping[str, Any]
+
+
+def _create(room: ControlServices, request: Request) -> Data:
+    caller, params = request.caller, request.params
+    room.store.get_editable(caller, params["agentId"])
+    given = _build_members(room, caller, params)
+
+    def make() -> Data:
+        record = room.store.get_editable(caller, params["agentId"])
+        others = room.store.parts(caller, GROUP, params["agentId"], DRAFT)
+        check_quota(len(others), _MOST_GROUPS, "action groups of the agent")
+        at = now()
+        group = {
+            "agentId": params["agentId"],
+            "agentVersion": DRAFT,
+            "actionGroupId": new_id(),
+            "createdAt": at,
+            "updatedAt": at,
+            **pick(params, ("clientToken",)),
+            **given,
+        }
+        _check_enabled_count([*others, group])
+        room.store.save_part(caller, GROUP, group)
+        room.store.touch(caller, record)
+        return group
+
+    return {"agentActionGroup": room.run_once(request, make)}
+
+
+def _update(room: ControlServices, request: Request) -> Data:
+    caller, params = request.caller, request.params
+    room.store.get_editable(caller, params["agentId"])
+    given = _build_members(room, caller, params)
+    agent_id, id = params["agentId"], params["actionGroupId"]
+    with room.store.documents.transaction():
+        record = room.store.get_editable(caller, agent_id)
+        before = room.store.part(caller, GROUP, agent_id, DRAFT, id)
+        kept = pick(before, ("agentId", "agentVersion", "actionGroupId", "createdAt"))
+        kept |= pick(before, ("clientToken",))
+        state = params.get("actionGroupState", before["actionGroupState"])
+        group = {**kept, "updatedAt": now(), **given, "actionGroupState": state}
+        others = room.store.parts(caller, GROUP, agent_id, DRAFT)
+        _check_enabled_count([group, *(it for it in others if it["actionGroupId"] != id)])
+        room.store.save_part(caller, GROUP, group)
+        room.store.touch(caller, record)
+    return {"agentActionGroup": group}
+
+
+def _build_members(room: ControlServices, caller: Caller, params: Data) -> dict[str, Any]:
+    """What a group is to be, checked; blocks where its schema is in S3."""
+    given = {"actionGroupState": "ENABLED", **pick(params, _GIVEN)}
+    signature = params.get("parentActionGroupSignature")
+    if signature is not None:
+        given["parentActionSignature"] = signature
+        _check_built_in(signature, given)
+    else:
+        _check_custom(given)
+        _check_schema(room, caller, given)
+    return given
+
+
+def _check_built_in(signature: str, given: Data) -> None:
+    names = [*_SCHEMAS, "actionGroupExecutor"]
+    if signature == "AMAZON.UserInput":
+        names.append("description")
+    extra = next((name for name in names if name in given), None)
+    if extra is not None:
+        raise Fault(
+            "ValidationException",
+            f"an action group with the parentActionGroupSignature {signature} has no {extra}; "
+            "leave it out",
+        )
+
+
+def _check_custom(given: Data) -> None:
+    schemas = [name for name in _SCHEMAS if name in given]
+    if len(schemas) != 1:
+        raise Fault(
+            "ValidationException",
+            f"the action group {given['actionGroupName']!r} has "
+            f"{'both apiSchema and functionSchema' if schemas else 'no schema'}; give either "
+            "apiSchema or functionSchema",
+        )
+    if not given.get("actionGroupExecutor"):
+        raise Fault(
+            "ValidationException",
+            f"the action group {given['actionGroupName']!r} has no actionGroupExecutor; give the "
+            "ARN of a Lambda function, or customControl: RETURN_CONTROL",
+        )
+
+
+def _check_schema(room: ControlServices, caller: Caller, given: Data) -> None:
+    """Refuses a schema that no agent could have; what executes it is left for PrepareAgent."""
+    from orchestrator.server.agents.definition import DefinitionReader
+
+    members = {
+        **pick(given, ("actionGroupName", *_SCHEMAS)),
+        "actionGroupExecutor": {"customControl": "RETURN_CONTROL"},
+    }
+    read = DefinitionReader(room.world, caller).read({"actionGroups": [members]})
+    (group,) = build_action_groups(definition_of({"agentName": "agent", **read}))
+    if len(group.operations) > _MOST_OPERATIONS:
+        raise Fault(
+            "ServiceQuotaExceededException",
+            f"the action group {given['actionGroupName']!r} has {len(group.operations)} "
+            f"operations, and the most are {_MOST_OPERATIONS}; make two groups of it",
+        )
+
+
+def _check_enabled_count(groups: list[Any]) -> None:
+    enabled = sum(it["actionGroupState"] == "ENABLED" for it in groups)
+    if enabled > _MOST_ENABLED:
+        raise Fault(
+            "ServiceQuotaExceededException",
+            f"the agent would have {enabled} enabled action groups, and the most are "
+            f"{_MOST_ENABLED}; disable one first",
+        )
+
+
+def _get(room: ControlServices, request: Request) -> Data:
+    params = request.params
+    where = (params["agentId"], params["agentVersion"], params["actionGroupId"])
+    return {"agentActionGroup": room.store.part(request.caller, GROUP, *where)}
+
+
+def _delete(room: ControlServices, request: Request) -> Data:
+    caller, params = request.caller, request.params
+    agent_id, id = params["agentId"], params["actionGroupId"]
+    with room.store.documents.transaction():
+        record = room.store.get_editable(caller, agent_id)
+        group = room.store.part(caller, GROUP, agent_id, DRAFT, id)
+        in_use = group["actionGroupState"] == "ENABLED"
+        if in_use and not params.get("skipResourceInUseCheck"):
+            raise Fault(
+                "ConflictException",
+                f"the action group {id!r} is ENABLED; set its actionGroupState to DISABLED first, "
+                "or set skipResourceInUseCheck",
+            )
+        room.store.remove_part(caller, GROUP, agent_id, id)
+        room.store.touch(caller, record)
+    return {}
+
+
+def _list(room: ControlServices, request: Request) -> Data:
+    params = request.params
+    found = room.store.parts(request.caller, GROUP, params["agentId"], params["agentVersion"])
+    summaries = add_sort_keys(found, _SUMMARY)
+    return build_page(summaries, request, "actionGroupSummaries")
+
+
+HANDLERS: dict[str, Handling] = {
+    "CreateAgentActionGroup": _create,
+    "GetAgentActionGroup": _get,
+    "UpdateAgentActionGroup": _update,
+    "DeleteAgentActionGroup": _delete,
+    "ListAgentActionGroups": _list,
+}

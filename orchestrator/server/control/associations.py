@@ -1,0 +1,213 @@
+"""What agents are associated with: knowledge bases and collaborators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from orchestrator.server.access.permissions import check_access
+from orchestrator.server.agents.store import (
+    ASSOCIATION,
+    COLLABORATOR,
+    PartKind,
+    not_found_error,
+    now,
+)
+from orchestrator.server.control.services import (
+    ControlServices,
+    Handling,
+    add_sort_keys,
+    build_page,
+    check_quota,
+    pick,
+)
+from orchestrator.server.ids import DRAFT, TEST_ALIAS, new_id
+from orchestrator.server.operations import Caller, Fault, Request
+from orchestrator.support.aws.arns import ALIAS_ARN
+
+_MOST_BASES = 2
+_MOST_COLLABORATORS = 10
+_GIVEN = (
+    *("agentDescriptor", "collaboratorName", "collaborationInstruction"),
+    "relayConversationHistory",
+)
+_BASE_SUMMARY = ("knowledgeBaseId", "description", "knowledgeBaseState", "updatedAt")
+_COLLABORATOR_SUMMARY = (
+    *("agentId", "agentVersion", "collaboratorId", "createdAt", "lastUpdatedAt"),
+    *_GIVEN,
+)
+
+Data = Mapping[str, Any]
+
+
+def _associate_base(room: ControlServices, request: Request) -> Data:
+    caller, params = request.caller, request.params
+    agent_id, id = params["agentId"], params["knowledgeBaseId"]
+    room.store.get_editable(caller, agent_id)
+    room.world.bases.base(caller, id)  # says so when there is none
+    at = now()
+    base = {
+        "agentId": agent_id,
+        "agentVersion": DRAFT,
+        "knowledgeBaseId": id,
+        "knowledgeBaseState": "ENABLED",
+        "createdAt": at,
+        "updatedAt": at,
+        **pick(params, ("description", "knowledgeBaseState")),
+    }
+    with room.store.documents.transaction():
+        record = room.store.get_editable(caller, agent_id)
+        others = room.store.parts(caller, ASSOCIATION, agent_id, DRAFT)
+        if any(it["knowledgeBaseId"] == id for it in others):
+            raise Fault(
+                "ConflictException",
+                f"the knowledge base {id!r} is associated with the agent {agent_id!r} already; "
+                "change that with UpdateAgentKnowledgeBase",
+            )
+        check_quota(len(others), _MOST_BASES, "knowledge bases of the agent")
+        room.store.save_part(caller, ASSOCIATION, base)
+        room.store.touch(caller, record)
+    return {"agentKnowledgeBase": base}
+
+
+def _update_base(room: ControlServices, request: Request) -> Data:
+    caller, params = request.caller, request.params
+    agent_id, id = params["agentId"], params["knowledgeBaseId"]
+    with room.store.documents.transaction():
+        record = room.store.get_editable(caller, agent_id)
+        base = room.store.part(caller, ASSOCIATION, agent_id, DRAFT, id)
+        base |= {**pick(params, ("description", "knowledgeBaseState")), "updatedAt": now()}
+        room.store.save_part(caller, ASSOCIATION, base)
+        room.store.touch(caller, record)
+    return {"agentKnowledgeBase": base}
+
+
+def _get_base(room: ControlServices, request: Request) -> Data:
+    params = request.params
+    where = (params["agentId"], params["agentVersion"], params["knowledgeBaseId"])
+    return {"agentKnowledgeBase": room.store.part(request.caller, ASSOCIATION, *where)}
+
+
+def _disassociate_base(room: ControlServices, request: Request) -> Data:
+    _remove_part(room, request, ASSOCIATION)
+    return {}
+
+
+def _list_bases(room: ControlServices, request: Request) -> Data:
+    params = request.params
+    found = room.store.parts(request.caller, ASSOCIATION, params["agentId"], params["agentVersion"])
+    summaries = add_sort_keys(found, _BASE_SUMMARY)
+    return build_page(summaries, request, "agentKnowledgeBaseSummaries")
+
+
+def _remove_part(room: ControlServices, request: Request, kind: PartKind) -> None:
+    caller, params = request.caller, request.params
+    agent_id, id = params["agentId"], params[kind.id]
+    with room.store.documents.transaction():
+        record = room.store.get_editable(caller, agent_id)
+        room.store.part(caller, kind, agent_id, DRAFT, id)
+        room.store.remove_part(caller, kind, agent_id, id)
+        room.store.touch(caller, record)
+
+
+def _associate_collaborator(room: ControlServices, request: Request) -> Data:
+    caller, params = request.caller, request.params
+    agent_id = params["agentId"]
+
+    def make() -> Data:
+        record = room.store.get_editable(caller, agent_id)
+        _check_alias(room, caller, agent_id, params["agentDescriptor"])
+        count = len(room.store.parts(caller, COLLABORATOR, agent_id, DRAFT))
+        check_quota(count, _MOST_COLLABORATORS, "collaborators of the agent")
+        at = now()
+        collaborator = {
+            "agentId": agent_id,
+            "agentVersion": DRAFT,
+            "collaboratorId": new_id(),
+            "createdAt": at,
+            "lastUpdatedAt": at,
+            "relayConversationHistory": "DISABLED",
+            **pick(params, (*_GIVEN, "clientToken")),
+        }
+        room.store.save_part(caller, COLLABORATOR, collaborator)
+        room.store.touch(caller, record)
+        return collaborator
+
+    return {"agentCollaborator": room.run_once(request, make)}
+
+
+def _check_alias(room: ControlServices, caller: Caller, leader: str, descriptor: Data) -> None:
+    """Refuses an agent that cannot be led."""
+    arn = descriptor.get("aliasArn") or ""
+    found = ALIAS_ARN.fullmatch(arn)
+    if found is None:
+        raise Fault(
+            "ValidationException",
+            f"{arn!r} is not the ARN of an agent's alias; give agentDescriptor: {{aliasArn: ...}}",
+        )
+    if found.group("region", "account") != room.store.arns:
+        check_access(caller, arn)
+        return
+    agent_id, alias_id = found["agent"], found["alias"]
+    if agent_id == leader:
+        raise Fault("ValidationException", f"the agent {leader!r} cannot lead itself")
+    defined = room.store.folders.find(agent_id)
+    if defined is not None:
+        found_alias = defined.has_alias(alias_id)
+    else:
+        room.store.agent(caller, agent_id)
+        made = room.store.alias(caller, agent_id, alias_id)
+        found_alias = alias_id == TEST_ALIAS or made is not None
+    if not found_alias:
+        raise not_found_error(f"alias of the agent {agent_id!r}", alias_id)
+
+
+def _update_collaborator(room: ControlServices, request: Request) -> Data:
+    caller, params = request.caller, request.params
+    agent_id, id = params["agentId"], params["collaboratorId"]
+    with room.store.documents.transaction():
+        record = room.store.get_editable(caller, agent_id)
+        collaborator = room.store.part(caller, COLLABORATOR, agent_id, DRAFT, id)
+        _check_alias(room, caller, agent_id, params["agentDescriptor"])
+        collaborator |= {
+            "relayConversationHistory": "DISABLED",
+            **pick(params, _GIVEN),
+            "lastUpdatedAt": now(),
+        }
+        room.store.save_part(caller, COLLABORATOR, collaborator)
+        room.store.touch(caller, record)
+    return {"agentCollaborator": collaborator}
+
+
+def _get_collaborator(room: ControlServices, request: Request) -> Data:
+    params = request.params
+    where = (params["agentId"], params["agentVersion"], params["collaboratorId"])
+    return {"agentCollaborator": room.store.part(request.caller, COLLABORATOR, *where)}
+
+
+def _disassociate_collaborator(room: ControlServices, request: Request) -> Data:
+    _remove_part(room, request, COLLABORATOR)
+    return {}
+
+
+def _list_collaborators(room: ControlServices, request: Request) -> Data:
+    params = request.params
+    found = room.store.parts(
+        request.caller, COLLABORATOR, params["agentId"], params["agentVersion"]
+    )
+    summaries = add_sort_keys(found, _COLLABORATOR_SUMMARY)
+    return build_page(summaries, request, "agentCollaboratorSummaries")
+
+
+HANDLERS: dict[str, Handling] = {
+    "AssociateAgentKnowledgeBase": _associate_base,
+    "GetAgentKnowledgeBase": _get_base,
+    "UpdateAgentKnowledgeBase": _update_base,
+    "DisassociateAgentKnowledgeBase": _disassociate_base,
+    "ListAgentKnowledgeBases": _list_bases,
+    "AssociateAgentCollaborator": _associate_collaborator,
+    "GetAgentCollaborator": _get_collaborator,
+    "UpdateAgentCollaborator": _update_collaborator,
+    "DisassociateAgentCollaborator": _disassociate_collaborator,
+    "ListAgentCollaborators": _list_collaborators,
+}

@@ -1,0 +1,257 @@
+"""Aliases of agents, and the versions that they point to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from orchestrator.server.agents.store import Record, not_found_error, now
+from orchestrator.server.control.services import (
+    ControlServices,
+    Handling,
+    build_page,
+    check_quota,
+    pick,
+)
+from orchestrator.server.ids import DRAFT, TEST_ALIAS, new_id
+from orchestrator.server.operations import Caller, Fault, Request
+
+_MOST_ALIASES = 10
+_MOST_VERSIONS = 99_999  # (Bedrock: Version has five digits)
+_MOST_EVENTS = 10
+_TEST_NAME = "AgentTestAlias"
+_GIVEN = ("agentAliasName", "description", "aliasInvocationState")
+_SUMMARY = (
+    *("agentAliasId", "agentAliasName", "description", "routingConfiguration"),
+    *("agentAliasStatus", "createdAt", "updatedAt", "aliasInvocationState"),
+)
+_OF_A_VERSION = (
+    *("agentId", "agentName", "agentArn", "instruction", "foundationModel", "description"),
+    *("idleSessionTTLInSeconds", "agentResourceRoleArn", "customerEncryptionKeyArn"),
+    *("createdAt", "updatedAt", "promptOverrideConfiguration", "guardrailConfiguration"),
+    *("memoryConfiguration", "agentCollaboration"),
+)
+
+Data = Mapping[str, Any]
+
+
+def _create_alias(room: ControlServices, request: Request) -> Data:
+    caller, params = request.caller, request.params
+    agent_id = params["agentId"]
+
+    def make() -> Data:
+        record = room.store.get_editable(caller, agent_id)
+        count = len(room.store.aliases(caller, agent_id))
+        check_quota(count, _MOST_ALIASES, "aliases of the agent")
+        id, at = new_id(), now()
+        routing = _resolve_routing(room, caller, record, params)
+        alias = {
+            "agentId": agent_id,
+            "agentAliasId": id,
+            "agentAliasArn": room.store.arns.alias(agent_id, id),
+            "agentAliasStatus": "PREPARED",
+            "aliasInvocationState": "ACCEPT_INVOCATIONS",
+            "routingConfiguration": routing,
+            "agentAliasHistoryEvents": [{"routingConfiguration": routing, "startDate": at}],
+            "createdAt": at,
+            "updatedAt": at,
+            **pick(params, (*_GIVEN, "clientToken")),
+        }
+        room.store.save_alias(caller, alias)
+        room.tags.put(caller, alias["agentAliasArn"], params.get("tags"))
+        return alias
+
+    return {"agentAlias": {**room.run_once(request, make), "agentAliasStatus": "CREATING"}}
+
+
+def _resolve_routing(
+    room: ControlServices, caller: Caller, record: Record, params: Data
+) -> list[dict[str, Any]]:
+    """Where an alias is to point: to the version that was given, or to a new one."""
+    given = params.get("routingConfiguration")
+    if not given or not given[0].get("agentVersion"):
+        extra = dict(given[0]) if given else {}
+        return [{**extra, "agentVersion": _create_version(room, caller, record)}]
+    version = given[0]["agentVersion"]
+    if version == DRAFT:
+        raise Fault(
+            "ValidationException",
+            f"an alias points to a numbered version; {DRAFT} is invoked with the alias "
+            f"{TEST_ALIAS}. Leave routingConfiguration out to make a version of what was prepared",
+        )
+    room.store.version(caller, record.agent["agentId"], version)
+    return [dict(given[0])]
+
+
+def _create_version(room: ControlServices, caller: Caller, record: Record) -> str:
+    agent_id = record.agent["agentId"]
+    snapshot = room.store.snapshot(caller, agent_id, DRAFT)
+    if snapshot is None:
+        raise Fault(
+            "ValidationException",
+            f"no version can be made of the agent {agent_id!r}, which was never prepared; call "
+            "PrepareAgent first",
+        )
+    check_quota(record.latest, _MOST_VERSIONS, "versions of the agent")
+    return room.store.create_version(caller, record, snapshot)
+
+
+def _update_alias(room: ControlServices, request: Request) -> Data:
+    caller, params = request.caller, request.params
+    agent_id, id = params["agentId"], params["agentAliasId"]
+    with room.store.documents.transaction():
+        record = room.store.get_editable(caller, agent_id)
+        _refuse_test_alias(id)
+        alias = _find_alias(room, caller, agent_id, id)
+        routing, at = _resolve_routing(room, caller, record, params), now()
+        alias.pop("description", None)
+        alias |= {**pick(params, _GIVEN), "routingConfiguration": routing, "updatedAt": at}
+        events = alias["agentAliasHistoryEvents"]
+        alias["agentAliasHistoryEvents"] = _extend_history(events, routing, at)
+        room.store.save_alias(caller, alias)
+    return {"agentAlias": {**alias, "agentAliasStatus": "UPDATING"}}
+
+
+def _extend_history(events: list[Any], routing: list[Any], at: datetime) -> list[Any]:
+    if events[-1]["routingConfiguration"] == routing:
+        return events
+    ended = {**events[-1], "endDate": at}
+    now_on = {"routingConfiguration": routing, "startDate": at}
+    return [*events[:-1], ended, now_on][-_MOST_EVENTS:]
+
+
+def _refuse_test_alias(id: str) -> None:
+    if id == TEST_ALIAS:
+        raise Fault(
+            "ValidationException",
+            f"the alias {TEST_ALIAS} belongs to every agent and cannot be changed or deleted",
+        )
+
+
+def _find_alias(room: ControlServices, caller: Caller, agent_id: str, id: str) -> dict[str, Any]:
+    found = room.store.alias(caller, agent_id, id)
+    if found is None:
+        raise not_found_error(f"alias of the agent {agent_id!r}", id)
+    return found
+
+
+def _build_draft_alias(
+    room: ControlServices, record: Record, id: str = TEST_ALIAS, name: str = _TEST_NAME
+) -> dict[str, Any]:
+    """An alias of `DRAFT`: the one that every agent has, and those that a folder names."""
+    agent = record.agent
+    routing = [{"agentVersion": DRAFT}]
+    return {
+        "agentId": agent["agentId"],
+        "agentAliasId": id,
+        "agentAliasName": name,
+        "agentAliasArn": room.store.arns.alias(agent["agentId"], id),
+        "agentAliasStatus": "PREPARED",
+        "aliasInvocationState": "ACCEPT_INVOCATIONS",
+        "routingConfiguration": routing,
+        "agentAliasHistoryEvents": [
+            {"routingConfiguration": routing, "startDate": agent["createdAt"]}
+        ],
+        "createdAt": agent["createdAt"],
+        "updatedAt": agent["updatedAt"],
+    }
+
+
+def _get_alias(room: ControlServices, request: Request) -> Data:
+    caller, params = request.caller, request.params
+    record = room.store.agent(caller, params["agentId"])
+    id = params["agentAliasId"]
+    if id == TEST_ALIAS:
+        return {"agentAlias": _build_draft_alias(room, record)}
+    if record.folder is not None:
+        if id in record.folder.aliases:
+            return {"agentAlias": _build_draft_alias(room, record, id, record.folder.aliases[id])}
+        raise not_found_error(f"alias of the agent {params['agentId']!r}", id)
+    return {"agentAlias": _find_alias(room, caller, params["agentId"], id)}
+
+
+def _delete_alias(room: ControlServices, request: Request) -> Data:
+    caller, params = request.caller, request.params
+    agent_id, id = params["agentId"], params["agentAliasId"]
+    with room.store.documents.transaction():
+        room.store.get_editable(caller, agent_id)
+        _refuse_test_alias(id)
+        alias = _find_alias(room, caller, agent_id, id)
+        room.tags.forget(caller, alias["agentAliasArn"])
+        room.store.remove_alias(caller, agent_id, id)
+        room.world.forgetting.note(caller, agent_id, id)
+    room.world.forgetting.start()
+    return {"agentId": agent_id, "agentAliasId": id, "agentAliasStatus": "DELETING"}
+
+
+def _list_aliases(room: ControlServices, request: Request) -> Data:
+    caller, agent_id = request.caller, request.params["agentId"]
+    record = room.store.agent(caller, agent_id)
+    if record.folder is not None:
+        named = record.folder.aliases.items()
+        made = [_build_draft_alias(room, record, id, name) for id, name in named]
+    else:
+        made = room.store.aliases(caller, agent_id)
+    found = [((0, 0.0, ""), pick(_build_draft_alias(room, record), _SUMMARY))]
+    found += [
+        ((1, it["createdAt"].timestamp(), it["agentAliasId"]), pick(it, _SUMMARY)) for it in made
+    ]
+    return build_page(found, request, "agentAliasSummaries")
+
+
+def _get_version(room: ControlServices, request: Request) -> Data:
+    caller, params = request.caller, request.params
+    found = room.store.version(caller, params["agentId"], params["agentVersion"])
+    told = pick(room.prompts.add_defaults(caller, found), _OF_A_VERSION)
+    told |= {"version": found["agentVersion"], "agentStatus": "PREPARED"}
+    return {"agentVersion": told}
+
+
+def _delete_version(room: ControlServices, request: Request) -> Data:
+    caller, params = request.caller, request.params
+    agent_id, version = params["agentId"], params["agentVersion"]
+    with room.store.documents.transaction():
+        room.store.get_editable(caller, agent_id)
+        room.store.version(caller, agent_id, version)
+        used = [
+            it["agentAliasId"]
+            for it in room.store.aliases(caller, agent_id)
+            if it["routingConfiguration"][0].get("agentVersion") == version
+        ]
+        if used and not params.get("skipResourceInUseCheck"):
+            raise Fault(
+                "ConflictException",
+                f"the version {version!r} of the agent {agent_id!r} is used by the aliases "
+                f"{', '.join(used)}; point them to another one, or set skipResourceInUseCheck",
+            )
+        room.store.remove_version(caller, agent_id, version)
+    return {"agentId": agent_id, "agentVersion": version, "agentStatus": "DELETING"}
+
+
+def _list_versions(room: ControlServices, request: Request) -> Data:
+    found = room.store.versions(request.caller, request.params["agentId"])
+    names = ("agentName", "agentVersion", "createdAt", "updatedAt", "description")
+    summaries = [
+        (
+            (0 if it["agentVersion"] == DRAFT else int(it["agentVersion"]),),
+            {
+                "agentStatus": "PREPARED",
+                **pick(it, ("agentStatus", *names, "guardrailConfiguration")),
+            },
+        )
+        for it in found
+    ]
+    return build_page(summaries, request, "agentVersionSummaries")
+
+
+HANDLERS: dict[str, Handling] = {
+    "CreateAgentAlias": _create_alias,
+    "GetAgentAlias": _get_alias,
+    "UpdateAgentAlias": _update_alias,
+    "DeleteAgentAlias": _delete_alias,
+    "ListAgentAliases": _list_aliases,
+    "GetAgentVersion": _get_version,
+    "DeleteAgentVersion": _delete_version,
+    "ListAgentVersions": _list_versions,
+}

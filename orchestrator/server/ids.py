@@ -1,0 +1,68 @@
+"""Ids and ARNs, in the forms that Bedrock gives them."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import string
+from typing import NamedTuple
+
+from orchestrator.server.settings import Settings
+
+DRAFT = "DRAFT"
+"""The version that edits change."""
+
+TEST_ALIAS = "TSTALIASID"
+"""The alias of `DRAFT` (Bedrock)."""
+
+_LETTERS = string.ascii_uppercase + string.digits
+
+
+def new_id() -> str:
+    """Ten upper-case letters and digits that nobody can guess."""
+    return "".join(secrets.choice(_LETTERS) for _ in range(10))
+
+
+def derive_id(*names: str) -> str:
+    """Ten upper-case letters and digits that are the same for the same names."""
+    return hashlib.sha256("\0".join(names).encode()).hexdigest()[:10].upper()
+
+
+class Arns(NamedTuple):
+    """The ARNs of a server's things.
+
+    Attributes:
+        region: The region in them.
+        account: The account in them.
+    """
+
+    region: str
+    account: str
+
+    @classmethod
+    def of(cls, settings: Settings) -> Arns:
+        """The ARNs that the settings ask for."""
+        return cls(settings.region, settings.account)
+
+    def _arn(self, rest: str) -> str:
+        return f"arn:aws:bedrock:{self.region}:{self.account}:{rest}"
+
+    def agent(self, agent_id: str) -> str:
+        """The ARN of an agent."""
+        return self._arn(f"agent/{agent_id}")
+
+    def alias(self, agent_id: str, alias_id: str) -> str:
+        """The ARN of an agent's alias."""
+        return self._arn(f"agent-alias/{agent_id}/{alias_id}")
+
+    def knowledge_base(self, knowledge_base_id: str) -> str:
+        """The ARN of a knowledge base."""
+        return self._arn(f"knowledge-base/{knowledge_base_id}")
+
+    def session(self, session_id: str) -> str:
+        """The ARN of a session of the Sessions API."""
+        return self._arn(f"session/{session_id}")
+
+    def role(self) -> str:
+        """The ARN that stands for the role of agents that were given none."""
+        return f"arn:aws:iam::{self.account}:role/AmazonBedrockExecutionRoleForAgents"

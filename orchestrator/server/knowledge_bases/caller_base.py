@@ -1,0 +1,81 @@
+"""A knowledge base as one caller may search it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from orchestrator.errors import AccessDenied, ResourceNotFound
+from orchestrator.server.operations import Caller
+from orchestrator.support.aws import Settings, Target, get_shared_client
+
+
+class Searchable(Protocol):
+    """What can be searched, whatever it is called."""
+
+    def retrieve(
+        self, query: str, configuration: Mapping[str, Any] | None = None
+    ) -> list[dict[str, Any]]:
+        """The passages that fit `query` best, best first."""
+        ...
+
+
+Find = Callable[[], Searchable]
+
+
+class CallerKnowledgeBase:
+    """A `KnowledgeBase` that is found anew for each search: others may delete it meanwhile.
+
+    Attributes:
+        id: The knowledge base id.
+        description: For the model.
+    """
+
+    def __init__(self, find: Find, id: str, description: str, caller: Caller) -> None:
+        """Names the knowledge base.
+
+        Args:
+            find: Gives what is to be searched; raises `ResourceNotFound` when it is no more.
+            id: The knowledge base id.
+            description: For the model.
+            caller: Who searches.
+        """
+        self.id = id
+        self.description = description
+        self._find = find
+        self._caller = caller
+
+    def retrieve(
+        self, query: str, configuration: Mapping[str, Any] | None = None
+    ) -> list[dict[str, Any]]:
+        """The passages that fit `query` best, best first; see `orchestrator.KnowledgeBase`.
+
+        Raises:
+            Fault: The configuration names a model that the caller may not use.
+            ResourceNotFound: The knowledge base is no more.
+            ValidationError: The query or the configuration is wrong.
+            DependencyFailed: The search failed.
+        """
+        from orchestrator.server.runtime.resources import check_retrieval
+
+        check_retrieval(self._caller, configuration)
+        return self._find().retrieve(query, configuration)
+
+
+def open_aws_base(id: str) -> Searchable:
+    """The knowledge base of Amazon Bedrock with an id.
+
+    Raises:
+        ResourceNotFound: There are no credentials or no region to look for it with.
+        ValidationError: It is no such id.
+    """
+    from orchestrator.knowledge import BedrockKnowledgeBase
+
+    target = Target(f"the knowledge base {id!r}", id, "allow bedrock:Retrieve")
+    try:
+        client = get_shared_client(Settings("bedrock-agent-runtime"), target)
+    except AccessDenied as error:
+        raise ResourceNotFound(
+            f"there is no knowledge base {id!r} here; were it one of AWS: {error.message}"
+        ) from error
+    return BedrockKnowledgeBase(id, client=client)

@@ -1,0 +1,118 @@
+"""The knowledge bases of agents that are defined on disk: searched and told, never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.definition.knowledge_base import build_knowledge_bases
+from orchestrator.knowledge import KnowledgeBase, LocalKnowledgeBase
+from orchestrator.server.ids import Arns
+from orchestrator.server.knowledge_bases.records import ID
+
+if TYPE_CHECKING:
+    from orchestrator.definition import AgentDefinition
+    from orchestrator.server.agents.folders import FolderAgent
+    from orchestrator.server.state import ServerState
+
+_MODEL = "foundation-model/sentence-transformers.all-minilm-l6-v2"
+
+
+class FolderBases:
+    """The folders of documents of the agents in `settings.agents`. Safe for many threads.
+
+    Everybody who sees the agents may search them.
+    """
+
+    def __init__(self, world: ServerState) -> None:
+        """Names the world, whose agents may be opened later.
+
+        Args:
+            world: What the server has open.
+        """
+        self._world = world
+        self._lock = Lock()
+        self._open: dict[Path, tuple[AgentDefinition, dict[str, LocalKnowledgeBase]]] = {}
+
+    def base(self, id: str) -> KnowledgeBase | None:
+        """The knowledge base with an id, if an agent has such a folder.
+
+        Raises:
+            DefinitionError: Its folder or its settings are wrong.
+        """
+        for agent, definition in self._agents():
+            if any(it.knowledge_base_id == id and it.folder for it in definition.knowledge_bases):
+                return self._bases(agent, definition).get(id)
+        return None
+
+    def _bases(
+        self, agent: FolderAgent, definition: AgentDefinition
+    ) -> dict[str, LocalKnowledgeBase]:
+        # Not the compiled agent's own: an agent may be compiled just now that asks.
+        with self._lock:
+            known = self._open.get(agent.folder)
+            if known is None or known[0] is not definition:  # its files have changed
+                _close_bases(known[1] if known else {})
+                known = self._open[agent.folder] = definition, dict(_build_bases(agent, definition))
+            return known[1]
+
+    def describe(self, id: str) -> dict[str, Any] | None:
+        """A folder as GetKnowledgeBase tells a knowledge base."""
+        return next((it for it in self.all() if it["knowledgeBaseId"] == id), None)
+
+    def all(self) -> Iterator[dict[str, Any]]:
+        """All folders whose ids are of Bedrock's form, as GetKnowledgeBase tells them."""
+        seen = set()
+        for agent, definition in self._agents():
+            for it in definition.knowledge_bases:
+                id = it.knowledge_base_id
+                if it.folder and id not in seen and ID.fullmatch(id):
+                    seen.add(id)
+                    yield self._describe(id, it.description, agent.changed)
+
+    def _describe(self, id: str, description: str | None, changed: datetime) -> dict[str, Any]:
+        arns = Arns.of(self._world.settings)
+        model = f"arn:aws:bedrock:{arns.region}::{_MODEL}"
+        return {
+            "knowledgeBaseId": id,
+            "name": id,
+            "knowledgeBaseArn": arns.knowledge_base(id),
+            **({"description": description[:200]} if description else {}),
+            "roleArn": arns.role(),
+            "knowledgeBaseConfiguration": {
+                "type": "VECTOR",
+                "vectorKnowledgeBaseConfiguration": {"embeddingModelArn": model},
+            },
+            "status": "ACTIVE",
+            "createdAt": changed,
+            "updatedAt": changed,
+        }
+
+    def close(self) -> None:
+        """Closes the indexes that were opened."""
+        with self._lock:
+            for _, bases in self._open.values():
+                _close_bases(bases)
+            self._open.clear()
+
+    def _agents(self) -> Iterator[tuple[FolderAgent, AgentDefinition]]:
+        agents = getattr(self._world, "agents", None)
+        for agent in agents.folders.all() if agents is not None else ():
+            if agent.definition is not None:
+                yield agent, agent.definition
+
+
+def _build_bases(
+    agent: FolderAgent, definition: AgentDefinition
+) -> Iterator[tuple[str, LocalKnowledgeBase]]:
+    for base in build_knowledge_bases(definition, agent.folder):
+        if isinstance(base, LocalKnowledgeBase):
+            yield base.id, base
+
+
+def _close_bases(bases: Mapping[str, LocalKnowledgeBase]) -> None:
+    for base in bases.values():
+        base.close()

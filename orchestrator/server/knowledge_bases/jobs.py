@@ -1,0 +1,296 @@
+"""Ingestion jobs: a bucket's documents into a knowledge base, in the background."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from orchestrator.errors import OrchestratorError, ResourceNotFound
+from orchestrator.server.access.permissions import check_access
+from orchestrator.server.buckets import open_bucket
+from orchestrator.server.ids import new_id
+from orchestrator.server.knowledge_bases.chunking import build_chunker, list_ignored_settings
+from orchestrator.server.knowledge_bases.data_sources import get_s3_location
+from orchestrator.server.knowledge_bases.index import DocumentName
+from orchestrator.server.knowledge_bases.records import (
+    BASE,
+    DOCUMENT,
+    JOB,
+    get_base,
+    get_source,
+    make_document_key,
+    now,
+    shorten_reasons,
+)
+from orchestrator.server.knowledge_bases.service import KnowledgeBaseService
+from orchestrator.server.knowledge_bases.sync import DocumentFingerprint, Sync, new_statistics
+from orchestrator.server.knowledge_bases.work_status import (
+    RUNNING,
+    WorkStopped,
+    check_idle,
+    settle_job,
+)
+from orchestrator.server.operations import Caller, Fault, Request
+from orchestrator.server.paging import paginate
+from orchestrator.server.wire.faults import log_failure
+
+_MOST_RUNNING = 5  # Bedrock: "Concurrent ingestion jobs per account"
+_MOST_KEPT = 1000
+_STATES = ("STARTING", "IN_PROGRESS", "COMPLETE", "FAILED", "STOPPING", "STOPPED")
+_PRIVATE = ("process",)
+
+
+def _strip_private(job: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: it for name, it in job.items() if name not in _PRIVATE}
+
+
+def _parent_key(params: Mapping[str, Any]) -> str:
+    return f"{params['knowledgeBaseId']}/{params['dataSourceId']}"
+
+
+def start(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
+    """StartIngestionJob.
+
+    Raises:
+        AccessDenied: The caller may not have the bucket read.
+        Fault: ConflictException, while another job runs in the knowledge base.
+    """
+    params, tenant = request.params, request.caller.tenant
+    base, source = params["knowledgeBaseId"], params["dataSourceId"]
+    bucket, prefix = get_s3_location(get_source(bases.documents, tenant, base, source))
+    check_access(request.caller, f"s3://{bucket}/{prefix}")
+    begun: list[str] = []
+
+    def make() -> Mapping[str, Any]:
+        kept = get_base(bases.documents, tenant, base)
+        check_idle(bases, tenant, kept)
+        _check_quota(bases, tenant)
+        _delete_oldest(bases, tenant, _parent_key(params))
+        job = _build_job(bases, params)
+        bases.documents.put(tenant, JOB, job["ingestionJobId"], job, _parent_key(params))
+        bases.save(tenant, {**kept, "job": [_parent_key(params), job["ingestionJobId"]]})
+        begun.append(job["ingestionJobId"])
+        return {"ingestionJob": _strip_private(job)}
+
+    token = params.get("clientToken")
+    answer = bases.documents.run_once(tenant, request.operation, token, params, make)
+    for id in begun:
+        bases.run_in_background(_Job(bases, request.caller, base, source, id).run)
+    return answer
+
+
+def _build_job(bases: KnowledgeBaseService, params: Mapping[str, Any]) -> dict[str, Any]:
+    time = now()
+    return {
+        "knowledgeBaseId": params["knowledgeBaseId"],
+        "dataSourceId": params["dataSourceId"],
+        "ingestionJobId": new_id(),
+        **({"description": params["description"]} if "description" in params else {}),
+        "status": "STARTING",
+        "statistics": new_statistics(),
+        "startedAt": time,
+        "updatedAt": time,
+        "process": bases.living.me,
+    }
+
+
+def _delete_oldest(bases: KnowledgeBaseService, tenant: str, parent: str) -> None:
+    """Makes room in what is told of earlier jobs."""
+    if bases.documents.count(tenant, JOB, parent) >= _MOST_KEPT:
+        (oldest, *_) = bases.documents.all(tenant, JOB, parent)
+        bases.documents.delete(tenant, JOB, oldest["ingestionJobId"], parent)
+
+
+def _check_quota(bases: KnowledgeBaseService, tenant: str) -> None:
+    running = 0
+    for kept in bases.documents.all(tenant, BASE):
+        job = settle_job(bases, tenant, *kept["job"]) if "job" in kept else None
+        running += job is not None and job["status"] in RUNNING
+    if running >= _MOST_RUNNING:
+        raise Fault(
+            "ServiceQuotaExceededException",
+            f"{running} ingestion jobs run already, as many as may at once: wait for one's end",
+        )
+
+
+def _get_job(bases: KnowledgeBaseService, request: Request) -> dict[str, Any]:
+    params, tenant = request.params, request.caller.tenant
+    get_source(bases.documents, tenant, params["knowledgeBaseId"], params["dataSourceId"])
+    found = settle_job(bases, tenant, _parent_key(params), params["ingestionJobId"])
+    if found is None:
+        raise ResourceNotFound(
+            f"the data source {params['dataSourceId']!r} has no ingestion job "
+            f"{params['ingestionJobId']!r}"
+        )
+    return found
+
+
+def get(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
+    """GetIngestionJob."""
+    return {"ingestionJob": _strip_private(_get_job(bases, request))}
+
+
+def stop(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
+    """StopIngestionJob: it is `STOPPING` until it has stopped; what it did stays.
+
+    Raises:
+        Fault: ConflictException, when it is done already.
+    """
+    with bases.documents.transaction():
+        job = _get_job(bases, request)
+        if job["status"] not in RUNNING:
+            raise Fault(
+                "ConflictException",
+                f"the ingestion job {job['ingestionJobId']!r} is {job['status']}; it runs no more",
+            )
+        job = {**job, "status": "STOPPING", "updatedAt": now()}
+        parent = _parent_key(request.params)
+        bases.documents.put(request.caller.tenant, JOB, job["ingestionJobId"], job, parent)
+    return {"ingestionJob": _strip_private(job)}
+
+
+def list_all(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:
+    """ListIngestionJobs, the last begun first unless `sortBy` says otherwise."""
+    params, tenant, parent = request.params, request.caller.tenant, _parent_key(request.params)
+    get_source(bases.documents, tenant, params["knowledgeBaseId"], params["dataSourceId"])
+    asked, by = (params.get("maxResults"), params.get("nextToken")), params.get("sortBy", {})
+    if params.get("filters") or by.get("attribute") == "STATUS":
+        jobs = _settle_jobs(bases, tenant, parent, bases.documents.all(tenant, JOB, parent))
+        wanted = [set(it["values"]) for it in params.get("filters", ())]
+        chosen = [job for job in jobs if all(job["status"] in values for values in wanted)]
+        found, token = paginate(_add_sort_keys(chosen, by), *asked, f"{tenant}\0{parent}\0{by}")
+    else:
+        newest = by.get("order") != "ASCENDING"
+        kept, token = bases.documents.page(tenant, JOB, parent, *asked, newest=newest)
+        found = _settle_jobs(bases, tenant, parent, kept)
+    left_out = (*_PRIVATE, "failureReasons")
+    told = [{name: it for name, it in job.items() if name not in left_out} for job in found]
+    return {"ingestionJobSummaries": told, **({"nextToken": token} if token else {})}
+
+
+def _settle_jobs(
+    bases: KnowledgeBaseService, tenant: str, parent: str, jobs: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    settled = (settle_job(bases, tenant, parent, it["ingestionJobId"]) for it in jobs)
+    return [job for job in settled if job is not None]
+
+
+def _add_sort_keys(
+    jobs: list[dict[str, Any]], by: Mapping[str, str]
+) -> Iterator[tuple[tuple[float, float, str], dict[str, Any]]]:
+    sign = 1 if by.get("order") == "ASCENDING" else -1
+    for job in jobs:
+        first = 0
+        if by.get("attribute") == "STATUS":
+            first = sign * _STATES.index(job["status"])
+        yield (first, sign * job["startedAt"].timestamp(), job["ingestionJobId"]), job
+
+
+class _Job:
+    """One job, as it runs; also a `Report` of what it does."""
+
+    def __init__(
+        self, bases: KnowledgeBaseService, caller: Caller, base: str, source: str, id: str
+    ) -> None:
+        self.bases = bases
+        self.caller = caller
+        self.base = base
+        self.source = source
+        self.id = id
+        self.parent = f"{base}/{source}"
+        self.sync: Sync | None = None
+        self.notes: list[str] = []
+
+    # -- running ---------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Runs the job to its end, whatever that is."""
+        try:
+            self._check_stop()
+            self._save_changes(status="IN_PROGRESS")
+            self._work()
+            self._end("COMPLETE")
+        except WorkStopped:
+            self._end("STOPPED")
+        except OrchestratorError as error:
+            self._end("FAILED", error.message)
+        except Exception as error:
+            log_failure(error, f"for the ingestion job {self.id!r}")
+            self._end("FAILED", "an internal error; the server's log has more")
+
+    def _work(self) -> None:
+        tenant = self.caller.tenant
+        source = get_source(self.bases.documents, tenant, self.base, self.source)
+        ingestion = source.get("vectorIngestionConfiguration")
+        bucket, prefix = get_s3_location(source)
+        index = self.bases.index(tenant, self.base)
+        self.notes += list_ignored_settings(ingestion)
+        self.sync = Sync(
+            index=index,
+            source=self.source,
+            cutting=build_chunker(ingestion),
+            bucket=open_bucket(bucket, self.bases.folders),
+            name=bucket,
+            prefix=prefix,
+            caller=self.caller,
+            before=dict(self._load_fingerprints()),
+            report=self,
+            tick=self._check_stop,
+        )
+        self.sync.run()
+        self._save_changes(textReadyAt=now())
+        with index.lock:
+            note = index.embed(self._check_stop)
+        self.notes += [note] if note else []
+
+    def _check_stop(self) -> None:
+        """Tells how far it is, and ends it when it is to stop.
+
+        Raises:
+            Stopped: It is.
+        """
+        job = self.bases.documents.get(self.caller.tenant, JOB, self.id, self.parent)
+        if job is None or job["status"] == "STOPPING" or self.bases.closing.is_set():
+            raise WorkStopped
+        if self.sync is not None and job["statistics"] != self.sync.statistics:
+            self._save_changes()
+
+    def _save_changes(self, **members: Any) -> None:
+        documents, tenant = self.bases.documents, self.caller.tenant
+        with documents.transaction():
+            job = documents.get(tenant, JOB, self.id, self.parent)
+            if job is None:
+                return
+            if "status" in members and job["status"] == "STOPPING":
+                going_on = members["status"] in RUNNING
+                members["status"] = "STOPPING" if going_on else "STOPPED"
+            counts = {"statistics": dict(self.sync.statistics)} if self.sync is not None else {}
+            changed = {**job, **counts, **members, "updatedAt": now()}
+            documents.put(tenant, JOB, self.id, changed, self.parent)
+
+    def _end(self, status: str, reason: str = "") -> None:
+        reasons = [reason] if reason else []
+        if status == "STOPPED" and self.bases.closing.is_set():
+            status, reasons = "FAILED", ["the server was stopped; start another job"]
+        reasons += [*self.notes, *(self.sync.reasons if self.sync is not None else ())]
+        reasons = [self.bases.world.places.redact(it) for it in reasons]
+        members = {"failureReasons": shorten_reasons(reasons)} if reasons else {}
+        self._save_changes(status=status, **members)
+
+    # -- documents -------------------------------------------------------------------------------
+
+    def _load_fingerprints(self) -> Iterator[tuple[DocumentName, DocumentFingerprint]]:
+        for it in self.bases.documents.all(self.caller.tenant, DOCUMENT, self.parent):
+            fingerprint = DocumentFingerprint(it["content"], it["metadata"])
+            yield DocumentName.of(self.source, it["uri"]), fingerprint
+
+    def save_document(self, place: DocumentName, fingerprint: DocumentFingerprint) -> None:
+        """Stores what is known of a document now."""
+        record = {"uri": place.uri, **fingerprint._asdict()}
+        key = make_document_key(place.uri)
+        self.bases.documents.put(self.caller.tenant, DOCUMENT, key, record, self.parent)
+
+    def remove_document(self, place: DocumentName) -> None:
+        """Deletes what was known of a document."""
+        key = make_document_key(place.uri)
+        self.bases.documents.delete(self.caller.tenant, DOCUMENT, key, self.parent)
