@@ -32,6 +32,9 @@ with a `kind`:
   when its time was over while it waited |
 | `closed` | the session was ended, by its user or by its idle time-out: `reason`, `at` |
 
+`owner` names the process that runs the turn (its lock file); `until`, in nanoseconds since 1970, is
+when the turn is free if nobody can know whether the process lives.
+
 A record of a collaborator's turn names its `branch`; the others have none, or an empty one. `at` is
 a time, `began` and `ended` are two, in nanoseconds since 1970. Records hold JSON values
 only: no classes, no pickles.
@@ -230,8 +233,11 @@ class SessionStore(Protocol):
     """Keeps journals. Safe for many threads; processes may share what a store keeps.
 
     A store that several objects may open (a file) has an `identity`, equal for all of them, so
-    that one process does not run two turns of a session at once. One that is durable may block: an
-    event loop has its work done in threads, in as many as its `threads` says, or 16.
+    that one process does not run two turns of a session at once. One whose processes can share a
+    folder has `processes` (`support/process_locks.py`), so that the turns of a process that has
+    ended are free at once; without it they are free when their `until` has passed. One that is
+    durable may block: an event loop has its work done in threads, in as many as its `threads`
+    says, or 16.
 
     Attributes:
         durable: Whether what was appended outlives the process. A turn's records are then

@@ -20,8 +20,8 @@ from orchestrator.sessions.journal import (
     describe_problem,
 )
 from orchestrator.sessions.memory_store import MemoryStore
-from orchestrator.sessions.owners import owner_is_alive, process_owner
 from orchestrator.sessions.session import Session, TurnLog
+from orchestrator.support.process_locks import ProcessLocks
 
 if TYPE_CHECKING:
     from orchestrator.sessions.store_threads import Lanes
@@ -72,6 +72,7 @@ class Sessions:
         self.durable = self.store.durable
         self.clock = clock
         self._lanes: Lanes | None = None
+        self._processes: ProcessLocks = getattr(self.store, "processes", None) or ProcessLocks(None)
         self.leaving = False
         self._cached = cached
         self._most_bytes = cached_bytes
@@ -277,7 +278,7 @@ class Sessions:
         if not self.durable:
             return {}
         span = 3_600_000_000_000 if seconds is None else int(seconds * 1e9)
-        return {"owner": process_owner(), "until": self.clock() + span + _GRACE}
+        return {"owner": self._processes.me, "until": self.clock() + span + _GRACE}
 
     def is_running(self, log: TurnLog) -> bool:
         """Whether another process still runs this turn."""
@@ -285,9 +286,9 @@ class Sessions:
             return False
         holder = log.holder
         owner, until = str(holder.get("owner")), holder.get("until", 0)
-        if owner == process_owner():
-            return False  # ours, and `acquire` says that no invocation of this process has it
-        alive = owner_is_alive(owner)
+        if self._processes.is_own(owner):
+            return False  # `acquire` has made sure that no invocation of this process has it
+        alive = self._processes.is_alive(owner)
         return self.clock() < int(until) if alive is None else alive
 
     def _expire(self, session: Session, ttl: int) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from orchestrator.errors import SessionConflict
 from orchestrator.sessions.journal import Record, SessionInfo
+from orchestrator.support.process_locks import ProcessLocks, share_locks
 from orchestrator.support.sqlite import Layout, SqliteFile
 
 __all__ = ["SQLiteStore"]
@@ -51,7 +52,13 @@ class SQLiteStore:
                 newer version.
         """
         self.path = Path(path)
-        self.identity = str(self.path.resolve()) if str(path) != ":memory:" else id(self)
+        if str(path) == ":memory:":
+            self.identity: str | int = id(self)
+            self.processes = ProcessLocks(None)
+        else:
+            whole = self.path.resolve()
+            self.identity = str(whole)
+            self.processes = share_locks(whole.with_name(f"{whole.name}-processes"))
         self._file = SqliteFile(path, "the session store", _LAYOUT)
 
     def close(self) -> None:

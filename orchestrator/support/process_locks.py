@@ -1,68 +1,109 @@
-"""Which processes of one state still live: told by a lock that the system takes from the dead."""
+"""Which of the processes that share a file still live: the system frees the locks of the dead."""
 
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
+import weakref
 from pathlib import Path
 from secrets import token_hex
+from threading import Lock
+from time import time
 
 from orchestrator.errors import DependencyFailed
 
-__all__ = ["ProcessLocks"]
+_NAME = re.compile(r"[0-9a-f]{32}")
+_STALE = 86_400  # seconds; a process locks its file much sooner than that after it has made it
+
+# Connections that came with a fork. SQLite forbids a child to close what its parent has opened.
+_inherited: list[sqlite3.Connection] = []
 
 
 class ProcessLocks:
-    """This process among those that share a state.
+    """This process among those that share a folder of lock files.
 
-    Whatever is left half done names its process; the work of one that lives no more has failed.
-    The lock is SQLite's on an empty file, which all systems have.
-
-    Attributes:
-        me: This process's name, which no other ever has.
+    Work that is left half done names its process, and is free when that process has ended. A
+    process holds a lock on an empty file until it ends, however it ends. Unlike a process id, the
+    lock means the same in every container that sees the folder, and no later process has it.
     """
 
+    # The lock is SQLite's, since Python has no other one that works on every system.
+
     def __init__(self, folder: Path | None) -> None:
-        """Takes the lock that says that this process lives.
+        """Takes no lock yet.
 
         Args:
-            folder: Where the processes' files are, made when needed; `None` when all is in memory,
-                where there is no other process.
+            folder: Where the lock files are, made when it is needed; `None` when everything is in
+                memory, where there is no other process.
+        """
+        self._folder = folder
+        self._guard = Lock()
+        self._pid = 0
+        self._name = ""
+        self._release: weakref.finalize[..., ProcessLocks] | None = None
+
+    @property
+    def me(self) -> str:
+        """This process's name, which no other ever has. The first use takes the lock.
 
         Raises:
-            DependencyFailed: The file cannot be made.
+            DependencyFailed: The lock file cannot be made.
         """
-        self.me = token_hex(16)
-        self._folder = folder
-        self._lock: sqlite3.Connection | None = None
-        if folder is not None:
-            self._lock = _acquire_lock(folder, self.me)
+        with self._guard:
+            if self._pid != os.getpid():  # the first use, or the first one after a fork
+                self._acquire()
+            return self._name
 
-    def is_alive(self, process: str) -> bool:
-        """Whether a process lives."""
-        if process == self.me:
+    def _acquire(self) -> None:
+        name, self._release = token_hex(16), None
+        if self._folder is not None:
+            path = _lock_file(self._folder, name)
+            lock = _acquire_lock(path)
+            self._release = weakref.finalize(self, _release_lock, lock, path, os.getpid())
+            _remove_stale_files(self._folder)
+        self._name, self._pid = name, os.getpid()
+
+    def is_own(self, process: str) -> bool:
+        """Whether a name is this process's."""
+        return process == self._name and self._pid == os.getpid()
+
+    def is_alive(self, process: str) -> bool | None:
+        """Whether a process lives; `None` when nobody can know."""
+        if self.is_own(process):
             return True
-        if self._folder is None or not process.isalnum():
-            return False
+        if self._folder is None or not _NAME.fullmatch(process):
+            return None
         return _is_locked(_lock_file(self._folder, process))
 
     def close(self) -> None:
         """Gives the lock back: from now on this process counts as ended."""
-        if self._lock is not None and self._folder is not None:
-            self._lock.close()
-            _lock_file(self._folder, self.me).unlink(missing_ok=True)
-        self._lock = None
+        with self._guard:
+            if self._release is not None:
+                self._release()
+
+
+_shared: weakref.WeakValueDictionary[Path, ProcessLocks] = weakref.WeakValueDictionary()
+_shared_guard = Lock()
+
+
+def share_locks(folder: Path) -> ProcessLocks:
+    """The locks in a folder, the same object for all of this process that use it."""
+    with _shared_guard:
+        locks = _shared.get(folder)
+        if locks is None:
+            locks = _shared[folder] = ProcessLocks(folder)
+        return locks
 
 
 def _lock_file(folder: Path, process: str) -> Path:
     return folder / f"{process}.lock"
 
 
-def _acquire_lock(folder: Path, process: str) -> sqlite3.Connection:
-    path = _lock_file(folder, process)
+def _acquire_lock(path: Path) -> sqlite3.Connection:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.open("xb").close()
         lock = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         lock.execute("BEGIN EXCLUSIVE")
     except (OSError, sqlite3.Error) as error:
@@ -74,14 +115,36 @@ def _acquire_lock(folder: Path, process: str) -> sqlite3.Connection:
     return lock
 
 
-def _is_locked(path: Path) -> bool:
-    if not path.is_file():
-        return False
-    asked = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=0)
+def _release_lock(lock: sqlite3.Connection, path: Path, pid: int) -> None:
+    if pid != os.getpid():
+        _inherited.append(lock)
+        return
+    lock.close()
+    path.unlink(missing_ok=True)
+
+
+def _remove_stale_files(folder: Path) -> None:
+    # Those of processes that were killed. A young file may be one that is about to be locked.
+    for path in folder.glob("*.lock"):
+        try:
+            if time() - path.stat().st_mtime > _STALE and _is_locked(path) is False:
+                path.unlink(missing_ok=True)
+        except OSError:  # another process was faster, or the file is another user's
+            continue
+
+
+def _is_locked(path: Path) -> bool | None:
+    reader: sqlite3.Connection | None = None
     try:
-        asked.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except sqlite3.OperationalError as error:
-        return error.sqlite_errorcode == sqlite3.SQLITE_BUSY
+        if not path.is_file():
+            return False
+        reader = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=0)
+        reader.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except (OSError, sqlite3.OperationalError) as error:
+        # Anything but "busy" (no permission, a disk that fails) says nothing of the process.
+        is_busy = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY
+        return True if is_busy else None
     finally:
-        asked.close()
+        if reader is not None:
+            reader.close()
     return False

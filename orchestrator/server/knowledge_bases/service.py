@@ -44,6 +44,7 @@ class KnowledgeBaseService:
         self.documents = world.documents
         self._folder = world.get_path("knowledge")
         self.living = ProcessLocks(self._folder)
+        _ = self.living.me  # takes the lock, and makes the folder, or fails at once
         self.closing = Event()
         self.in_folders = FolderBases(world)
         self._lock = Lock()
