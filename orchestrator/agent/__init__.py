@@ -9,7 +9,7 @@ from orchestrator.support.lazy_imports import lazy_exports
 if TYPE_CHECKING:
     from orchestrator.agent.agent import Agent
     from orchestrator.agent.bedrock_agent import BedrockAgent
-    from orchestrator.agent.collaborator import Collaborator
+    from orchestrator.agent.features import Collaborator
     from orchestrator.agent.flow import Flow, load_flow
     from orchestrator.agent.flow_events import FlowEvent, FlowResult
 
@@ -26,7 +26,7 @@ __all__ = [
 _HOMES = {
     "Agent": "agent",
     "BedrockAgent": "bedrock_agent",
-    "Collaborator": "collaborator",
+    "Collaborator": "features",
     "Flow": "flow",
     "FlowEvent": "flow_events",
     "FlowResult": "flow_events",

@@ -5,14 +5,15 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast
 
 from orchestrator.actions import ActionGroup
 from orchestrator.agent.close_session import close_before, close_idle, close_session
-from orchestrator.agent.collaborator import Collaborator
 from orchestrator.agent.compile import build_plan
+from orchestrator.agent.features import Collaborator
 from orchestrator.agent.invoke import (
     aevents,
     as_awaitable,
@@ -49,8 +50,6 @@ from orchestrator.support.threads import in_thread
 
 if TYPE_CHECKING:
     from orchestrator.engine.orchestration import Orchestration
-
-__all__ = ["Agent", "Collaborator", "Options", "Prompt"]
 
 _ALL_SESSIONS = 100_000  # more than anybody begins in the days of storage
 
@@ -181,13 +180,11 @@ class Agent:
             DefinitionError: The definition is wrong, with file, line and column.
             ResourceNotFound: There is no such folder or file.
         """
-        from orchestrator.agent.from_folder import folder_agent
+        from orchestrator.agent.build import build
+        from orchestrator.agent.from_folder import source_from_folder
 
-        def compile_plan(**arguments: Any) -> Plan:
-            return cls(**arguments).plan
-
-        made = folder_agent(Path(folder), model, memory, sessions, compile_plan)
-        return cls(**{**made, "limits": limits or made["limits"], "sessions": sessions})
+        source = source_from_folder(Path(folder), model=model)
+        return build(replace(source, sessions=sessions, limits=limits, memory=memory))
 
     @classmethod
     def inline(
@@ -220,14 +217,12 @@ class Agent:
         Raises:
             DefinitionError: The definition is wrong.
         """
-        from orchestrator.agent.from_request import inline_agent
-
-        def compile_plan(**arguments: Any) -> Plan:
-            return cls(**arguments).plan
+        from orchestrator.agent.build import build
+        from orchestrator.agent.from_request import source_from_request
 
         where = Path(folder).resolve() if folder is not None else None
-        made = inline_agent(definition, model, where, compile_plan, trusted=trusted)
-        return cls(**{**made, "limits": limits or made["limits"], "sessions": sessions})
+        source = source_from_request(definition, model=model, folder=where, trusted=trusted)
+        return build(replace(source, sessions=sessions, limits=limits))
 
     def invoke(
         self, question: str = "", session_id: str | None = None, **options: Unpack[Options]

@@ -1,91 +1,96 @@
-"""From a definition to what an agent has besides its prompts, actions and knowledge."""
+"""What an agent has besides its prompts, actions and knowledge: its guardrail, team, memory."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.engine.plan import MOST_LEVELS, Features, Member, Memory, Plan
+from orchestrator.agent.source import AgentSource, errors_at
+from orchestrator.engine.plan import Features, Member, Memory, Plan
 from orchestrator.engine.remote import RemoteAgent
 from orchestrator.errors import DefinitionError
 from orchestrator.memory import MemoryStore
 
 if TYPE_CHECKING:
-    from orchestrator.definition import AgentCollaborator, AgentDefinition
-    from orchestrator.flows.custom import Orchestration
+    from orchestrator.agent.agent import Agent
+    from orchestrator.definition import AgentCollaborator
+    from orchestrator.engine.orchestration import Orchestration
+    from orchestrator.guardrails import Guardrail
     from orchestrator.models.embeddings import Embedder
     from orchestrator.sessions import Sessions, SessionStore
 
-__all__ = ["features_of", "memory_store"]
+
+@dataclass(frozen=True, slots=True)
+class Collaborator:
+    """An agent that a supervisor may give work to.
+
+    Attributes:
+        agent: The agent; a `RemoteAgent`, such as `BedrockAgent`, runs elsewhere.
+        instruction: When to give it work, for the supervisor's model.
+        name: Its name in the team; the agent's own name when empty.
+        relay_conversation_history: Whether it reads the supervisor's conversation with the user;
+            otherwise it knows only what it was sent itself.
+    """
+
+    agent: Agent | RemoteAgent
+    instruction: str
+    name: str = ""
+    relay_conversation_history: bool = False
+
+    def as_member(self) -> Member:
+        """The collaborator, as a plan takes it.
+
+        Raises:
+            DefinitionError: An agent elsewhere has no name in the team, or it is no agent.
+        """
+        agent, relay = self.agent, self.relay_conversation_history
+        if isinstance(agent, RemoteAgent):
+            if not self.name:
+                raise DefinitionError(f"give the collaborator {agent.alias_arn!r} a name")
+            return Member(self.name, self.instruction, None, agent, relay)
+        plan = getattr(agent, "plan", None)
+        if not isinstance(plan, Plan):
+            raise DefinitionError(
+                f"a collaborator is an Agent, such as Agent.load(folder), or a BedrockAgent, and "
+                f"not {agent!r}"
+            )
+        return Member(self.name or agent.name, self.instruction, plan, None, relay)
 
 
-def features_of(
-    definition: AgentDefinition,
-    root: Path | None,
-    load: Callable[[Path], Plan],
-    memory: MemoryStore | None,
-    level: int = 1,
-) -> Features:
-    """What a definition gives its agent besides.
+def build_features(source: AgentSource, build_plan: Callable[[AgentSource], Plan]) -> Features:
+    """What a definition asks for besides.
 
     Args:
-        definition: The definition.
-        root: The agent's folder, if it has one.
-        load: Compiles the agent in another folder.
-        memory: Keeps what is remembered; in memory when `None`.
-        level: How many agents lead to this one, itself included.
+        source: The definition.
+        build_plan: Compiles an agent that it leads.
 
     Raises:
         DefinitionError: Something in it is wrong.
     """
-    from orchestrator.definition.guardrail_file import build_guardrail
-
+    definition = source.definition
     part = definition.guardrail_configuration
     return Features(
-        guardrail=build_guardrail(definition, root, embedder=_embedder),
+        guardrail=_build_guardrail(source),
         guard_results=part is not None and part.check_results,
-        collaborators=_members(definition, root, load, level),
+        collaborators=_build_members(source, build_plan),
         routes=definition.agent_collaboration == "SUPERVISOR_ROUTER",
-        memory=_memory(definition, memory),
-        orchestration=_orchestration(definition, root),
+        memory=_build_memory(source),
+        orchestration=source.objects.orchestration or _build_orchestration(source),
         aws_compat=definition.aws_compat,
     )
 
 
-def _orchestration(definition: AgentDefinition, root: Path | None) -> Orchestration | None:
-    if definition.orchestration is not None:
-        return _script(definition, definition.orchestration, root)
-    spec = definition.orchestration_lambda
-    if spec is None:
-        return None
-    from orchestrator.definition.files import handler_of, is_arn, locate
-    from orchestrator.flows.custom import LambdaOrchestration
+def _build_guardrail(source: AgentSource) -> Guardrail | None:
+    if source.objects.guardrail is not None:
+        return source.objects.guardrail
+    from orchestrator.definition.guardrail_file import build_guardrail
 
-    at = ("customOrchestration", "executor", "lambda")
-    if not is_arn(spec):
-        locate(definition, handler_of(spec)[0], at, root)
-    try:
-        return LambdaOrchestration(spec, root)
-    except DefinitionError as error:
-        if error.file is not None:
-            raise
-        raise definition.source.error(error.reason, *at) from error
-
-
-def _script(definition: AgentDefinition, name: str, root: Path | None) -> Orchestration:
-    from orchestrator.definition.files import locate
-    from orchestrator.flows.languages import read_file
-    from orchestrator.flows.orchestration import FlowOrchestration
-
-    at = ("orchestration",)
-    file = locate(definition, name, at, root)
-    try:
-        return FlowOrchestration(read_file(file))
-    except DefinitionError as error:
-        if error.line is not None:
-            raise
-        raise definition.source.error(error.reason, *at) from error
+    part = source.definition.guardrail_configuration
+    if part is not None and part.guardrail_identifier:
+        source.resolver.check_guardrail(part.guardrail_identifier)
+    return build_guardrail(source.definition, source.folder, embedder=_embedder)
 
 
 def _embedder() -> Embedder:
@@ -94,10 +99,48 @@ def _embedder() -> Embedder:
     return resolve_embedder("local")
 
 
-def _memory(definition: AgentDefinition, store: MemoryStore | None) -> Memory | None:
-    part = definition.memory_configuration
+def _build_orchestration(source: AgentSource) -> Orchestration | None:
+    definition = source.definition
+    if definition.orchestration is not None:
+        return _read_script(source, definition.orchestration)
+    spec = definition.orchestration_lambda
+    return None if spec is None else _find_orchestration(source, spec)
+
+
+def _find_orchestration(source: AgentSource, spec: str) -> Orchestration:
+    from orchestrator.definition.files import handler_of, is_arn, locate
+    from orchestrator.flows.custom import LambdaOrchestration
+
+    at = ("customOrchestration", "executor", "lambda")
+    if is_arn(spec):
+        code = source.resolver.find_function(spec)
+        if code is not None:
+            return LambdaOrchestration(code)
+    else:
+        locate(source.definition, handler_of(spec)[0], at, source.folder)
+    with errors_at(source, *at):
+        return LambdaOrchestration(spec, source.folder)
+
+
+def _read_script(source: AgentSource, name: str) -> Orchestration:
+    from orchestrator.definition.files import locate
+    from orchestrator.flows.languages import read_file
+    from orchestrator.flows.orchestration import FlowOrchestration
+
+    file = locate(source.definition, name, ("orchestration",), source.folder)
+    try:
+        return FlowOrchestration(read_file(file))
+    except DefinitionError as error:
+        if error.line is not None:
+            raise
+        raise source.definition.source.error(error.reason, "orchestration") from error
+
+
+def _build_memory(source: AgentSource) -> Memory | None:
+    part = source.definition.memory_configuration
     if part is None:
         return None
+    store = memory_store(source.memory, source.sessions)
     memory = Memory() if store is None else Memory(store)
     days = memory.storage_days if part.storage_days is None else part.storage_days
     summaries = part.session_summary_configuration
@@ -105,47 +148,34 @@ def _memory(definition: AgentDefinition, store: MemoryStore | None) -> Memory | 
     return Memory(memory.store, days, most or memory.max_recent_sessions)
 
 
-def _members(
-    definition: AgentDefinition, root: Path | None, load: Callable[[Path], Plan], level: int
-) -> list[Member]:
+def _build_members(source: AgentSource, build_plan: Callable[[AgentSource], Plan]) -> list[Member]:
     from orchestrator.definition import collaborators_of
 
     return [
-        _member(definition, one, index, root, load, level)
-        for index, one in enumerate(collaborators_of(definition))
+        _build_member(source, one, index, build_plan)
+        for index, one in enumerate(collaborators_of(source.definition))
     ]
 
 
-def _member(
-    definition: AgentDefinition,
+def _build_member(
+    source: AgentSource,
     one: AgentCollaborator,
     index: int,
-    root: Path | None,
-    load: Callable[[Path], Plan],
-    level: int,
+    build_plan: Callable[[AgentSource], Plan],
 ) -> Member:
-    at = ("agentCollaborators", index, "agentDescriptor", "folder")
-    where = one.agent_descriptor
-    folder, arn = (where.folder, where.alias_arn) if where else (None, None)
-    relay = one.relay_conversation_history == "TO_COLLABORATOR"
     plan: Plan | None = None
     remote: RemoteAgent | None = None
-    if folder is not None:
-        from orchestrator.definition.files import locate_folder
-
-        path = locate_folder(definition, folder, at, root)
-        if level >= MOST_LEVELS:  # before it is read, which would go down as far as folders do
-            raise definition.source.error(
-                f"with {one.collaborator_name!r} there are {level + 1} levels of agents that "
-                f"lead agents; the most are {MOST_LEVELS}",
-                *at,
-            )
-        plan = load(path)
-    else:
+    arn = one.agent_descriptor.alias_arn if one.agent_descriptor else None
+    if arn is not None:
+        plan = source.resolver.find_agent(arn)
+    elif source.open_collaborator is not None:
+        plan = build_plan(source.open_collaborator(index, one))
+    if plan is None:
         from orchestrator.agent.bedrock_agent import BedrockAgent
 
         remote = BedrockAgent(str(arn))
     text = one.collaboration_instruction or ""
+    relay = one.relay_conversation_history == "TO_COLLABORATOR"
     return Member(one.collaborator_name, text, plan, remote, relay)
 
 

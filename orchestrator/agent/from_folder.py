@@ -1,73 +1,59 @@
-"""Agents in folders: what `Agent` is made of, from an `agent.yaml` and the files beside it."""
+"""Agents in folders: the source of an agent is an `agent.yaml` and the files beside it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from orchestrator.agent.features import features_of, memory_store
-from orchestrator.agent.overrides import overrides_of, resolve_named_model
-from orchestrator.definition import build_action_groups, load_definition
-from orchestrator.definition.knowledge_base import build_knowledge_bases
-from orchestrator.engine.plan import Plan
-from orchestrator.memory import MemoryStore
+from orchestrator.agent.source import AgentSource, Resolver
+from orchestrator.definition import AgentCollaborator, load_definition
+from orchestrator.engine.plan import MOST_LEVELS
 from orchestrator.models import Model
-from orchestrator.sessions import Sessions, SessionStore
-
-__all__ = ["folder_agent"]
 
 
-def folder_agent(
+def source_from_folder(
     path: Path,
-    model: str | Model | None,
-    memory: MemoryStore | str | Path | None,
-    sessions: Sessions | SessionStore | str | Path | None,
-    compiled: Callable[..., Plan],
+    *,
+    model: str | Model | None = None,
+    resolver: Resolver | None = None,
     level: int = 1,
-    models: Callable[[str], Model | None] | None = None,
-) -> dict[str, Any]:
-    """What `Agent` is made of, from a folder.
+) -> AgentSource:
+    """The source of the agent in a folder.
 
     Args:
         path: The folder, or its `agent.yaml`.
-        model: Used instead of every model that the definition names.
-        memory: Keeps what is remembered, if the agent has a memory.
-        sessions: Where sessions live; a memory that is not given is kept beside them.
-        compiled: Makes an `Agent` of such arguments, and gives its plan.
+        model: Used instead of every model that the definition names, collaborators' too.
+        resolver: Finds what the definition names.
         level: How many agents lead to this one, itself included.
-        models: Gives the model that is used for one that is named, if it is another.
 
     Raises:
         DefinitionError: The definition is wrong, with file, line and column.
         ResourceNotFound: There is no such folder or file.
     """
-
-    def load_collaborator(folder: Path) -> Plan:
-        return compiled(**folder_agent(folder, model, None, None, compiled, level + 1, models))
-
     definition = load_definition(path)
+    resolver = resolver or Resolver()
     root = path if path.is_dir() else path.parent
+
+    def open_collaborator(index: int, one: AgentCollaborator) -> AgentSource:
+        from orchestrator.definition.files import locate_folder
+
+        keys = ("agentCollaborators", index, "agentDescriptor", "folder")
+        name = one.agent_descriptor.folder if one.agent_descriptor else None
+        folder = locate_folder(definition, str(name), keys, root)
+        if level >= MOST_LEVELS:  # before it is read, which would go down as far as folders do
+            raise definition.source.error(
+                f"with {one.collaborator_name!r} there are {level + 1} levels of agents that "
+                f"lead agents; the most are {MOST_LEVELS}",
+                *keys,
+            )
+        return source_from_folder(folder, model=model, resolver=resolver, level=level + 1)
+
+    # A folder of texts about memory is found beside that of the templates, which may be missing.
     own = [root / name for name in ("templates", "memory")]
-    kept = memory_store(memory, sessions) if definition.memory_configuration else None
-    spec: str | Model | None = model
-    if spec is None and definition.foundation_model is not None:
-        named = definition.foundation_model
-        spec = resolve_named_model(definition, named, root, "foundationModel", instead=models)
-    if spec is None:
-        raise definition.source.error(
-            "there is no foundationModel; name one, such as `foundationModel: local`"
-        )
-    return {
-        "name": definition.agent_name,
-        "instruction": definition.instruction,
-        "model": spec,
-        "action_groups": build_action_groups(definition, root),
-        "knowledge_bases": build_knowledge_bases(definition, root),
-        "templates": own[0] if any(map(Path.is_dir, own)) else None,
-        "prompts": overrides_of(definition, root, replaced=model is not None, models=models),
-        "limits": definition.limits.as_limits() if definition.limits else None,
-        "idle_session_ttl": definition.idle_session_ttl_in_seconds,
-        "agent_id": definition.agent_id or "",
-        "features": features_of(definition, root, load_collaborator, kept, level),
-    }
+    return AgentSource(
+        definition,
+        root,
+        resolver,
+        open_collaborator=open_collaborator,
+        model=model,
+        templates=own[0] if any(map(Path.is_dir, own)) else None,
+    )

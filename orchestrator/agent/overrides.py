@@ -8,18 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.actions.parser_lambda import ParserFunction, lambda_parser, parser_function
+from orchestrator.agent.source import AgentSource, errors_at
 from orchestrator.engine.plan import Override
-from orchestrator.errors import DefinitionError, ValidationError
-from orchestrator.models import Model, file_of_model, resolve_model
+from orchestrator.errors import DefinitionError
 from orchestrator.parsers import Parser
 
 if TYPE_CHECKING:
-    from orchestrator.definition import AgentDefinition, PromptConfiguration
-
-__all__ = ["override_of", "overrides_of", "resolve_named_model"]
+    from orchestrator.definition import PromptConfiguration
 
 
-def override_of(
+def override_from_argument(
     stage: str,
     given: Mapping[str, Any] | Override,
     override_lambda: str | Callable[..., Any] | None = None,
@@ -60,107 +58,73 @@ def override_of(
     return _with_parser(made, parser_function(override_lambda), override_lambda)
 
 
-def overrides_of(
-    definition: AgentDefinition,
-    root: Path,
-    *,
-    replaced: bool,
-    models: Callable[[str], Model | None] | None = None,
-) -> dict[str, Override]:
+def build_overrides(source: AgentSource) -> dict[str, Override]:
     """The overrides that a definition holds, by prompt type.
-
-    Args:
-        definition: The definition.
-        root: The agent's folder, to which files and models' paths are relative.
-        replaced: Whether the agent's own model stands in for every model that is named.
-        models: Gives the model that is used for one that is named, if it is another.
 
     Raises:
         DefinitionError: A template's file cannot be used, or there is no such model.
     """
+    configurations = source.definition.prompt_override_configuration
+    return {
+        one.prompt_type: _build_override(source, one, index)
+        for index, one in enumerate(configurations.prompt_configurations if configurations else ())
+    }
+
+
+def _build_override(
+    source: AgentSource, configuration: PromptConfiguration, index: int
+) -> Override:
     from orchestrator.definition import prompt_text
 
-    configurations = definition.prompt_override_configuration
-    made: dict[str, Override] = {}
-    for index, configuration in enumerate(
-        configurations.prompt_configurations if configurations else ()
-    ):
-        stage = configuration.prompt_type
-        found = prompt_text(definition, stage, root)
-        told = (found.text, found.source, found.language) if found else (None, None, None)
-        override = _as_override(configuration, *told)
-        if replaced:
-            override = replace(override, model=None)
-        elif configuration.foundation_model is not None:
-            keys = ("promptOverrideConfiguration", "promptConfigurations", index, "foundationModel")
-            spec = configuration.foundation_model
-            named = resolve_named_model(definition, spec, root, *keys, instead=models)
-            override = replace(override, model=named)
-        if configuration.parser_mode == "OVERRIDDEN":
-            override = _add_lambda_parser(definition, override, index, root)
-        made[stage] = override
-    return made
+    at = ("promptOverrideConfiguration", "promptConfigurations", index)
+    text = prompt_text(source.definition, configuration.prompt_type, source.folder or Path())
+    own = (text.text, text.source, text.language) if text else (None, None, None)
+    override = _as_override(configuration, *own)
+    # A model that stands for the agent's stands for those of its stages, too.
+    model = configuration.foundation_model if source.model is None else None
+    named = None if model is None else source.find_model(model, *at, "foundationModel")
+    override = replace(override, model=named)
+    if configuration.parser_mode == "OVERRIDDEN":
+        return _add_lambda_parser(source, override, *at)
+    return override
 
 
-def _add_lambda_parser(
-    definition: AgentDefinition, made: Override, index: int, root: Path
-) -> Override:
-    configurations = definition.prompt_override_configuration
+def _add_lambda_parser(source: AgentSource, override: Override, *at: str | int) -> Override:
+    if source.objects.parser is not None:
+        function = source.objects.parser
+        return _with_parser(override, parser_function(function), function)
+    configurations = source.definition.prompt_override_configuration
     spec = configurations.override_lambda if configurations else None
-    at = ("promptOverrideConfiguration", "overrideLambda")
     if spec is None:
-        raise definition.source.error(
+        raise source.definition.source.error(
             "the stage's parser is OVERRIDDEN, and there is none: give overrideLambda a handler "
             "file of the agent's folder, or the ARN of a Lambda function",
-            *("promptOverrideConfiguration", "promptConfigurations", index, "parserMode"),
+            *(*at, "parserMode"),
         )
-    try:
-        return _with_parser(made, parser_function(spec, root), spec)
-    except DefinitionError as error:
-        if error.file is not None:
-            raise
-        raise definition.source.error(error.reason, *at) from error
+    with errors_at(source, "promptOverrideConfiguration", "overrideLambda"):
+        return _with_parser(override, _find_parser(source, spec), spec)
 
 
-def _with_parser(made: Override, function: ParserFunction, spec: object) -> Override:
+def _find_parser(source: AgentSource, spec: str) -> ParserFunction:
+    if not spec.startswith("arn:"):
+        if source.folder is None:
+            raise DefinitionError(
+                f"overrideLambda {spec!r} is relative to an agent's folder, and there is none; "
+                "give an ARN, a function, or folder="
+            )
+        return parser_function(spec, source.folder)
+    code = source.resolver.find_function(spec)
+    return parser_function(spec if code is None else code)
+
+
+def _with_parser(
+    override: Override, function: ParserFunction, spec: str | Callable[..., Any]
+) -> Override:
     def parser(agent: Mapping[str, str], stage: str, tool_use: bool) -> Callable[[], Parser]:
         return lambda_parser(function, stage, agent, tool_use=tool_use)
 
     name = spec if isinstance(spec, str) else getattr(spec, "__qualname__", "function")
-    return replace(made, parser=parser, parser_name=name)
-
-
-def resolve_named_model(
-    definition: AgentDefinition,
-    spec: str,
-    root: Path,
-    *keys: str | int,
-    instead: Callable[[str], Model | None] | None = None,
-) -> Model:
-    """The model that a definition names; its files are those of its folder.
-
-    Args:
-        definition: The definition.
-        spec: What it names the model.
-        root: Its folder.
-        *keys: Where in the definition it does so.
-        instead: Gives the model that is used for it, if it is another.
-
-    Raises:
-        DefinitionError: There is no such model, or its file is outside of the folder, with file,
-            line and column.
-    """
-    from orchestrator.definition.files import locate
-
-    found = instead(spec) if instead is not None else None
-    if found is not None:
-        return found
-    if file := file_of_model(spec, folder=root):
-        locate(definition, file, keys, root)
-    try:
-        return resolve_model(spec, folder=root)
-    except ValidationError as error:
-        raise definition.source.error(error.message, *keys) from error
+    return replace(override, parser=parser, parser_name=name)
 
 
 def _as_override(

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.actions import ActionGroup
 from orchestrator.actions.names import check_name
-from orchestrator.agent.collaborator import Collaborator
-from orchestrator.agent.features import memory_store
-from orchestrator.agent.overrides import override_of
+from orchestrator.agent.features import Collaborator, memory_store
+from orchestrator.agent.overrides import override_from_argument
 from orchestrator.engine.plan import (
     MOST_LEVELS,
     SINGLE_KNOWLEDGE_BASE,
@@ -116,7 +115,10 @@ def overrides_from_arguments(
             )
         way = 'a mapping such as {"basePromptTemplate": ..., "promptCreationMode": "OVERRIDDEN"}'
         _check_one(f"prompts[{stage!r}]", given, (Mapping, Override), way)
-    made = {stage: override_of(stage, given, override_lambda) for stage, given in prompts.items()}
+    made = {
+        stage: override_from_argument(stage, given, override_lambda)
+        for stage, given in prompts.items()
+    }
     if override_lambda is not None and not any(one.parser for one in made.values()):
         raise DefinitionError(
             "override_lambda= would be ignored: no stage has the parserMode OVERRIDDEN; set it, as "

@@ -109,7 +109,7 @@ def _resolve_scripted_model(spec: str | None, folder: Path) -> str | Model | Non
     """A script that names no model speaks the dialect of the agent's own one."""
     if spec is None or not spec.startswith("scripted:"):
         return spec
-    from orchestrator.agent.overrides import resolve_named_model
+    from orchestrator.agent.source import AgentSource
     from orchestrator.definition import load_definition
     from orchestrator.models import resolve_model
 
@@ -117,7 +117,7 @@ def _resolve_scripted_model(spec: str | None, folder: Path) -> str | Model | Non
     definition = load_definition(folder)
     own = definition.foundation_model
     if script.model_id == "scripted" and own is not None:
-        script.model_id = resolve_named_model(definition, own, get_agent_root(folder)).model_id
+        script.model_id = AgentSource(definition, get_agent_root(folder)).find_model(own).model_id
     return script
 
 

@@ -29,9 +29,10 @@ from orchestrator.cli.verb import AGENT_FAILED, verb
 from orchestrator.errors import OrchestratorError
 
 if TYPE_CHECKING:
-    from orchestrator.agent.agent import Agent, Options
+    from orchestrator.agent.agent import Agent
     from orchestrator.cli.keyboard import Keyboard
     from orchestrator.cli.live import LiveTurn
+    from orchestrator.engine.run.options import Options
 
 __all__ = ["chat"]
 

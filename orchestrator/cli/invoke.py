@@ -27,7 +27,8 @@ from orchestrator.cli.verb import verb
 from orchestrator.errors import ValidationError
 
 if TYPE_CHECKING:
-    from orchestrator.agent.agent import Agent, Options
+    from orchestrator.agent.agent import Agent
+    from orchestrator.engine.run.options import Options
     from orchestrator.engine.trace.reply import Reply
     from orchestrator.sessions import Session as SessionState
 

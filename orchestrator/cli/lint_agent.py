@@ -144,9 +144,11 @@ def _extract_name(finding: Diagnostic) -> str:
 
 
 def _check_parsers(definition: AgentDefinition) -> None:
-    from orchestrator.agent.overrides import overrides_of
+    from orchestrator.agent.overrides import build_overrides
+    from orchestrator.agent.source import AgentSource
 
-    overrides_of(definition, definition.source.folder or Path(), replaced=True)
+    # With a model for all stages, those that they name need not be there.
+    build_overrides(AgentSource(definition, definition.source.folder or Path(), model="local"))
 
 
 def _lint_team(
@@ -213,7 +215,7 @@ class _Templates:
 
     def find_model_id(self, stage: str) -> str:
         """The id of the model that answers a stage; empty when none is named."""
-        from orchestrator.agent.overrides import resolve_named_model
+        from orchestrator.agent.source import AgentSource
         from orchestrator.models import resolve_model
 
         prompt = self.definition.prompt(stage) if self.definition else None
@@ -223,7 +225,7 @@ class _Templates:
         spec = spec or (self.definition.foundation_model if self.definition else None)
         if self.definition is None or not spec:
             return ""
-        return resolve_named_model(self.definition, spec, self.root).model_id
+        return AgentSource(self.definition, self.root).find_model(spec).model_id
 
     def lint_stage(self, stage: str, dialect: Dialect) -> Iterator[Diagnostic]:
         """The template that a turn would use in a stage."""

@@ -12,7 +12,7 @@ import typer
 from orchestrator.errors import ResourceNotFound, ValidationError
 
 if TYPE_CHECKING:
-    from orchestrator.agent.agent import Options
+    from orchestrator.engine.run.options import Options
 
 __all__ = [
     "Attributes",

@@ -10,7 +10,8 @@ from whole_agents import NATIVE, XML, answer, members
 
 import orchestrator.agent.agent
 from orchestrator import Agent
-from orchestrator.agent.overrides import overrides_of
+from orchestrator.agent.overrides import build_overrides
+from orchestrator.agent.source import AgentSource
 from orchestrator.definition import parse_definition
 from orchestrator.engine.plan import Memory, Override
 from orchestrator.memory import InMemoryMemory
@@ -121,11 +122,10 @@ def test_one_model_for_all_replaces_them() -> None:
         "promptOverrideConfiguration:\n  promptConfigurations:\n"
         "  - {promptType: PRE_PROCESSING, promptState: ENABLED, foundationModel: local}\n"
     )
-    from pathlib import Path
-
-    kept = overrides_of(definition, Path(), replaced=False)["PRE_PROCESSING"]
-    assert kept.model is not None
-    assert overrides_of(definition, Path(), replaced=True)["PRE_PROCESSING"].model is None
+    own = build_overrides(AgentSource(definition))["PRE_PROCESSING"]
+    assert own.model is not None
+    replaced = build_overrides(AgentSource(definition, model="local"))["PRE_PROCESSING"]
+    assert replaced.model is None
 
 
 def test_the_stream_of_a_stage_with_another_model() -> None:

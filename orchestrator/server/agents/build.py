@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.agent.agent import Agent
-from orchestrator.agent.from_request import inline_agent
-from orchestrator.engine.plan import Features, Member, Override, Plan
+from orchestrator.agent.build import build
+from orchestrator.agent.from_request import source_from_request
+from orchestrator.agent.source import AgentSource, Code, Resolver
+from orchestrator.engine.plan import Plan
 from orchestrator.errors import AccessDenied, OrchestratorError, ValidationError
 from orchestrator.limits import Limits
 from orchestrator.models import Model
@@ -19,7 +21,7 @@ from orchestrator.server.operations import Caller
 from orchestrator.support.aws.arns import ALIAS_ARN
 
 if TYPE_CHECKING:
-    from orchestrator.actions import ActionGroup
+    from orchestrator.knowledge import KnowledgeBase
     from orchestrator.server.state import ServerState
 
 OPERATOR = Caller()
@@ -73,29 +75,21 @@ def build_agent(
         OrchestratorError: It is wrong, or what it names is not there or may not be used.
         Fault: The caller may not use what it names.
     """
-    from orchestrator.server.agents.definition import DefinitionReader, DefinitionResolver
+    from orchestrator.server.agents.definition import CallerResolver, DefinitionReader
 
     found = DefinitionReader(world, caller)
     definition = found.read(_to_inline_members(snapshot))
-    resolved = DefinitionResolver(found)
-    members = resolved.resolve_members(definition)
-
-    def compile_plan(**arguments: Any) -> Plan:
-        raise AssertionError(f"agents of the API lead agents by alias, not {arguments['name']!r}")
-
-    made = resolved.arguments(inline_agent(members, None, None, compile_plan))
-    agent = Agent(
-        **{
-            **made,
-            "features": _with_memory(made["features"], world),
-            "limits": Limits(seconds=world.settings.turn_seconds),
-            "sessions": world.sessions,
-            "agent_id": snapshot["agent"]["agentId"],
-            "alias_id": alias_id,
-            "version": version,
-        }
+    source = source_from_request(definition, resolver=CallerResolver(found))
+    return build(
+        replace(
+            in_server(source, world),
+            memory=world.memory,
+            limits=Limits(seconds=world.settings.turn_seconds),
+            agent_id=snapshot["agent"]["agentId"],
+            alias_id=alias_id,
+            version=version,
+        )
     )
-    return set_alias_arn(agent, world)
 
 
 def _to_inline_members(snapshot: Data) -> dict[str, Any]:
@@ -146,19 +140,10 @@ def _convert_collaborator(collaborator: Data) -> dict[str, Any]:
     return made
 
 
-def _with_memory(features: Features, world: ServerState) -> Features:
-    if features.memory is None:
-        return features
-    return replace(features, memory=replace(features.memory, store=world.memory))
-
-
-def set_alias_arn(agent: Agent, world: ServerState) -> Agent:
-    """The agent, with the server's region and account in the ARN that traces name."""
-    plan = agent.plan
-    arn = Arns.of(world.settings).alias(plan.agent_id, plan.alias_id)
-    if arn != plan.alias_arn:
-        agent.plan = replace(plan, alias_arn=arn)
-    return agent
+def in_server(source: AgentSource, world: ServerState) -> AgentSource:
+    """The source of an agent that runs in this server: its sessions, region and account."""
+    region, account = Arns.of(world.settings)
+    return replace(source, sessions=world.sessions, region=region, account=account)
 
 
 def load_agent(world: ServerState, folder: Path) -> Agent:
@@ -170,22 +155,13 @@ def load_agent(world: ServerState, folder: Path) -> Agent:
     Raises:
         OrchestratorError: It is wrong, with file, line and column.
     """
-    from orchestrator.agent.from_folder import folder_agent
+    from orchestrator.agent.from_folder import source_from_folder
 
-    def arguments(made: dict[str, Any]) -> dict[str, Any]:
-        return _LocalSubstitutes(world).arguments(made)
-
-    def compile_plan(**made: Any) -> Plan:
-        return set_alias_arn(Agent(**arguments(made)), world).plan
-
-    def model(spec: str) -> Model | None:
-        return _find_model(world, spec)
-
-    given = _find_model(world, "") if world.settings.model else None
-    made = folder_agent(folder, given, world.memory, world.sessions, compile_plan, models=model)
-    limits = made["limits"] or Limits(seconds=world.settings.turn_seconds)
-    agent = Agent(**{**arguments(made), "limits": limits, "sessions": world.sessions})
-    return set_alias_arn(agent, world)
+    model = _find_model(world, "") if world.settings.model else None
+    source = source_from_folder(folder, model=model, resolver=_OperatorResolver(world))
+    own = source.definition.limits
+    limits = own.as_limits() if own else Limits(seconds=world.settings.turn_seconds)
+    return build(replace(in_server(source, world), memory=world.memory, limits=limits))
 
 
 def _find_model(world: ServerState, spec: str) -> Model | None:
@@ -196,73 +172,32 @@ def _find_model(world: ServerState, spec: str) -> Model | None:
         return None
 
 
-class _LocalSubstitutes:
+class _OperatorResolver(Resolver):
     """What stands on this server for the things of AWS that a folder's agent names."""
 
     def __init__(self, world: ServerState) -> None:
-        self.world = world
+        self._world = world
 
-    def arguments(self, made: dict[str, Any]) -> dict[str, Any]:
-        for group in made["action_groups"]:
-            self._replace_executor(group)
-        prompts = {
-            stage: self._replace_parser(stage, one) for stage, one in made["prompts"].items()
-        }
-        bases = [self._replace_base(one) for one in made["knowledge_bases"]]
-        features = self._replace_features(made["features"])
-        return {**made, "prompts": prompts, "knowledge_bases": bases, "features": features}
+    def find_model(self, spec: str) -> Model | None:
+        return _find_model(self._world, spec)
 
-    def _replace_executor(self, group: ActionGroup) -> None:
-        from orchestrator.actions.lambda_arn import LambdaArn
-        from orchestrator.actions.lambda_function import LambdaFunction
-        from orchestrator.actions.lambda_handler import LambdaHandler
+    def find_function(self, arn: str) -> Code | None:
+        return self._world.find_lambda(arn)
 
-        code = None
-        if isinstance(group.executor, LambdaArn):
-            code = self.world.find_lambda(group.executor.arn)
-        if callable(code):
-            group.executor = LambdaFunction(code)
-        elif code is not None:
-            file, _, function = code.rpartition(":")
-            group.executor = LambdaHandler(file, function)
-
-    def _replace_parser(self, stage: str, override: Override) -> Override:
-        from orchestrator.agent.overrides import override_of
-
-        name = override.parser_name
-        code = self.world.find_lambda(name) if name.startswith("arn:") else None
-        if code is None:
-            return override
-        own = override_of(stage, {"parserMode": "OVERRIDDEN"}, code)
-        return replace(override, parser=own.parser)
-
-    def _replace_base(self, base: Any) -> Any:
-        from orchestrator.knowledge import BedrockKnowledgeBase
+    def find_knowledge_base(
+        self, id: str, description: str, configuration: Data | None
+    ) -> KnowledgeBase | None:
         from orchestrator.server.runtime.knowledge_bases import AssociatedBase
 
-        if not isinstance(base, BedrockKnowledgeBase):
-            return base
-        find = self.world.bases.base
+        find = self._world.bases.base
         try:
-            find(OPERATOR, base.id)
+            find(OPERATOR, id)
         except OrchestratorError:
-            return base
-        return AssociatedBase(base.id, base.description, lambda: find(OPERATOR, base.id), None)
+            return None
+        return AssociatedBase(id, description, lambda: find(OPERATOR, id), configuration)
 
-    def _replace_features(self, features: Features) -> Features:
-        from orchestrator.flows.custom import LambdaOrchestration
-
-        team = [self._replace_member(one) for one in features.collaborators]
-        orchestration = features.orchestration
-        if isinstance(orchestration, LambdaOrchestration) and orchestration.arn:
-            code = self.world.find_lambda(orchestration.arn)
-            orchestration = orchestration if code is None else LambdaOrchestration(code)
-        return replace(features, collaborators=team, orchestration=orchestration)
-
-    def _replace_member(self, member: Member) -> Member:
-        found = ALIAS_ARN.fullmatch(member.alias_arn) if member.remote is not None else None
-        arns = Arns.of(self.world.settings)
+    def find_agent(self, alias_arn: str) -> Plan | None:
+        found, arns = ALIAS_ARN.fullmatch(alias_arn), Arns.of(self._world.settings)
         if found is None or (found["region"], found["account"]) != arns:
-            return member
-        agent = self.world.agents.resolve_alias(OPERATOR, found["agent"], found["alias"])
-        return replace(member, agent=agent.plan, remote=None)
+            return None
+        return self._world.agents.resolve_alias(OPERATOR, found["agent"], found["alias"]).plan

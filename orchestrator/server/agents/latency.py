@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from orchestrator.agent.agent import Agent
+from orchestrator.agent.source import optimize_model
 from orchestrator.engine.plan import Member, Plan, StagePlan
-from orchestrator.models import Model
 from orchestrator.server.lru_cache import LruCache
 
 _OPTIMIZED = "optimized"
@@ -19,15 +19,6 @@ _MOST = 64
 def is_optimized(configurations: Mapping[str, Any] | None) -> bool:
     """Whether a configuration with a `performanceConfig` asks for latency-optimised models."""
     return ((configurations or {}).get("performanceConfig") or {}).get("latency") == _OPTIMIZED
-
-
-def optimize_model(model: Model) -> Model:
-    """The model, latency-optimised if it is one of Amazon Bedrock's; another one as it is."""
-    from orchestrator.models.bedrock import BedrockModel
-
-    if type(model) is not BedrockModel:
-        return model
-    return BedrockModel(model.model_id, latency=_OPTIMIZED)
 
 
 class OptimizedAgents:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.agent.agent import Agent
+from orchestrator.agent.source import optimize_model
 from orchestrator.engine.plan import (
     KNOWLEDGE_BASE_RESPONSE_GENERATION,
     SINGLE_KNOWLEDGE_BASE,
@@ -19,7 +20,7 @@ from orchestrator.engine.plan import (
 from orchestrator.errors import ValidationError
 from orchestrator.limits import Limits
 from orchestrator.models import Model
-from orchestrator.server.agents.latency import is_optimized, optimize_model
+from orchestrator.server.agents.latency import is_optimized
 from orchestrator.server.lru_cache import LruCache
 from orchestrator.server.operations import Request
 from orchestrator.server.runtime.external_sources import build_sources_base

@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.agent.agent import Agent
-from orchestrator.agent.from_request import inline_agent
-from orchestrator.engine.plan import Plan
+from orchestrator.agent.build import build
+from orchestrator.agent.from_request import source_from_request
 from orchestrator.limits import Limits
-from orchestrator.server.agents.build import set_alias_arn
-from orchestrator.server.agents.definition import DefinitionReader, DefinitionResolver
+from orchestrator.server.agents.build import in_server
+from orchestrator.server.agents.definition import CallerResolver, DefinitionReader
 from orchestrator.server.lru_cache import LruCache
 from orchestrator.server.operations import EventStream, Handler, Request
 from orchestrator.server.runtime.turns import run_blocking, stream_turn
@@ -74,16 +75,9 @@ class InlineAgents:
 
     def _compile_agent(self, found: DefinitionReader, definition: Mapping[str, Any]) -> Agent:
         world = self._world
-        resolved = DefinitionResolver(found)
-        members = resolved.resolve_members(definition)
-
-        def compile_plan(**arguments: Any) -> Plan:
-            return Agent(**resolved.arguments(arguments)).plan
-
-        made = resolved.arguments(inline_agent(members, None, None, compile_plan))
+        source = source_from_request(definition, resolver=CallerResolver(found))
         limits = Limits(seconds=world.settings.turn_seconds)
-        agent = Agent(**{**made, "limits": limits, "sessions": world.sessions})
-        return set_alias_arn(agent, world)
+        return build(replace(in_server(source, world), limits=limits))
 
 
 def _describe_value(value: object) -> str:

@@ -1,0 +1,196 @@
+"""`AgentSource`: what an agent is built from. `build` in `orchestrator.agent.build` makes it run.
+
+A definition is plain data. It names models, Lambda functions, knowledge bases, guardrails and other
+agents; a `Resolver` says what stands for a name where that is not what AWS has under it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.engine.plan import Plan
+from orchestrator.errors import DefinitionError, ValidationError
+from orchestrator.limits import Limits
+from orchestrator.memory import MemoryStore
+from orchestrator.models import Model, file_of_model, resolve_model
+
+if TYPE_CHECKING:
+    from orchestrator.actions import ActionGroup
+    from orchestrator.definition import AgentCollaborator, AgentDefinition
+    from orchestrator.flows.custom import Orchestration
+    from orchestrator.guardrails import Guardrail
+    from orchestrator.knowledge import KnowledgeBase
+    from orchestrator.sessions import Sessions, SessionStore
+
+Code = str | Callable[..., Any]
+"""What stands for a Lambda function: a function, or `file.py:function`."""
+
+
+class Resolver:
+    """Finds what the names in a definition mean; this one leaves every name its usual meaning.
+
+    A method returns `None` where the usual meaning holds, and raises where a name may not be used.
+
+    Attributes:
+        decides_models: Whether `find_model` decides about every model, so that the definition need
+            not be trusted for those that it names.
+    """
+
+    decides_models = False
+
+    def find_model(self, spec: str) -> Model | None:
+        """The model that is used for a spec."""
+        return None
+
+    def find_function(self, arn: str) -> Code | None:
+        """The code that stands for the ARN of a Lambda function."""
+        return None
+
+    def find_knowledge_base(
+        self, id: str, description: str, configuration: Mapping[str, Any] | None
+    ) -> KnowledgeBase | None:
+        """The knowledge base with an id, with the agent's description and configuration of it."""
+        return None
+
+    def check_guardrail(self, id: str) -> None:
+        """Raises unless the guardrail of Bedrock with this id may be used."""
+
+    def find_agent(self, alias_arn: str) -> Plan | None:
+        """The agent that stands for the ARN of an agent's alias."""
+        return None
+
+
+@dataclass(slots=True)
+class Objects:
+    """Python objects that stand where a document can only name things.
+
+    Attributes:
+        model: The model.
+        groups: Action groups, by their places in the list.
+        executors: Executors, by the names of their groups.
+        bases: Knowledge bases, by their places in the list.
+        guardrail: The guardrail.
+        parser: The function that is the `overrideLambda`.
+        orchestration: What orchestrates instead of the built-in loop.
+    """
+
+    model: Model | None = None
+    groups: Mapping[int, ActionGroup] = field(default_factory=dict)
+    executors: Mapping[str, Any] = field(default_factory=dict)
+    bases: Mapping[int, KnowledgeBase] = field(default_factory=dict)
+    guardrail: Guardrail | None = None
+    parser: Callable[..., Any] | None = None
+    orchestration: Orchestration | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSource:
+    """What an agent is built from, wherever it was read.
+
+    Attributes:
+        definition: The members of an `agent.yaml`.
+        folder: Where the files are that it names; without one it may name none.
+        resolver: Finds what it names.
+        objects: Objects that it holds.
+        open_collaborator: Gives the source of an agent that it leads and that is defined beside
+            it, by the agent's place among the collaborators.
+        model: Used instead of every model that it names.
+        optimized: Whether models of Bedrock that it names answer faster
+            (`performanceConfig.latency`).
+        templates: The user's own templates.
+        sessions: Where sessions live, as for `Agent`.
+        memory: Keeps what is remembered, as for `Agent.load`.
+        limits: Used instead of the definition's.
+        agent_id: Used instead of the definition's.
+        alias_id: The alias that traces name.
+        version: The version that traces name.
+        region: The region in the ARN that traces name.
+        account: The account in it.
+    """
+
+    definition: AgentDefinition
+    folder: Path | None = None
+    resolver: Resolver = field(default_factory=Resolver)
+    objects: Objects = field(default_factory=Objects)
+    open_collaborator: Callable[[int, AgentCollaborator], AgentSource] | None = None
+    model: str | Model | None = None
+    optimized: bool = False
+    templates: Path | None = None
+    sessions: Sessions | SessionStore | str | Path | None = None
+    memory: MemoryStore | str | Path | None = None
+    limits: Limits | None = None
+    agent_id: str = ""
+    alias_id: str = "TSTALIASID"
+    version: str = "DRAFT"
+    region: str = "us-east-1"
+    account: str = "000000000000"
+
+    def find_model(self, spec: str, *keys: str | int) -> Model:
+        """The model that the definition names; its files are those of the folder.
+
+        Args:
+            spec: What it names the model.
+            *keys: Where in the definition it does so.
+
+        Raises:
+            DefinitionError: There is no such model, or its file is outside of the folder, with
+                file, line and column.
+        """
+        found = self.resolver.find_model(spec) or self._resolve_model(spec, keys)
+        return optimize_model(found) if self.optimized else found
+
+    def _resolve_model(self, spec: str, keys: tuple[str | int, ...]) -> Model:
+        from orchestrator.definition.files import locate
+
+        root, source = self.folder or Path(), self.definition.source
+        if file := file_of_model(spec, folder=root):
+            locate(self.definition, file, keys, root)
+        try:
+            return resolve_model(spec, folder=root)
+        except ValidationError as error:
+            # A definition without a file has no line to point to.
+            member = "" if source.file or not keys else f"{keys[-1]}: "
+            raise source.error(f"{member}{error.message}", *keys) from error
+
+    def choose_model(self) -> str | Model:
+        """The agent's own model, or its spec.
+
+        Raises:
+            DefinitionError: The definition names none, or one that there is not.
+        """
+        if isinstance(self.model, str) and self.optimized:
+            return optimize_model(resolve_model(self.model))
+        chosen = self.model or self.objects.model
+        if chosen is not None:
+            return chosen
+        named = self.definition.foundation_model
+        if named is None:
+            raise self.definition.source.error(
+                f"the agent {self.definition.agent_name!r} has no foundationModel; name one, such "
+                "as `foundationModel: local`"
+            )
+        return self.find_model(named, "foundationModel")
+
+
+def optimize_model(model: Model) -> Model:
+    """The model, latency-optimised if it is one of Amazon Bedrock's; another one as it is."""
+    from orchestrator.models.bedrock import BedrockModel
+
+    if type(model) is not BedrockModel:
+        return model
+    return BedrockModel(model.model_id, latency="optimized")
+
+
+@contextmanager
+def errors_at(source: AgentSource, *keys: str | int) -> Generator[None, None, None]:
+    """Gives errors the place of a member of the definition, unless they name a file already."""
+    try:
+        yield
+    except DefinitionError as error:
+        if error.file is not None:
+            raise
+        raise source.definition.source.error(error.reason, *keys) from error
