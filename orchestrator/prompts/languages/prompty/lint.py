@@ -13,8 +13,8 @@ from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import ValidationError
 from orchestrator.prompts.languages.prompty.markers import Marks
 
-_COMMENT = re.compile(r"\{#.*?#\}|\{%.*?%\}", re.DOTALL)
-_PRINTED = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+_COMMENTS = {"{#": "#}", "{%": "%}"}
+_PRINTED = {"{{": "}}"}
 _MEANT = re.compile(r"[^\S\n]*+(?:#[^\S\n]*+)?([A-Za-z]\w*+)[^\S\n]*+(\[[^\n]*+|:[^\S\n]*+)")
 _CLOSE = 0.7
 _WORDS = frozenset(("read", "steam", "stem", "toll", "use", "used", "uses"))
@@ -72,8 +72,24 @@ def _suggest_mark(word: str, rest: str, roles: Sequence[str], others: Sequence[s
 
 def _blank_tags(body: str) -> str:
     """A body without its tags, whose lines are where they were."""
-    body = _COMMENT.sub(lambda found: "\n" * found[0].count("\n"), body)
-    return _PRINTED.sub(lambda found: "x" + "\n" * found[0].count("\n"), body)
+    return _replace_tags(_replace_tags(body, _COMMENTS, ""), _PRINTED, "x")
+
+
+def _replace_tags(text: str, closing: Mapping[str, str], instead: str) -> str:
+    """A text with something else for each tag, and for the lines in it as many empty ones.
+
+    An expression that looks for the end of every tag would take quadratic time where none ends.
+    """
+    last = {closer: text.rfind(closer) for closer in closing.values()}
+    kept, done = [], 0
+    for opened in re.finditer("|".join(map(re.escape, closing)), text):
+        start, inner, closer = opened.start(), opened.end(), closing[opened[0]]
+        if start < done or last[closer] < inner:  # in a tag, or none
+            continue
+        end = text.index(closer, inner) + len(closer)
+        kept += [text[done:start], instead, "\n" * text.count("\n", start, end)]
+        done = end
+    return "".join([*kept, text[done:]])
 
 
 _TOP = (
