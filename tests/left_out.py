@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,16 @@ LOCAL = "local: "
 _MODELS = "ORCHESTRATOR_MODELS"
 _OWN_MODELS = os.environ.get(_MODELS)
 _NO_MODELS = str(Path(__file__).with_name("no-weights-here"))
+
+
+def sampled(cases: Iterable[Any], every: int = 4) -> list[Any]:
+    """The parameters of a test that takes long: one of every few is tried, all with the others."""
+    return [case if n % every == 0 else _exhaustive(case) for n, case in enumerate(cases)]
+
+
+def _exhaustive(case: Any) -> Any:
+    values = case if isinstance(case, tuple) else (case,)
+    return pytest.param(*values, marks=pytest.mark.exhaustive)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

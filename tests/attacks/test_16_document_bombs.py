@@ -78,6 +78,7 @@ def test_a_pdf_has_only_so_much_time(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "takes more than 1" in skipped(tmp_path, "slow.pdf", drawn(TEXT, 30))
 
 
+@pytest.mark.exhaustive
 def test_a_stream_that_is_too_much_at_once(tmp_path: Path) -> None:
     assert "LimitReached" in skipped(tmp_path, "large.pdf", drawn(b"q " * 1_100_000, 1))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from left_out import sampled
 from mcp_servers import stdio_server
 from whole_agents import BOTH, NATIVE, XML, Calls, Family, agent, answer
 
@@ -183,7 +184,7 @@ def test_a_locked_server_must_have_the_tools_of_its_file(tmp_path: Path) -> None
         calling(server, ("demo::gone", {"a": 1})).invoke("Add.")
 
 
-@pytest.mark.parametrize("hidden", ["\u202e", "\u200b", "\U000e0041", "\x1b[8m"])
+@pytest.mark.parametrize("hidden", sampled(["\u202e", "\u200b", "\U000e0041", "\x1b[8m"]))
 def test_hidden_text_of_a_server_is_an_error(hidden: str, tmp_path: Path) -> None:
     pytest.importorskip("mcp")
     (tmp_path / "words").write_text(f"Adds{hidden} numbers")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from custom_support import LOOK, model, told
+from forking import forked
 from orchestrated_crashes import ANSWER, staff
 
 from orchestrator import SessionConflict
@@ -28,10 +27,8 @@ POINTS = {
 
 
 def crash(folder: Path, point: str, kind: str) -> None:
-    script = Path(__file__).with_name("orchestrated_crashes.py")
-    command = [sys.executable, str(script), str(folder), point, kind]
-    done = subprocess.run(command, capture_output=True, timeout=60)
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    done = forked(Path(__file__).with_name("orchestrated_crashes.py"), folder, point, kind)
+    assert done.returncode == -signal.SIGKILL, done.stderr
 
 
 @pytest.mark.parametrize("point", [point for point in POINTS if point != "orchestrated 2"])

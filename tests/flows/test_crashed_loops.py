@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from flow_support import Echo, statements
+from forking import forked
 from parallel_crashes import asked_in, run
 from scripted_crashes import Store
 
 from orchestrator.errors import ActionOutcomeUnknown, FlowError, LimitExceeded
 from orchestrator.limits import Limits
 
+SCRIPT = Path(__file__).with_name("parallel_crashes.py")
 WRITES = 45
 """Of a whole run, at most; it depends on which item is faster how many there are."""
 
@@ -34,13 +34,11 @@ def test_the_loop_goes_on_and_nothing_is_asked_or_done_twice(writes: int, tmp_pa
     folder.mkdir()
     model = Echo()
     whole = run(whole_folder, model)
-    script = Path(__file__).with_name("parallel_crashes.py")
-    command = [sys.executable, str(script), str(folder), str(writes)]
-    done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    done = forked(SCRIPT, folder, writes)
     if done.returncode == 0:  # fewer writes were needed
         assert writes > WRITES // 2
         return
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    assert done.returncode == -signal.SIGKILL, done.stderr
 
     records = records_of(folder)
     if records[-1]["kind"] == "end":  # it had just come to its end
@@ -74,9 +72,7 @@ def test_the_loop_goes_on_and_nothing_is_asked_or_done_twice(writes: int, tmp_pa
 def test_what_was_asked_before_the_crash_is_in_the_budgets(
     writes: int, limit: str, tmp_path: Path
 ) -> None:
-    script = Path(__file__).with_name("parallel_crashes.py")
-    command = [sys.executable, str(script), str(tmp_path), str(writes)]
-    subprocess.run(command, capture_output=True, timeout=60, check=False)
+    forked(SCRIPT, tmp_path, writes)
     records = records_of(tmp_path)
     known = asked_in(records).total()
     left = 11 - known  # of one at the beginning, three, six in the inner loops, and the last

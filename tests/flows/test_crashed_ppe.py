@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import signal
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from flow_support import scripted
+from forking import forked
 from scripted_ppe_crashes import REPLIES, run
 
 from orchestrator import FlowError
@@ -30,10 +29,8 @@ def test_the_script_goes_on_and_nothing_is_told_twice(writes: int, tmp_path: Pat
     whole.mkdir()
     killed.mkdir()
     result, _ = run(whole, scripted(*REPLIES))
-    script = Path(__file__).with_name("scripted_ppe_crashes.py")
-    command = [sys.executable, str(script), str(killed), str(writes)]
-    done = subprocess.run(command, capture_output=True, timeout=60, check=False)
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    done = forked(Path(__file__).with_name("scripted_ppe_crashes.py"), killed, writes)
+    assert done.returncode == -signal.SIGKILL, done.stderr
 
     with sqlite3.connect(killed / "runs.sqlite") as journal:
         (asked,) = journal.execute(ASKED).fetchone()

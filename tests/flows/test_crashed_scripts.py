@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from flow_support import scripted, statements, texts
+from forking import forked
 from scripted_crashes import REPLIES, agent
 
 from orchestrator.errors import ActionOutcomeUnknown
@@ -30,10 +29,8 @@ def test_the_script_goes_on_and_nothing_is_asked_or_done_twice(writes: int, tmp_
     folder.mkdir()
     model = scripted(*REPLIES)
     whole = agent(whole_folder, model).invoke("Hello", "s-1")
-    script = Path(__file__).with_name("scripted_crashes.py")
-    command = [sys.executable, str(script), str(folder), str(writes)]
-    done = subprocess.run(command, capture_output=True, timeout=60, check=False)
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    done = forked(Path(__file__).with_name("scripted_crashes.py"), folder, writes)
+    assert done.returncode == -signal.SIGKILL, done.stderr
 
     known = agent(folder, scripted()).sessions.records
     label = agent(folder, scripted())._label("s-1")

@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
 from botocore.exceptions import BotoCoreError
 from echo_model import TOKEN, EchoModel
 from serving_support import AGENT_ID, ALIAS_ID, Process, Start, client, write_agent
@@ -75,6 +76,7 @@ def check_journal(agent: Agent, those: list[Said]) -> None:
             assert (texts[it.token].text, texts[it.token].stop_reason) == (it.answer, "end_turn")
 
 
+@pytest.mark.exhaustive
 def test_killed_workers_lose_cross_and_repeat_no_turn(start: Start, tmp_path: Path) -> None:
     server: Process
     moments = sorted(random.sample(range(20, CLIENTS * SESSIONS * TURNS - 20), KILLS))

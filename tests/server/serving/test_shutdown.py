@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError, EventStreamError
+from left_out import sampled
 from serving_support import (
     AGENT_ID,
     Start,
@@ -74,7 +75,7 @@ def test_a_running_turn_goes_on(
     assert server.end()[0] == 0
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", sampled([1, 2]))
 def test_a_turn_that_is_not_done_in_time_is_left_for_the_next_process(
     start: Start, model: WaitingModel, tmp_path: Path, workers: int
 ) -> None:
