@@ -31,11 +31,11 @@ from orchestrator.agent.validate import (
     overrides_from_arguments,
 )
 from orchestrator.engine.plan import Features, Memory, Override, Plan
-from orchestrator.engine.run.driver import drive
 from orchestrator.engine.run.invocation import Run
 from orchestrator.engine.run.open_turn import Input, check_memory_id, check_session_id
 from orchestrator.engine.run.options import Options, may_block, read_options
 from orchestrator.engine.run.restore import restore_history
+from orchestrator.engine.run.threads import run_turn
 from orchestrator.engine.trace.past_turns import PastTurn, load_past_turns
 from orchestrator.engine.trace.reply import Event, Reply
 from orchestrator.errors import ValidationError
@@ -242,8 +242,7 @@ class Agent:
         run = self._open(self._read_input(question, session_id, options))
         if isinstance(run, Reply):
             return run
-        for _ in drive(run, listen=False):
-            pass
+        run_turn(run)
         return finish_run(run)
 
     async def ainvoke(
@@ -253,7 +252,7 @@ class Agent:
         run = await self._aopen(question, session_id, options)
         if isinstance(run, Reply):
             return run
-        await load_async_driver().arun(run)
+        await load_async_driver().run_turn(run)
         return finish_run(run)
 
     def stream(

@@ -6,9 +6,9 @@ from contextlib import suppress
 
 from orchestrator.agent.invoke import begin_run, finish_run
 from orchestrator.engine.plan import Plan
-from orchestrator.engine.run.driver import drive
 from orchestrator.engine.run.invocation import Run
 from orchestrator.engine.run.open_turn import Input
+from orchestrator.engine.run.threads import run_turn
 from orchestrator.errors import OrchestratorError, SessionConflict
 from orchestrator.sessions import NEVER, Sessions
 
@@ -35,8 +35,7 @@ def close_session(plan: Plan, sessions: Sessions, session_id: str) -> bool:
     given = Input("", session_id, end_session=True, closing=True, more=True)
     run = begin_run(plan, sessions, session, given)
     if isinstance(run, Run):
-        for _ in drive(run, listen=False):
-            pass
+        run_turn(run)
         finish_run(run)
     return True
 

@@ -11,10 +11,10 @@ from typing import TypeVar
 
 from orchestrator.engine.effects import Failure
 from orchestrator.engine.plan import Plan
-from orchestrator.engine.run.driver import drive
 from orchestrator.engine.run.invocation import Run
 from orchestrator.engine.run.open_turn import Input, open_turn
 from orchestrator.engine.run.restore import restore_history
+from orchestrator.engine.run.threads import watch_turn
 from orchestrator.engine.trace.events import RunEvents, last_events, rebuild_reply, reply_of
 from orchestrator.engine.trace.reply import Event, Reply
 from orchestrator.errors import TurnLeft
@@ -100,7 +100,7 @@ def events(
         yield from last_events(run)
         return
     made = RunEvents(run)
-    with closing(drive(run, listen=True)) as progress:
+    with closing(watch_turn(run)) as progress:
         try:
             for item in progress:
                 if waits:
@@ -127,7 +127,7 @@ async def aevents(
             yield event
         return
     made = RunEvents(run)
-    async with aclosing(load_async_driver().adrive(run, listen=listen)) as progress:
+    async with aclosing(load_async_driver().watch_turn(run, listen=listen)) as progress:
         try:
             async for item in progress:
                 if waits:
@@ -201,6 +201,6 @@ def as_awaitable(future: Future[T]) -> Awaitable[T]:
 def load_async_driver() -> ModuleType:
     """The driver for an event loop."""
     # Imported when it is first used, and not looked for again: asyncio takes its time.
-    from orchestrator.engine.run.driver import asynchronous
+    from orchestrator.engine.run import event_loop
 
-    return asynchronous
+    return event_loop

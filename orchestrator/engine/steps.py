@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 
 __all__ = ["act"]
 
-_UNKNOWN = "The action did not answer in time; whether it took effect is not known."
+_LATE = "The action did not answer in time; whether it took effect is not known."
+_STOPPED = "The turn was stopped before the action answered; whether it took effect is not known."
 
 
 def act(turn: Turn, decided: Act, number: int) -> Generator[Effect, Any, Result | None]:
@@ -156,9 +157,7 @@ def _take_outcomes(turn: Turn, slots: list[Slot], outcomes: list[Record]) -> Non
         if state == "FAILURE":
             failed = _build_failure(slot, outcome)
             failure = failure or failed
-            # The error's own text is for the developer, not for the model.
-            unknown = isinstance(failed, ActionOutcomeUnknown)
-            slot.reject(_UNKNOWN if unknown else "The action failed.")
+            slot.reject(_describe_failure(failed, outcome))
         turn.add_response(slot)
         if "prompt_attributes" in outcome:
             given = outcome["prompt_attributes"]
@@ -216,6 +215,13 @@ def _take_result(turn: Turn, slot: Slot, result: Mapping[str, Any]) -> None:
     taken = limit_size(given, turn.plan.limits.result_bytes)
     slot.text, slot.error = taken.text, taken.state == "REPROMPT"
     turn.add_response(slot)
+
+
+def _describe_failure(error: OrchestratorError, outcome: Record) -> str:
+    # For the model; the error's own text is for the developer.
+    if not isinstance(error, ActionOutcomeUnknown):
+        return "The action failed."
+    return _STOPPED if "stopped" in outcome else _LATE
 
 
 def _build_failure(slot: Slot, outcome: Record) -> OrchestratorError:

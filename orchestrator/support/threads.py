@@ -1,33 +1,87 @@
-"""A thread for a call that may block for ever."""
+"""Threads for calls that may block for ever, and how many of them a process may have."""
 
 from __future__ import annotations
 
-import contextvars
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextvars import Context, ContextVar, copy_context
 from typing import TypeVar
-
-__all__ = ["in_thread"]
 
 T = TypeVar("T")
 
+MOST_THREADS = 256
+"""How many of these threads a process has at most, at each level of nesting.
+
+A thread that waits for other threads, such as a collaborator's for its actions, only waits for ones
+a level below it. Those have places of their own, so nested work cannot wait for itself.
+"""
+
+_level: ContextVar[int] = ContextVar("level", default=0)
+
 
 def in_thread(function: Callable[[], T]) -> Future[T]:
-    """Runs a blocking function in a thread of its own, with this thread's context variables.
+    """Runs a blocking function in its own thread, with this thread's context variables.
 
-    A thread a call: a pool would be filled up by calls that never return, and its threads would
-    keep the interpreter, or the event loop, from ending.
+    When the process has `MOST_THREADS` already, the function waits until one of them ends;
+    cancelling the future then keeps it from running. Once it runs, nothing stops it.
     """
     future: Future[T] = Future()
-    future.set_running_or_notify_cancel()  # whoever stops waiting does not stop the thread
-    context = contextvars.copy_context()
-
-    def work() -> None:
-        try:
-            future.set_result(context.run(function))
-        except BaseException as error:  # handed to whoever waits
-            future.set_exception(error)
-
-    threading.Thread(target=work, name="orchestrator-action", daemon=True).start()
+    level = _level.get()
+    context = copy_context()
+    context.run(_level.set, level + 1)
+    places = _places.get(level) or _places.setdefault(level, _Places())
+    places.start(lambda: _run(function, future, context))
     return future
+
+
+def _run(function: Callable[[], T], future: Future[T], context: Context) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        future.set_result(context.run(function))
+    except BaseException as error:  # handed to whoever waits
+        future.set_exception(error)
+
+
+class _Places:
+    """The threads of one level, and the work that waits for one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._taken = 0
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def start(self, work: Callable[[], None]) -> None:
+        with self._lock:
+            if self._taken >= MOST_THREADS:
+                self._waiting.append(work)
+                return
+            self._taken += 1
+        # A thread a call: a pool's threads would keep the interpreter, or the event loop, from
+        # ending while a call never returns.
+        thread = threading.Thread(
+            target=self._work_off, args=[work], name="orchestrator-action", daemon=True
+        )
+        try:
+            thread.start()
+        except BaseException:
+            self._take_next()
+            raise
+
+    def _work_off(self, work: Callable[[], None]) -> None:
+        following: Callable[[], None] | None = work
+        while following is not None:
+            following()
+            following = self._take_next()
+
+    def _take_next(self) -> Callable[[], None] | None:
+        with self._lock:
+            if self._waiting:
+                return self._waiting.popleft()
+            self._taken -= 1
+            return None
+
+
+_places: dict[int, _Places] = {}

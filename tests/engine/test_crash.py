@@ -154,7 +154,11 @@ def test_another_question_gives_the_turn_up(point: str, tmp_path: Path) -> None:
     assert effects(tmp_path) == before
     assert len(model.requests) == 1
     # The model is told what was done, or may have been.
-    told = {"in model call 1": "", "after effect": "The action did not", "after action": "paid ann"}
+    told = {
+        "in model call 1": "",
+        "after effect": "The turn was stopped",
+        "after action": "paid ann",
+    }
     shown = [text for text in texts_of(model.requests[0]) if text.startswith(told[point])]
     assert shown
 

@@ -96,6 +96,22 @@ def test_no_more_run_at_the_same_time_than_the_limit_says(run: Run) -> None:
 
 
 @EACH_WAY
+def test_when_one_ends_the_next_begins(run: Run) -> None:
+    third = threading.Event()
+
+    def do(n: int) -> str:
+        if n == 0:
+            assert third.wait(WAIT)
+        if n == 2:
+            third.set()
+        return f"done {n}"
+
+    model = NATIVE.model([calls(NATIVE, 3), answer("All done.")])
+    run(agent(model, worker(do), limits=Limits(parallel=2)), "Do it.", "s-1")
+    assert results_of(model.requests[1]) == [f"done {n}" for n in range(3)]
+
+
+@EACH_WAY
 def test_one_that_fails_ends_the_turn_and_the_others_are_known(run: Run) -> None:
     def do(n: int) -> str:
         if n == 1:

@@ -138,6 +138,8 @@ def test_a_task_that_is_cancelled_in_an_action(calls: Any, stored: bool, tmp_pat
     asyncio.run(both())
     told = texts_of(model.requests[-1])
     assert sum(UNKNOWN in text for text in told) >= 1
+    assert sum("The turn was stopped" in text for text in told) >= 1
+    assert not any("in time" in text for text in told)
     assert roles(model.requests[-1]) == ["user", "assistant", "user", "assistant", "user"]
 
 

@@ -15,6 +15,7 @@ from told import told, wrong
 from orchestrator import ActionGroup, Agent, LimitExceeded, Limits, ReturnControl, SQLiteStore
 from orchestrator.actions import ActionResult, Call
 from orchestrator.errors import ThrottlingError
+from orchestrator.support import threads
 
 BOTH = [("left", "Do it."), ("right", "Do it.")]
 DO = [{"name": "do", "description": "Does it."}]
@@ -74,6 +75,18 @@ def test_they_do_work_at_the_same_time(way: int) -> None:
     reply = ways(boss)[way]()  # the barrier would break if one waited for the other
     assert reply.text == "Both are done."
     assert wrong(reply.trace) == []
+
+
+@pytest.mark.parametrize("way", range(3))
+def test_they_end_in_a_process_that_has_no_more_threads(
+    way: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "_places", {})
+    monkeypatch.setattr(threads, "MOST_THREADS", 1)
+    noting = Noting()
+    boss = pair(noting, [BOTH, "Both are done."])
+    assert ways(boss)[way]().text == "Both are done."
+    assert len(noting.seen) == 2
 
 
 @pytest.mark.parametrize("kept", ["in memory", "in a file"])

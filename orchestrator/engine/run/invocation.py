@@ -1,6 +1,6 @@
 """One invocation: a turn, its session's journal, and the budget of time. Waits for nothing.
 
-A driver carries out the effects that `begin`, `advance` and `fail` return, until they return the
+A driver carries out the effects that `begin`, `take` and `fail` return, until they return the
 turn's result. What must not be lost is in the journal before it is acted upon: a turn's start
 before anything is spent, the intent of calls before they are carried out, their outcomes at once.
 """
@@ -132,20 +132,8 @@ class Run:
         """The first effect to carry out, or the result."""
         return self.replay.send(None)
 
-    def advance(self, effect: Effect, outcome: Any) -> Live | Result:
-        """Takes an effect's outcome; the next effect to carry out, or the result."""
-        following = self.take(effect, outcome)
-        if (self._durable or isinstance(following, Collaborate)) and self.owes(following):
-            self.flush()
-        if self.deadline is not None:
-            # Records of one outcome tell when it came.
-            at = outcome["ended"] if isinstance(outcome, dict) else self.now()
-            if at > self.deadline:
-                return self._out_of_time(following)
-        return following
-
     def take(self, effect: Effect, outcome: Any) -> Live | Result:
-        """`advance`, without writing what is owed and without looking at the time."""
+        """Takes an effect's outcome; the next effect to carry out, or the result."""
         if isinstance(outcome, list):  # actions are written as each one ends
             self._begun = []
         else:
@@ -165,11 +153,13 @@ class Run:
         # What was paid for is not paid for again after a crash.
         return self._durable and isinstance(following, (CallModel, Retrieve, Guard, Orchestrate))
 
-    def in_time(self, following: Live | Result) -> Live | Result:
-        """The next effect, or the failure of a turn whose time is over."""
-        if self.deadline is not None and self.now() > self.deadline:
-            return self._out_of_time(following)
-        return following
+    def in_time(self, following: Live | Result, outcome: Any) -> Live | Result:
+        """The next effect after an outcome, or the failure of a turn whose time is over."""
+        if self.deadline is None or not isinstance(following, LIVE):
+            return following
+        # Records of one outcome tell when it came.
+        at = outcome["ended"] if isinstance(outcome, dict) else self.now()
+        return self.fail(self.build_timeout_error()) if at > self.deadline else following
 
     def _name_cause(self, error: OrchestratorError, outcome: Any) -> None:
         # The turn fails with the first failed call, in the calls' order; see `Turn`.
@@ -194,9 +184,6 @@ class Run:
             "the limit 'seconds', or find out from the trace what is slow",
             limit="seconds",
         )
-
-    def _out_of_time(self, following: Live | Result) -> Live | Result:
-        return self.fail(self.build_timeout_error()) if isinstance(following, LIVE) else following
 
     def new_records(self) -> list[Record]:
         """The records that this invocation has written; later ones may have added others."""

@@ -509,6 +509,7 @@ def _build_unknown_record(call: Call, at: int) -> Record:
         "that it acts on",
         "state": "FAILURE",
         "error": "ActionOutcomeUnknown",
+        "stopped": True,  # by its caller, by the end of its process, or by another question
         "began": at,
         "ended": at,
     }

@@ -16,7 +16,7 @@ from orchestrator.engine.effects import (
 )
 from orchestrator.engine.plan import Plan
 from orchestrator.engine.run.branches import BranchRun
-from orchestrator.engine.run.driver import BranchEnded, Progress, Told
+from orchestrator.engine.run.driver import BranchEnded, Progress, Update
 from orchestrator.engine.run.invocation import Run, count_known_records
 from orchestrator.engine.run.restore import rebuild_replay
 from orchestrator.engine.trace.bedrock import TraceParts, find_waiting_record
@@ -49,7 +49,7 @@ class RunEvents:
         self._parts = _trace_parts(run, run.known_record_count)
         self._team: dict[str, TraceParts] = {}
 
-    def of(self, item: Told) -> Iterator[Event]:
+    def of(self, item: Update) -> Iterator[Event]:
         """The events of one item."""
         if isinstance(item, str):
             self._said += item

@@ -1,11 +1,11 @@
-"""What both drivers share: model calls, and records of outcomes."""
+"""What comes of an effect: its journal record, whichever backend waits for it."""
 
 from __future__ import annotations
 
 import base64
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.actions.base import ActionResult, Call, CallContext
@@ -13,7 +13,6 @@ from orchestrator.engine.effects import (
     Answer,
     Branch,
     CallModel,
-    Collaborate,
     Dispatch,
     Effect,
     Failure,
@@ -21,118 +20,71 @@ from orchestrator.engine.effects import (
     Orchestrate,
     Retrieve,
 )
-from orchestrator.engine.run.driver.stream_filter import build_stream_filter
 from orchestrator.engine.run.invocation import Run, end_record
+from orchestrator.engine.run.stream_filter import build_stream_filter
 from orchestrator.errors import ActionOutcomeUnknown, DependencyFailed, OrchestratorError
 from orchestrator.message import clean
 from orchestrator.models.base import ModelReply
 from orchestrator.models.blocks import normalise_blocks
 from orchestrator.parsers.base import ANSWER
 from orchestrator.sessions import HISTORY_GUARD, Record
+from orchestrator.support.threads import MOST_THREADS
 
 if TYPE_CHECKING:
     from orchestrator.guardrails import Guardrail, Source, Verdict
 
-__all__ = [
-    "BranchEnded",
-    "ModelCall",
-    "Progress",
-    "Told",
-    "action_record",
-    "build_failed_action_record",
-    "build_timeout_error",
-    "failure",
-    "find_pending_calls",
-    "guard",
-    "orchestrate",
-    "perform",
-    "record_outcome",
-    "retrieve",
-    "run_remote_branch",
-]
 
-
-@dataclass(slots=True)
-class Progress:
-    """An effect that is about to be carried out (`outcome` is `None`), or that was.
+class StreamedCall:
+    """One model call whose reply streams.
 
     Attributes:
-        effect: The effect.
-        run: The run that it belongs to: the agent's own, or a collaborator's.
-        outcome: Its outcome: a journal record, or a list of them for calls.
+        model: The model.
+        request: What it is asked.
     """
 
-    effect: Effect
-    run: Run
-    outcome: Any = None
-
-
-@dataclass(slots=True)
-class BranchEnded:
-    """A collaborator that has ended its work, while others may still be at theirs.
-
-    Attributes:
-        effect: The work of all of them.
-        run: Their supervisor's run.
-        branch: This one's work.
-        record: How it ended: its `branch` record.
-    """
-
-    effect: Collaborate
-    run: Run
-    branch: Branch
-    record: Record
-
-
-Told = str | Progress | BranchEnded
-"""What a driver tells while it runs a turn; a text is a piece of the answer."""
-
-
-class ModelCall:
-    """One streamed model call.
-
-    Attributes:
-        request: The request.
-        reply: The reply, when it is whole.
-    """
-
-    __slots__ = ("_began", "_effect", "_parser", "_run", "_showing", "reply", "request")
+    __slots__ = ("_began", "_effect", "_filter", "_parser", "_reply", "_run", "model", "request")
 
     def __init__(self, run: Run, effect: CallModel) -> None:
         self._run = run
         self._effect = effect
         self._parser = effect.stage.new_parser()
         self._began = run.now()
+        self.model = effect.stage.model
         self.request = run.request(effect)
-        self.reply: ModelReply | None = None
-        self._showing = build_stream_filter(run, _answer_verdict) if effect.live else None
+        self._reply: ModelReply | None = None
+        self._filter = build_stream_filter(run, _answer_verdict) if effect.live else None
 
     @property
     def may_block(self) -> bool:
         """Whether `take`, `rest` and `record` may block."""
-        guarded = self._showing is not None and self._showing.guarded
+        guarded = self._filter is not None and self._filter.guarded
         return guarded or self._parser.blocking
 
     def take(self, item: str | ModelReply) -> list[str]:
         """Takes a streamed item; returns the pieces of the answer that may be shown."""
         if not isinstance(item, str):
-            self.reply = item
+            self._reply = item
             return []
         pieces = self._parser.feed(clean(item))
         if not self._effect.live:
             return []
         shown = [text for kind, text in pieces if kind == ANSWER]
-        if self._showing is None:
+        if self._filter is None:
             return shown
-        return [made for text in shown if (made := self._showing.feed(text))]
+        return [part for text in shown if (part := self._filter.feed(text))]
 
     def rest(self) -> list[str]:
         """The pieces of the answer that were held back to the end."""
-        rest = self._showing.finish() if self._showing is not None else ""
+        rest = self._filter.finish() if self._filter is not None else ""
         return [rest] if rest else []
 
-    def record(self, reply: ModelReply | None) -> Record:
-        """The journal record of the whole reply."""
+    def record(self) -> Record:
+        """The journal record of the whole reply.
+
+        Raises:
+            DependencyFailed: The stream ended before.
+        """
+        reply = self._reply
         if reply is None:
             model_id = self._effect.stage.model.model_id
             raise DependencyFailed(
@@ -196,14 +148,29 @@ def build_failed_action_record(run: Run, call: Call, error: BaseException, began
     return record
 
 
-def build_timeout_error(call: Call, seconds: float | None) -> ActionOutcomeUnknown:
-    """The error of an action that did not answer in time."""
-    name = call.operation.xml_name
-    return ActionOutcomeUnknown(
-        f"{name!r} did not answer within {seconds} seconds; it may still take effect. Raise "
-        "the limit 'action_seconds' if it needs longer",
-        resource=name,
-    )
+def build_late_record(run: Run, call: Call, began: int, blocking: Future[Record] | None) -> Record:
+    """The journal record of an action that did not answer in time; whoever waited gives it up.
+
+    Args:
+        run: The run.
+        call: The call.
+        began: When it began.
+        blocking: Its thread's work, if it has a thread.
+    """
+    name, seconds = call.operation.xml_name, run.plan.limits.action_seconds
+    if blocking is not None and blocking.cancel():
+        error: OrchestratorError = DependencyFailed(
+            f"{name!r} was not begun: no thread was free within {seconds} seconds. At most "
+            f"{MOST_THREADS} actions block at the same time in one process",
+            resource=name,
+        )
+    else:
+        error = ActionOutcomeUnknown(
+            f"{name!r} did not answer within {seconds} seconds; it may still take effect. Raise "
+            "the limit 'action_seconds' if it needs longer",
+            resource=name,
+        )
+    return build_failed_action_record(run, call, error, began)
 
 
 def _build_retrieval_record(
@@ -234,7 +201,7 @@ def _reference(reference: dict[str, Any]) -> dict[str, Any]:
     return {name: clean(value) for name, value in reference.items() if value}
 
 
-def failure(effect: Effect, error: Exception) -> OrchestratorError:
+def build_effect_error(effect: Effect, error: Exception) -> OrchestratorError:
     """The error of an effect that could not be carried out, in this package's tree.
 
     Raises:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from orchestrator.guardrails import Guardrail, Verdict
     from orchestrator.guardrails.stream import GuardedStream
 
-__all__ = ["StreamFilter", "build_stream_filter"]
-
 Check = Callable[["Guardrail", str], "Verdict"]
 
 

@@ -1,0 +1,304 @@
+"""Carries a turn's effects out: one driver, for threads and for an event loop.
+
+The driver is written once, as coroutines. What differs is in a `Backend`: how a model is asked, how
+blocking work is waited for, and how work runs side by side. The backend for threads never suspends,
+so its coroutines run to their end without an event loop; asyncio is not even imported.
+
+Whoever listens gives an `Emit`. It takes pieces of the answer as they stream, and each effect
+before and after it is carried out.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from threading import RLock
+from typing import Any, Protocol, TypeVar
+
+from orchestrator.actions.base import Call, CallContext
+from orchestrator.engine.effects import (
+    LIVE,
+    Branch,
+    CallModel,
+    Collaborate,
+    Dispatch,
+    Effect,
+    Guard,
+    Live,
+    Orchestrate,
+    Result,
+    Retrieve,
+)
+from orchestrator.engine.iterations import (
+    branch_run,
+    build_skipped_record,
+    most_at_once,
+    prepare_branches,
+)
+from orchestrator.engine.run.branches import Lock
+from orchestrator.engine.run.invocation import Run
+from orchestrator.engine.run.outcomes import (
+    StreamedCall,
+    build_effect_error,
+    find_pending_calls,
+    guard,
+    orchestrate,
+    record_outcome,
+    retrieve,
+    run_remote_branch,
+)
+from orchestrator.models.base import Model, ModelReply, ModelRequest
+from orchestrator.models.blocks import normalise_blocks
+from orchestrator.sessions import Record
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Progress:
+    """An effect that is about to be carried out (`outcome` is `None`), or that was.
+
+    Attributes:
+        effect: The effect.
+        run: The run that it belongs to: the agent's own, or a collaborator's.
+        outcome: Its outcome: a journal record, or a list of them for calls.
+    """
+
+    effect: Effect
+    run: Run
+    outcome: Any = None
+
+
+@dataclass(slots=True)
+class BranchEnded:
+    """A collaborator that has ended its work, while others may still be at theirs.
+
+    Attributes:
+        effect: The work of all of them.
+        run: Their supervisor's run.
+        branch: This one's work.
+        record: How it ended: its `branch` record.
+    """
+
+    effect: Collaborate
+    run: Run
+    branch: Branch
+    record: Record
+
+
+Update = str | Progress | BranchEnded
+"""What a driver emits while it runs a turn; a text is a piece of the answer."""
+
+Emit = Callable[[Update], Awaitable[None]]
+Work = Callable[[Emit | None], Coroutine[Any, Any, None]]
+"""Work that runs beside other work, and emits what happens in it."""
+
+
+class Backend(Protocol):
+    """How work is waited for: in this thread, or in an event loop."""
+
+    def complete(self, model: Model, request: ModelRequest) -> Coroutine[Any, Any, ModelReply]:
+        """Asks a model for a whole reply."""
+        ...
+
+    def stream(self, run: Run, call: StreamedCall, emit: Emit) -> Coroutine[Any, Any, Record]:
+        """Asks a model for a reply in pieces, as long as the turn's time is not over."""
+        ...
+
+    def run_blocking(self, function: Callable[..., T], *arguments: Any) -> Coroutine[Any, Any, T]:
+        """Calls a function that may block."""
+        ...
+
+    def in_time(self, run: Run, work: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
+        """Does work, as long as the turn's time is not over, where work can be cut short.
+
+        Raises:
+            LimitExceeded: The time was over before.
+        """
+        ...
+
+    def write(self, run: Run, work: Callable[..., T], *arguments: Any) -> Coroutine[Any, Any, T]:
+        """Does what may write to the journal."""
+        ...
+
+    def perform(self, run: Run, call: Call, context: CallContext) -> Coroutine[Any, Any, Record]:
+        """Carries a call out, within the time that an action has; its record."""
+        ...
+
+    def perform_all(
+        self,
+        run: Run,
+        calls: Sequence[Call],
+        context: CallContext,
+        take: Callable[[Record], Awaitable[None]],
+    ) -> Coroutine[Any, Any, None]:
+        """The same for several, `Limits.parallel` at the same time; `take` gets each record."""
+        ...
+
+    def run_side_by_side(
+        self, works: Sequence[Work], most: int, emit: Emit | None
+    ) -> Coroutine[Any, Any, None]:
+        """Does works, at most `most` at the same time; what they emit, `emit` gets here.
+
+        The first that raises stops the others. So does closing this coroutine, which then waits
+        for them.
+        """
+        ...
+
+
+@types.coroutine
+def hand_to_caller(update: Update) -> Generator[Update, None, None]:
+    """An `Emit` that suspends the driver, and hands the update to whoever runs it."""
+    yield update
+
+
+async def drive(run: Run, backend: Backend, emit: Emit | None = None, listen: bool = True) -> None:
+    """Runs an invocation to its result, which `run.result` then holds.
+
+    Closing the coroutine stops the work, and writes that the turn was cancelled.
+
+    Args:
+        run: The invocation.
+        backend: How work is waited for.
+        emit: Takes progress, and pieces of the answer's text; nobody listens when `None`.
+        listen: Whether to emit more than that the first effect is to be carried out.
+    """
+    try:
+        step = run.begin()  # a turn of another version of the agent stays as it is
+        try:
+            while isinstance(step, LIVE):
+                if emit is not None:
+                    await emit(Progress(step, run))
+                    emit = emit if listen else None
+                try:
+                    outcome = await _carry_out(run, step, backend, emit)
+                except Exception as error:
+                    step = run.fail(build_effect_error(step, error), step)
+                    continue
+                if emit is not None:
+                    await emit(Progress(step, run, outcome))
+                following = run.take(step, outcome)
+                if run.owes(following):
+                    await backend.write(run, run.flush)
+                step = run.in_time(following, outcome)
+            await _finish(run, step, backend)
+        except BaseException:
+            await backend.write(run, run.cancel)
+            raise
+    finally:
+        run.close()
+
+
+async def _finish(run: Run, result: Result, backend: Backend) -> None:
+    if run.plan.memory_stage is not None:
+        works = run.memory_work(result)
+        while (work := await backend.write(run, next, works, None)) is not None:
+            await backend.run_blocking(work)
+    if run.sessions.durable:
+        await backend.write(run, run.finish, result)
+    else:
+        run.finish(result)
+
+
+def _carry_out(
+    run: Run, effect: Live, backend: Backend, emit: Emit | None
+) -> Coroutine[Any, Any, Record | list[Record]]:
+    if isinstance(effect, CallModel):
+        if emit is None:
+            return _call_model(run, effect, backend)
+        return backend.stream(run, StreamedCall(run, effect), emit)
+    if isinstance(effect, Dispatch):
+        return _dispatch(run, effect, backend)
+    if isinstance(effect, Collaborate):
+        return _collaborate(run, effect, backend, emit)
+    return backend.in_time(run, backend.run_blocking(_BLOCKING[type(effect)], run, effect))
+
+
+_BLOCKING: dict[type[Live], Callable[[Run, Any], Record]] = {
+    Retrieve: retrieve,
+    Guard: guard,
+    Orchestrate: orchestrate,
+}
+
+
+async def _call_model(run: Run, effect: CallModel, backend: Backend) -> Record:
+    stage, began = effect.stage, run.now()
+    reply = await backend.in_time(run, backend.complete(stage.model, run.request(effect)))
+    reply.content = normalise_blocks(reply.content)
+    parser = stage.new_parser()
+    if parser.blocking:
+        parsed = await backend.in_time(run, backend.run_blocking(parser.finish, reply.content))
+    else:
+        parsed = parser.finish(reply.content)
+    return run.model_record(effect, reply, parsed, began)
+
+
+async def _dispatch(run: Run, effect: Dispatch, backend: Backend) -> list[Record]:
+    durable = run.sessions.durable
+    if durable:
+        known, calls = await backend.write(run, find_pending_calls, run, effect)
+    else:
+        known, calls = find_pending_calls(run, effect)
+    context = run.context()
+    if len(calls) == 1:
+        record = await backend.perform(run, calls[0], context)
+        if durable:
+            await backend.write(run, record_outcome, run, known, record)
+        else:
+            record_outcome(run, known, record)
+    elif calls:
+
+        async def take(record: Record) -> None:
+            await backend.write(run, record_outcome, run, known, record)
+
+        await backend.perform_all(run, calls, context, take)
+    return [*known.values()] if len(known) == 1 else [known[call.id] for call in effect.calls]
+
+
+async def _collaborate(
+    run: Run, effect: Collaborate, backend: Backend, emit: Emit | None
+) -> list[Record]:
+    known, lock = run.replay.take_known_branches(effect), RLock()
+    prepare_branches(run, effect, known)
+
+    async def work(branch: Branch, emit: Emit | None) -> None:
+        known[branch.id] = await _run_branch(run, branch, lock, effect, backend, emit)
+
+    works = [partial(work, branch) for branch in effect.branches if branch.id not in known]
+    await backend.run_side_by_side(works, most_at_once(run, effect), emit)
+    return [known[branch.id] for branch in effect.branches]
+
+
+async def _run_branch(
+    run: Run,
+    branch: Branch,
+    lock: Lock,
+    effect: Collaborate,
+    backend: Backend,
+    emit: Emit | None,
+) -> Record:
+    if skipped := build_skipped_record(run, branch, effect):
+        return skipped
+    if branch.collaborator.agent is None:
+        work = backend.run_blocking(run_remote_branch, run, branch)
+        record = await backend.in_time(run, work)
+        await backend.write(run, _write_branch, run, lock, record)
+    else:
+        below = branch_run(run, branch, lock, effect)
+        await drive(below, backend, emit and partial(_forward, effect, branch, emit))
+        record = below.outcome
+    if emit is not None and "control" not in record:
+        await emit(BranchEnded(effect, run, branch, record))
+    return record
+
+
+async def _forward(effect: Collaborate, branch: Branch, emit: Emit, update: Update) -> None:
+    if effect.live or not isinstance(update, str):
+        await emit(branch.forward(update))
+
+
+def _write_branch(run: Run, lock: Lock, record: Record) -> None:
+    with lock:  # beside branches of other threads
+        run.write([record])

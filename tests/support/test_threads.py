@@ -1,0 +1,85 @@
+"""How many threads a process has for calls that block, and what waits when there are no more."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+from contextvars import ContextVar
+
+import pytest
+
+from orchestrator.support import threads
+from orchestrator.support.threads import in_thread
+
+WAIT = 30  # a bound for tests that hang, never a pause
+
+
+@pytest.fixture(autouse=True)
+def places(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No threads of other tests take a place."""
+    monkeypatch.setattr(threads, "_places", {})
+
+
+def test_no_more_run_than_the_process_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "MOST_THREADS", 2)
+    lock, pairs = threading.Lock(), threading.Barrier(2)
+    running, most = 0, 0
+
+    def work() -> None:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        pairs.wait(WAIT)
+        with lock:
+            running -= 1
+
+    for future in [in_thread(work) for _ in range(6)]:
+        future.result(WAIT)
+    assert most == 2
+
+
+def test_work_that_waits_can_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "MOST_THREADS", 1)
+    first, done = threading.Event(), list[int]()
+    futures: list[Future[object]] = [in_thread(lambda: first.wait(WAIT))]
+    futures += [in_thread(lambda n=n: done.append(n)) for n in range(3)]  # type: ignore[misc]
+    assert futures[1].cancel()
+    assert not futures[0].cancel()  # it runs
+    first.set()
+    futures[3].result(WAIT)
+    assert done == [1, 2]
+
+
+def test_work_that_waits_has_its_own_context(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "MOST_THREADS", 1)
+    user: ContextVar[str] = ContextVar("user")
+    first = threading.Event()
+    futures: list[Future[object]] = [in_thread(lambda: first.wait(WAIT))]
+    for name in ("ann", "bob"):
+        user.set(name)
+        futures.append(in_thread(user.get))
+    first.set()
+    assert [future.result(WAIT) for future in futures[1:]] == ["ann", "bob"]
+
+
+def test_nested_work_does_not_wait_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "MOST_THREADS", 1)
+
+    def count(depth: int) -> int:
+        return 1 + (in_thread(lambda: count(depth - 1)).result(WAIT) if depth else 0)
+
+    futures = [in_thread(lambda: count(3)) for _ in range(3)]
+    assert [future.result(WAIT) for future in futures] == [4, 4, 4]
+
+
+def test_a_thread_that_cannot_begin_takes_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threads, "MOST_THREADS", 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="can't start"):
+            in_thread(int)
+    assert in_thread(int).result(WAIT) == 0
