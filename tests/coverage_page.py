@@ -31,7 +31,7 @@ from orchestrator.actions.lambda_response import read_response
 from orchestrator.models.base import ModelReply
 from orchestrator.prompts import PLACEHOLDERS, load_dialect
 from orchestrator.prompts.placeholders import STAGES, status
-from orchestrator.server.wire.models import SERVICES
+from orchestrator.server.wire.shapes import SERVICES
 from orchestrator.support.shipped import content_root
 from orchestrator.testing import ScriptedModel
 

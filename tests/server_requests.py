@@ -17,7 +17,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.config import Config
 from botocore.credentials import Credentials
 
-from orchestrator.server.access.raw_request import RawRequest
+from orchestrator.server.access.guards import RawRequest
 
 ID, SECRET = "AKIDTEAMA", "the-secret-of-team-a-0001"
 OTHER_ID, OTHER_SECRET = "AKIDTEAMB", "the-secret-of-team-b-0002"

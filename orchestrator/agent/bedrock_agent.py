@@ -26,7 +26,7 @@ from orchestrator.support.aws import (
     get_shared_client,
     is_unsent,
 )
-from orchestrator.support.aws.arns import ALIAS_ARN
+from orchestrator.support.aws.clients import ALIAS_ARN
 
 __all__ = ["BedrockAgent"]
 

@@ -24,19 +24,18 @@ from orchestrator.engine.effects import ReturnControl
 from orchestrator.engine.run.options import Options
 from orchestrator.engine.trace.reply import Event, Reply, TextDelta, TracePart, TurnEnd
 from orchestrator.errors import ValidationError
-from orchestrator.server.agent_names import find_agent
-from orchestrator.server.disconnect import EventResponse, run_while_connected
-from orchestrator.server.json_members import read_members
+from orchestrator.server.active_requests import EventResponse, run_while_connected
 from orchestrator.server.operations import Caller
 from orchestrator.server.rest import (
     describe_error,
+    find_agent,
     get_request_id,
     read_json,
     to_sse,
     wait_for_reply,
 )
-from orchestrator.server.runtime.session_state import read_state
-from orchestrator.server.runtime.turns import run_blocking
+from orchestrator.server.runtime.turns import read_state, run_blocking
+from orchestrator.server.wire.requests import read_members
 
 if TYPE_CHECKING:
     from orchestrator.server.active_requests import ActiveRequests

@@ -26,8 +26,7 @@ from orchestrator.server import agentcore, chat
 from orchestrator.server.access.authenticator import Authenticator, Clock, now
 from orchestrator.server.access.guards import check_binding
 from orchestrator.server.access.keys import Keys
-from orchestrator.server.active_requests import ActiveRequests
-from orchestrator.server.disconnect import run_while_connected
+from orchestrator.server.active_requests import ActiveRequests, run_while_connected
 from orchestrator.server.middleware import ServerMiddleware
 from orchestrator.server.wire.api import Api, HttpResponse
 

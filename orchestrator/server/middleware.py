@@ -18,9 +18,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from orchestrator.server.access.authenticator import Authenticator
-from orchestrator.server.access.guards import Guard
-from orchestrator.server.access.raw_request import RawRequest
-from orchestrator.server.access.refusal import Refusal
+from orchestrator.server.access.guards import Guard, RawRequest, Refusal
 from orchestrator.server.active_requests import ActiveRequests
 from orchestrator.server.operations import Caller
 from orchestrator.server.settings import Settings

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from orchestrator.definition.fields import AGENT_ID_PATTERN
 from orchestrator.errors import DependencyFailed, ValidationError
 from orchestrator.support.aws import Settings, Target, get_shared_client, translate_errors
-from orchestrator.support.aws.arns import ALIAS_ARN
+from orchestrator.support.aws.clients import ALIAS_ARN
 
 __all__ = ["DRAFT", "Remote", "check_id", "connect", "parse_alias_arn"]
 

@@ -11,9 +11,9 @@ from left_out import sampled
 
 from orchestrator.server.operations import Fault, Request
 from orchestrator.server.wire.api import Api, HttpResponse
-from orchestrator.server.wire.models import SERVICES, service_model
-from orchestrator.server.wire.patterns import compile_pattern
 from orchestrator.server.wire.requests import get_request_reader
+from orchestrator.server.wire.shapes import SERVICES, service_model
+from orchestrator.server.wire.values import compile_pattern
 
 RETRIEVE = "/knowledgebases/ABCDEFGHIJ/retrieve"
 CONVERSE = "/model/m/converse"

@@ -1,19 +1,23 @@
-"""From a request to who is calling."""
+"""From a request to who is calling: API keys, and AWS's Signature Version 4.
+
+Headers carry the signature (AWS: "Create a signed AWS API request"); signed query strings,
+signatures that leave the body out and bodies signed chunk by chunk are refused, since no client of
+these services needs them.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import re
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from urllib.parse import quote, unquote_to_bytes
 
-from orchestrator.server.access.keys import Keys
-from orchestrator.server.access.raw_request import RawRequest
-from orchestrator.server.access.refusal import Refusal
-from orchestrator.server.access.signature import (
-    ALGORITHM,
-    find_key,
-    parse_signature,
-    verify_signature,
-)
+from orchestrator.server.access.guards import RawRequest, Refusal
+from orchestrator.server.access.keys import Key, Keys
 from orchestrator.server.operations import Caller
 
 Clock = Callable[[], datetime]
@@ -104,3 +108,273 @@ def _missing_credentials_error(request: RawRequest) -> Refusal:
             "Signatures in the query string are not taken; sign with the Authorization header.",
         )
     return Refusal("MissingAuthenticationTokenException", 403, "Missing Authentication Token")
+
+
+ALGORITHM = "AWS4-HMAC-SHA256"
+SKEW = timedelta(minutes=5)
+"""How far the clocks of client and server may be apart; an older request is a replay."""
+
+_SERVICE = "bedrock"  # what all three services sign for (botocore: `signingName`)
+_PARTS = re.compile(r"\s*(Credential|SignedHeaders|Signature)=([^,\s]+)\s*")
+_REGION = re.compile(r"[a-z0-9-]{1,64}")
+_STAMP = "%Y%m%dT%H%M%SZ"
+_READ = ("x-amz-", "x-amzn-bedrock-", "x-session-id")
+_ID_LENGTH = 200
+_NOBODY = Key(Caller())
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What the `Authorization` header and the headers that go with it say.
+
+    Attributes:
+        access_key_id: Whose signature it is said to be.
+        region: The region that it is for.
+        stamp: When it was made, as it was signed.
+        made: The same.
+        headers: The names of the headers that it covers, sorted.
+        digest: The signature.
+        token: The session token; empty when there is none.
+    """
+
+    access_key_id: str
+    region: str
+    stamp: str
+    made: datetime
+    headers: tuple[str, ...]
+    digest: str
+    token: str
+
+
+def parse_signature(request: RawRequest, now: datetime) -> Signature:
+    """The signature that a request carries, if it is of a form that can be verified now.
+
+    Args:
+        request: A request with an `Authorization` header of this algorithm.
+        now: The server's time.
+
+    Raises:
+        Refusal: It is incomplete, for another service, or of another time.
+    """
+    parts = _parse_parts(request.one("authorization"))
+    access_key_id, date, region = _parse_scope(parts["Credential"])
+    names = tuple(parts["SignedHeaders"].split(";"))
+    _check_headers(request, names)
+    stamp, made = _read_time(request, names)
+    if made.strftime("%Y%m%d") != date:
+        raise _invalid_signature_error(
+            f"Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from "
+            f"HTTP: {date!r} != {made:%Y%m%d}"
+        )
+    _check_time(stamp, made, now)
+    token = request.one("x-amz-security-token")
+    return Signature(access_key_id, region, stamp, made, names, parts["Signature"], token)
+
+
+def find_key(signed: Signature, find: Callable[[str], Key | None]) -> Key:
+    """The key that a request is said to be signed with; nothing of its body is needed.
+
+    A key that is not there takes as long as one whose token is wrong.
+
+    Args:
+        signed: What `signature_of` found.
+        find: The key pair of an access key's id.
+
+    Raises:
+        Refusal: There is no such key, or its session token is another one.
+    """
+    found = find(signed.access_key_id)
+    key = found or _NOBODY
+    with_token = hmac.compare_digest(key.token.encode(), signed.token.encode())
+    if found is None or not with_token:
+        raise Refusal(
+            "UnrecognizedClientException",
+            403,
+            "The security token included in the request is invalid.",
+        )
+    return found
+
+
+def verify_signature(
+    request: RawRequest, body: Sequence[bytes], signed: Signature, key: Key
+) -> None:
+    """Verifies that a key signed a request.
+
+    Args:
+        request: The request.
+        body: Its body, in pieces.
+        signed: What `signature_of` found.
+        key: What `key_of` found.
+
+    Raises:
+        Refusal: It did not.
+    """
+    right = _compute_signature(request, signed, _hash_payload(request, body), key.secret)
+    if not hmac.compare_digest(right.encode(), signed.digest.encode("latin-1", "replace")):
+        raise _invalid_signature_error(
+            "The request signature we calculated does not match the signature you provided. Check "
+            "your AWS Secret Access Key and signing method. Consult the service documentation for "
+            "details."
+        )
+
+
+def _invalid_signature_error(message: str) -> Refusal:
+    return Refusal("InvalidSignatureException", 403, message)
+
+
+def _incomplete_signature_error(message: str) -> Refusal:
+    return Refusal("IncompleteSignatureException", 400, message)
+
+
+def _parse_parts(header: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for part in header.removeprefix(ALGORITHM).split(","):
+        match = _PARTS.fullmatch(part)
+        if match is None or match[1] in found:
+            raise _incomplete_signature_error(
+                "Authorization header has to be 'AWS4-HMAC-SHA256 Credential=..., "
+                "SignedHeaders=..., Signature=...'."
+            )
+        found[match[1]] = match[2]
+    for name in ("Credential", "SignedHeaders", "Signature"):
+        if name not in found:
+            raise _incomplete_signature_error(f"Authorization header requires '{name}' parameter.")
+    return found
+
+
+def _parse_scope(credential: str) -> tuple[str, str, str]:
+    """An access key's id, the date and the region of a credential."""
+    parts = credential.split("/")
+    if len(parts) != 5 or not 0 < len(parts[0]) <= _ID_LENGTH:
+        raise _incomplete_signature_error(
+            "Credential must have exactly 5 slash-delimited elements, e.g. "
+            "keyid/date/region/service/term."
+        )
+    access_key_id, date, region, service, term = parts
+    if service != _SERVICE or term != "aws4_request" or not _REGION.fullmatch(region):
+        raise _invalid_signature_error(
+            f"Credential should be scoped to a region, to the correct service {_SERVICE!r}, and "
+            "with 'aws4_request' at its end."
+        )
+    return access_key_id, date, region
+
+
+def _check_headers(request: RawRequest, names: tuple[str, ...]) -> None:
+    if list(names) != sorted(set(names)) or any(name != name.lower() for name in names):
+        raise _incomplete_signature_error(
+            "SignedHeaders are names in lower case, sorted, each of them once."
+        )
+    missing = [name for name in names if not request.all(name)]
+    if missing:
+        raise _incomplete_signature_error(
+            f"{missing[0]!r} is a 'SignedHeader', and is not in the request."
+        )
+    if "host" not in names or not {"x-amz-date", "date"} & set(names):
+        raise _incomplete_signature_error(
+            "'Host' and 'X-Amz-Date' or 'Date' must be a 'SignedHeader'."
+        )
+    for header, _ in request.headers:
+        name = header.decode("latin-1")
+        # What a service reads of a header must have been signed; a proxy's own start otherwise.
+        if name.startswith(_READ) and name not in names:
+            raise _incomplete_signature_error(
+                f"{name!r} must be a 'SignedHeader' in the AWS Authorization."
+            )
+
+
+def _read_time(request: RawRequest, names: tuple[str, ...]) -> tuple[str, datetime]:
+    amz = request.one("x-amz-date")
+    try:
+        if amz:
+            return amz, datetime.strptime(amz, _STAMP).replace(tzinfo=UTC)
+        made = parsedate_to_datetime(request.one("date")).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise _incomplete_signature_error(
+            "Date must be in ISO-8601 'basic format', such as '20260102T030405Z'."
+        ) from None
+    return made.strftime(_STAMP), made
+
+
+def _check_time(stamp: str, made: datetime, now: datetime) -> None:
+    minutes = int(SKEW.total_seconds() // 60)
+    if made < now - SKEW:
+        raise _invalid_signature_error(
+            f"Signature expired: {stamp} is now earlier than {now - SKEW:{_STAMP}} "
+            f"({now:{_STAMP}} - {minutes} min.)"
+        )
+    if made > now + SKEW:
+        raise _invalid_signature_error(
+            f"Signature not yet current: {stamp} is still later than {now + SKEW:{_STAMP}} "
+            f"({now:{_STAMP}} + {minutes} min.)"
+        )
+
+
+def _hash_payload(request: RawRequest, body: Sequence[bytes]) -> str:
+    digest = hashlib.sha256()
+    for piece in body:
+        digest.update(piece)
+    payload = digest.hexdigest()
+    told = request.one("x-amz-content-sha256")
+    if told and not hmac.compare_digest(told.encode("latin-1"), payload.encode()):
+        raise _invalid_signature_error(
+            "The provided 'x-amz-content-sha256' header does not match what was computed; it has "
+            "to be the SHA-256 of the body."
+        )
+    return payload
+
+
+def _compute_signature(request: RawRequest, signed: Signature, payload: str, secret: str) -> str:
+    date = signed.stamp[:8]
+    scope = f"{date}/{signed.region}/{_SERVICE}/aws4_request"
+    canonical = hashlib.sha256(
+        _build_canonical_request(request, signed.headers, payload)
+    ).hexdigest()
+    key = f"AWS4{secret}".encode()
+    for part in (date, signed.region, _SERVICE, "aws4_request"):
+        key = hmac.digest(key, part.encode(), "sha256")
+    text = "\n".join((ALGORITHM, signed.stamp, scope, canonical))
+    return hmac.digest(key, text.encode(), "sha256").hex()
+
+
+def _build_canonical_request(request: RawRequest, names: Sequence[str], payload: str) -> bytes:
+    return b"\n".join(
+        (
+            request.method.encode(),
+            _canonicalize_path(request.path),
+            _canonicalize_query(request.query),
+            *(
+                name.encode("latin-1")
+                + b":"
+                + b",".join(b" ".join(value.split()) for value in request.all(name))
+                for name in names
+            ),
+            b"",
+            ";".join(names).encode("latin-1"),
+            payload.encode(),
+        )
+    )
+
+
+def _canonicalize_path(path: bytes) -> bytes:
+    """The path as it is signed: without dot segments and empty ones, and encoded once more."""
+    kept: list[bytes] = []
+    for piece in path.split(b"/"):
+        if piece == b"..":
+            kept = kept[:-1]
+        elif piece not in (b"", b"."):
+            kept.append(piece)
+    last = b"/" if kept and path.endswith(b"/") else b""
+    return quote(b"/" + b"/".join(kept) + last, safe="/~").encode()
+
+
+def _canonicalize_query(query: bytes) -> bytes:
+    """The query string as it is signed: each part encoded anew, sorted by name and value."""
+    parts = []
+    for part in query.split(b"&") if query else ():
+        name, _, value = part.partition(b"=")
+        parts.append((_percent_encode(name), _percent_encode(value)))
+    return "&".join(f"{name}={value}" for name, value in sorted(parts)).encode()
+
+
+def _percent_encode(text: bytes) -> str:
+    return quote(unquote_to_bytes(text), safe="-_.~")

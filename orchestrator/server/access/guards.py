@@ -8,12 +8,13 @@ has to sign for would do what the page wants.
 from __future__ import annotations
 
 import ipaddress
+import json
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from orchestrator.errors import ValidationError
-from orchestrator.server.access.raw_request import RawRequest
-from orchestrator.server.access.refusal import Refusal
 from orchestrator.server.settings import Settings
 
 _HOST = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
@@ -112,3 +113,66 @@ def _parse_address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address |
         return ipaddress.ip_address(name)
     except ValueError:
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class RawRequest:
+    """A request as it came over the wire.
+
+    Attributes:
+        method: The HTTP method.
+        path: The path as it was sent, percent-encoded.
+        query: The query string as it was sent.
+        headers: Names, in lower case, and values, in the order in which they came.
+    """
+
+    method: str
+    path: bytes
+    query: bytes = b""
+    headers: Sequence[tuple[bytes, bytes]] = field(default=(), repr=False)
+
+    def all(self, name: str) -> list[bytes]:
+        """The values of all headers of a name."""
+        wanted = name.encode("ascii", "replace")
+        return [value for header, value in self.headers if header == wanted]
+
+    def one(self, name: str) -> str:
+        """The value of a header; empty when it is not there, or there more than once."""
+        values = self.all(name)
+        return values[0].decode("latin-1").strip() if len(values) == 1 else ""
+
+
+_CREDENTIALS = (
+    "AccessDeniedException",
+    "IncompleteSignatureException",
+    "InvalidSignatureException",
+    "MissingAuthenticationTokenException",
+    "UnrecognizedClientException",
+)
+
+
+class Refusal(Exception):
+    """Why a request is turned away (AWS: "Common Error Types").
+
+    Attributes:
+        name: AWS's name of the error, such as `InvalidSignatureException`.
+        status: The HTTP status.
+        message: What is wrong and what to do about it; it quotes no secret and no payload.
+        closes: Whether what else comes over its connection is not believed, either.
+    """
+
+    def __init__(self, name: str, status: int, message: str, *, closes: bool = False) -> None:
+        super().__init__(f"{name}: {message}")
+        self.name = name
+        self.status = status
+        self.message = message
+        self.closes = closes
+
+    def to_response(self, path: bytes) -> tuple[int, bytes]:
+        """The HTTP status and the JSON body, in the words of the API that a path belongs to."""
+        if not path.startswith(b"/v1/"):
+            return self.status, json.dumps({"message": self.message}).encode()
+        # (OpenAI: "Error codes"; its clients take a 401 alone for an error of authentication.)
+        status = 401 if self.name in _CREDENTIALS else self.status
+        error = {"message": self.message, "type": "invalid_request_error", "code": self.name}
+        return status, json.dumps({"error": {**error, "param": None}}).encode()

@@ -18,7 +18,7 @@ from orchestrator.models import Model
 from orchestrator.server.agents.store import ASSOCIATION, COLLABORATOR, GROUP
 from orchestrator.server.ids import Arns
 from orchestrator.server.operations import Caller
-from orchestrator.support.aws.arns import ALIAS_ARN
+from orchestrator.support.aws.clients import ALIAS_ARN
 
 if TYPE_CHECKING:
     from orchestrator.knowledge import KnowledgeBase
@@ -187,7 +187,7 @@ class _OperatorResolver(Resolver):
     def find_knowledge_base(
         self, id: str, description: str, configuration: Data | None
     ) -> KnowledgeBase | None:
-        from orchestrator.server.runtime.knowledge_bases import AssociatedBase
+        from orchestrator.server.knowledge_bases.caller_base import AssociatedBase
 
         find = self._world.bases.base
         try:

@@ -14,13 +14,12 @@ from orchestrator.agent.source import Code, Resolver
 from orchestrator.engine.plan import MOST_LEVELS, Plan
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.models import Model
-from orchestrator.server.access.permissions import check_access
+from orchestrator.server.access.permissions import check_access, check_retrieval
 from orchestrator.server.buckets import read_uri
 from orchestrator.server.ids import Arns
+from orchestrator.server.knowledge_bases.caller_base import AssociatedBase
 from orchestrator.server.operations import Caller
-from orchestrator.server.runtime.knowledge_bases import AssociatedBase
-from orchestrator.server.runtime.resources import check_retrieval
-from orchestrator.support.aws.arns import ALIAS_ARN
+from orchestrator.support.aws.clients import ALIAS_ARN
 
 if TYPE_CHECKING:
     from orchestrator.server.state import ServerState

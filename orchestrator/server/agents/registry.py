@@ -17,7 +17,7 @@ from orchestrator.server.agents.store import AgentStore, Head, build_head
 from orchestrator.server.document_store import digest
 from orchestrator.server.ids import DRAFT, TEST_ALIAS, Arns
 from orchestrator.server.operations import Caller
-from orchestrator.support.aws.arns import ALIAS_ARN
+from orchestrator.support.aws.clients import ALIAS_ARN
 
 if TYPE_CHECKING:
     from orchestrator.server.state import ServerState

@@ -14,14 +14,18 @@ from starlette.routing import Route
 from orchestrator.engine.run.options import Options
 from orchestrator.engine.trace.reply import Event
 from orchestrator.errors import ResourceNotFound
-from orchestrator.server.agent_names import find_agent, list_agent_names
+from orchestrator.server.active_requests import EventResponse, run_while_connected
 from orchestrator.server.chat.conversation import ChatRequest, parse_request
-from orchestrator.server.chat.errors import build_error
-from orchestrator.server.chat.responses import build_completion, stream_chunks
+from orchestrator.server.chat.responses import build_completion, build_error, stream_chunks
 from orchestrator.server.chat.return_control import build_results, find_session
-from orchestrator.server.disconnect import EventResponse, run_while_connected
 from orchestrator.server.operations import Caller
-from orchestrator.server.rest import get_request_id, read_json, wait_for_reply
+from orchestrator.server.rest import (
+    find_agent,
+    get_request_id,
+    list_agent_names,
+    read_json,
+    wait_for_reply,
+)
 from orchestrator.server.runtime.turns import run_blocking
 
 if TYPE_CHECKING:

@@ -10,10 +10,9 @@ from typing import Any
 
 from orchestrator.engine.trace.reply import Event, Reply, TextDelta, TurnEnd
 from orchestrator.server.chat.conversation import ChatRequest
-from orchestrator.server.chat.errors import build_error
 from orchestrator.server.chat.return_control import to_tool_calls
 from orchestrator.server.operations import Fault
-from orchestrator.server.rest import to_sse
+from orchestrator.server.rest import describe_error, to_sse
 
 _FINISHES = {
     "content_filtered": "content_filter",
@@ -119,3 +118,22 @@ def _render_usage(reply: Reply) -> dict[str, Any]:
         "total_tokens": usage.total_tokens,
         "prompt_tokens_details": {"cached_tokens": usage.cache_read_tokens},
     }
+
+
+_KINDS: Mapping[str, tuple[str, str | None]] = {
+    "AccessDeniedException": ("permission_error", "access_denied"),
+    "ConflictException": ("invalid_request_error", "conflict"),
+    "DependencyFailedException": ("server_error", "dependency_failed"),
+    "ModelNotReadyException": ("server_error", "model_not_ready"),
+    "ResourceNotFoundException": ("invalid_request_error", "not_found"),
+    "ServiceQuotaExceededException": ("invalid_request_error", "limit_exceeded"),
+    "ThrottlingException": ("rate_limit_error", "rate_limit_exceeded"),
+    "ValidationException": ("invalid_request_error", None),
+}
+
+
+def build_error(fault: Fault) -> tuple[int, dict[str, Any]]:
+    """The HTTP status and the body for an exception of the service."""
+    name, status, message = describe_error(fault)
+    kind, code = _KINDS.get(name, ("server_error", None))
+    return status, {"error": {"message": message, "type": kind, "param": None, "code": code}}

@@ -23,7 +23,7 @@ from orchestrator.server.control.services import (
 )
 from orchestrator.server.ids import DRAFT, TEST_ALIAS, new_id
 from orchestrator.server.operations import Caller, Fault, Request
-from orchestrator.support.aws.arns import ALIAS_ARN
+from orchestrator.support.aws.clients import ALIAS_ARN
 
 _MOST_BASES = 2
 _MOST_COLLABORATORS = 10

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from orchestrator.errors import AccessDenied, ResourceNotFound
+from orchestrator.knowledge import KnowledgeBase
+from orchestrator.knowledge.settings import check, merge_configurations
 from orchestrator.server.operations import Caller
 from orchestrator.support.aws import Settings, Target, get_shared_client
 
@@ -56,7 +58,7 @@ class CallerKnowledgeBase:
             ValidationError: The query or the configuration is wrong.
             DependencyFailed: The search failed.
         """
-        from orchestrator.server.runtime.resources import check_retrieval
+        from orchestrator.server.access.permissions import check_retrieval
 
         check_retrieval(self._caller, configuration)
         return self._find().retrieve(query, configuration)
@@ -79,3 +81,47 @@ def open_aws_base(id: str) -> Searchable:
             f"there is no knowledge base {id!r} here; were it one of AWS: {error.message}"
         ) from error
     return BedrockKnowledgeBase(id, client=client)
+
+
+class AssociatedBase:
+    """A knowledge base with an agent's own description and configuration; a `KnowledgeBase`.
+
+    It is found anew for every search, so that an agent that is kept searches what is there now.
+
+    Attributes:
+        id: The knowledge base id.
+        description: For the model: what can be found there.
+    """
+
+    def __init__(
+        self,
+        id: str,
+        description: str,
+        find: Callable[[], KnowledgeBase],
+        retrieval_configuration: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Names the knowledge base.
+
+        Args:
+            id: Its id.
+            description: For the model.
+            find: Gives it; raises `ResourceNotFound` when it is not there any more.
+            retrieval_configuration: Bedrock's `retrievalConfiguration` for all searches of the
+                agent; that of a call wins.
+
+        Raises:
+            ValidationError: The configuration is wrong.
+        """
+        check(retrieval_configuration or {})
+        self.id = id
+        self.description = description
+        self._find = find
+        self._configuration = retrieval_configuration
+
+    def retrieve(
+        self, query: str, configuration: Mapping[str, Any] | None = None
+    ) -> list[dict[str, Any]]:
+        """See `KnowledgeBase.retrieve`."""
+        return self._find().retrieve(
+            query, merge_configurations(self._configuration, configuration) or None
+        )

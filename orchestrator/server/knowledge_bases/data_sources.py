@@ -10,16 +10,17 @@ from orchestrator.server.access.permissions import check_access
 from orchestrator.server.ids import new_id
 from orchestrator.server.knowledge_bases.chunking import build_chunker
 from orchestrator.server.knowledge_bases.index import DocumentName
+from orchestrator.server.knowledge_bases.jobs import check_idle
 from orchestrator.server.knowledge_bases.records import (
     DOCUMENT,
     JOB,
     SOURCE,
     get_base,
+    get_s3_location,
     get_source,
     now,
 )
 from orchestrator.server.knowledge_bases.service import KnowledgeBaseService
-from orchestrator.server.knowledge_bases.work_status import check_idle
 from orchestrator.server.operations import Caller, Fault, Request
 
 _MOST = 5  # Bedrock: "Data sources per knowledge base"
@@ -28,13 +29,6 @@ _GIVEN = (
     *("vectorIngestionConfiguration", "dataDeletionPolicy"),
 )
 _CHUNKING = "chunkingConfiguration"
-
-
-def get_s3_location(source: Mapping[str, Any]) -> tuple[str, str]:
-    """The bucket of an S3 data source, and how the keys of what is read of it begin."""
-    given = source["dataSourceConfiguration"]["s3Configuration"]
-    (prefix,) = given.get("inclusionPrefixes") or ("",)
-    return given["bucketArn"].rsplit(":", 1)[1], prefix
 
 
 def create(bases: KnowledgeBaseService, request: Request) -> Mapping[str, Any]:

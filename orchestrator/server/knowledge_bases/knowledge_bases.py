@@ -7,6 +7,7 @@ from typing import Any
 
 from orchestrator.errors import ValidationError
 from orchestrator.server.ids import Arns, new_id
+from orchestrator.server.knowledge_bases.jobs import check_idle
 from orchestrator.server.knowledge_bases.records import (
     BASE,
     DOCUMENT,
@@ -17,7 +18,6 @@ from orchestrator.server.knowledge_bases.records import (
     now,
 )
 from orchestrator.server.knowledge_bases.service import KnowledgeBaseService
-from orchestrator.server.knowledge_bases.work_status import check_idle
 from orchestrator.server.operations import Fault, Request
 from orchestrator.server.paging import paginate
 

@@ -58,6 +58,13 @@ def get_source(documents: DocumentStore, tenant: str, base: str, id: str) -> dic
     return found
 
 
+def get_s3_location(source: Mapping[str, Any]) -> tuple[str, str]:
+    """The bucket of an S3 data source, and how the keys of what is read of it begin."""
+    given = source["dataSourceConfiguration"]["s3Configuration"]
+    (prefix,) = given.get("inclusionPrefixes") or ("",)
+    return given["bucketArn"].rsplit(":", 1)[1], prefix
+
+
 def check_tags(tags: Mapping[str, str]) -> None:
     """Sees to it that a knowledge base has no more tags than it may.
 

@@ -8,8 +8,7 @@ from orchestrator.server.operations import Operations
 from orchestrator.server.runtime.generate import operations_of_generation
 from orchestrator.server.runtime.inline import operations_of_inline_agents
 from orchestrator.server.runtime.invoke import operations_of_agents
-from orchestrator.server.runtime.rerank import operations_of_reranking
-from orchestrator.server.runtime.retrieve import operations_of_knowledge
+from orchestrator.server.runtime.retrieve import operations_of_knowledge, operations_of_reranking
 
 if TYPE_CHECKING:
     from orchestrator.server.state import ServerState

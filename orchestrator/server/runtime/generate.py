@@ -6,21 +6,39 @@ searched for, and the stage KNOWLEDGE_BASE_RESPONSE_GENERATION answers from what
 
 from __future__ import annotations
 
+import hashlib
+import json
 import uuid
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.agent.agent import Agent
+from orchestrator.agent.source import optimize_model
+from orchestrator.engine.plan import (
+    KNOWLEDGE_BASE_RESPONSE_GENERATION,
+    SINGLE_KNOWLEDGE_BASE,
+    Features,
+    Override,
+)
 from orchestrator.engine.trace.reply import Event, Reply, TextDelta, TurnEnd
 from orchestrator.errors import ValidationError
+from orchestrator.limits import Limits
+from orchestrator.models import Model
+from orchestrator.server.access.permissions import check_retrieval
+from orchestrator.server.agents.latency import is_optimized
+from orchestrator.server.knowledge_bases.caller_base import AssociatedBase
+from orchestrator.server.lru_cache import LruCache
 from orchestrator.server.operations import EventStream, Handler, Request
-from orchestrator.server.runtime.events import Told, convert_citations, start_stream
-from orchestrator.server.runtime.generation_agents import GenerationAgents
-from orchestrator.server.runtime.turns import run_blocking
+from orchestrator.server.runtime.external_sources import build_sources_base
+from orchestrator.server.runtime.query_rewriting import DecomposingKnowledgeBase, Rewriter
+from orchestrator.server.runtime.retrieve import find_guardrail
+from orchestrator.server.runtime.turns import Told, convert_citations, run_blocking, start_stream
 
 if TYPE_CHECKING:
+    from orchestrator.knowledge import KnowledgeBase
     from orchestrator.server.state import ServerState
 
 _INTERVENED = "INTERVENED"
@@ -114,3 +132,155 @@ def _guardrail_action(agent: Agent, reply: Reply) -> str:
         return ""
     actions = [part["trace"].get("guardrailTrace", {}).get("action") for part in reply.trace]
     return _INTERVENED if _INTERVENED in actions else "NONE"
+
+
+Data = Mapping[str, Any]
+
+_ID = "RETRIEVE_AND_GENERATE"  # no agent's id: those have ten letters and digits
+_NAME = "retrieve-and-generate"
+_INSTRUCTION = "Answer from what a search has found."  # the shortcut's prompts do not tell it
+_MOST = 64
+_IDLE_SECONDS = 86_400
+_FORMAT = (
+    "Give the answer in this form, in parts wherever its sources change: <answer><answer_part>"
+    "<text>what the user reads</text><sources><source>the id in a search result's source"
+    "</source></sources></answer_part></answer>"
+)
+_INFERENCE = {
+    "maxTokens": "maximumLength",
+    "temperature": "temperature",
+    "topP": "topP",
+    "stopSequences": "stopSequences",
+}
+
+
+class GenerationAgents:
+    """Agents by what a request says of them, the last ones of them; safe for many threads."""
+
+    def __init__(self, world: ServerState) -> None:
+        """Begins with none.
+
+        Args:
+            world: What the server has open.
+        """
+        self._world = world
+        self._kept: LruCache[Agent] = LruCache(_MOST)
+
+    def agent(self, request: Request) -> Agent:
+        """The agent that answers a request, for its tenant.
+
+        Raises:
+            ValidationError: The configuration is wrong.
+            OrchestratorError: What it names is not there.
+            Fault: The caller may not use it.
+        """
+        kind, configuration = _read_configuration(request.params)
+        caller = request.caller
+        if kind == "EXTERNAL_SOURCES":
+            sources = build_sources_base(self._world, caller, configuration["sources"])
+            return self._build_agent(request, configuration, sources)
+        base = self._base(request, configuration)
+        template = _read_template(configuration.get("generationConfiguration") or {})
+        text = json.dumps([caller.tenant, caller.allow, configuration, template], sort_keys=True)
+        key = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+        return self._kept.get(key, partial(self._build_agent, request, configuration, base))
+
+    def question(self, request: Request, text: str, earlier: Sequence[tuple[str, str]]) -> str:
+        """What is searched for and answered: the user's input, told so that it stands alone.
+
+        A model is asked for that where the session has earlier turns, or the request brings a
+        prompt of its own for it (Bedrock: `orchestrationConfiguration`).
+
+        Args:
+            request: The request.
+            text: The user's input.
+            earlier: The conversation before: questions and answers.
+
+        Raises:
+            OrchestratorError: The model failed.
+        """
+        _, configuration = _read_configuration(request.params)
+        rewriter = self._build_rewriter(request, configuration)
+        if not (earlier or rewriter.has_prompt):
+            return text
+        generation = configuration.get("generationConfiguration") or {}
+        guardrail = find_guardrail(request.caller, generation.get("guardrailConfiguration"))
+        if guardrail is not None:
+            verdict = guardrail.check(text, "INPUT")
+            if verdict.blocked:  # the turn says so itself
+                return text
+            text = verdict.text if verdict.action == "INTERVENED" else text
+        return rewriter.rewrite(text, earlier)
+
+    def _build_rewriter(self, request: Request, configuration: Data) -> Rewriter:
+        given = configuration.get("orchestrationConfiguration") or {}
+        model = self._model(request, configuration["modelArn"], given)
+        template = (given.get("promptTemplate") or {}).get("textPromptTemplate")
+        return Rewriter(
+            model, template, _map_inference(given), given.get("additionalModelRequestFields") or {}
+        )
+
+    def _base(self, request: Request, configuration: Data) -> KnowledgeBase:
+        id, retrieval = (
+            configuration["knowledgeBaseId"],
+            configuration.get("retrievalConfiguration"),
+        )
+        find = partial(self._world.bases.base, request.caller, id)
+        find()  # so that one that is not there is told before anything is asked
+        check_retrieval(request.caller, retrieval)
+        base = AssociatedBase(id, "", find, retrieval)
+        given = configuration.get("orchestrationConfiguration") or {}
+        if not given.get("queryTransformationConfiguration"):
+            return base
+        return DecomposingKnowledgeBase(base, self._build_rewriter(request, configuration))
+
+    def _model(self, request: Request, model_id: str, given: Data) -> Model:
+        model = self._world.models.model(request.caller, model_id)
+        return optimize_model(model) if is_optimized(given) else model
+
+    def _build_agent(self, request: Request, configuration: Data, base: KnowledgeBase) -> Agent:
+        generation = configuration.get("generationConfiguration") or {}
+        override = Override(
+            template=_read_template(generation),
+            source="textPromptTemplate",
+            inference=_map_inference(generation),
+            additional=generation.get("additionalModelRequestFields") or {},
+        )
+        guardrail = find_guardrail(request.caller, generation.get("guardrailConfiguration"))
+        agent = Agent(
+            _NAME,
+            _INSTRUCTION,
+            self._model(request, configuration["modelArn"], generation),
+            knowledge_bases=[base],
+            prompts={KNOWLEDGE_BASE_RESPONSE_GENERATION: override},
+            sessions=self._world.sessions,
+            limits=Limits(seconds=self._world.settings.turn_seconds),
+            idle_session_ttl=_IDLE_SECONDS,
+            agent_id=_ID,
+            features=Features(guardrail=guardrail, aws_compat=(SINGLE_KNOWLEDGE_BASE,)),
+        )
+        return agent.for_tenant(request.caller.tenant)
+
+
+def _read_configuration(params: Data) -> tuple[str, Data]:
+    given = params.get("retrieveAndGenerateConfiguration")
+    if not given:
+        raise ValidationError("there is no retrieveAndGenerateConfiguration")
+    external = given["type"] == "EXTERNAL_SOURCES"
+    member = "externalSourcesConfiguration" if external else "knowledgeBaseConfiguration"
+    if member not in given:
+        raise ValidationError(f"for the type {given['type']!r}, give {member}")
+    return given["type"], given[member]
+
+
+def _read_template(generation: Data) -> str | None:
+    text: str | None = (generation.get("promptTemplate") or {}).get("textPromptTemplate")
+    if text is None:
+        return None
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return text.replace("$output_format_instructions$", _FORMAT).replace("$current_time$", now)
+
+
+def _map_inference(given: Data) -> dict[str, Any]:
+    told = (given.get("inferenceConfig") or {}).get("textInferenceConfig") or {}
+    return {_INFERENCE[name]: value for name, value in told.items() if name in _INFERENCE}

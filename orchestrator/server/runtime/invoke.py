@@ -10,8 +10,8 @@ from orchestrator.agent.agent import Agent
 from orchestrator.server.agents.latency import OptimizedAgents, is_optimized
 from orchestrator.server.operations import EventStream, Handler, Request
 from orchestrator.server.paging import paginate
-from orchestrator.server.runtime.response_shapes import get_converter
 from orchestrator.server.runtime.turns import run_blocking, stream_turn
+from orchestrator.server.wire.shapes import get_converter
 
 if TYPE_CHECKING:
     from orchestrator.server.state import ServerState

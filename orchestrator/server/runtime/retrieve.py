@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import ValidationError
-from orchestrator.server.operations import Handler, Request
+from orchestrator.guardrails import BedrockGuardrail, Guardrail
+from orchestrator.server.access.permissions import check_access, check_retrieval
+from orchestrator.server.operations import Caller, Handler, Request
 from orchestrator.server.paging import decode_offset, encode_token
-from orchestrator.server.runtime.guardrails import apply_guardrail, find_guardrail
-from orchestrator.server.runtime.resources import check_retrieval
-from orchestrator.server.runtime.response_shapes import get_converter
+from orchestrator.server.wire.shapes import get_converter
 
 if TYPE_CHECKING:
+    from orchestrator.models.embeddings import Embedder
     from orchestrator.server.state import ServerState
 
 _RESULTS = "KnowledgeBaseRetrievalResults"
@@ -72,3 +73,106 @@ def _find_page_end(found: Sequence[Mapping[str, Any]], start: int) -> int:
             break
         end += 1
     return end
+
+
+def operations_of_reranking(world: ServerState) -> dict[str, Handler]:
+    """Rerank, by what understands meaning in the server's knowledge bases.
+
+    That stands for whichever reranking model a request names.
+    """
+
+    @cache
+    def embedder() -> Embedder:
+        from orchestrator.models import resolve_embedder
+
+        return resolve_embedder(world.embedder)
+
+    return {"Rerank": partial(_rerank, embedder)}
+
+
+def _rerank(embedder: Any, request: Request) -> Mapping[str, Any]:
+    params = request.params
+    if "nextToken" in params:
+        raise ValidationError("all results are in one answer: there is no page with this nextToken")
+    configuration = params["rerankingConfiguration"]["bedrockRerankingConfiguration"]
+    texts = [_read_document(source["inlineDocumentSource"]) for source in params["sources"]]
+    (query,) = params["queries"]
+    scores = _compute_scores(embedder(), query["textQuery"]["text"], texts)
+    ranked = sorted(range(len(scores)), key=lambda index: (-scores[index], index))
+    wanted = configuration.get("numberOfResults", len(ranked))
+    return {
+        "results": [{"index": it, "relevanceScore": scores[it]} for it in ranked[:wanted]],
+    }
+
+
+def _read_document(document: Mapping[str, Any]) -> str:
+    if document["type"] == "TEXT" and "textDocument" in document:
+        return str(document["textDocument"].get("text", ""))
+    if document["type"] == "JSON" and "jsonDocument" in document:
+        return json.dumps(document["jsonDocument"], ensure_ascii=False)
+    raise ValidationError(f"a document of the type {document['type']!r} has no such content")
+
+
+def _compute_scores(embedder: Embedder, query: str, texts: Sequence[str]) -> list[float]:
+    """How near each text is to the query, from 0 to 1."""
+    vectors = embedder.embed([query, *texts])
+    near = vectors[1:] @ vectors[0]
+    return [min(max(float(one), 0.0), 1.0) for one in near]
+
+
+_INTERVENED, _NONE = "INTERVENED", "NONE"
+
+
+def find_guardrail(caller: Caller, configuration: Mapping[str, Any] | None) -> Guardrail | None:
+    """The guardrail of Amazon Bedrock that a `guardrailConfiguration` names, if there is one.
+
+    Raises:
+        AccessDenied: The caller may not use it.
+    """
+    if not configuration:
+        return None
+    id = configuration["guardrailId"]
+    check_access(caller, id)
+    return BedrockGuardrail(id, configuration["guardrailVersion"])
+
+
+def apply_guardrail(
+    guardrail: Guardrail, query: str, references: Sequence[Mapping[str, Any]]
+) -> tuple[list[Mapping[str, Any]], str]:
+    """What a guardrail lets through of what a query has found.
+
+    Args:
+        guardrail: The guardrail.
+        query: What was looked for; when it is blocked, nothing has been found.
+        references: Bedrock's retrieved references.
+
+    Returns:
+        The references, masked where it wants that and without those that it blocks; and Bedrock's
+        `guardrailAction`.
+
+    Raises:
+        DependencyFailed: The guardrail cannot be asked.
+    """
+    if guardrail.check(query, "INPUT").blocked:
+        return [], _INTERVENED
+    kept, action = [], _NONE
+    for reference, intervened in _check_references(guardrail, references):
+        if intervened:
+            action = _INTERVENED
+        if reference is not None:
+            kept.append(reference)
+    return kept, action
+
+
+def _check_references(
+    guardrail: Guardrail, references: Sequence[Mapping[str, Any]]
+) -> Iterator[tuple[Mapping[str, Any] | None, bool]]:
+    for reference in references:
+        content = reference["content"]
+        verdict = guardrail.check(content.get("text") or "", "OUTPUT")
+        if verdict.action != _INTERVENED:
+            yield reference, False
+        elif verdict.blocked:
+            yield None, True
+        else:
+            yield {**reference, "content": {**content, "text": verdict.text}}, True

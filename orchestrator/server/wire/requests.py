@@ -17,11 +17,10 @@ from urllib.parse import parse_qsl, unquote
 
 from botocore.model import ListShape, MapShape, OperationModel, Shape, StructureShape
 
+from orchestrator.errors import ValidationError
 from orchestrator.server.operations import Fault
-from orchestrator.server.wire.models import operation_model
-from orchestrator.server.wire.problems import Problems
-from orchestrator.server.wire.scalars import NULL, Walk, walk_document
-from orchestrator.server.wire.shapes import get_read_walks
+from orchestrator.server.wire.shapes import get_read_walks, operation_model
+from orchestrator.server.wire.values import NULL, Problems, Walk, walk_document
 
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _MOST_FIELDS = 1000
@@ -275,3 +274,30 @@ def _split_list(text: str) -> list[str]:
 def _refuse(problems: Problems) -> NoReturn:
     fields = [{"name": it.place, "message": it.constraint} for it in problems.found]
     raise Fault("ValidationException", str(problems), fieldList=fields)
+
+
+def read_members(
+    service: str, operation: str, names: frozenset[str], given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Members as a boto3 caller would give them, checked against botocore's service model.
+
+    Args:
+        service: The service, such as `bedrock-runtime`.
+        operation: The operation, such as `Converse`.
+        names: The members of its input that are read; others in `given` are passed over.
+        given: JSON.
+
+    Raises:
+        ValidationError: A member is wrong.
+    """
+    problems = Problems()
+    found: dict[str, Any] = _compile_walk(service, operation, names)(given, None, problems)
+    if problems:
+        raise ValidationError(str(problems))
+    return found
+
+
+@cache
+def _compile_walk(service: str, operation: str, names: frozenset[str]) -> Walk:
+    shape: Any = operation_model(service, operation).input_shape
+    return get_read_walks(service).structure(shape, names=names).walk

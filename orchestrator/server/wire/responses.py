@@ -21,10 +21,8 @@ from botocore.model import OperationModel, Shape, StructureShape
 
 from orchestrator.server.operations import Fault
 from orchestrator.server.wire.faults import UNMODELLED, WrongOutput, choose_exception, get_members
-from orchestrator.server.wire.models import operation_model
-from orchestrator.server.wire.problems import Problems
-from orchestrator.server.wire.scalars import Walk, format_time
-from orchestrator.server.wire.shapes import Walks, get_write_walks
+from orchestrator.server.wire.shapes import Walks, get_write_walks, operation_model
+from orchestrator.server.wire.values import Problems, Walk, format_time
 
 if TYPE_CHECKING:
     from orchestrator.server.wire.streams import MessageStream

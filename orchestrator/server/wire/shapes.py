@@ -5,19 +5,24 @@ Both directions are one pass over the value. A path is spelled out only when som
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import datetime
 from functools import cache
 from threading import RLock
 from typing import Any
 
-from botocore.model import ListShape, MapShape, Shape, StructureShape
+from botocore.loaders import Loader
+from botocore.model import ListShape, MapShape, OperationModel, ServiceModel, Shape, StructureShape
 
-from orchestrator.server.wire.problems import HIDDEN, Path, Problems, is_deeper
-from orchestrator.server.wire.scalars import (
+from orchestrator.server.wire.values import (
+    HIDDEN,
     NULL,
     SCALARS_READ,
     SCALARS_WRITTEN,
+    Path,
+    Problems,
     Walk,
+    is_deeper,
     make_length_check,
     walk_document,
 )
@@ -177,3 +182,77 @@ def get_read_walks(service: str) -> Walks:
 def get_write_walks(service: str) -> Walks:
     """From what a boto3 caller will get to JSON."""
     return Walks(writing=True)
+
+
+SERVICES = ("bedrock-agent", "bedrock-agent-runtime", "bedrock-runtime")
+"""The services on the port. Where a path is in two, the first one's operation is tried first."""
+
+
+@cache
+def service_model(service: str) -> ServiceModel:
+    """The model of a service, loaded once in a process."""
+    return ServiceModel(Loader().load_service_model(service, "service-2"), service)
+
+
+@cache
+def operation_model(service: str, operation: str) -> OperationModel:
+    """The model of an operation; the same object for the same names, for all that is made of it."""
+    return service_model(service).operation_model(operation)
+
+
+Converted = Callable[[Any], Any]
+
+_SERVICE = "bedrock-agent-runtime"
+
+
+@cache
+def get_converter(shape: str) -> Converted:
+    """What makes a value of a shape as a handler gives it: times for texts, and no more members.
+
+    Members that the shape does not have are left out: those of agents that inline agents' traces
+    do not have, and what knowledge bases and agents elsewhere say besides.
+
+    Args:
+        shape: The name of a shape of `bedrock-agent-runtime`.
+    """
+    return _build_converter(service_model(_SERVICE).shape_for(shape), ()) or _identity
+
+
+def _build_converter(shape: Any, above: tuple[str, ...]) -> Converted | None:
+    """How a value of a shape is converted; `None` when it is told as it is."""
+    if shape.type_name == "timestamp":
+        return _parse_time
+    if shape.name in above:  # filters hold themselves, and are the caller's own
+        return None
+    if shape.type_name == "structure" and not shape.is_document_type:
+        above = (*above, shape.name)
+        return _build_structure_converter(
+            {name: _build_converter(it, above) for name, it in shape.members.items()}
+        )
+    if shape.type_name == "list":
+        return _build_list_converter(_build_converter(shape.member, (*above, shape.name)))
+    return None
+
+
+def _build_structure_converter(members: Mapping[str, Converted | None]) -> Converted:
+    def convert_structure(value: Any) -> Any:
+        told = {}
+        for name, one in value.items():
+            if name in members:
+                convert = members[name]
+                told[name] = one if convert is None else convert(one)
+        return told
+
+    return convert_structure
+
+
+def _build_list_converter(member: Converted | None) -> Converted | None:
+    return None if member is None else lambda value: [member(one) for one in value]
+
+
+def _identity(value: Any) -> Any:
+    return value
+
+
+def _parse_time(value: Any) -> Any:
+    return datetime.fromisoformat(value) if isinstance(value, str) else value

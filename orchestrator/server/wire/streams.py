@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import datetime
 from functools import cache
 from typing import Any
+from zlib import crc32
 
 from botocore.model import Shape, StructureShape
 
 from orchestrator.server.operations import EventStream, Fault
 from orchestrator.server.wire.faults import WrongOutput, choose_exception, get_members
-from orchestrator.server.wire.frames import LARGEST_PAYLOAD, HeaderValue, encode_frame
-from orchestrator.server.wire.problems import Problems
 from orchestrator.server.wire.responses import check_problems, encode_json, get_response_writer
-from orchestrator.server.wire.scalars import Walk
+from orchestrator.server.wire.values import Problems, Walk
 
 _TYPES = {"blob": "application/octet-stream", "string": "text/plain"}
 _TRACE = "trace"  # the name of the events that tell of a turn, and of their member that does
@@ -188,3 +189,53 @@ def _shorten_texts(value: Any, most: int) -> Any:
     if isinstance(value, (list, tuple)):
         return [_shorten_texts(one, most) for one in value]
     return value
+
+
+# AWS's event-stream encoding. No maintained library with an encoder installs on Python 3.11, and
+# the format is small: four bytes of the whole length, four of the headers' length, a CRC-32 of the
+# eight; the headers, each a name, a type and a value; the payload; a CRC-32 of all before it.
+# Integers are big-endian.
+HeaderValue = bool | int | str | bytes | datetime
+
+LARGEST_PAYLOAD = 16 * 1024 * 1024
+"""Bytes of payload that a message may have: what every decoder takes."""
+_LARGEST_HEADERS = 128 * 1024
+_LARGEST_VALUE = 0xFFFF
+_LARGEST_NAME = 0xFF
+
+
+def encode_frame(headers: Mapping[str, HeaderValue], payload: bytes) -> bytes:
+    """One message.
+
+    Raises:
+        ValueError: Something in it is larger than a decoder takes.
+    """
+    head = b"".join(_encode_header(name, value) for name, value in headers.items())
+    if len(head) > _LARGEST_HEADERS or len(payload) > LARGEST_PAYLOAD:
+        raise ValueError(
+            f"an event of {len(payload)} bytes is over the {LARGEST_PAYLOAD} that one message of "
+            "an event stream may have: send it in pieces"
+        )
+    prelude = struct.pack("!II", 16 + len(head) + len(payload), len(head))
+    message = b"".join((prelude, struct.pack("!I", crc32(prelude)), head, payload))
+    return message + struct.pack("!I", crc32(message))
+
+
+def _encode_header(name: str, value: HeaderValue) -> bytes:
+    told = name.encode()
+    if not 0 < len(told) <= _LARGEST_NAME:
+        raise ValueError(f"{len(told)} bytes are no length of a header's name: use 1 to 255")
+    return bytes((len(told),)) + told + _encode_value(value)
+
+
+def _encode_value(value: HeaderValue) -> bytes:
+    if isinstance(value, bool):
+        return b"\0" if value else b"\1"
+    if isinstance(value, int):
+        return struct.pack("!Bq", 5, value)
+    if isinstance(value, datetime):
+        return struct.pack("!Bq", 8, round(value.timestamp() * 1000))
+    kind, told = (7, value.encode()) if isinstance(value, str) else (6, value)
+    if len(told) > _LARGEST_VALUE:
+        raise ValueError(f"a header's value of {len(told)} bytes is over the {_LARGEST_VALUE}")
+    return struct.pack("!BH", kind, len(told)) + told

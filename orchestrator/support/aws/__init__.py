@@ -6,7 +6,14 @@
 
 from __future__ import annotations
 
-from orchestrator.support.aws.clients import Settings, get_shared_client, region_of, serving_at
+from orchestrator.support.aws.clients import (
+    Settings,
+    body_of,
+    get_shared_client,
+    read_object,
+    region_of,
+    serving_at,
+)
 from orchestrator.support.aws.failures import (
     Target,
     code_of,
@@ -15,7 +22,6 @@ from orchestrator.support.aws.failures import (
     is_unsent,
     translate_errors,
 )
-from orchestrator.support.aws.objects import body_of, read_object
 
 __all__ = [
     "Settings",

@@ -8,6 +8,7 @@ see "Configuring credentials" in boto3's documentation.
 from __future__ import annotations
 
 import os
+import re
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -212,3 +213,50 @@ def _limit_retries(client: Any, service: str, seconds: float) -> None:
 
     client.meta.events.register("before-call", start)
     client.meta.events.register_first(f"needs-retry.{service}", stop)
+
+
+ALIAS_ARN = re.compile(
+    r"arn:aws[a-z-]*:bedrock:(?P<region>[a-z0-9-]{1,20}):(?P<account>[0-9]{12}):agent-alias/"
+    r"(?P<agent>[0-9A-Za-z]{10})/(?P<alias>[0-9A-Za-z]{10})"
+)
+"""The ARN of an agent's alias."""
+
+
+def read_object(bucket: str, key: str, most: int, what: str) -> bytes:
+    """The content of an object, of which at most one byte more than `most` is read.
+
+    Args:
+        bucket: The bucket's name.
+        key: The object's key.
+        most: The most bytes that it may have; the caller refuses what is longer.
+        what: What the object is, for messages; its place is added.
+
+    Raises:
+        DependencyFailed: It is not there, or may not be read; `AccessDenied` is a kind of it.
+    """
+    place = f"s3://{bucket}/{key}"
+    target = Target(
+        f"{what} {place!r}",
+        place,
+        "allow s3:GetObject",
+        quoted=frozenset(("AccessDenied", "AllAccessDisabled")),
+        callers=False,
+    )
+    client = get_shared_client(Settings("s3", read_timeout=30.0), target)
+    with translate_errors(target):
+        return body_of(client.get_object(Bucket=bucket, Key=key)["Body"], most)
+
+
+def body_of(stream: Any, most: int) -> bytes:
+    """A streamed body, of which at most one byte more than `most` is read; the stream is closed.
+
+    Raises:
+        BotoCoreError: It broke off.
+    """
+    try:
+        body: bytes = stream.read(most + 1)
+        if len(body) <= most:
+            stream.read(1)  # botocore compares the length only where it finds the end
+        return body
+    finally:
+        stream.close()

@@ -10,9 +10,7 @@ import pytest
 from server_requests import API_KEY, send, write_keys
 
 from orchestrator import ValidationError
-from orchestrator.server.access.guards import Guard, check_binding, is_loopback
-from orchestrator.server.access.raw_request import RawRequest
-from orchestrator.server.access.refusal import Refusal
+from orchestrator.server.access.guards import Guard, RawRequest, Refusal, check_binding, is_loopback
 from orchestrator.server.app import application
 from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings

@@ -25,9 +25,8 @@ from server_requests import (
 )
 
 from orchestrator.server.access.authenticator import Authenticator
+from orchestrator.server.access.guards import RawRequest, Refusal
 from orchestrator.server.access.keys import Keys
-from orchestrator.server.access.raw_request import RawRequest
-from orchestrator.server.access.refusal import Refusal
 from orchestrator.server.operations import Caller
 from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings

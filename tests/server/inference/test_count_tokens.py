@@ -12,7 +12,7 @@ from inference_support import CLAUDE, HELLO, NOVA, TOOL, body, served
 from model_servers import aws_error, json_answer
 
 from orchestrator.models import BedrockModel
-from orchestrator.server.wire.models import operation_model
+from orchestrator.server.wire.shapes import operation_model
 from orchestrator.testing import ScriptedModel
 
 PNG = {"image": {"format": "png", "source": {"bytes": b"PNG"}}}

@@ -14,8 +14,8 @@ from botocore.parsers import create_parser
 from botocore.serialize import create_serializer
 from hypothesis import strategies as st
 
-from orchestrator.server.wire.models import SERVICES, operation_model, service_model
-from orchestrator.server.wire.patterns import compile_pattern
+from orchestrator.server.wire.shapes import SERVICES, operation_model, service_model
+from orchestrator.server.wire.values import compile_pattern
 
 Operation = tuple[str, str]
 ALL: list[Operation] = [

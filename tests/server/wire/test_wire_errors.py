@@ -27,9 +27,8 @@ from orchestrator.errors import (
     ValidationError,
 )
 from orchestrator.server.operations import EventStream, Fault, Request
-from orchestrator.server.wire.api import Api, OperationMatch
-from orchestrator.server.wire.models import operation_model
-from orchestrator.server.wire.routes import Route
+from orchestrator.server.wire.api import Api, OperationMatch, Route
+from orchestrator.server.wire.shapes import operation_model
 
 AGENT = "ABCDEFGHIJ"
 

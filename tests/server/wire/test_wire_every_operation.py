@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from shape_values import ALL, CALLED, STREAMED, Operation, parsed, sent, values
 
 from orchestrator.server.wire.api import Api
-from orchestrator.server.wire.models import operation_model
 from orchestrator.server.wire.requests import get_request_reader
 from orchestrator.server.wire.responses import get_response_writer
+from orchestrator.server.wire.shapes import operation_model
 
 # For each of many operations.
 SOME = settings(max_examples=settings().max_examples // 10, suppress_health_check=list(HealthCheck))

@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from orchestrator.server.wire.problems import Problems
 from orchestrator.server.wire.responses import check_problems
+from orchestrator.server.wire.values import Problems
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from shape_values import ALL
 
-from orchestrator.server.wire.api import Api
-from orchestrator.server.wire.models import operation_model
-from orchestrator.server.wire.routes import Route, Routes
+from orchestrator.server.wire.api import Api, Route, Routes
+from orchestrator.server.wire.shapes import operation_model
 
 API = Api({})
 

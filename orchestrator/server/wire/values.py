@@ -1,20 +1,141 @@
-"""Values without parts: checked, read from JSON and written to it."""
+"""Values without parts, checked, read from JSON and written to it; and what is wrong with one.
+
+Problems are worded as AWS's services word them.
+"""
 
 from __future__ import annotations
 
 import math
 import re
 import sys
+import unicodedata
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import format_datetime, parsedate_to_datetime
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 from botocore.model import Shape, StringShape
 
-from orchestrator.server.wire.patterns import compile_pattern
-from orchestrator.server.wire.problems import HIDDEN, Path, Problems
+Path = tuple[Any, str] | None
+"""Where a value lies: the path around it and its name. Spelled out only when something is wrong."""
+
+HIDDEN = object()
+"""Stands for a value that is not told."""
+
+_MOST = 50
+_LONGEST = 200
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong.
+
+    Attributes:
+        path: Where.
+        constraint: What is not so.
+        value: The value, when it may be told.
+        limit: Whether the value is of the right kind, but against a length, range, pattern or enum.
+    """
+
+    path: Path
+    constraint: str
+    value: Any = HIDDEN
+    limit: bool = False
+
+    @property
+    def place(self) -> str:
+        """Such as `messages.1.member.role`."""
+        return format_path(self.path)
+
+    def __str__(self) -> str:
+        value = "" if self.value is HIDDEN else f" {_format_value(self.value)}"
+        return f"Value{value} at '{self.place}' failed to satisfy constraint: {self.constraint}"
+
+
+class Problems:
+    """All that is wrong with a value."""
+
+    __slots__ = ("found", "more")
+
+    def __init__(self) -> None:
+        self.found: list[Problem] = []
+        self.more = 0
+
+    def add(self, path: Path, constraint: str, value: Any = HIDDEN, *, limit: bool = False) -> None:
+        """Notes a problem; those after the fiftieth are counted only."""
+        if len(self.found) < _MOST:
+            self.found.append(Problem(path, constraint, value, limit))
+        else:
+            self.more += 1
+
+    def __bool__(self) -> bool:
+        return bool(self.found)
+
+    def __str__(self) -> str:
+        count = len(self.found) + self.more
+        errors = "error" if count == 1 else "errors"
+        told = "; ".join(map(str, self.found))
+        return f"{count} validation {errors} detected: {told}" + ("; ..." if self.more else "")
+
+
+def is_deeper(path: Path, names: int) -> bool:
+    """Whether a path has more names than so many."""
+    while path is not None and names >= 0:
+        path, names = path[0], names - 1
+    return names < 0
+
+
+def format_path(path: Path) -> str:
+    """A path with dots, as AWS writes it: the parts of a list are `.1.member`, of a map `.KEY`."""
+    names = []
+    while path is not None:
+        path, name = path
+        names.append(name if len(name) <= _LONGEST else f"{name[:_LONGEST]}...")
+    return ".".join(reversed(names))
+
+
+def _format_value(value: Any) -> str:
+    if value is None:
+        return "null"
+    text = str(value)
+    return f"'{text}'" if len(text) <= _LONGEST else f"'{text[:_LONGEST]}...'"
+
+
+_DIGITS = re.compile(r"/d(?=[{+*])")
+_CATEGORY_C = (r"\P{C}", r"[^\p{C}]")
+_ONE_CLASS = re.compile(r"\^?(\(\?!\\s\*\$\))?(\[[^\]]*\]|\.|\\[sSdDwW])[*+]\$?")
+_LONGEST_MATCHED = 2048
+
+
+# A model's pattern must match the whole text, as Java's `matches` does. Three things are not as the
+# models say. Unicode's categories (`\p{C}`) are not Python's, and are translated; `.` is any
+# character. One pattern has `/d` where digits were meant, and would refuse every ARN. Some take a
+# time that grows with the square of the text's length, or worse; a text for such a one is never
+# longer than 2,048, so that none costs more than milliseconds.
+
+
+@cache
+def compile_pattern(pattern: str) -> Callable[[str], bool]:
+    """What says whether a text matches a pattern of a model."""
+    translated = _DIGITS.sub(r"\\d", pattern)
+    if any(text in pattern for text in _CATEGORY_C):
+        for text in _CATEGORY_C:
+            translated = translated.replace(text, r"[^\0]")
+        match = re.compile(translated, re.DOTALL).fullmatch
+        return lambda text: match(_without_category_c(text)) is not None
+    match = re.compile(translated, re.DOTALL).fullmatch
+    if _ONE_CLASS.fullmatch(pattern):
+        return lambda text: match(text) is not None
+    return lambda text: len(text) <= _LONGEST_MATCHED and match(text) is not None
+
+
+def _without_category_c(text: str) -> str:
+    """The text with NUL for what is in Unicode's category C: control, format, unassigned."""
+    if text.isprintable():
+        return text
+    return "".join("\0" if unicodedata.category(each)[0] == "C" else each for each in text)
+
 
 Walk = Callable[[Any, Path, Problems], Any]
 """Checks a value and gives it read, or written. What is wrong goes to the problems."""
