@@ -136,7 +136,7 @@ def test_the_agent_has_to_be_named_when_there_are_several(start, tmp_path):
     refused = invoke(server, {"prompt": "Hi"})
     assert refused.status == 400
     assert "2 agents could be meant" in refused.json["error"]
-    ids = {name: id for id, _, name, _ in server.world.agents.listed(Caller())}
+    ids = {name: id for id, _, name, _ in server.world.agents.list_invocable(Caller())}
     assert invoke(server, {"prompt": "Hi", "agent": "travel"}).status == 200
     assert invoke(server, {"prompt": "Hi"}, "/invocations?agent=vacations").status == 200
     assert invoke(server, {"prompt": "Hi", "agent": ids["travel"]}).status == 200

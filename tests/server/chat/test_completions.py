@@ -285,7 +285,7 @@ def test_the_models_are_the_agents(start, tmp_path):
 
 def test_an_agent_is_named_by_its_name_its_id_or_its_alias(start):
     server = start([says("One.")] * 3)
-    ((agent_id, alias_id, _, _),) = server.world.agents.listed(Caller())
+    ((agent_id, alias_id, _, _),) = server.world.agents.list_invocable(Caller())
     for name in ("vacations", agent_id, f"{agent_id}/{alias_id}"):
         heard = server.complete(user("Hi"), model=name)
         assert heard.json["choices"][0]["message"]["content"] == "One."

@@ -123,8 +123,8 @@ def test_calls_of_an_api(start):
 
 
 def _tool_name(server: Any) -> str:
-    ((agent_id, alias_id, _, _),) = server.world.agents.listed(Caller())
-    agent = server.world.agents.running(Caller(), agent_id, alias_id)
+    ((agent_id, alias_id, _, _),) = server.world.agents.list_invocable(Caller())
+    agent = server.world.agents.resolve_alias(Caller(), agent_id, alias_id)
     names = [tool["toolSpec"]["name"] for tool in agent.render("ORCHESTRATION", "x").tools]
     return next(name for name in names if name.startswith("POST"))
 
