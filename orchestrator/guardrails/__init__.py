@@ -2,14 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from orchestrator.guardrails.base import Guardrail, Source, Verdict
+from orchestrator.guardrails.base import Guardrail, Source, Verdict, guardrail_trace
 from orchestrator.support.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
     from orchestrator.guardrails.bedrock import BedrockGuardrail
     from orchestrator.guardrails.local import LocalGuardrail, Pii, Regex, Topic, Word
     from orchestrator.guardrails.stream import GuardedStream
-    from orchestrator.guardrails.trace import guardrail_trace
 
 __all__ = [
     "BedrockGuardrail",
@@ -28,7 +27,6 @@ __all__ = [
 _HOMES = {
     "BedrockGuardrail": "bedrock",
     "GuardedStream": "stream",
-    "guardrail_trace": "trace",
     **dict.fromkeys(("LocalGuardrail", "Pii", "Regex", "Topic", "Word"), "local"),
 }
 

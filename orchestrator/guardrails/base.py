@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
-__all__ = ["Guardrail", "Source", "Verdict"]
-
 Source = Literal["INPUT", "OUTPUT"]
 
 
@@ -51,3 +49,16 @@ class Guardrail(Protocol):
             DependencyFailed: The guardrail cannot be asked; nothing is let through then.
         """
         ...
+
+
+def guardrail_trace(verdict: Verdict, source: Source, trace_id: str) -> dict[str, Any]:
+    """A verdict as `GuardrailTrace` of bedrock-agent-runtime, without the `metadata` of its times.
+
+    Bedrock's `trace_id` is `{requestId}-guardrail-pre-0` for input and `-guardrail-post-0` for
+    output (recorded).
+    """
+    trace: dict[str, Any] = {"action": verdict.action, "traceId": trace_id}
+    if verdict.assessments:
+        member = "inputAssessments" if source == "INPUT" else "outputAssessments"
+        trace[member] = [dict(assessment) for assessment in verdict.assessments]
+    return trace

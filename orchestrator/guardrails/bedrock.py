@@ -18,18 +18,14 @@ from orchestrator.support.aws import (
     translate_errors,
 )
 
-__all__ = ["PIECE_CHARS", "BedrockGuardrail"]
-
+# Most characters of one request: the service takes 25 text units, of 1000 characters each.
 PIECE_CHARS = 24_000
-"""Most characters of one request: the service takes 25 text units, of 1000 characters each."""
 
 _SEAM_CHARS = 500  # how much on both sides of a cut is looked at together
 _SEARCHED = 2_000  # how far back a cut looks for a good place
 
 
 class _Answer(NamedTuple):
-    """What the service said of one piece."""
-
     intervened: bool
     blocked: bool
     text: str
@@ -154,7 +150,6 @@ def _read(response: Mapping[str, Any], text: str) -> _Answer:
 
 
 def _actions(value: Any) -> Iterator[str]:
-    """Every `action` of a policy, however deep."""
     if isinstance(value, Mapping):
         if isinstance(value.get("action"), str):
             yield value["action"]
@@ -165,6 +160,8 @@ def _actions(value: Any) -> Iterator[str]:
             yield from _actions(inner)
 
 
+# What an agent's trace knows of an assessment. It has no place for contextual grounding, automated
+# reasoning, metrics, filter strengths, and for what was detected without an action.
 _TRACED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "topicPolicy": {"topics": ("name", "type", "action")},
     "contentPolicy": {"filters": ("type", "confidence", "action")},
@@ -177,15 +174,12 @@ _TRACED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "regexes": ("name", "match", "regex", "action"),
     },
 }
-"""What an agent's trace knows of an assessment. It has no place for contextual grounding, automated
-reasoning, metrics, filter strengths, and for what was detected without an action."""
 
 
 def trace_assessment(assessment: Mapping[str, Any]) -> dict[str, Any]:
-    """An assessment of `ApplyGuardrail` (bedrock-runtime) as an agent's trace has it.
+    """An assessment of `ApplyGuardrail` as `GuardrailAssessment` of bedrock-agent-runtime.
 
-    Returns:
-        A `GuardrailAssessment` of bedrock-agent-runtime; empty when nothing of it was acted on.
+    It is empty when nothing of the assessment was acted on.
     """
     made: dict[str, Any] = {}
     for policy, lists in _TRACED.items():
@@ -200,12 +194,12 @@ def trace_assessment(assessment: Mapping[str, Any]) -> dict[str, Any]:
     return made
 
 
+# Texts over a seam, their masks, and how they are told: `{"piiEntities": [...]}`.
 Crossing = list[tuple[str, str, dict[str, Any]]]
-"""Texts over a seam, their masks, and how they are told: `{"piiEntities": [...]}`."""
 
 
 def _find_crossing(seam: _Answer, before: str, piece: str) -> Crossing:
-    """What is masked at a seam and lies on both of its sides."""
+    # What is masked at a seam and lies on both of its sides; the rest was found in its own piece.
     found: Crossing = []
     around, cut = before + piece[:_SEAM_CHARS], len(before)
     for assessment in seam.assessments:

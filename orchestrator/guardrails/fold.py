@@ -13,24 +13,16 @@ import unicodedata
 from array import array
 from typing import NamedTuple
 
-__all__ = ["FoldedText", "is_letter", "letters", "plain", "visible"]
-
 
 class FoldedText(NamedTuple):
-    """A text as it is read, and where its characters came from.
+    """A text as it is read, and where its characters came from."""
 
-    Attributes:
-        source: The text as it was written.
-        text: The text as it is read.
-        starts: For each character, where its first character is in `source`; `None` when both
-            texts have the same places.
-        ends: One past the last one.
-    """
-
-    source: str
-    text: str
+    source: str  # the text as it was written
+    text: str  # the text as it is read
+    # For each character, where its first character is in `source`; `None` when both texts have the
+    # same places
     starts: array[int] | None = None
-    ends: array[int] | None = None
+    ends: array[int] | None = None  # one past the last one
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Where `text[start:end]`, which is not empty, is in `source`."""

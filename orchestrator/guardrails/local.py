@@ -16,10 +16,8 @@ from orchestrator.guardrails.regexes import REGEX_REACH, Expression, compile_exp
 from orchestrator.guardrails.topic_similarity import TopicVectors
 from orchestrator.models.embeddings.base import Embedder
 
-__all__ = ["Action", "LocalGuardrail", "Pii", "Regex", "Topic", "Word"]
-
+# What is done about a finding; `ANONYMIZE` puts `{TYPE}` in its place.
 Action = Literal["BLOCK", "ANONYMIZE", "NONE"]
-"""What is done about a finding; `ANONYMIZE` puts `{TYPE}` in its place."""
 
 _BLOCKED_INPUT = "Sorry, the model cannot answer this question."
 _ACTED = {"BLOCK": "BLOCKED", "ANONYMIZE": "ANONYMIZED"}
@@ -102,7 +100,7 @@ Assessed = dict[str, list[dict[str, Any]]]
 
 
 class _Side:
-    """What is looked for in one direction, and what is said when it is found."""
+    """What is looked for in one direction, and the message when it is found."""
 
     def __init__(
         self,
@@ -301,7 +299,7 @@ def _deduplicate_matches(text: str, matches: Iterable[_Match]) -> list[dict[str,
 
 
 def _mask_matches(text: str, matches: Iterable[_Match]) -> str:
-    """The text with its masks; where matches overlap, the mask of the first and longest counts."""
+    # Where matches overlap, the mask of the first and longest counts.
     pieces, done = [], 0
     for match in sorted(matches, key=lambda it: (it.start, -it.end)):
         if match.start >= done:

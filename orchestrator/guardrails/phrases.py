@@ -9,26 +9,18 @@ from typing import Any, NamedTuple
 
 from orchestrator.guardrails.fold import FoldedText, letters
 
-__all__ = ["PhraseMatch", "Phrases", "Words", "words_of"]
-
+# Signs in a row that may stand between the words of a phrase: `insider **trading**`.
 _SKIPPED = 3
-"""Signs in a row that may stand between the words of a phrase: `insider **trading**`."""
 
 _END = ""  # no word is empty
 
 
 class PhraseMatch(NamedTuple):
-    """A phrase in a text.
-
-    Attributes:
-        phrase: The phrase as it was listed.
-        start: Where it begins in the text as it was written.
-        end: One past its last character.
-    """
+    """A phrase in a text."""
 
     phrase: str
-    start: int
-    end: int
+    start: int  # where it begins in the text as it was written
+    end: int  # one past its last character
 
 
 @cache
@@ -51,9 +43,7 @@ def words_of(text: str) -> list[str]:
 class Words:
     """A text's words, read once for all lists of phrases.
 
-    Attributes:
-        reading: The text, as words are compared.
-        places: Each word, where it begins in the reading, and where it ends.
+    `reading` is the text as words are compared; `places` has each word, its start and its end.
     """
 
     def __init__(self, text: str) -> None:
@@ -63,18 +53,10 @@ class Words:
 
 
 class Phrases:
-    """A list of phrases. Looking for all of them takes time linear in the text's length.
-
-    Attributes:
-        longest: Letters and digits of the longest phrase.
-    """
+    """A list of phrases, found in linear time. `longest`: letters and digits of the longest."""
 
     def __init__(self, phrases: Iterable[str]) -> None:
-        """Makes the list.
-
-        Raises:
-            ValueError: A phrase has no words.
-        """
+        """Makes the list; a phrase without words is a `ValueError`."""
         self._tree: dict[str, Any] = {}
         self.longest = 0
         for phrase in phrases:

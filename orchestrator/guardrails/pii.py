@@ -13,10 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 
-__all__ = ["PII_REACH", "PII_TYPES", "find_pii"]
-
+# Letters and digits that a match with spaces in it has at most, with the words before it.
 PII_REACH = 64
-"""Letters and digits that a match with spaces in it has at most, with the words before it."""
 
 Spans = Iterator[tuple[int, int]]
 Check = Callable[[str], bool]
@@ -173,16 +171,14 @@ def _word_at(text: str, place: int) -> bool:
 
 _LATIN = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f"
 _SPACED = "\u0370-\u058f\u05d0-\u060b\u0620-\u0669\u066e-\u06d3\u06d5-\u06ff"
+# What the first half of an address consists of, in scripts that have spaces between words. The
+# backslash is Markdown's, which may stand before the signs of an address.
 _MAIL = _LATIN + _SPACED + "0-9_.%+'\\\\-"
-"""What the first half of an address consists of, in scripts that have spaces between words.
 
-The backslash is Markdown's, which may stand before the signs of an address.
-"""
-
+# Letters and their marks, of any script: domains are written in all of them.
 _LETTERS = (
     rf"{_LATIN}{_SPACED}\u0700-\u1fff\u2c00-\u2dff\u3040-\ud7ff\uf900-\ufaff\U00010000-\U0003ffff"
 )
-"""Letters and their marks, of any script: domains are written in all of them."""
 
 _NUMBER = r"\(?\d(?:[ .\-/()]{0,2}\d){6,14}"
 _BEFORE = r"(?<![\w.+-])"
@@ -337,16 +333,16 @@ _OFFICIAL: Mapping[str, Patterns] = {
     ),
 }
 
+# For each type its patterns, which know no case, and the check of what they match.
 _PATTERNS: Mapping[str, Patterns] = {**_CONTACTS, **_SECRETS, **_FINANCE, **_OFFICIAL}
-"""For each type its patterns, which know no case, and the check of what they match."""
 
 _FINDERS: Mapping[str, Callable[[str], Spans]] = {
     "CREDIT_DEBIT_CARD_NUMBER": _cards,
     "INTERNATIONAL_BANK_ACCOUNT_NUMBER": _ibans,
 }
 
+# The types that are found here; Bedrock has `NAME` and `ADDRESS` besides.
 PII_TYPES = frozenset((*_PATTERNS, *_FINDERS))
-"""The types that are found here; Bedrock has `NAME` and `ADDRESS` besides."""
 
 
 @cache

@@ -13,23 +13,17 @@ from typing import Any
 
 from orchestrator.errors import DefinitionError
 
-__all__ = ["REGEX_REACH", "Expression", "compile_expression"]
-
+# Letters and digits of a match that streaming waits for.
 REGEX_REACH = 200
-"""Letters and digits of a match that streaming waits for."""
 
+# Matches of one expression in one text: each is a search of its own over what is left.
 MOST_MATCHES = 10_000
-"""Matches of one expression in one text: each is a search of its own over what is left."""
 
 _MAX_MEMORY = 8 << 20
 
 
 class Expression:
-    """A compiled regular expression.
-
-    Attributes:
-        pattern: The expression as it was written.
-    """
+    """A compiled regular expression."""
 
     def __init__(self, pattern: str, compiled: Any) -> None:
         self.pattern = pattern

@@ -17,13 +17,11 @@ from typing import NamedTuple
 from orchestrator.guardrails.base import Verdict
 from orchestrator.guardrails.fold import is_letter
 
-__all__ = ["GuardedStream"]
-
+# Letters and digits after which even a text without any space is shown.
 _LONG_WORD = 1000
-"""Letters and digits after which even a text without any space is shown."""
 
+# The part by which a text that cannot be shown has to grow before it is checked again.
 _PATIENCE = 1 / 16
-"""The part by which a text that cannot be shown has to grow before it is checked again."""
 
 _BORDER = re.compile(r"\s|[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3001-\u30ff\u3400-\u9fff]")
 
@@ -97,11 +95,7 @@ class GuardedStream:
         return self._text
 
     def feed(self, piece: str) -> str:
-        """Takes the next piece.
-
-        Returns:
-            What may be shown now; when the text was just blocked, the guardrail's message.
-        """
+        """Takes the next piece; returns the text to show now, or the message when it blocks."""
         if self.blocked:
             return ""
         self._pieces.append(piece)
@@ -112,11 +106,7 @@ class GuardedStream:
         return self._release(cut) if cut > self._done else ""
 
     def finish(self) -> str:
-        """Ends the text, which is checked once more.
-
-        Returns:
-            The rest that may be shown, or the guardrail's message.
-        """
+        """Ends the text and checks it again; returns the rest to show, or the message."""
         if self.blocked or not self.text:
             return ""
         return self._release(len(self._text), last=True)
@@ -164,11 +154,7 @@ class _CutFinder:
     """Where a text can be cut, as it grows. Looks at each character once."""
 
     def __init__(self, reach: int) -> None:
-        """Begins a text.
-
-        Args:
-            reach: Letters and digits that a finding which reaches over a cut would have at most.
-        """
+        """Begins a text; a finding across a cut has at most `reach` letters and digits."""
         self._reach = reach
         self._seen = 0
         self._letters = 0
@@ -177,11 +163,7 @@ class _CutFinder:
         self._borders: deque[tuple[int, int]] = deque()  # ends, and the letters up to there
 
     def take(self, text: str) -> int:
-        """Takes the text, which has grown.
-
-        Returns:
-            The end of what no finding can reach any more, however the text goes on.
-        """
+        """Takes the grown text; returns the end of what no finding can reach any more."""
         borders, places = self._borders, self._places
         for place in range(self._seen, len(text)):
             if is_letter(text[place]):
@@ -202,21 +184,9 @@ class _CutFinder:
 def _align(
     verdict: Verdict, allowed: str, text: str, end: int, place: int, cut: int
 ) -> tuple[int, int]:
-    """How far a masked text may be shown, given how far the text itself may be.
-
-    Both are walked over what they share and over each mask.
-
-    Args:
-        verdict: What was said of the text.
-        allowed: The masked text.
-        text: The text.
-        end: How much of the masked text was shown.
-        place: How much of the text that is.
-        cut: How far the text may be shown.
-
-    Returns:
-        The place in the masked text, and the one in the text that belongs to it.
-    """
+    # How far a masked text may be shown, given that the text itself may be shown up to `cut`. `end`
+    # of the masked text and `place` of the text were shown before. Both are walked over what they
+    # share and over each mask.
     masked = _collect_masks(verdict)
     while True:
         same = _common(text[place:cut], allowed[end : end + cut - place])
@@ -236,7 +206,6 @@ def _align(
 
 
 def _collect_masks(verdict: Verdict) -> set[tuple[str, str]]:
-    """What was masked in a text, and the masks."""
     return {
         (item["match"], f"{{{item[label]}}}")
         for assessment in verdict.assessments
@@ -247,7 +216,7 @@ def _collect_masks(verdict: Verdict) -> set[tuple[str, str]]:
 
 
 def _common(one: str, other: str) -> int:
-    """The length of the beginning that two texts share."""
+    # The length of the beginning that two texts share, by bisection: comparing slices is done in C.
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2

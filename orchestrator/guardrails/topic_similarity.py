@@ -9,27 +9,19 @@ from typing import Any
 
 from orchestrator.models.embeddings.base import Embedder
 
-__all__ = ["TopicVectors"]
-
 _BATCH = 64
 _LONGEST = 400  # characters of a piece; embedding models read a few hundred tokens
 
 
 class TopicVectors:
-    """Topics as vectors. Safe for many threads at once.
-
-    They are embedded at the first question, not at load.
-    """
+    """Topics as vectors, embedded at the first check. Safe for many threads at once."""
 
     def __init__(
         self, embedder: Embedder, topics: Sequence[tuple[str, Sequence[str]]], threshold: float
     ) -> None:
-        """Makes the topics.
+        """Takes the topics: names, each with the texts that say what it is about.
 
-        Args:
-            embedder: Turns texts into vectors.
-            topics: Names, and the texts that tell what each is about: definition and examples.
-            threshold: The cosine, from -1 to 1, from which on a sentence belongs to a topic.
+        A sentence belongs to a topic from the cosine `threshold` on, a number from -1 to 1.
         """
         self._embedder = embedder
         self._owners = [name for name, texts in topics for _ in texts]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
-__all__ = ["KnowledgeBase"]
-
 
 @runtime_checkable
 class KnowledgeBase(Protocol):

@@ -15,8 +15,6 @@ from orchestrator.knowledge.settings import (
 )
 from orchestrator.support.aws import Settings, Target, get_shared_client, translate_errors
 
-__all__ = ["BedrockKnowledgeBase", "References"]
-
 _ID = re.compile(r"[0-9a-zA-Z]{10}")
 _MOST_PAGES = 20
 

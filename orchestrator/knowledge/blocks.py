@@ -5,32 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Block", "Kind", "Outline", "Unreadable"]
-
 Kind = Literal["text", "code", "table"]
 
 
 class Unreadable(Exception):
-    """A document that cannot be read; its text says why, for people."""
+    """A document that cannot be read; the text says why, for people."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A paragraph, list, table or piece of code.
+    """A paragraph, list, table or piece of code."""
 
-    Attributes:
-        text: As people read it; Markdown stays Markdown.
-        kind: How it may be cut: between sentences, lines, or rows.
-        headings: The headings above it, outermost first.
-        page: Its page, from 1, in documents that have pages.
-        head: Lines at the top of a table that each piece of it repeats.
-    """
-
-    text: str
-    kind: Kind = "text"
-    headings: tuple[str, ...] = ()
-    page: int | None = None
-    head: int = 0
+    text: str  # as people read it; Markdown stays Markdown
+    kind: Kind = "text"  # how it may be cut: between sentences, lines, or rows
+    headings: tuple[str, ...] = ()  # the headings above it, outermost first
+    page: int | None = None  # its page, from 1, in documents that have pages
+    head: int = 0  # lines at the top of a table that each piece of it repeats
 
 
 class Outline:

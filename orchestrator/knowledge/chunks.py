@@ -15,8 +15,6 @@ from itertools import groupby
 from orchestrator.errors import ValidationError
 from orchestrator.knowledge.blocks import Block
 
-__all__ = ["Chunking", "Passage", "passages_of"]
-
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _LONGEST_WORD = 200
@@ -44,17 +42,11 @@ class Chunking:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """What is found: a piece of a document.
+    """What is found: a piece of a document."""
 
-    Attributes:
-        text: The piece itself.
-        heading: The headings above it, outermost first, in one line.
-        page: Its page, in documents that have pages.
-    """
-
-    text: str
-    heading: str = ""
-    page: int | None = None
+    text: str  # the piece itself
+    heading: str = ""  # the headings above it, outermost first, in one line
+    page: int | None = None  # its page, in documents that have pages
 
     @property
     def whole(self) -> str:

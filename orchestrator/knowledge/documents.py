@@ -21,25 +21,17 @@ from orchestrator.knowledge.metadata import SUFFIX, Attributes, read_attributes
 from orchestrator.knowledge.pdf import Unreadable, pdf_blocks
 from orchestrator.message import clean
 
-__all__ = ["Raw", "find_documents", "is_document", "read_blocks", "read_raw"]
-
 _MOST_METADATA = 64 * 1024
 _EXTRA = "pip install 'bedrock-orchestrator[knowledge]'"
 
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """A document as it is on disk.
+    """A document as it is on disk."""
 
-    Attributes:
-        name: Its path in the folder, with `/`.
-        data: Its content.
-        metadata: The content of its metadata file; empty without one.
-    """
-
-    name: str
-    data: bytes
-    metadata: bytes = b""
+    name: str  # its path in the folder, with `/`
+    data: bytes  # its content
+    metadata: bytes = b""  # the content of its metadata file; empty without one
 
     @property
     def digest(self) -> str:
@@ -47,11 +39,7 @@ class Raw:
         return hashlib.sha256(b"%d:%b%b" % (len(self.data), self.data, self.metadata)).hexdigest()
 
     def attributes(self) -> Attributes:
-        """The attributes in its metadata file.
-
-        Raises:
-            Unreadable: They are not of Bedrock's form.
-        """
+        """The attributes in its metadata file; `Unreadable` when they are not of Bedrock's form."""
         return read_attributes(self.metadata) if self.metadata else Attributes()
 
 
@@ -67,6 +55,7 @@ def find_documents(folder: Path) -> list[str]:
 
 
 def _walk(folder: Path, prefix: str) -> Iterator[str]:
+    # Links are passed over: what a link points to is not in the folder.
     with os.scandir(folder / prefix) as entries:
         for entry in entries:
             name = prefix + entry.name
@@ -88,12 +77,7 @@ def _suffix(name: str) -> str:
 
 
 def read_raw(folder: Path, name: str, limit: int) -> Raw:
-    """A document's bytes and those of its metadata file.
-
-    Args:
-        folder: The knowledge base's folder.
-        name: The document's name in it.
-        limit: The most bytes that it may have.
+    """A document's bytes, at most `limit`, and those of its metadata file.
 
     Raises:
         Unreadable: It is too large, or cannot be read.
@@ -130,11 +114,12 @@ def read_blocks(raw: Raw) -> list[Block]:
 
 
 def _clean_block(block: Block) -> Block:
-    """The block without halves of surrogate pairs, which have no UTF-8."""
+    # Halves of surrogate pairs have no UTF-8, which SQLite and JSON need.
     return replace(block, text=clean(block.text), headings=tuple(map(clean, block.headings)))
 
 
 def _text(data: bytes) -> str:
+    # Without a mark of its encoding, what is no UTF-8 is nearly always Windows' Western one.
     for mark, encoding in _MARKS.items():
         if data.startswith(mark):
             return data.decode(encoding, "replace")

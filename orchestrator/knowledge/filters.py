@@ -13,8 +13,6 @@ from typing import Any
 
 from orchestrator.errors import ValidationError
 
-__all__ = ["OPERATORS", "Filter", "compile_filter"]
-
 Metadata = Mapping[str, Any]
 Test = Callable[[Metadata], bool]
 
@@ -25,15 +23,10 @@ _LONGEST_KEY = 100  # Bedrock: FilterKey
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A filter that was checked.
+    """A filter that was checked."""
 
-    Attributes:
-        test: Whether a passage with this metadata passes.
-        keys: The attributes that it looks at.
-    """
-
-    test: Test
-    keys: frozenset[str]
+    test: Test  # whether a passage with this metadata passes
+    keys: frozenset[str]  # the attributes that it looks at
 
 
 def compile_filter(value: Any) -> Filter:
@@ -163,7 +156,7 @@ _CONDITIONS: dict[str, tuple[Callable[[Any], bool], str, Callable[[Any, Any], bo
     "stringContains": (*_TEXT, _has_text),
 }
 
+# The names of all operators.
 OPERATORS = (*_CONDITIONS, *_GROUPS)
-"""The names of all operators."""
 
 _NAMES = ", ".join(OPERATORS)

@@ -9,8 +9,6 @@ from typing import Any
 from orchestrator.knowledge.blocks import Block, Kind, Outline, Unreadable
 from orchestrator.knowledge.html_nesting import is_too_nested
 
-__all__ = ["html_blocks"]
-
 _HIDDEN = frozenset(
     (
         *("script", "style", "noscript", "template", "head", "nav", "iframe", "object", "svg"),

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["is_too_nested"]
-
 _MOST_OPEN = 6_000
 _MOST_COMPARED = 50_000_000
 _MOST_BEGUN_AGAIN = 1_000_000

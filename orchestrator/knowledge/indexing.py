@@ -14,13 +14,11 @@ from orchestrator.knowledge.pdf import Unreadable
 from orchestrator.knowledge.store import Store
 from orchestrator.models.embeddings import Embedder
 
-__all__ = ["READING", "IndexReport", "Progress", "bring_up_to_date", "embed_missing"]
-
+# Called with what is done, what there is in all, and a word for what is being done.
 Progress = Callable[[int, int, str], None]
-"""Called with what is done, what there is in all, and a word for what is being done."""
 
+# To be raised when documents are read in another way: then all are read again.
 READING = 1
-"""To be raised when documents are read in another way: then all are read again."""
 
 _BATCH = 64
 
@@ -57,7 +55,7 @@ def bring_up_to_date(
     max_file_bytes: int,
     progress: Progress | None = None,
 ) -> IndexReport:
-    """Reads what changed, forgets what is gone, and embeds what has no vector yet.
+    """Reads what changed, deletes what is gone, and embeds what has no vector yet.
 
     Every document and every batch of vectors is a transaction of its own: what was done before an
     interruption is not done again.
@@ -118,16 +116,10 @@ class _Indexer:
 
 
 def embed_missing(store: Store, embedder: Embedder, progress: Progress | None = None) -> int:
-    """Embeds the passages of an index that have no vector of this embedder yet.
+    """Embeds the passages that have no vector of this embedder yet; returns how many.
 
-    Args:
-        store: The index.
-        embedder: What embeds them; vectors of another one are forgotten.
-        progress: Called with what is done, what there is, and `embedding`. What it raises ends the
-            work; what was done stays.
-
-    Returns:
-        How many were embedded.
+    Vectors of another embedder are deleted. An exception of `progress` ends the work; what was
+    embedded stays.
 
     Raises:
         DependencyFailed: The index or the embedder failed.

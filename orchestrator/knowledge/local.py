@@ -31,8 +31,6 @@ from orchestrator.knowledge.settings import (
 from orchestrator.knowledge.store import Store, StoredPassage
 from orchestrator.models.embeddings import Embedder
 
-__all__ = ["LocalKnowledgeBase"]
-
 _RERANKED = 25  # how many passages a reranker chooses from, at least
 
 
@@ -109,11 +107,8 @@ class LocalKnowledgeBase:
     def index(self, progress: Progress | None = None) -> IndexReport:
         """Brings the index up to date: reads what changed, and embeds it.
 
-        Args:
-            progress: Called with what is done, what there is, and a word for it.
-
         Raises:
-            ResourceNotFound: The folder is not there.
+            ResourceNotFound: The folder does not exist.
             DependencyFailed: The index or the embedder failed.
         """
         with self._indexing:

@@ -10,12 +10,10 @@ from orchestrator.knowledge.blocks import Block, Kind, Outline, Unreadable
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
-__all__ = ["markdown_blocks"]
-
 _KINDS: dict[str, Kind] = {"fence": "code", "code_block": "code", "table_open": "table"}
 _FRONT_MATTER = "---"
+# Some 5 seconds, if each begins an item of a list.
 _MOST_LINES = 100_000
-"""Some 5 seconds, if each begins an item of a list."""
 
 
 @cache

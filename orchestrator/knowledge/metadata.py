@@ -19,13 +19,11 @@ from orchestrator.knowledge.pdf import Unreadable
 from orchestrator.message import clean
 from orchestrator.support.safe_json import json_or
 
-__all__ = ["CHUNK_ID", "PAGE", "RESERVED", "SOURCE", "SUFFIX", "Attributes", "read_attributes"]
-
+# How the name of a metadata file ends.
 SUFFIX = ".metadata.json"
-"""How the name of a metadata file ends."""
 
+# How the names of built-in attributes begin.
 RESERVED = "x-amz-bedrock-kb-"
-"""How the names of built-in attributes begin."""
 
 SOURCE = RESERVED + "source-uri"
 PAGE = RESERVED + "document-page-number"
@@ -42,15 +40,11 @@ _TYPED = {
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """A document's own attributes.
+    """A document's own attributes."""
 
-    Attributes:
-        values: By name: texts, numbers, truth values and lists of texts.
-        embedded: Names of those that count as text when passages are searched
-            (`includeForEmbedding`).
-    """
-
+    # By name: texts, numbers, truth values and lists of texts
     values: Mapping[str, Any] = field(default_factory=dict)
+    # Names of those that count as text when passages are searched (`includeForEmbedding`)
     embedded: tuple[str, ...] = ()
 
     @property
@@ -62,11 +56,8 @@ class Attributes:
 
 
 def read_attributes(data: bytes) -> Attributes:
-    """The attributes in a metadata file.
-
-    Raises:
-        Unreadable: It is not of Bedrock's form; the message says what is wrong.
-    """
+    """The attributes in a metadata file; `Unreadable` says what is wrong with its form."""
+    # AWS: "Include metadata in a data source". A value is plain, or an object with its type.
     document = json_or(data.decode("utf-8-sig", "replace"), None)
     given = document.get("metadataAttributes") if isinstance(document, dict) else None
     if not isinstance(given, dict):

@@ -12,8 +12,7 @@ from orchestrator.knowledge.blocks import Block, Unreadable
 if TYPE_CHECKING:
     from pypdf import PdfReader
 
-__all__ = ["Unreadable", "pdf_blocks"]
-
+# A PDF can be made to cost very much, so every bound is checked while it is read.
 _MOST_PAGES = 5_000
 _MOST_CHARACTERS = 20_000_000
 # A small file has little to read: what takes long is drawn again and again.
@@ -103,10 +102,6 @@ class _Work:
             self.check_time()
 
     def check_time(self) -> None:
-        """Ends what takes too long.
-
-        Raises:
-            _TooMuch: The time is up.
-        """
+        """Ends what takes too long."""
         if _now() > self._ends:
             raise _LimitExceeded(f"reading it takes more than {self._seconds:.0f} seconds")

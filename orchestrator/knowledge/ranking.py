@@ -20,25 +20,14 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "Allowed",
-    "Catalog",
-    "Ranked",
-    "Vectors",
-    "expression",
-    "rank_by_words",
-    "rank_passages",
-    "rare_terms",
-]
-
+# The ids of the passages that may be found.
 Allowed = Collection[int]
-"""The ids of the passages that may be found."""
 
+# How much of the score of the best keyword hit is added to the cosine, which is at most 1.
 WORDS_WEIGHT = 0.15
-"""How much of the score of the best keyword hit is added to the cosine, which is at most 1."""
 
+# How much is added for a name, number or code of the question that few passages have.
 CODES_WEIGHT = 0.2
-"""How much is added for a name, number or code of the question that few passages have."""
 
 _CANDIDATES = 100
 _MOST_TERMS = 64
@@ -59,19 +48,14 @@ _STOP = frozenset(
 
 
 class Ranked(NamedTuple):
-    """A passage and how well it fits.
-
-    Attributes:
-        passage: Its id.
-        score: From 0 to 1; greater is better.
-    """
+    """A passage and how well it fits."""
 
     passage: int
-    score: float
+    score: float  # from 0 to 1; greater is better
 
 
 def _terms(query: str) -> list[str]:
-    """The query's words, each once; those that are in every text only if there are no others."""
+    # Words that are in every text count only if the question has no others.
     found = dict.fromkeys(_TERM.findall(query))
     parts = dict.fromkeys(part for term in found for part in _PART.findall(term))
     words = [it for it in {**found, **parts} if it.lower() not in _STOP]
@@ -84,11 +68,9 @@ def _quote_term(term: str) -> str:
 
 
 def expression(store: Store, query: str) -> str:
-    """An FTS5 expression that finds any word of a question; empty when it has none.
-
-    Words that a great part of the passages has tell little and cost most: they count only when the
-    question has no others.
-    """
+    """An FTS5 expression that finds any word of a question; empty when it has none."""
+    # Words that a great part of the passages has tell little and cost most: they count only when
+    # the question has no others.
     terms = [_quote_term(term) for term in _terms(query)]
     most = max(_COMMON_FROM, int(store.size() * _COMMON_SHARE))
     rare = [term for term in terms if len(store.find_ids(term, most)) < most]
@@ -109,14 +91,9 @@ def rank_by_words(store: Store, query: str, limit: int, allowed: Allowed | None)
 
 
 class Catalog:
-    """The documents' attributes at one revision of an index, in memory.
-
-    Attributes:
-        revision: The index's revision.
-    """
+    """The documents' attributes at one revision of an index, in memory."""
 
     def __init__(self, store: Store) -> None:
-        """Reads all attributes."""
         self.revision = store.revision
         self._documents = store.documents()
         self._passages: dict[int, list[int]] = {}
@@ -130,13 +107,7 @@ class Catalog:
 
 
 class Vectors:
-    """The vectors of an index at one revision, in memory.
-
-    Attributes:
-        revision: The index's revision.
-        ids: The passages' ids, ascending.
-        matrix: A row of length 1 for each passage.
-    """
+    """The vectors of an index at one revision: passage `ids`, ascending, and their `matrix`."""
 
     def __init__(self, store: Store, dimensions: int) -> None:
         """Reads all vectors.
@@ -192,7 +163,7 @@ def rank_passages(
 def _word_scores(
     store: Store, vectors: Vectors, query: str, allowed: Allowed | None
 ) -> NDArray[np.float32]:
-    """What words add to each row's score."""
+    # Scores of BM25 differ from index to index, so only their ratio to the best one counts.
     import numpy as np
 
     added = np.zeros(len(vectors.ids), np.float32)

@@ -14,10 +14,8 @@ from orchestrator.support.aws import (
     translate_errors,
 )
 
-__all__ = ["BedrockReranker", "Reranker"]
-
+# Takes a question and retrieved references, best first; returns those to keep, best first.
 Reranker = Callable[[str, list[dict[str, Any]]], list[dict[str, Any]]]
-"""Takes a question and retrieved references, best first; returns those to keep, best first."""
 
 _TYPE = "BEDROCK_RERANKING_MODEL"
 _LONGEST = 32_000  # Bedrock: RerankTextDocument

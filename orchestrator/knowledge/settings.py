@@ -10,10 +10,8 @@ from orchestrator.errors import ValidationError
 from orchestrator.knowledge.filters import Filter, compile_filter
 from orchestrator.message import clean
 
-__all__ = ["DEFAULT_RESULTS", "Search", "check", "check_query", "merge_configurations", "search_of"]
-
+# How many passages are found unless more are asked for (Bedrock: "Query configurations").
 DEFAULT_RESULTS = 5
-"""How many passages are found unless more are asked for (Bedrock: "Query configurations")."""
 
 _LONGEST_QUERY = 20_000  # Bedrock: KnowledgeBaseQuery
 _MOST_RESULTS = 100
@@ -31,19 +29,12 @@ _MEMBERS = {
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What a local knowledge base is asked for.
+    """What a local knowledge base is asked for."""
 
-    Attributes:
-        results: How many passages at most.
-        semantic: Whether only the meaning counts, and no keyword (`SEMANTIC`).
-        filter: Which passages may be found.
-        reranking: Bedrock's `rerankingConfiguration`.
-    """
-
-    results: int = DEFAULT_RESULTS
-    semantic: bool = False
-    filter: Filter | None = None
-    reranking: Mapping[str, Any] | None = None
+    results: int = DEFAULT_RESULTS  # how many passages at most
+    semantic: bool = False  # whether only the meaning counts, and no keyword (`SEMANTIC`)
+    filter: Filter | None = None  # which passages may be found
+    reranking: Mapping[str, Any] | None = None  # Bedrock's `rerankingConfiguration`
 
 
 def check_query(query: str) -> str:
@@ -71,6 +62,7 @@ def merge_configurations(
     Raises:
         ValidationError: The result is not a retrieval configuration.
     """
+    # Bedrock's Retrieve takes one configuration, so the members of the call win here, before it.
     together: dict[str, dict[str, Any]] = {}
     for given in (own, call):
         for name, members in _objects(given):

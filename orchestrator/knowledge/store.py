@@ -18,8 +18,6 @@ from orchestrator.errors import DependencyFailed
 from orchestrator.knowledge.chunks import Passage
 from orchestrator.support.sqlite import Layout, SqliteFile
 
-__all__ = ["Hit", "Store", "StoredPassage"]
-
 _LAYOUT = Layout(
     0x42414B42,  # "BAKB"
     1,
@@ -57,34 +55,20 @@ _RANK = "bm25(2.0, 1.0, 1.0)"
 
 
 class Hit(NamedTuple):
-    """A passage that has some of the words.
-
-    Attributes:
-        passage: Its id.
-        score: How well it fits; greater is better.
-    """
+    """A passage that has some of the words."""
 
     passage: int
-    score: float
+    score: float  # how well it fits; greater is better
 
 
 class StoredPassage(NamedTuple):
-    """A passage, read back.
-
-    Attributes:
-        passage: Its id.
-        document: The id of its document.
-        name: The document's name.
-        metadata: The document's attributes.
-        place: Its number in the document, from 0.
-        content: The passage.
-    """
+    """A passage, read back."""
 
     passage: int
-    document: int
+    document: int  # the id of its document
     name: str
-    metadata: dict[str, Any]
-    place: int
+    metadata: dict[str, Any]  # the document's attributes
+    place: int  # its number in the document, from 0
     content: Passage
 
 
@@ -92,10 +76,7 @@ class Store:
     """The index. Safe for many threads, and for many processes on one file."""
 
     def __init__(self, path: str | Path | None) -> None:
-        """Opens the index, and makes it when it is not there.
-
-        Args:
-            path: The file, whose folder is made when needed; `None` keeps the index in memory.
+        """Opens the index file and makes it when needed; `None` keeps the index in memory.
 
         Raises:
             DependencyFailed: The file cannot be opened, is another program's, or was written by a
@@ -157,16 +138,10 @@ class Store:
         passages: Sequence[Passage],
         more: str = "",
     ) -> None:
-        """Keeps a document in place of the one of the same name.
+        """Stores a document in place of the one of the same name.
 
-        Vectors of passages whose text did not change are kept.
-
-        Args:
-            name: The document's name.
-            digest: What tells its content from any other.
-            metadata: Its attributes.
-            passages: Its passages, in order.
-            more: What counts as text of every passage, without being shown.
+        Vectors of passages whose text did not change stay. `digest` identifies the content; `more`
+        counts as text of every passage, without being shown.
         """
         with self._write_transaction() as db:
             kept = {
@@ -195,17 +170,13 @@ class Store:
             )
 
     def remove(self, names: Sequence[str]) -> None:
-        """Forgets documents."""
+        """Deletes documents."""
         if names:
             with self._write_transaction() as db:
                 db.executemany("DELETE FROM document WHERE name = ?", [(it,) for it in names])
 
     def documents(self) -> dict[int, dict[str, Any]]:
-        """The attributes of all documents, by id.
-
-        Raises:
-            DependencyFailed: The file failed, or holds something else than attributes.
-        """
+        """The attributes of all documents, by id."""
         with self._file.connection() as db:
             rows = db.execute("SELECT id, metadata FROM document").fetchall()
         return {id: self._attributes(text) for id, text in rows}
@@ -230,7 +201,7 @@ class Store:
     # -- vectors ---------------------------------------------------------------------------------
 
     def use_embedder(self, id: str) -> None:
-        """Forgets all vectors, unless they are of this embedder."""
+        """Deletes all vectors, unless they are of this embedder."""
         if self.embedder != id:
             with self._write_transaction() as db:
                 db.execute("UPDATE passage SET vector = NULL")
@@ -250,7 +221,7 @@ class Store:
         ]
 
     def put_vectors(self, embedder: str, vectors: Sequence[tuple[int, bytes]]) -> None:
-        """Keeps vectors by passage id, unless the index belongs to another embedder by now."""
+        """Stores vectors by passage id, unless the index belongs to another embedder by now."""
         with self._write_transaction() as db:
             db.executemany(
                 "UPDATE passage SET vector = ? WHERE id = ? "
@@ -259,11 +230,7 @@ class Store:
             )
 
     def vectors(self, size: int) -> list[tuple[int, bytes]]:
-        """Ids of passages, with their vectors of `size` bytes.
-
-        Raises:
-            DependencyFailed: The file failed, or a vector has another size.
-        """
+        """Ids of passages, with their vectors of `size` bytes."""
         with self._file.connection() as db:
             rows = db.execute(
                 "SELECT id, vector FROM passage WHERE vector IS NOT NULL ORDER BY id"
@@ -288,13 +255,7 @@ class Store:
     def with_words(
         self, expression: str, limit: int, allowed: Collection[int] | None = None
     ) -> list[Hit]:
-        """The passages that an FTS5 expression finds, best first.
-
-        Args:
-            expression: The expression.
-            limit: The most passages.
-            allowed: Ids of the only passages that may be found; `None` for all.
-        """
+        """The passages that an FTS5 expression finds, best first; only `allowed` ones, if given."""
         # The plus keeps SQLite from asking the keywords for each id by itself.
         only = "" if allowed is None else "AND +rowid IN (SELECT value FROM json_each(?))"
         ids = () if allowed is None else (json.dumps(list(allowed)),)
@@ -321,11 +282,7 @@ class Store:
             return db.execute("SELECT id, document FROM passage").fetchall()
 
     def read(self, ids: Sequence[int] | None = None) -> list[StoredPassage]:
-        """Passages by id, in the order of `ids` without those that are gone; `None`: all.
-
-        Raises:
-            DependencyFailed: The file failed, or holds something else than passages.
-        """
+        """Passages by id, in the order of `ids` without those that are gone; `None`: all."""
         chosen = "" if ids is None else "WHERE passage.id IN (SELECT value FROM json_each(?))"
         with self._file.connection() as db:
             rows = db.execute(

@@ -17,8 +17,6 @@ from orchestrator.message import Message
 from orchestrator.models._bedrock_frames import Frames
 from orchestrator.support.aws import Settings, Target, get_shared_client
 
-__all__ = ["Connection", "EncodedMessages", "connect", "prepare", "target_of"]
-
 
 class Connection(NamedTuple):
     """A client, and threads for asynchronous callers, as many as it has connections."""
@@ -45,7 +43,7 @@ def connect(settings: Settings, target: Target) -> Connection:
     """The shared connection for `settings`, made at the first call.
 
     Raises:
-        AccessDenied: There are no credentials or no region; nothing was sent, nothing is kept.
+        AccessDenied: There are no credentials or no region; nothing was sent.
     """
     client = get_shared_client(settings, target, prepare)
     with _lock:
@@ -57,7 +55,7 @@ def connect(settings: Settings, target: Target) -> Connection:
 
 
 def target_of(model_id: str) -> Target:
-    """A model of Bedrock, as errors tell it."""
+    """A model of Bedrock, as errors describe it."""
     return Target(
         f"the model {model_id!r}",
         model_id,

@@ -13,8 +13,6 @@ from struct import Struct
 from typing import Any
 from zlib import crc32
 
-__all__ = ["Frames"]
-
 _PRELUDE = Struct(">III")
 _CHECKSUM = Struct(">I")
 _OVERHEAD = 16

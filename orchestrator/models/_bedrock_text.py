@@ -12,21 +12,14 @@ from typing import Any, NamedTuple
 
 from orchestrator.models.usage import Usage
 
-__all__ = ["Piece", "TextShape", "decode_object", "metrics_of", "shape_of"]
-
 _METRICS = "amazon-bedrock-invocationMetrics"
 
 
 class Piece(NamedTuple):
-    """What one reply, or one chunk of a stream, says.
+    """What one reply, or one chunk of a stream, says."""
 
-    Attributes:
-        text: The text of this piece.
-        stop_reason: Converse's name of the reason; empty while there is more to come.
-    """
-
-    text: str
-    stop_reason: str
+    text: str  # the text of this piece
+    stop_reason: str  # Converse's name of the reason; empty while there is more to come
 
 
 class TextShape(NamedTuple):
@@ -53,11 +46,7 @@ def metrics_of(chunk: Mapping[str, Any]) -> Usage | None:
 
 
 def decode_object(body: bytes) -> Mapping[str, Any]:
-    """The JSON object of a reply or chunk.
-
-    Raises:
-        ValueError: It is not one.
-    """
+    """The JSON object of a reply or chunk; a `ValueError` when it is none."""
     value = json.loads(body)
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")

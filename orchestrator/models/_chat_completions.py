@@ -16,8 +16,6 @@ from orchestrator.models._encoding import encode, encode_cached, tool_input, too
 from orchestrator.models.base import ModelReply, ModelRequest
 from orchestrator.models.usage import Usage
 
-__all__ = ["EventReader", "Pieces", "encode_body", "encode_tools", "read_reply"]
-
 _STOPS = {
     "stop": "end_turn",
     "length": "max_tokens",
@@ -26,14 +24,14 @@ _STOPS = {
     "content_filter": "content_filtered",
 }
 _IMAGES = ("png", "jpeg", "gif", "webp")
+# Says what is asked, of which model, and how it answers: never an agent's additional fields.
 _OURS = frozenset(
     "model models n stream stream_options messages prompt tools tool_choice functions "
     "function_call add_generation_prompt continue_final_message".split()
 )
-"""Says what is asked, of which model, and how it answers: never an agent's additional fields."""
 _PARAMETERS = {"temperature": "temperature", "topP": "top_p"}
+# Stop sequences that a request may have (OpenAI); further ones are left out.
 MAX_STOPS = 4
-"""Stop sequences that a request may have (OpenAI); further ones are left out."""
 
 
 def encode_body(
@@ -50,12 +48,12 @@ def encode_body(
 
     Args:
         model: The model's name at the server.
-        request: What is asked.
+        request: The request.
         tools: The encoded tools; empty when there are none.
         length: The name of the member that bounds the reply's tokens.
         refused: Members that this model was found not to take.
         stream: Whether the reply is to come in pieces.
-        prefill: Whether the server continues a last assistant message; it is left out otherwise.
+        prefill: Whether the server continues a last assistant message; else it is left out.
     """
     messages = request.messages
     if messages and messages[-1]["role"] == "assistant":
@@ -81,6 +79,7 @@ def encode_body(
 
 
 def _parameters(given: Mapping[str, Any], length: str) -> dict[str, Any]:
+    # The protocol has no topK; servers that take one get it as an additional field.
     found = {name: given[ours] for ours, name in _PARAMETERS.items() if given.get(ours) is not None}
     if given.get("maximumLength"):
         found[length] = given["maximumLength"]
@@ -210,9 +209,7 @@ def _usage(usage: Mapping[str, Any] | None) -> Usage:
 def read_reply(value: Mapping[str, Any], turn: int) -> ModelReply | None:
     """The reply in a whole answer; `None` when the answer holds none.
 
-    Args:
-        value: The answer's JSON object.
-        turn: Tells apart the tool calls of one conversation when the server gives them no ids.
+    `turn` tells apart the tool calls of one conversation when the server gives them no ids.
     """
     choices = value.get("choices")
     if not choices or not isinstance(choices[0].get("message"), dict):
@@ -227,9 +224,7 @@ def read_reply(value: Mapping[str, Any], turn: int) -> ModelReply | None:
 class Pieces:
     """Puts a reply together from the chunks of a stream.
 
-    Attributes:
-        stop_reason: Empty until the chunk that ends the reply has come; a stream that ends before
-            it was cut.
+    `stop_reason` is empty until the reply has ended: a stream that leaves it empty was cut.
     """
 
     __slots__ = ("_calls", "_open", "_texts", "_thoughts", "_turn", "_usage", "stop_reason")
@@ -330,10 +325,7 @@ _LONGEST_LINE = 10_000_000
 
 
 class EventReader:
-    """Server-sent events whose data are JSON objects, from bytes as they come.
-
-    Lines end with line feeds only: text in the JSON may hold other line separators of Unicode.
-    """
+    """Server-sent events whose data are JSON objects, from bytes as they come."""
 
     __slots__ = ("_rest",)
 
@@ -346,6 +338,8 @@ class EventReader:
         Raises:
             ValueError: The data of an event are not a JSON object.
         """
+        # Lines end with line feeds only: text in the JSON may hold other line separators of
+        # Unicode.
         lines = (self._rest + data).split(b"\n")
         self._rest = lines.pop()
         if len(self._rest) > _LONGEST_LINE:

@@ -16,10 +16,8 @@ from orchestrator.models._encoding import blob, encode, encode_cached, tool_inpu
 from orchestrator.models.base import ModelReply
 from orchestrator.models.usage import Usage
 
-__all__ = ["EMPTY_RESULT", "Pieces", "encode_messages", "encode_tools", "reply_content", "usage_of"]
-
+# What a tool result without text says: Bedrock refuses blank texts.
 EMPTY_RESULT = "(empty result)"
-"""What a tool result without text says: Bedrock refuses blank texts."""
 
 _OPENING = {
     "user": '{"role":"user","content":[',
@@ -64,6 +62,7 @@ def _encode_content(message: Message) -> str:
 
 
 def _encode_prefill(message: Message) -> str:
+    # Anthropic's models refuse a last assistant message that ends with white space.
     blocks = [block for block in map(_sendable, message["content"]) if block]
     if blocks and "text" in blocks[-1]:
         blocks[-1] = {"text": blocks[-1]["text"].rstrip()}
@@ -71,6 +70,7 @@ def _encode_prefill(message: Message) -> str:
 
 
 def _sendable(block: Block) -> Block | None:
+    # Bedrock refuses blank text blocks and empty tool results.
     if "text" in block:
         return block if block["text"].strip() else None
     if "toolUse" in block:
@@ -133,9 +133,7 @@ def _plain(block: Block) -> Block:
 class Pieces:
     """Puts a reply together from the events of ConverseStream.
 
-    Attributes:
-        stop_reason: Empty until the event that ends the message has come; a stream that ends
-            before it was cut.
+    `stop_reason` is empty until the reply has ended: a stream that leaves it empty was cut.
     """
 
     __slots__ = ("_blocks", "_usage", "stop_reason")

@@ -11,8 +11,6 @@ from typing import Any
 from orchestrator.message import Message
 from orchestrator.support.safe_json import json_or
 
-__all__ = ["blob", "encode", "encode_cached", "tool_input", "tool_name"]
-
 
 def _base64(value: Any) -> str:
     if isinstance(value, bytes | bytearray):
@@ -25,10 +23,10 @@ def blob(value: str | bytes) -> bytes:
     return base64.b64decode(value) if isinstance(value, str) else value
 
 
+# Compact JSON; bytes become base64, as in AWS's JSON protocols.
 encode: Callable[[Any], str] = json.JSONEncoder(
     ensure_ascii=False, separators=(",", ":"), default=_base64
 ).encode
-"""Compact JSON; bytes become base64, as in AWS's JSON protocols."""
 
 
 def encode_cached(message: Message, encoder: Callable[[Message], str]) -> str:

@@ -19,8 +19,6 @@ from orchestrator.errors import (
     ValidationError,
 )
 
-__all__ = ["Tries", "build_interrupted_error", "build_protocol_error", "stream_error"]
-
 _RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 _LONGEST_WAIT = 60.0
 _LONGEST = 400
@@ -45,7 +43,7 @@ def build_protocol_error(model_id: str) -> DependencyFailed:
 
 
 def stream_error(model_id: str, chunk: Mapping[str, Any]) -> OrchestratorError | None:
-    """The error that an answer or a chunk of a stream tells of, when it does."""
+    """The error that an answer or a chunk of a stream reports, if any."""
     error = chunk.get("error") if isinstance(chunk, Mapping) else None
     if not error:
         return None
@@ -66,11 +64,9 @@ class Tries:
         self._tried = 0
 
     def handle_network_error(self, error: Exception) -> float:
-        """After a network error.
-
-        A connection that broke is tried again; one that was refused or timed out is not: a local
-        server that is not running will not answer in a second either.
-        """
+        """The seconds to wait after a network error; raises when there is no next try."""
+        # A connection that broke is tried again; one that was refused or timed out is not: a local
+        # server that is not running will not answer in a second either.
         name = type(error).__name__
         wait = None if "Timeout" in name or name == "ConnectError" else self._wait(None)
         if wait is None:
@@ -82,7 +78,7 @@ class Tries:
         return wait
 
     def handle_error_response(self, response: Any) -> float:
-        """After an answer that is an error."""
+        """The seconds to wait after an error response; raises when there is no next try."""
         status = response.status_code
         wait = None
         if status in _RETRIED:

@@ -19,14 +19,6 @@ from orchestrator.message import Block, Message, text_of
 from orchestrator.models.blocks import normalise_blocks
 from orchestrator.models.usage import Usage
 
-__all__ = [
-    "CallFormat",
-    "Model",
-    "ModelReply",
-    "ModelRequest",
-    "OperationFormat",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class OperationFormat:

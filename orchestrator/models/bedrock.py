@@ -293,7 +293,7 @@ class BedrockModel(Model):
 
 @contextmanager
 def _translate_errors(model_id: str) -> Iterator[None]:
-    """The code here and botocore trust the shape of answers; gateways may send others."""
+    # The code here and botocore trust the shape of answers; gateways may send others.
     from botocore.exceptions import BotoCoreError
 
     try:
@@ -320,7 +320,8 @@ _NAMES = {
 def _parameters(
     model_id: str, request: ModelRequest, refused: frozenset[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """`inferenceConfig` and `additionalModelRequestFields`."""
+    # `inferenceConfig` and `additionalModelRequestFields`: Converse knows no topK (AWS: "Inference
+    # request parameters and response fields for foundation models").
     given, additional = request.inference, dict(request.additional)
     anthropic = "anthropic." in model_id
     if anthropic and _is_thinking(additional):

@@ -7,8 +7,6 @@ from typing import Any
 from orchestrator.message import Block, clean
 from orchestrator.support.safe_json import json_or
 
-__all__ = ["normalise_blocks"]
-
 _SCALARS = (int, float, bool)
 
 

@@ -24,17 +24,15 @@ from orchestrator.prompts.template_files import read_yaml
 if TYPE_CHECKING:
     from orchestrator.models.embeddings.base import Embedder
 
-__all__ = ["EXAMPLES_FILE", "CategoryExamples", "ExampleClassifier"]
-
+# The file of a dialect's folder, or of the user's own templates folder, that has the examples.
 EXAMPLES_FILE = "pre_processing_examples.yaml"
-"""The file of a dialect's folder, or of the user's own templates folder, that has the examples."""
 
+# After a question of the agent, an input that is not as near to anything is the reply to it; of a
+# long input, one part that is as near to A or B decides.
 _NEAR = 0.4
-"""After a question of the agent, an input that is not as near to anything is the reply to it; of a
-long input, one part that is as near to A or B decides."""
 
+# An input that is less similar to the nearest example than this is near to nothing.
 _LEAST = {"A": 0.2, "B": 0.3, "C": 0.25, "D": 0.25}
-"""An input that is less similar to the nearest example than this is near to nothing."""
 
 _MAX_EXAMPLES = 500
 
@@ -43,32 +41,24 @@ _PART = 400
 _STEP = 300
 _MAX_PARTS = 64
 _QUESTION = re.compile("[?？؟]")
+# A question of the agent, with a question mark or as a request.
 _ASKS = re.compile(
     r"[?？؟]|\bplease (?:tell|give|provide|name|specify|enter|share|send)\b|\blet me know\b",
     re.IGNORECASE,
 )
-"""A question of the agent, with a question mark or as a request."""
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 @dataclass(frozen=True, slots=True)
 class CategoryExamples:
-    """Examples of inputs by category.
+    """Examples of inputs by category."""
 
-    Attributes:
-        texts: Examples of `A`, `B` and `C`, and optionally of `D`.
-    """
-
-    texts: Mapping[str, tuple[str, ...]]
+    texts: Mapping[str, tuple[str, ...]]  # examples of `A`, `B` and `C`, and optionally of `D`
 
     @classmethod
     def read(cls, text: str, source: str | Path) -> CategoryExamples:
-        """Reads a file of examples: a YAML mapping from categories to lists of examples.
-
-        Args:
-            text: The file's text.
-            source: Where it is from, for messages.
+        """Reads a YAML mapping from categories to lists of examples; `source` is for messages.
 
         Raises:
             TemplateError: It is not such a mapping, or lacks A, B or C.
@@ -138,7 +128,7 @@ class ExampleClassifier(Model):
 
         Args:
             descriptions: What the agent can do: `{"name", "description"}` of each function,
-                knowledge base and collaborator.
+                knowledge base and collaborator. They are the examples of category D.
             examples: Examples of the other categories.
             embedder: Gives the vectors.
         """
@@ -207,14 +197,13 @@ def _of_function(description: Mapping[str, Any]) -> _Example:
 
 
 def _parts(text: str) -> list[str]:
-    """`text`, or overlapping parts of a long one; of a very long one the first and the last."""
+    # Of a very long text only the first and the last parts are compared, which bounds the work.
     parts = [text[start : start + _PART] for start in range(0, max(len(text) - 100, 1), _STEP)]
     half = _MAX_PARTS // 2
     return parts if len(parts) <= _MAX_PARTS else [*parts[:half], *parts[-half:]]
 
 
 def _conversation(request: ModelRequest) -> tuple[str, Sequence[Message]]:
-    """The input, and the messages before it."""
     messages = request.messages
     last = max((n for n, one in enumerate(messages) if one["role"] == "user"), default=-1)
     said = text_of(messages[last]["content"]) if last >= 0 else ""

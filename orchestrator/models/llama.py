@@ -20,35 +20,24 @@ from orchestrator.errors import DependencyFailed, ModelNotReady
 from orchestrator.models.gguf import ChatFormat, chat_format
 from orchestrator.models.weights import Progress
 
-__all__ = ["Runtime", "Settings", "runtime", "unload"]
-
 _KEPT_PROMPTS_MIB = 512
+# Prompt tokens between two looks at whether the caller still wants the reply.
 _BATCH = 256
-"""Prompt tokens between two looks at whether the caller still wants the reply."""
 
 
 class Settings(NamedTuple):
-    """How a model is loaded.
+    """How a model is loaded."""
 
-    Attributes:
-        context: Tokens of prompt and reply together.
-        threads: Threads that generate; 0 chooses by the number of cores.
-        batch_threads: Threads that read the prompt; 0 chooses by the number of cores.
-    """
-
-    context: int = 8192
-    threads: int = 0
-    batch_threads: int = 0
+    context: int = 8192  # tokens of prompt and reply together
+    threads: int = 0  # threads that generate; 0 chooses by the number of cores
+    batch_threads: int = 0  # threads that read the prompt; 0 chooses by the number of cores
 
 
 class Runtime:
     """One loaded model. Safe for many threads: requests wait in a queue and run one by one.
 
-    Running one at a time is what makes the prefix cache work: a request goes on from the prompt
-    that was evaluated last, or from one of the older ones that are kept in memory.
-
-    Attributes:
-        chat: How the model's chats are written.
+    That is what makes the prefix cache work: a request goes on from the prompt that was evaluated
+    last, or from an older one that is still in memory. `chat` is how its chats are written.
     """
 
     def __init__(self, file: Path, settings: Settings, progress: Progress | None = None) -> None:
@@ -60,8 +49,7 @@ class Runtime:
     def generate(self, body: dict[str, Any]) -> Generator[dict[str, Any], None, None]:
         """Yields the chunks of one completion as they come; closing it stops the work.
 
-        Args:
-            body: The completion request, as llama.cpp's server takes it, without `stream`.
+        `body` is the completion request, as llama.cpp's server takes it, without `stream`.
 
         Raises:
             DependencyFailed: The runtime broke down.

@@ -28,8 +28,8 @@ _log = logging.getLogger(__name__)
 _FULL = "model_context_window_exceeded"
 _STOP_REASONS = {"stop": "end_turn", "length": "max_tokens", _FULL: _FULL}
 
+# Length of a reply when the stage's inference configuration names none.
 MAX_TOKENS = 1024
-"""Length of a reply when the stage's inference configuration names none."""
 
 
 class LocalModel(Model):
@@ -98,13 +98,7 @@ class LocalModel(Model):
         self._runtime(progress)
 
     def complete(self, request: ModelRequest) -> ModelReply:
-        """The whole reply to `request`.
-
-        Raises:
-            ModelNotReady: The weights are not downloaded, or the runtime is not installed.
-            ValidationError: The request has something that the model cannot take.
-            DependencyFailed: The runtime failed.
-        """
+        """The whole reply to `request`; it fails as `stream` does."""
         for item in self.stream(request):
             if isinstance(item, ModelReply):
                 return item
@@ -135,13 +129,7 @@ class LocalModel(Model):
         yield self._reply(reader, reason, usage._replace(calls=1))
 
     def count(self, request: ModelRequest) -> int:
-        """The tokens of a request's prompt; nothing is evaluated for it.
-
-        Raises:
-            ModelNotReady: The weights are not downloaded, or the runtime is not installed.
-            ValidationError: The request has something that the model cannot take.
-            DependencyFailed: The runtime failed.
-        """
+        """The tokens of a request's prompt; nothing is evaluated. Fails as `stream` does."""
         model, context = self._runtime(self._progress), self._settings.context
         # What is longer than the context is refused at once, and the refusal tells its length.
         body = {"prompt": [*self._prompt(request, model), *[0] * context]}
@@ -155,6 +143,7 @@ class LocalModel(Model):
         return int(error["n_prompt_tokens"]) - context
 
     def _prompt(self, request: ModelRequest, model: Runtime) -> list[Any]:
+        # Values go in as text pieces of their own, so that none of them can write a chat token.
         system = [("system", request.system)] if request.system else []
         return [*model.chat.prompt([*system, *turns(request.messages)])]
 
@@ -236,11 +225,9 @@ def _has_results(request: ModelRequest) -> bool:
 
 
 def _look_up_first(request: ModelRequest, reader: ReplyReader) -> str:
-    """The grammar for a second try, when the model lacks an id and the user gave a name.
-
-    Small models call the function that does what was asked, id or no id. Before the user is asked
-    for an id that he may not know, a function that lists or searches gets its chance.
-    """
+    # The grammar for a second try, when the model lacks an id and the user gave a name. Small
+    # models call the function that does what was asked, id or no id. Before the user is asked for
+    # an id that he may not know, a function that lists or searches gets its chance.
     form, call = request.call_format, reader.call
     if form is None or call is None or not form.unknown_value:
         return ""

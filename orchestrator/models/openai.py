@@ -28,10 +28,8 @@ from orchestrator.models._openai_errors import (
 )
 from orchestrator.models.base import Model, ModelReply, ModelRequest
 
-__all__ = ["OPENAI", "OpenAIModel"]
-
+# Base url of OpenAI's own service.
 OPENAI = "https://api.openai.com/v1"
-"""Base url of OpenAI's own service."""
 
 _sleep = time.sleep
 _asleep = asyncio.sleep
@@ -217,7 +215,7 @@ class OpenAIModel(Model):
         return Tries(self.model_id, self._url, self._max_attempts, self._deadline)
 
     def _refusal(self, tries: Tries, response: Any, refused: frozenset[str]) -> float:
-        """Seconds to wait before the next try; raises when there is none."""
+        # Seconds to wait before the next try; raises when there is none.
         parameter = tries.find_refused_parameter(response)
         if parameter and parameter not in refused:
             self._refused |= {parameter}
@@ -252,7 +250,7 @@ class OpenAIModel(Model):
             return self._client
 
     async def _async_client(self) -> Any:
-        """One of the running loop's clients, in turn: connections belong to a loop."""
+        # Connections belong to an event loop: each loop has clients of its own, taken in turn.
         loop = asyncio.get_running_loop()
         kept = self._async_clients.get(loop)
         if kept is None:
@@ -284,8 +282,6 @@ async def _close_clients(
 
 
 class _ReplyStream:
-    """One streamed reply, the same for both kinds of clients."""
-
     def __init__(self, model_id: str, request: ModelRequest) -> None:
         self._model_id = model_id
         self._events = chat.EventReader()

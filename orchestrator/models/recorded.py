@@ -25,10 +25,8 @@ _DIFF_LINES = 60
 
 
 def _canonicalise(request: ModelRequest) -> dict[str, Any]:
-    """What of a request decides its reply, as JSON; ids of tool calls are numbered.
-
-    The ids are chance: the same conversation with the same model has others the next time.
-    """
+    # What decides the reply. Ids of tool calls are numbered: the same conversation with the same
+    # model has others the next time.
     ids: dict[str, str] = {}
     return {
         "stage": request.stage,
@@ -77,11 +75,9 @@ class RecordingModel(Model):
     """
 
     def __init__(self, model: Model, path: str | Path) -> None:
-        """Makes the model.
+        """Records the replies of `model`, whose id and so dialect this model has too.
 
-        Args:
-            model: The model to ask; its id, and so its dialect, is this model's too.
-            path: The file to append to; it is made, with its folder, at the first reply.
+        The file is appended to; it is made, with its folder, at the first reply.
         """
         self.model_id = model.model_id
         self._model = model
@@ -293,7 +289,6 @@ def _record(line: str, place: str) -> dict[str, Any]:
 
 
 def _to_lines(request: Mapping[str, Any]) -> list[str]:
-    """A request as lines for a person, or a diff."""
     lines = [f"[stage] {request['stage']}", "[system]", *request["system"].splitlines()]
     for message in request["messages"]:
         lines.append(f"[{message['role']}]")

@@ -22,18 +22,12 @@ from orchestrator.models.embeddings.base import Embedder
 
 
 class Provider(NamedTuple):
-    """One row.
+    """One row."""
 
-    Attributes:
-        module: The provider's module, imported when the first spec names it.
-        form: How a spec is written, for messages.
-        needs_rest: Whether the scheme alone names nothing.
-        has_files: Whether a spec may name a file; the module then has `file_of_spec(rest, folder)`.
-    """
-
-    module: str
-    form: str
-    needs_rest: bool = True
+    module: str  # the provider's module, imported when the first spec names it
+    form: str  # how a spec is written, for messages
+    needs_rest: bool = True  # whether the scheme alone names nothing
+    # Whether a spec may name a file; the module then has `file_of_spec(rest, folder)`
     has_files: bool = False
 
 

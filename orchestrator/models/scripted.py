@@ -14,8 +14,8 @@ from orchestrator.models.base import Model, ModelReply, ModelRequest
 from orchestrator.models.blocks import normalise_blocks
 from orchestrator.models.usage import Usage
 
+# A text, Converse content blocks, a whole reply, or an exception to raise.
 Scripted = str | Sequence[Block] | ModelReply | Exception
-"""A text, Converse content blocks, a whole reply, or an exception to raise."""
 
 
 class ScriptedModel(Model):
@@ -28,12 +28,9 @@ class ScriptedModel(Model):
     def __init__(
         self, replies: Sequence[Scripted], model_id: str = "scripted", *, chunk: int = 0
     ) -> None:
-        """Makes the model.
+        """Takes the replies in order; `model_id` chooses the dialect.
 
-        Args:
-            replies: The replies, in order.
-            model_id: Chooses the dialect, as a real model's id does.
-            chunk: Characters of a streamed piece; 0 streams each reply's text whole.
+        A streamed reply comes in pieces of `chunk` characters; 0 streams each text whole.
         """
         self.model_id = model_id
         self.requests: list[ModelRequest] = []

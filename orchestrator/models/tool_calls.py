@@ -26,17 +26,6 @@ from orchestrator.errors import ValidationError
 from orchestrator.message import AUTHOR, Block, Message, Text, text_of
 from orchestrator.models.base import CallFormat, ModelRequest
 
-__all__ = [
-    "ANSWER",
-    "CALL_CLOSE",
-    "CALL_OPEN",
-    "ReplyReader",
-    "grounds",
-    "is_asked_by_name",
-    "short",
-    "turns",
-]
-
 CALL_OPEN, CALL_CLOSE = "<tool_call>\n", "\n</tool_call>"
 # A capital letter in the middle of a sentence.
 _NAME = re.compile(r"(?<=[a-z,;:] )[^\W\d_a-z]\w+")
@@ -134,11 +123,7 @@ class ReplyReader:
     """Takes a reply apart as it is decoded: what to show at once, and the blocks at last."""
 
     def __init__(self, form: CallFormat | None) -> None:
-        """Begins a reply.
-
-        Args:
-            form: The calls that it may make; without, it is text and nothing else.
-        """
+        """Begins a reply; without a `form` it is text and nothing else."""
         self._marked = form is not None and not form.choices
         self._names = {short(one.name): one.name for one in form.operations} if form else {}
         self._text = ""
@@ -155,11 +140,7 @@ class ReplyReader:
         return piece
 
     def blocks(self, id: str) -> list[Block] | None:
-        """The reply's content blocks, or `None` when a call was cut.
-
-        Args:
-            id: The tool-use id of a call.
-        """
+        """The reply's content blocks, or `None` when a call was cut; `id` is the call's."""
         if not self._call:
             return [{"text": self._text}] if self._text else []
         if self.call is None:

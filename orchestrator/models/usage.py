@@ -7,21 +7,13 @@ from typing import NamedTuple
 
 
 class Usage(NamedTuple):
-    """Tokens of one model call, or the sum of several.
+    """Tokens of one model call, or the sum of several."""
 
-    Attributes:
-        input_tokens: Tokens of the prompts, cached ones not included.
-        output_tokens: Tokens of the replies.
-        cache_read_tokens: Prompt tokens that came from the provider's cache.
-        cache_write_tokens: Prompt tokens that were written to it.
-        calls: Model calls.
-    """
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
-    calls: int = 0
+    input_tokens: int = 0  # tokens of the prompts, cached ones not included
+    output_tokens: int = 0  # tokens of the replies
+    cache_read_tokens: int = 0  # prompt tokens that came from the provider's cache
+    cache_write_tokens: int = 0  # prompt tokens that were written to it
+    calls: int = 0  # model calls
 
     @property
     def total_tokens(self) -> int:

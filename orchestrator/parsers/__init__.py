@@ -55,9 +55,7 @@ STAGES = ("ORCHESTRATION", *_OTHERS)
 def maker(name: str, stage: str) -> Callable[[], Parser]:
     """What makes a parser for each reply of a stage.
 
-    Args:
-        name: One of `NAMES`; it matters in ORCHESTRATION only.
-        stage: The prompt type.
+    `name` is one of `NAMES`; it matters in ORCHESTRATION only.
 
     Raises:
         ValidationError: There is no such parser or stage.
@@ -79,12 +77,7 @@ def new(name: str, stage: str) -> Parser:
 
 
 def parse(reply: str | Sequence[Block], stage: str = "ORCHESTRATION", name: str = "auto") -> Parsed:
-    """What a whole reply means.
-
-    Args:
-        reply: A text, or Converse content blocks.
-        stage: The prompt type.
-        name: The parser.
+    """What a whole reply means: a text, or Converse content blocks.
 
     Raises:
         ValidationError: There is no such parser or stage.

@@ -12,8 +12,6 @@ from orchestrator.parsers.calls import tool_uses
 from orchestrator.parsers.orchestration import answer_parts
 from orchestrator.parsers.scanner import Scanner
 
-__all__ = ["KnowledgeBaseAnswer", "PostProcessing"]
-
 
 class KnowledgeBaseAnswer(Scanner):
     """Parses an answer made from search results, with its citations.

@@ -13,10 +13,8 @@ from typing import Any, ClassVar, Protocol
 
 from orchestrator.message import Block
 
-__all__ = ["ANSWER", "CALL", "THINKING", "Parsed", "Parser"]
-
+# Kinds of pieces that `Parser.feed` tells of.
 THINKING, ANSWER, CALL = "thinking", "answer", "call"
-"""Kinds of pieces that `Parser.feed` tells of."""
 
 
 @dataclass(slots=True)

@@ -15,8 +15,6 @@ from orchestrator.parsers.scanner import Piece
 from orchestrator.parsers.thinking import span_of
 from orchestrator.parsers.xml_calls import decode
 
-__all__ = ["MemorySummary", "PreProcessing", "Routing"]
-
 _FLAGS = re.IGNORECASE | re.ASCII
 _CATEGORY = re.compile(r"<category(?:[ \t\r\n][^<>]{0,256})?>([^<]*)", _FLAGS)
 _LETTER = re.compile(r"(?<![^\W_])[A-Z](?![^\W_])", _FLAGS)

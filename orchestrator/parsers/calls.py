@@ -11,8 +11,6 @@ from orchestrator.parsers.function_calls import TextCall, read_fncall, read_func
 from orchestrator.parsers.xml_calls import read_invoke
 from orchestrator.support.safe_json import json_or
 
-__all__ = ["Calls", "plain_actions", "split_name", "tool_uses"]
-
 _VERBS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE"})
 _KNOWLEDGE_BASE = "x_amz_knowledgebase_"
 _MOST_NOTES = 20
@@ -49,8 +47,8 @@ _SPECIALS = {
     "outofdomain": _OUT,
 }
 
+# What a user reads when the model says no more than that the request is out of its domain.
 OUT_OF_DOMAIN = "Sorry, I am unable to assist you with this request."
-"""What a user reads when the model says no more than that the request is out of its domain."""
 
 
 @lru_cache(maxsize=1024)
@@ -63,12 +61,9 @@ def _split(name: str) -> tuple[str, str, str] | None:
 class Calls:
     """Collects the calls of one reply.
 
-    Attributes:
-        code: Reason code of the first call that could not be understood, else empty.
-        reprompt: What the model is told about it.
-        raw: That call, as the model wrote it.
-        notes: Leniencies.
-        said: Messages to the user, which are the answer when nothing else is called.
+    `code` is the reason code of the first call that could not be understood, `raw` that call, and
+    `reprompt` the answer to the model. `said` has messages to the user, which are the answer when
+    nothing else is called.
     """
 
     __slots__ = (

@@ -6,128 +6,102 @@ The texts for XML calls and for a missing question are the service's own, record
 
 from __future__ import annotations
 
-__all__ = [
-    "ASK_USER_FORMAT",
-    "BAD_CALL",
-    "BAD_INPUT",
-    "BAD_PARTS",
-    "BAD_XML",
-    "CALL_FORMAT",
-    "CUSTOM_PARSER",
-    "EMPTY",
-    "FNCALL_FORMAT",
-    "FUNCTION_ASK_USER_FORMAT",
-    "FUNCTION_FORMAT",
-    "INPUT_FORMAT",
-    "MISSING_PARAM",
-    "NAME_FORMAT",
-    "NO_ANSWER",
-    "NO_CATEGORY",
-    "NO_REPLY",
-    "NO_ROUTE",
-    "NO_TOOL_NAME",
-    "OURS",
-    "WRITTEN_FORMAT",
-    "missing_argument",
-    "missing_parameter",
-]
-
+# A call without a tool name.
 NO_TOOL_NAME = "NO_TOOL_NAME"
-"""A call without a tool name."""
 
+# A tool name that is not made of two (group, function) or three (verb, group, API) parts.
 BAD_PARTS = "BAD_PARTS"
-"""A tool name that is not made of two (group, function) or three (verb, group, API) parts."""
 
+# A question to the user without text, or a search without a query.
 MISSING_PARAM = "MISSING_PARAM"
-"""A question to the user without text, or a search without a query."""
 
+# Call markup that cannot be read, or that declares a document type or entities.
 BAD_XML = "BAD_XML"
-"""Call markup that cannot be read, or that declares a document type or entities."""
 
+# A call in `<function_call>` or `<fnCall>` whose parameters cannot be read.
 BAD_CALL = "BAD_CALL"
-"""A call in `<function_call>` or `<fnCall>` whose parameters cannot be read."""
 
+# A native tool call whose input is no JSON object.
 BAD_INPUT = "BAD_INPUT"
-"""A native tool call whose input is no JSON object."""
 
+# A reply with thinking or an empty answer tag, and neither answer nor call.
 NO_ANSWER = "NO_ANSWER"
-"""A reply with thinking or an empty answer tag, and neither answer nor call."""
 
+# A reply without any text or call.
 EMPTY = "EMPTY"
-"""A reply without any text or call."""
 
+# A pre-processing reply without a category letter; the input then counts as invalid.
 NO_CATEGORY = "NO_CATEGORY"
-"""A pre-processing reply without a category letter; the input then counts as invalid."""
 
+# A routing reply that names no agent; the supervisor then decides.
 NO_ROUTE = "NO_ROUTE"
-"""A routing reply that names no agent; the supervisor then decides."""
 
+# A parser of one's own wants the model to try again, in its own words.
 CUSTOM_PARSER = "CUSTOM_PARSER"
-"""A parser of one's own wants the model to try again, in its own words."""
 
+# A malformed XML call (recorded).
 CALL_FORMAT = (
     "406: The function call format is incorrect. The format for function calls must be: "
     "<invoke> <tool_name>$TOOL_NAME</tool_name> <parameters> "
     "<$PARAMETER_NAME>$PARAMETER_VALUE</$PARAMETER_NAME>...</parameters></invoke>."
 )
-"""A malformed XML call (recorded)."""
 
+# An XML question to the user without parameters (documented).
 ASK_USER_FORMAT = (
     "The function call format is incorrect. The format for function calls to the askuser function "
     "must be: <invoke> <tool_name>user::askuser</tool_name><parameters><question>$QUESTION"
     "</question></parameters></invoke>."
 )
-"""An XML question to the user without parameters (documented)."""
 
+# A malformed call of Claude 2.0's grammar (documented, with its doubled quotes).
 FUNCTION_FORMAT = (
     "The function call format is incorrect. The format for function calls must be: "
     '<function_call>$FUNCTION_NAME($FUNCTION_ARGUMENT_NAME=""$FUNCTION_ARGUMENT_NAME"")'
     "</function_call>."
 )
-"""A malformed call of Claude 2.0's grammar (documented, with its doubled quotes)."""
 
+# A question to the user of Claude 2.0 without parameters (documented).
 FUNCTION_ASK_USER_FORMAT = (
     "The function call format is incorrect. The format for function calls to the askuser function "
     'must be: <function_call>user::askuser(askuser="$ASK_USER_INPUT")</function_call>.'
 )
-"""A question to the user of Claude 2.0 without parameters (documented)."""
 
+# A malformed call in `<fnCall>`.
 FNCALL_FORMAT = (
     "The function call format is incorrect. The format for function calls must be: "
     "<fnCall><tool_name>$TOOL_NAME</tool_name><parameters><$PARAMETER_NAME>$PARAMETER_VALUE"
     "</$PARAMETER_NAME>...</parameters></fnCall>."
 )
-"""A malformed call in `<fnCall>`."""
 
+# A native tool call with a name that has no parts (documented; the second form added).
 NAME_FORMAT = (
     "The tool name format is incorrect. The format for the tool name must be: "
     "'httpVerb__actionGroupName__apiName' or 'actionGroupName__functionName'."
 )
-"""A native tool call with a name that has no parts (documented; the second form added)."""
 
+# A call that was written as text and is malformed, where tools are native.
 WRITTEN_FORMAT = (
     "The tool call was written as text and could not be understood. Call the tool natively, by its "
     "name: 'httpVerb__actionGroupName__apiName' or 'actionGroupName__functionName'."
 )
-"""A call that was written as text and is malformed, where tools are native."""
 
+# A native tool call with an input that cannot be used.
 INPUT_FORMAT = "The input of the tool call must be a JSON object. Please try again."
-"""A native tool call with an input that cannot be used."""
 
+# Nothing to go on with.
 NO_REPLY = (
     "The reply has neither an answer nor a function call. Please call a function, or give the "
     "final answer within <answer></answer> tags."
 )
-"""Nothing to go on with."""
 
+# Texts with tags that are meant: nothing of a reply is in them, so that the model may read them as
+# they are (recorded).
 OURS = frozenset(
     {
         *(CALL_FORMAT, CALL_FORMAT.removeprefix("406: "), ASK_USER_FORMAT, FNCALL_FORMAT),
         *(FUNCTION_FORMAT, FUNCTION_ASK_USER_FORMAT, NO_REPLY),
     }
 )
-"""Texts with tags that are meant: nothing of a reply is in them, so that the model may read them as
-they are (recorded)."""
 
 
 def missing_parameter(parameter: str, tool: str) -> str:

@@ -10,8 +10,6 @@ from orchestrator.parsers.base import Parser
 from orchestrator.parsers.calls import tool_uses
 from orchestrator.parsers.orchestration import grammar_of
 
-__all__ = ["explain"]
-
 _CALLS = ("<function_call", "<fncall", "<invoke")
 
 

@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 from orchestrator.parsers.xml_calls import read_invoke
 from orchestrator.support.safe_json import json_or
 
-__all__ = ["TextCall", "read_fncall", "read_function"]
-
 _WHITE = r"[ \t\r\n]{0,128}"
 _PARAMETER = r"[^ \t\r\n=,:;\"'()\[\]{}<>]{1,256}"
 _ARGUMENT = re.compile(rf"[ \t\r\n,]*({_PARAMETER}){_WHITE}={_WHITE}(?=(.?))", re.DOTALL)
@@ -27,16 +25,10 @@ _NAME = re.compile(r"[^\s()<>\"']{1,512}")
 
 
 class TextCall(NamedTuple):
-    """A call as it was written.
+    """A call as it was written."""
 
-    Attributes:
-        name: The tool name; empty when there is none.
-        values: The values by parameter name; `None` when they cannot be read.
-        notes: Leniencies.
-    """
-
-    name: str
-    values: dict[str, Any] | None
+    name: str  # the tool name; empty when there is none
+    values: dict[str, Any] | None  # the values by parameter name; `None` when they cannot be read
     notes: list[str]
 
 

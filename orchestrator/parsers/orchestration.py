@@ -29,11 +29,10 @@ from orchestrator.parsers.calls import Calls, plain_actions, tool_uses
 from orchestrator.parsers.scanner import Piece, Scanner
 from orchestrator.parsers.thinking import thinking_of
 
-__all__ = ["Orchestration", "answer_parts", "grammar_of"]
-
+# The parsers that expect native tool calls.
 _NATIVE = ("tool_use", "auto")
-"""The parsers that expect native tool calls."""
 
+# What may decide a reply whose thinking was not closed.
 _LATE = re.compile(
     r"<(?:(answer)(?:[ \t\r\n][^<>]{0,256})?>"
     r"|function_calls(?:[ \t\r\n][^<>]{0,256})?>(?=[ \t\r\n]{0,128}<invoke)"
@@ -42,7 +41,6 @@ _LATE = re.compile(
     r"|__function=[^<> \t\r\n]{1,256}>)",
     re.IGNORECASE | re.ASCII,
 )
-"""What may decide a reply whose thinking was not closed."""
 
 
 class Orchestration:
@@ -155,10 +153,8 @@ def grammar_of(tag: str) -> str:
 
 
 def _parse_usual(text: str) -> Parsed | None:
-    """A whole reply as models usually write it: thinking, the answer, and no other tag.
-
-    `None` for every other reply. The scanner reads these the same, at seven times the cost.
-    """
+    # A whole reply as models usually write it: thinking, the answer, and no other tag; `None` for
+    # every other reply. The scanner reads these the same, at seven times the cost.
     start = text.find("<answer>")
     if start < 0:
         return None

@@ -15,19 +15,13 @@ from orchestrator.message import clean
 from orchestrator.parsers import codes
 from orchestrator.parsers.base import Parsed
 
-__all__ = ["WrongShape", "read_response"]
-
 
 class WrongShape(ValueError):
     """A member is missing or of a wrong type; the message names it, and no value."""
 
 
 def read_response(returned: Any, stage: str) -> Parsed:
-    """What a parser's object means.
-
-    Args:
-        returned: The object, or its JSON text.
-        stage: The prompt type that was asked about.
+    """What a parser's object, or its JSON text, means for the stage that was asked about.
 
     Raises:
         WrongShape: It is not the object that the contract asks for.
@@ -250,6 +244,7 @@ def _read_generated(one: _ResponseObject) -> dict[str, Any]:
     return {"generatedResponseParts": parts}
 
 
+# The invocation types: how each is read, and whether version 2.0 has a list of them.
 _KINDS: dict[str, tuple[_InvocationReader, bool]] = {
     "ASK_USER": (_InvocationReader("agentAskUser", _read_question), False),
     "AGENT_COLLABORATOR": (
@@ -260,7 +255,6 @@ _KINDS: dict[str, tuple[_InvocationReader, bool]] = {
     "ACTION_GROUP": (_InvocationReader("actionGroupInvocation", _read_action), True),
     "FINISH": (_InvocationReader("agentFinalResponse", _read_final), False),
 }
-"""The invocation types: how each is read, and whether version 2.0 has a list of them."""
 
 
 def _read_pre_processing(member: _ResponseObject) -> tuple[dict[str, Any], str]:

@@ -14,14 +14,12 @@ from orchestrator.parsers import tags
 from orchestrator.parsers.base import ANSWER, CALL, THINKING
 from orchestrator.parsers.tags import MAYBE, Rules, rules_of
 
-__all__ = ["Invoke", "Piece", "Scanner"]
-
 _NOTHING: tuple[tuple[str, str], ...] = ()
 
 
+# What a piece of the reply's text was taken for (`outside`, `thinking`, `answer`, `source`, `call`,
+# `ignored` or `tag`), its first character in the whole text, and one past its last.
 Piece = tuple[str, int, int]
-"""What a piece of the reply's text was taken for (`outside`, `thinking`, `answer`, `source`,
-`call`, `ignored` or `tag`), its first character in the whole text, and one past its last."""
 
 
 class Invoke:
@@ -42,7 +40,7 @@ class Scanner:
         verdict: `ANSWER` or `CALL`, whichever the last structural tag said; empty without one.
         start: Where the text begins that the verdict is about; thinking lies before it.
         invokes: The calls, when the verdict is `CALL`.
-        said: The answer's pieces, as they were told.
+        said: The answer's pieces, as they were streamed.
         parts: Parts of the answer with sources: index of its first piece in `said`, source ids.
         pieces: What each piece of the text was taken for; complete after `close`.
         unclosed: Where thinking began that was never closed, else -1.

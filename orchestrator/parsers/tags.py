@@ -11,12 +11,11 @@ import re
 from collections.abc import Mapping
 from functools import cache
 
-__all__ = ["KINDS", "MAYBE", "Rules", "rules_of"]
-
 OUTSIDE, THINKING, ANSWER, PARTS, SOURCES = "outside", "thinking", "answer", "parts", "sources"
 CALLS, INVOKE, VALUES, CDATA, DONE, CUT = "calls", "invoke", "values", "cdata", "done", "cut"
 FUNCTION, QUOTED, APOSTROPHE = "function", "quoted", "apostrophe"
 
+# What the text is that is read in each state.
 KINDS: Mapping[str, str] = {
     OUTSIDE: "outside",
     THINKING: "thinking",
@@ -33,7 +32,6 @@ KINDS: Mapping[str, str] = {
     DONE: "ignored",
     CUT: "ignored",
 }
-"""What the text is that is read in each state."""
 
 _NAME = r"[A-Za-z0-9_-]{1,128}"
 _WHITE = r"[ \t\r\n]{0,128}"
@@ -68,6 +66,7 @@ class CallLookahead:
         return None if self._begun.match(text, start) else False
 
 
+# The steps of tags that begin a call only if a call follows, and are text else.
 MAYBE: Mapping[str, CallLookahead] = {
     "maybe_call": CallLookahead("calls", "<invoke", _build_prefix_pattern("<invoke")),
     "maybe_function": CallLookahead("function", rf"{_NAME}(?:::|\()", f"(?:{_NAME}:?)?"),
@@ -77,10 +76,9 @@ MAYBE: Mapping[str, CallLookahead] = {
         f"{_build_prefix_pattern('<invoke')}|{_build_prefix_pattern('<tool_name')}|{_NAME}:?",
     ),
 }
-"""The steps of tags that begin a call only if a call follows, and are text else."""
 
+# Most characters of a tag's attributes, or of the name in `<__function=name>`.
 _LONGEST = 256
-"""Most characters of a tag's attributes, or of the name in `<__function=name>`."""
 
 _THINK = {"thinking": "think", "think": "think", "scratchpad": "think"}
 _THOUGHT = {"/thinking": "thought", "/think": "thought", "/scratchpad": "thought"}
@@ -95,6 +93,9 @@ _NOVA_STRAY = {
 _RESULTS = {"function_results": "results", "function_result": "results"}
 _MAYBE_OTHERS = {"function_call": "maybe_function", "fncall": "maybe_fncall"}
 
+# Which calls may interrupt an answer, by parser. In every other grammar a call there is a
+# quotation. Where tools are native all of them are, and the markup that Nova leaves behind is
+# dropped.
 _IN_ANSWER: Mapping[str, Mapping[str, str]] = {
     "xml": {**_NOVA, "function_calls": "maybe_call"},
     "tool_use": _NOVA_STRAY,
@@ -102,11 +103,6 @@ _IN_ANSWER: Mapping[str, Mapping[str, str]] = {
     "fncall": {"function_calls": "maybe_call", "fncall": "maybe_fncall"},
     "auto": {**_NOVA, "function_calls": "maybe_call", **_MAYBE_OTHERS},
 }
-"""Which calls may interrupt an answer, by parser.
-
-In every other grammar a call there is a quotation. Where tools are native all of them are, and
-the markup that Nova leaves behind is dropped.
-"""
 
 _ORCHESTRATION: Mapping[str, Mapping[str, str]] = {
     OUTSIDE: {
@@ -252,6 +248,7 @@ _STAGES = {
     "POST_PROCESSING": _POST_PROCESSING,
 }
 
+# Marks that are no tags: where a quoted value begins, where it ends, and an escaped character.
 _MARKS = {
     '="': r"[=:,({\[][ \t\r\n]{0,16}\"",
     "='": r"[=:,({\[][ \t\r\n]{0,16}'",
@@ -259,10 +256,9 @@ _MARKS = {
     "'": "'",
     "\\": r"\\[\s\S]",
 }
-"""Marks that are no tags: where a quoted value begins, where it ends, and an escaped character."""
 
+# The steps of such marks; the text around them is one piece.
 INSIDE_VALUES = frozenset({"quote", "apostrophe", "unquote", "escape"})
-"""The steps of such marks; the text around them is one piece."""
 
 _MARK_BEGUN = re.compile(r"(?:[=:,({\[][ \t\r\n]{0,16}|\\)\Z")
 
@@ -279,12 +275,8 @@ def _pattern_of(tag: str) -> str:
 class Rules:
     """The tags of one state.
 
-    Attributes:
-        state: The state's name.
-        kind: What the text is that is read in it.
-        steps: The scanner's step for each tag, by `key_of`.
-        pattern: Finds the next tag.
-        plain: Whether text without `<` changes nothing.
+    `kind` is what the text is that is read in it; `steps` has the scanner's step for each tag, by
+    `key_of`; `plain` says whether text without `<` changes nothing.
     """
 
     __slots__ = ("_begun", "_marked", "_prefixes", "kind", "pattern", "plain", "state", "steps")

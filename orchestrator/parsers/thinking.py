@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["span_of", "thinking_of"]
-
 _OPEN = re.compile(r"<(?:thinking|think|scratchpad)(?:[ \t\r\n][^<>]{0,256})?>", re.I | re.A)
 _CLOSE = re.compile(r"</(?:thinking|think|scratchpad)[ \t\r\n]{0,256}>", re.I | re.A)
 

@@ -8,8 +8,6 @@ from typing import ClassVar
 from orchestrator.message import Block, text_of
 from orchestrator.parsers.base import ANSWER, Parsed
 
-__all__ = ["Verbatim"]
-
 
 class Verbatim:
     """Takes nothing for a call, a thought or a tag."""

@@ -12,14 +12,12 @@ from typing import Any
 
 from orchestrator.support.safe_json import json_or
 
-__all__ = ["read_invoke"]
-
+# Longest value that an XML parser gets to see; a longer one is decoded by hand.
 _MOST_XML = 65_536
-"""Longest value that an XML parser gets to see; a longer one is decoded by hand."""
+# Most `<` in such a value, which bounds its depth.
 _MOST_TAGS = 512
-"""Most `<` in such a value, which bounds its depth."""
+# Elements without an end tag, after which the call counts as unreadable.
 _MOST_UNCLOSED = 8
-"""Elements without an end tag, after which the call counts as unreadable."""
 
 _FLAGS = re.IGNORECASE | re.ASCII
 _NAME = re.compile(
@@ -36,16 +34,11 @@ _ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 
 
 def read_invoke(tag: str, body: str) -> tuple[str, dict[str, Any] | None, list[str]]:
-    """Reads one call.
+    """The tool name, the values by parameter name, and notes of one call.
 
-    Args:
-        tag: The tag that opened it: `<invoke>`, `<invoke name="...">` or `<__function=...>`.
-        body: What stands between it and its end.
-
-    Returns:
-        The tool name (empty when there is none), the values by parameter name (`None` when they
-        cannot be read) and notes. Values are `str`, or what JSON holds where the parameters were
-        written as one JSON object.
+    `tag` opened it: `<invoke>`, `<invoke name="...">` or `<__function=...>`; `body` ends before its
+    end. A missing name is empty; values that cannot be read are `None`. Values are `str`, or what
+    JSON holds where the parameters were written as one JSON object.
     """
     notes: list[str] = []
     name, rest = _tool_name(tag, body)

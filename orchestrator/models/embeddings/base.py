@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Embedder", "check_texts", "import_dependency", "numpy", "unit_rows"]
-
 
 @runtime_checkable
 class Embedder(Protocol):
@@ -39,7 +37,7 @@ class Embedder(Protocol):
 
 
 def import_dependency(module: str) -> Any:
-    """A library that only embeddings need.
+    """Imports a library that only embeddings need.
 
     Raises:
         ModelNotReady: It is not installed.
@@ -54,16 +52,12 @@ def import_dependency(module: str) -> Any:
 
 
 def numpy() -> Any:
-    """The module numpy.
-
-    Raises:
-        ModelNotReady: It is not installed.
-    """
+    """The module numpy; fails as `import_dependency` does."""
     return import_dependency("numpy")
 
 
 def check_texts(texts: Sequence[str]) -> list[str]:
-    """`texts` as a list of texts that have a UTF-8 form; half a surrogate pair becomes U+FFFD.
+    """`texts` as a list; half a surrogate pair in them becomes U+FFFD.
 
     Raises:
         ValidationError: It is one text, or holds something else than texts.
@@ -74,15 +68,10 @@ def check_texts(texts: Sequence[str]) -> list[str]:
 
 
 def unit_rows(rows: Any, count: int, id: str) -> NDArray[np.float32]:
-    """A model's vectors as an array whose rows have length 1.
-
-    Args:
-        rows: The vectors, as lists of numbers or as an array.
-        count: How many there must be.
-        id: The embedder's id, for the message.
+    """The vectors of the model `id` as an array whose rows have length 1.
 
     Raises:
-        DependencyFailed: They are no vectors: not as many, not equally long, or not finite.
+        DependencyFailed: There are not `count` vectors, or they differ in length or are not finite.
     """
     lib = numpy()
     try:

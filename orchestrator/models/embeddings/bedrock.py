@@ -25,21 +25,13 @@ if TYPE_CHECKING:
 
 
 class _Family(NamedTuple):
-    """How one family of models is asked (AWS: "Amazon Titan Embeddings", "Cohere Embed").
+    """How one family of models is asked (AWS: "Amazon Titan Embeddings", "Cohere Embed")."""
 
-    Attributes:
-        mark: What its ids hold.
-        dimensions: The length of a vector when none is asked for.
-        choices: The lengths that may be asked for.
-        member: The member that asks for one.
-        batch: Texts of one request.
-    """
-
-    mark: str
-    dimensions: int
-    choices: tuple[int, ...]
-    member: str
-    batch: int
+    mark: str  # what its ids hold
+    dimensions: int  # the length of a vector when none is asked for
+    choices: tuple[int, ...]  # the lengths that may be asked for
+    member: str  # the member that asks for one
+    batch: int  # texts of one request
 
 
 _FAMILIES = (
@@ -135,10 +127,8 @@ class BedrockEmbedder:
 
         Raises:
             ValidationError: `texts` is not a list of texts, or Bedrock refused one, as too long.
-            AccessDenied: There are no credentials, or they are refused.
-            ThrottlingError: The model's rate limit was still reached after the retries.
-            ResourceNotFound: There is no such model in the region.
-            DependencyFailed: The model failed, could not be reached, or sent no vectors.
+            DependencyFailed: The model failed or sent no vectors; its subclasses say why
+                (`AccessDenied`, `ThrottlingError`).
         """
         given, size = check_texts(texts), self._family.batch
         if not given:
@@ -181,6 +171,8 @@ class BedrockEmbedder:
             ) from error
 
     def _request(self, texts: list[str]) -> dict[str, Any]:
+        # `truncate: NONE` makes Cohere refuse a text that is too long, as Titan does, instead of
+        # cutting it.
         if self._is_titan:
             return {"inputText": texts[0], **self._asked}
         return {

@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+# Word pieces of a text that count, with the two marks around it: as many as the model is made for.
 MAX_PIECES = 256
-"""Word pieces of a text that count, with the two marks around it: as many as the model is made for.
-"""
 
 _FEW = 4  # texts that are not worth threads
 

@@ -80,11 +80,8 @@ class OpenAIEmbedder:
 
         Raises:
             ValidationError: `texts` is not a list of texts, or the server refused them.
-            AccessDenied: The key is missing or refused.
-            ThrottlingError: The server's rate limit was still reached after the retries.
-            ResourceNotFound: The server has no such model, or no such address.
-            ModelNotReady: The extra `openai` or `knowledge` is not installed.
-            DependencyFailed: The server failed, could not be reached, or sent no vectors.
+            DependencyFailed: The server failed or sent no vectors; its subclasses say why
+                (`AccessDenied`, `ThrottlingError`, `ModelNotReady`).
         """
         given = check_texts(texts)
         rows: list[Any] = []
