@@ -32,7 +32,7 @@ from orchestrator.models.base import ModelReply
 from orchestrator.prompts import PLACEHOLDERS, load_dialect
 from orchestrator.prompts.placeholders import STAGES, status
 from orchestrator.server.wire.shapes import SERVICES
-from orchestrator.support.shipped import content_root
+from orchestrator.support.content_root import content_root
 from orchestrator.testing import ScriptedModel
 
 PAGE = Path(__file__).resolve().parents[1] / "COVERAGE.md"

@@ -11,7 +11,7 @@ import pytest
 
 from orchestrator import ActionGroup, Agent, OrchestratorError, TracePart
 from orchestrator.actions import USER_INPUT
-from orchestrator.support.shipped import content_root
+from orchestrator.support.content_root import content_root
 from orchestrator.testing import ScriptedModel
 
 CLAUDE_3 = "anthropic.claude-3-sonnet-20240229-v1:0"

@@ -24,7 +24,7 @@ from orchestrator.agent.invoke import (
     open_in_lane,
     open_in_thread,
 )
-from orchestrator.agent.rendered import Prompt, build_prompt, preview_values
+from orchestrator.agent.render import Prompt, build_prompt, preview_values
 from orchestrator.agent.validate import (
     check_parts,
     features_from_arguments,

@@ -123,7 +123,7 @@ def _resolve_scripted_model(spec: str | None, folder: Path) -> str | Model | Non
 
 def note_templates(agent: Agent, folder: Path, terminal: Terminal) -> None:
     """One line when `lint` has something to say against the agent's own templates."""
-    from orchestrator.support.shipped import content_root
+    from orchestrator.support.content_root import content_root
 
     shipped = str(content_root() / "templates")
     found = {

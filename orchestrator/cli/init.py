@@ -17,7 +17,7 @@ from orchestrator.cli.schema import SCHEMA_FILE, write_schema
 from orchestrator.cli.terminal import Terminal
 from orchestrator.cli.verb import verb
 from orchestrator.errors import ValidationError
-from orchestrator.support.shipped import content_root
+from orchestrator.support.content_root import content_root
 
 __all__ = ["init"]
 

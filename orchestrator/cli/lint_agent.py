@@ -13,7 +13,7 @@ from orchestrator.cli.agents import get_agent_root
 from orchestrator.cli.findings import as_findings
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError, OrchestratorError
-from orchestrator.support.shipped import content_root
+from orchestrator.support.content_root import content_root
 
 if TYPE_CHECKING:
     from orchestrator.definition import AgentDefinition

@@ -251,7 +251,7 @@ class ActionGroupDefinition(Part):
     environment: dict[VariableName, str] | None = None
 
     @property
-    def enabled(self) -> bool:
+    def is_enabled(self) -> bool:
         """Whether the agent has the group."""
         return self.action_group_state != "DISABLED"
 

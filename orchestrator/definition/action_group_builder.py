@@ -46,7 +46,7 @@ def build_action_groups(
     return [
         _Builder(definition, group, ("actionGroups", index), root).build()
         for index, group in enumerate(definition.action_groups)
-        if group.enabled
+        if group.is_enabled
     ]
 
 

@@ -76,20 +76,20 @@ def evaluate(node: Node, scope: Scope) -> Any:
 
 def _evaluate_mapping(node: Node, scope: Scope) -> dict[str, Any]:
     return {
-        str(_undefined_to_none(evaluate(key, scope))): _undefined_to_none(evaluate(value, scope))
+        str(_none_if_undefined(evaluate(key, scope))): _none_if_undefined(evaluate(value, scope))
         for key, value in node.parts
     }
 
 
 def _evaluate_items(node: Node, scope: Scope) -> list[Any]:
-    return [_undefined_to_none(evaluate(one, scope)) for one in node.parts]
+    return [_none_if_undefined(evaluate(one, scope)) for one in node.parts]
 
 
 def _evaluate_comparison(node: Node, scope: Scope) -> bool:
     left, right = (evaluate(one, scope) for one in node.parts)
     sign = node.value
     if sign in _EQUAL:
-        return bool(_EQUAL[sign](_undefined_to_none(left), _undefined_to_none(right)))
+        return bool(_EQUAL[sign](_none_if_undefined(left), _none_if_undefined(right)))
     if not _is_comparable(left, right):
         raise ScriptError(
             f"{_kind(left)} and {_kind(right)} cannot be compared with {sign!r}",
@@ -99,7 +99,7 @@ def _evaluate_comparison(node: Node, scope: Scope) -> bool:
     return bool(_ORDER[sign](left, right))
 
 
-def _undefined_to_none(value: Any) -> Any:
+def _none_if_undefined(value: Any) -> Any:
     return None if value is UNDEFINED else value
 
 
@@ -118,7 +118,7 @@ def _evaluate_contains(node: Node, scope: Scope) -> bool:
     if isinstance(whole, str) and isinstance(part, str):
         return part in whole
     if isinstance(whole, list | tuple):
-        return _undefined_to_none(part) in whole
+        return _none_if_undefined(part) in whole
     if isinstance(whole, dict):
         return isinstance(part, str) and part in whole
     raise ScriptError(
@@ -186,9 +186,9 @@ def _evaluate_call(node: Node, scope: Scope) -> Any:
         raise ScriptError(
             "only functions by their names can be called", "只能按名称调用函数", node.offset
         )
-    args = [_undefined_to_none(evaluate(one.node, scope)) for one in node.value if not one.name]
+    args = [_none_if_undefined(evaluate(one.node, scope)) for one in node.value if not one.name]
     kwargs = {
-        one.name: _undefined_to_none(evaluate(one.node, scope)) for one in node.value if one.name
+        one.name: _none_if_undefined(evaluate(one.node, scope)) for one in node.value if one.name
     }
     return scope.call(function.value, args, kwargs)
 

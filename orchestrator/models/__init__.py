@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from orchestrator.models.bedrock import BedrockModel
     from orchestrator.models.local import LocalModel
     from orchestrator.models.openai import OpenAIModel
-    from orchestrator.models.recorded import RecordingModel, ReplayModel
+    from orchestrator.models.recording import RecordingModel, ReplayModel
     from orchestrator.models.registry import file_of_model, resolve_embedder, resolve_model
-    from orchestrator.models.scripted import ScriptedModel
+    from orchestrator.models.scripted_model import ScriptedModel
 
 __all__ = [
     "BedrockModel",
@@ -46,9 +46,9 @@ _HOMES = {
     "BedrockModel": "bedrock",
     "LocalModel": "local",
     "OpenAIModel": "openai",
-    "RecordingModel": "recorded",
-    "ReplayModel": "recorded",
-    "ScriptedModel": "scripted",
+    "RecordingModel": "recording",
+    "ReplayModel": "recording",
+    "ScriptedModel": "scripted_model",
     "file_of_model": "registry",
     "resolve_embedder": "registry",
     "resolve_model": "registry",

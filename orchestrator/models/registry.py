@@ -43,11 +43,11 @@ MODELS: dict[str, Provider] = {
         has_files=True,
     ),
     "scripted": Provider(
-        "orchestrator.models.scripted",
+        "orchestrator.models.scripted_model",
         "'scripted:<file.jsonl>' or 'scripted:<file.jsonl>@<model id>'",
         has_files=True,
     ),
-    "replay": Provider("orchestrator.models.recorded", "'replay:<file.jsonl>'", has_files=True),
+    "replay": Provider("orchestrator.models.recording", "'replay:<file.jsonl>'", has_files=True),
 }
 """The providers of models that answer, by scheme."""
 

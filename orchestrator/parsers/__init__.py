@@ -17,9 +17,9 @@ from orchestrator.errors import ValidationError
 from orchestrator.message import Block
 from orchestrator.parsers.answers import KnowledgeBaseAnswer, PostProcessing
 from orchestrator.parsers.base import ANSWER, CALL, THINKING, Parsed, Parser
-from orchestrator.parsers.buffered import MemorySummary, PreProcessing, Routing
 from orchestrator.parsers.explain import explain
 from orchestrator.parsers.orchestration import Orchestration
+from orchestrator.parsers.whole_reply import MemorySummary, PreProcessing, Routing
 
 __all__ = [
     "ANSWER",

@@ -10,8 +10,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from orchestrator.errors import TemplateError
+from orchestrator.support.content_root import content_root
 from orchestrator.support.safe_json import too_deep
-from orchestrator.support.shipped import content_root
 
 MAX_FILE_BYTES = 1_000_000
 """A larger file is not read; a template's own limit is counted in characters."""

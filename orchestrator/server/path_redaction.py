@@ -12,7 +12,7 @@ from typing import Any
 from orchestrator.server.operations import Fault
 from orchestrator.server.settings import Settings
 from orchestrator.server.wire.faults import as_fault
-from orchestrator.support.shipped import content_root
+from orchestrator.support.content_root import content_root
 
 _log = logging.getLogger("orchestrator.server")
 

@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from orchestrator.models.scripted import ScriptedModel
+    from orchestrator.models.scripted_model import ScriptedModel
     from orchestrator.sessions.memory_store import MemoryStore
     from orchestrator.testing.bedrock import Answer, BedrockAgents, ServedAgent
     from orchestrator.testing.fakes import FakeClock, FakeEmbedder, FakeGuardrail, FakeKnowledgeBase
@@ -32,7 +32,7 @@ _LAZY = {
     "FakeGuardrail": "orchestrator.testing.fakes",
     "FakeKnowledgeBase": "orchestrator.testing.fakes",
     "MemoryStore": "orchestrator.sessions.memory_store",
-    "ScriptedModel": "orchestrator.models.scripted",
+    "ScriptedModel": "orchestrator.models.scripted_model",
     "ServedAgent": "orchestrator.testing.bedrock",
 }
 

@@ -22,7 +22,7 @@ from orchestrator.errors import DefinitionError, ValidationError
 from orchestrator.knowledge import KnowledgeBase
 from orchestrator.models import Model, resolve_model
 from orchestrator.models.base import ModelRequest
-from orchestrator.models.scripted import Scripted, ScriptedModel
+from orchestrator.models.scripted_model import Scripted, ScriptedModel
 from orchestrator.server.agents.folders import FolderAgent
 from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
@@ -158,7 +158,7 @@ class BedrockAgents:
         """boto3's client of bedrock-runtime: Converse and so on."""
         return self.client("bedrock-runtime")
 
-    def scripted(
+    def script(
         self, model_id: str, replies: Iterable[Scripted], *, chunk: int = 0
     ) -> ScriptedModel:
         """Has replies answer for a model id, in order, whoever asks.

@@ -156,7 +156,7 @@ class TestWorld(ServerState):
         if found is None:
             raise ModelOutputError(
                 f"nothing answers for the model {model_id!r} in this test; write "
-                f"`bedrock_agents.scripted({model_id!r}, [...])`",
+                f"`bedrock_agents.script({model_id!r}, [...])`",
                 code="NO_SCRIPT",
             )
         return found

@@ -42,7 +42,7 @@ class Step:
     what: str
 
     @property
-    def done_text(self) -> str:
+    def text_when_done(self) -> str:
         """As it is told afterwards."""
         return f"{_DONE[self.verb]} {self.what}"
 

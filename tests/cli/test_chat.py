@@ -115,7 +115,7 @@ def test_an_interrupted_turn_is_cancelled_and_not_the_chat(shop, script, capsys,
         yield "<answer>Well"
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("orchestrator.models.scripted.ScriptedModel.stream", interrupt)
+    monkeypatch.setattr("orchestrator.models.scripted_model.ScriptedModel.stream", interrupt)
     typist = Typist("Where is it?", "And now?")
     told = talk(shop, script(), typist, capsys)
     assert told.err.count("stopped") == 2

@@ -42,7 +42,7 @@ from orchestrator import (
 )
 from orchestrator.errors import AccessDenied, ResourceNotFound
 from orchestrator.models.base import ModelReply
-from orchestrator.support.shipped import content_root
+from orchestrator.support.content_root import content_root
 from orchestrator.testing import FakeKnowledgeBase, ScriptedModel
 
 INSTRUCTION = "You help."

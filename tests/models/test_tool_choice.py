@@ -7,7 +7,7 @@ from model_requests import CLAUDE, TOOLS, ask
 from model_servers import json_answer
 
 from orchestrator.models import BedrockModel, OpenAIModel
-from orchestrator.models.recorded import request_key
+from orchestrator.models.recording import request_key
 
 NAME = TOOLS[0]["toolSpec"]["name"]
 REPLY = {

@@ -4,7 +4,7 @@ import pytest
 
 from orchestrator.prompts import STAGES
 from orchestrator.prompts.placeholders import FAMILIES
-from orchestrator.support.shipped import content_root
+from orchestrator.support.content_root import content_root
 
 from .whole_prompts import FOLDER, path_of, whole
 

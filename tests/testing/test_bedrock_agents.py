@@ -37,7 +37,7 @@ def test_an_agent_of_the_api_calls_a_function_of_the_test(bedrock_agents: Bedroc
         return tells("3")(event, context)
 
     bedrock_agents.lambdas["prices"] = handler
-    model = bedrock_agents.scripted(CLAUDE, [CALL, ANSWER])
+    model = bedrock_agents.script(CLAUDE, [CALL, ANSWER])
     answer = created(bedrock_agents).ask("How much is a pen?")
     assert str(answer) == answer.text == "3 euros."
     assert events[0]["parameters"] == [{"name": "item", "type": "string", "value": "pen"}]
@@ -72,7 +72,7 @@ def test_a_folder_with_mistakes_is_refused_with_their_place(
 
 def test_a_conversation_goes_on_in_its_session(bedrock_agents: BedrockAgents) -> None:
     script = ["<answer>Hello Ana.</answer>", "<answer>You are Ana.</answer>", "<answer>?</answer>"]
-    model = bedrock_agents.scripted(CLAUDE, script)
+    model = bedrock_agents.script(CLAUDE, script)
     agent = created(bedrock_agents)
     first = agent.ask("I am Ana.")
     agent.ask("Who am I?", first.session_id)
@@ -82,7 +82,7 @@ def test_a_conversation_goes_on_in_its_session(bedrock_agents: BedrockAgents) ->
 
 
 def test_control_is_returned_and_results_go_on(bedrock_agents: BedrockAgents) -> None:
-    bedrock_agents.scripted(CLAUDE, [CALL, ANSWER])
+    bedrock_agents.script(CLAUDE, [CALL, ANSWER])
     agent = created(bedrock_agents, BY_CALLER)
     asked = agent.ask("How much is a pen?")
     assert asked.text == "" and asked.return_control is not None
@@ -93,7 +93,7 @@ def test_control_is_returned_and_results_go_on(bedrock_agents: BedrockAgents) ->
 
 
 def test_code_that_makes_its_own_clients_reaches_it(bedrock_agents: BedrockAgents) -> None:
-    bedrock_agents.scripted(CLAUDE, ["<answer>Hello.</answer>", "Hello."])
+    bedrock_agents.script(CLAUDE, ["<answer>Hello.</answer>", "Hello."])
     agent = created(bedrock_agents)
     client = boto3.client("bedrock-agent-runtime")
     answer = client.invoke_agent(
@@ -125,7 +125,7 @@ def test_functions_use_dynamodb_and_s3_under_moto(
         table.put_item(Item={"item": "pen", "price": 3})
         boto3.client("s3").create_bucket(Bucket="asked")
         bedrock.lambdas["prices"] = of_table
-        bedrock.scripted(CLAUDE, [CALL, ANSWER])
+        bedrock.script(CLAUDE, [CALL, ANSWER])
         answer = created(bedrock).ask("How much is a pen?")
         assert answer.text == "3 euros."
         assert "'text': '3'" in str(answer.requests[1].messages[-1])
@@ -159,9 +159,9 @@ def test_what_nobody_has_written_is_named_and_nobody_asks_aws(
     bedrock_agents: BedrockAgents, tmp_path: Path
 ) -> None:
     agent = created(bedrock_agents)
-    with pytest.raises(EventStreamError, match=r"bedrock_agents\.scripted\('anthropic"):
+    with pytest.raises(EventStreamError, match=r"bedrock_agents\.script\('anthropic"):
         agent.ask("How much is a pen?")
-    bedrock_agents.scripted(CLAUDE, [CALL])
+    bedrock_agents.script(CLAUDE, [CALL])
     with pytest.raises(EventStreamError, match=r"bedrock_agents\.lambdas\['prices'\]"):
         agent.ask("How much is a pen?")
     with pytest.raises(ClientError, match=r"bedrock_agents\.knowledge_bases\['HANDBOOK01'\]"):
@@ -169,7 +169,7 @@ def test_what_nobody_has_written_is_named_and_nobody_asks_aws(
             knowledgeBaseId="HANDBOOK01", retrievalQuery={"text": "pen"}
         )
     bedrock_agents.lambdas["prices"] = tells("3")  # given late, and found
-    bedrock_agents.scripted(CLAUDE, [CALL, ANSWER])
+    bedrock_agents.script(CLAUDE, [CALL, ANSWER])
     assert agent.ask("How much is a pen?").text == "3 euros."
 
 
@@ -179,7 +179,7 @@ def test_functions_may_be_files(bedrock_agents: BedrockAgents, tmp_path: Path) -
         "    return tells('3')(event, context)\n"
     )
     bedrock_agents.lambdas["prices"] = f"{tmp_path / 'prices.py'}:lambda_handler"
-    bedrock_agents.scripted(CLAUDE, [CALL, ANSWER])
+    bedrock_agents.script(CLAUDE, [CALL, ANSWER])
     assert created(bedrock_agents).ask("How much is a pen?").text == "3 euros."
     with pytest.raises(DefinitionError, match="other"):
         bedrock_agents.lambdas["prices"] = f"{tmp_path / 'prices.py'}:other"
@@ -196,7 +196,7 @@ def test_what_a_function_raised_is_the_cause(bedrock_agents: BedrockAgents, wait
         raise wrong
 
     bedrock_agents.lambdas["prices"] = waiting if waits else handler
-    bedrock_agents.scripted(CLAUDE, [CALL, CALL])
+    bedrock_agents.script(CLAUDE, [CALL, CALL])
     agent = created(bedrock_agents)
     with pytest.raises(EventStreamError, match="raised KeyError at test_bedrock") as error:
         agent.ask("How much is a pen?")
@@ -311,7 +311,7 @@ def test_pytest_imports_nothing_for_it(pytester: pytest.Pytester) -> None:
 def test_it_works_without_pytest(tmp_path: Path) -> None:
     bedrock = BedrockAgents(tmp_path)
     try:
-        bedrock.scripted(CLAUDE, ["<answer>Hello.</answer>"])
+        bedrock.script(CLAUDE, ["<answer>Hello.</answer>"])
         folder(tmp_path / "agents" / "shop", actionGroups=[])
         assert bedrock.load("agents/shop").ask("Hello").text == "Hello."
     finally:

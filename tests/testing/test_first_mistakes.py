@@ -12,7 +12,7 @@ from orchestrator.testing.environment import set_environment
 
 def test_one_text_is_no_list_of_replies(bedrock_agents: BedrockAgents) -> None:
     with pytest.raises(ValidationError, match="replies are a list"):
-        bedrock_agents.scripted("m", "text")
+        bedrock_agents.script("m", "text")
 
 
 def test_a_region_of_other_sdks_is_boto3s_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -190,7 +190,7 @@ class Run:
         return self.log.records[self._before : self._after]
 
     @property
-    def known_record_count(self) -> int:
+    def record_count(self) -> int:
         """How many records the caller knew of: those up to the last results that it brought."""
         return count_known_records(self.log, self._before) if self._before > 1 else 0
 

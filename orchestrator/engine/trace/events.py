@@ -46,7 +46,7 @@ class RunEvents:
         self._said = ""
         self._shown: set[str] = set()
         self._begun = False
-        self._parts = _trace_parts(run, run.known_record_count)
+        self._parts = _trace_parts(run, run.record_count)
         self._team: dict[str, TraceParts] = {}
 
     def of(self, item: Update) -> Iterator[Event]:
@@ -183,7 +183,7 @@ class _RunDetails(Details):
     def trace(self) -> list[dict[str, Any]]:
         # Later invocations may have gone on with the turn; they do not change what this one told.
         run = self._run
-        told = run.known_record_count
+        told = run.record_count
         end = None if isinstance(run.result, ReturnControl) else run.log.end
         return _trace_parts(run, told).whole(end, run.replay.resume_step if told else 0)
 

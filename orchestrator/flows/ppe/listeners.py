@@ -91,7 +91,7 @@ class Listeners:
                 listening.remove(one)
             self._busy = True
             try:
-                back = yield from self._tell(one, place, event, told)
+                back = yield from self._notify(one, place, event, told)
             finally:
                 self._busy = False
             if back is not None:
@@ -100,7 +100,7 @@ class Listeners:
                     told[at] = back
         return given
 
-    def _tell(self, one: _Listener, place: Place, event: str, args: Sequence[Any]) -> Steps:
+    def _notify(self, one: _Listener, place: Place, event: str, args: Sequence[Any]) -> Steps:
         run = self._run
         about = {"type": event, "target": run.script.id}
         first, rest = (args[0] if args else None), list(args[1:])

@@ -125,12 +125,12 @@ def _block_events(index: int, block: Block) -> Iterator[Told]:
     elif "text" in block:
         yield _delta(index, {"text": block["text"]})
     elif "reasoningContent" in block:
-        for member in _thought_deltas(block["reasoningContent"]):
+        for member in _thinking_deltas(block["reasoningContent"]):
             yield _delta(index, {"reasoningContent": member})
     yield "contentBlockStop", {"contentBlockIndex": index}
 
 
-def _thought_deltas(thought: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _thinking_deltas(thought: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     if "redactedContent" in thought:
         yield {"redactedContent": thought["redactedContent"]}
         return
