@@ -12,7 +12,7 @@ from orchestrator.message import AUTHOR, Span
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from orchestrator.agent.rendered import Prompt
+    from orchestrator.agent.render import Prompt
 
 __all__ = ["prompt_document", "show_prompt", "show_prompt_text"]
 

@@ -23,7 +23,7 @@ from orchestrator.cli.verb import verb
 from orchestrator.errors import ValidationError
 
 if TYPE_CHECKING:
-    from orchestrator.agent.rendered import Prompt
+    from orchestrator.agent.render import Prompt
     from orchestrator.diagnostics import Diagnostic
 
 __all__ = ["render", "to_stage_name"]

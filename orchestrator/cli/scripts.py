@@ -11,7 +11,7 @@ from orchestrator.errors import DefinitionError, OrchestratorError, ValidationEr
 from orchestrator.models.base import Model, ModelReply, ModelRequest
 
 if TYPE_CHECKING:
-    from orchestrator.agent.rendered import Prompt
+    from orchestrator.agent.render import Prompt
     from orchestrator.diagnostics import Diagnostic
 
 __all__ = ["capture_first_prompt", "is_script", "lint_script"]
@@ -98,7 +98,7 @@ def capture_first_prompt(
 
 
 def _to_prompt(request: ModelRequest, model_id: str) -> Prompt:
-    from orchestrator.agent.rendered import Prompt
+    from orchestrator.agent.render import Prompt
     from orchestrator.message import Text
 
     system = request.system if isinstance(request.system, Text) else Text(request.system)

@@ -12,7 +12,7 @@ from orchestrator.cli.options import parse_pairs
 from orchestrator.errors import DefinitionError
 
 if TYPE_CHECKING:
-    from orchestrator.agent.rendered import Prompt
+    from orchestrator.agent.render import Prompt
     from orchestrator.diagnostics import Diagnostic
 
 __all__ = ["is_template", "lint_template_file", "template_prompt"]
@@ -53,7 +53,7 @@ def template_prompt(path: Path, words: Sequence[str]) -> tuple[Prompt, list[Diag
         TemplateError: It is wrong, or cannot be rendered.
         ValidationError: A required input is missing, or a word is no `name=value`.
     """
-    from orchestrator.agent.rendered import Prompt
+    from orchestrator.agent.render import Prompt
     from orchestrator.prompts import load_template
     from orchestrator.prompts.languages.inputs import check_given_inputs
 
