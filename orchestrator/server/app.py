@@ -28,7 +28,8 @@ from orchestrator.server.access.guards import check_binding
 from orchestrator.server.access.keys import Keys
 from orchestrator.server.active_requests import ActiveRequests, run_while_connected
 from orchestrator.server.middleware import ServerMiddleware
-from orchestrator.server.wire.api import Api, HttpResponse
+from orchestrator.server.wire.api import Api
+from orchestrator.server.wire.responses import HttpResponse
 
 if TYPE_CHECKING:
     from orchestrator.server.state import ServerState
