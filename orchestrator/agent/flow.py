@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict, Unpack
 
 from orchestrator.actions import ActionGroup
 from orchestrator.agent.flow_events import FlowEvent, FlowResult
-from orchestrator.agent.flow_run import FlowRun, ResumePoint
+from orchestrator.agent.flow_run import FlowAgents, FlowRun, ResumePoint
 from orchestrator.errors import ValidationError
 from orchestrator.flows.languages import read_file, read_text
 from orchestrator.flows.orchestration import FlowOrchestration
@@ -18,8 +18,6 @@ from orchestrator.flows.steps import Program
 from orchestrator.limits import Limits
 from orchestrator.models import Model
 from orchestrator.sessions import Sessions, SessionStore
-
-__all__ = ["Flow", "FlowOptions", "RunOptions", "load_flow"]
 
 Mode = Literal["continue", "step"]
 Results = Mapping[str, Any] | str | bool
@@ -74,6 +72,7 @@ class Flow:
 
     def __init__(self, program: Program) -> None:
         self.program = program
+        self._agents = FlowAgents(program)
 
     def __repr__(self) -> str:
         return f"Flow({self.program.file or self.program.language!r})"
@@ -243,7 +242,7 @@ class Flow:
             raise ValidationError(
                 f"the arguments are values by name, and no {type(given).__name__}: give a mapping"
             )
-        return FlowRun.start(self.program, given, **_check_options(options, RunOptions))
+        return FlowRun.start(self._agents, given, **_check_options(options, RunOptions))
 
     def _resume(
         self,
@@ -264,7 +263,7 @@ class Flow:
                 raise ValidationError("the run waits for the result of a call; give results=")
             answer = results
         return FlowRun.resume(
-            self.program, ResumePoint(known, answer), **_check_options(options, FlowOptions)
+            self._agents, ResumePoint(known, answer), **_check_options(options, FlowOptions)
         )
 
 

@@ -6,26 +6,33 @@ import uuid
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import aclosing, closing
+from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from orchestrator.actions import ActionGroup
 from orchestrator.agent.agent import Agent
 from orchestrator.agent.flow_events import FlowEvent, FlowResult, waits_for
+from orchestrator.agent.validate import check_parts
 from orchestrator.engine.effects import ReturnControl
 from orchestrator.engine.plan import Features
 from orchestrator.engine.trace.reply import Reply, TextDelta, TurnEnd
 from orchestrator.errors import FlowError, OrchestratorError, SessionConflict, ValidationError
 from orchestrator.flows.listener import Listener
-from orchestrator.flows.orchestration import FlowOrchestration, check_parallel, request_text
+from orchestrator.flows.orchestration import (
+    FlowOrchestration,
+    check_functions,
+    check_parallel,
+    request_text,
+)
 from orchestrator.flows.state import state_of
 from orchestrator.flows.steps import Event, Program
 from orchestrator.limits import Limits
-from orchestrator.models import Model
+from orchestrator.models import Model, resolve_model
 from orchestrator.sessions import MemoryStore, Record, Sessions, SessionStore
-
-__all__ = ["LIMITS", "FlowRun", "ResumePoint"]
+from orchestrator.support.lru_cache import LruCache
 
 LIMITS = Limits(
     iterations=500, model_calls=500, actions=2000, tokens=5_000_000, result_bytes=5_000_000
@@ -33,6 +40,7 @@ LIMITS = Limits(
 """Budgets of a run that is given none: a script loops over lists."""
 
 _NAME = "flow"
+_MOST_COMPILED = 8  # of one script
 _FOREVER = 100 * 365 * 86_400  # a run waits for as long as its caller does
 
 
@@ -49,12 +57,82 @@ class ResumePoint:
     answer: Mapping[str, Any] | str | bool
 
 
+@dataclass(frozen=True, slots=True)
+class _CompiledFlow:
+    # `held` are the objects whose ids are the key of it: they must not become those of others.
+    agent: Agent
+    model: Model
+    orchestration: FlowOrchestration
+    held: Sequence[Any]
+
+    def adapt(self, model: Model, listener: Listener, parallel: int | None) -> Agent:
+        """The agent of one run."""
+        plan = self.agent.plan
+        orchestration = copy(self.orchestration)
+        orchestration.listener, orchestration.parallel = listener, parallel
+        stages = plan.stages
+        if model is not self.model:
+            stages = {
+                name: replace(stage, model=model) if stage.model is self.model else stage
+                for name, stage in stages.items()
+            }
+        features = replace(plan.features, orchestration=orchestration)
+        agent = copy(self.agent)
+        agent.plan = replace(plan, stages=stages, features=features)
+        return agent
+
+
+class FlowAgents:
+    """The agents around a script: compiled once for each kind of model, tools and action groups.
+
+    Compiling takes milliseconds, and a run of a short script less than one.
+
+    Attributes:
+        program: The script.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._compiled: LruCache[_CompiledFlow] = LruCache(_MOST_COMPILED)
+
+    def find(
+        self,
+        model: Model,
+        tools: Mapping[str, Callable[..., Any]] | None,
+        groups: Sequence[ActionGroup],
+    ) -> _CompiledFlow:
+        """What a run adapts to its own model, listener, limits and sessions."""
+        check_functions(tools)
+        tools = tools or {}
+        compile_agent = partial(self._compile, model, tools, groups)
+        # The folders of a code interpreter end with the run that they belong to.
+        if self.program.uses_code:
+            return compile_agent()
+        used = [(name, id(one)) for name, one in tools.items()]
+        key = (type(model), model.model_id, *used, *map(id, groups))
+        return self._compiled.get(key, compile_agent)
+
+    def _compile(
+        self, model: Model, tools: Mapping[str, Callable[..., Any]], groups: Sequence[ActionGroup]
+    ) -> _CompiledFlow:
+        orchestration = FlowOrchestration(self.program, tools)
+        agent = Agent(
+            _NAME,
+            "Run a script.",
+            model,
+            action_groups=groups,
+            idle_session_ttl=_FOREVER,
+            features=Features(orchestration=orchestration),
+        )
+        return _CompiledFlow(agent, model, orchestration, (*tools.values(), *groups))
+
+
 class FlowRun:
     """An agent around a script, for one run, or one part of it between two pauses."""
 
     def __init__(
         self,
-        program: Program,
+        agents: FlowAgents,
         session_id: str,
         given: dict[str, Any],
         seen: Mapping[str, int],
@@ -66,8 +144,8 @@ class FlowRun:
         sessions: Sessions | SessionStore | str | Path | None = None,
         parallel: int | None = None,
     ) -> None:
-        check_parallel(program, parallel)
-        self._program = program
+        check_parallel(agents.program, parallel)
+        self._program = agents.program
         self._session_id = session_id
         self._given = given
         self._pending: deque[FlowEvent] = deque()
@@ -75,22 +153,17 @@ class FlowRun:
         self._listener = Listener(self._queue_event, seen=dict(seen), told=sum(seen.values()))
         if limits is None:
             limits = replace(LIMITS, parallel=max(LIMITS.parallel, parallel or 0))
-        orchestration = FlowOrchestration(program, tools, self._listener, parallel)
-        self._agent = Agent(
-            _NAME,
-            "Run a script.",
-            model,
-            action_groups=action_groups,
-            sessions=sessions,
-            limits=limits,
-            idle_session_ttl=_FOREVER,
-            features=Features(orchestration=orchestration),
-        )
+        check_parts(action_groups, (), limits, _FOREVER)
+        model = resolve_model(model)
+        compiled = agents.find(model, tools, action_groups)
+        self._agent = compiled.adapt(model, self._listener, parallel)
+        self._agent.plan = replace(self._agent.plan, limits=limits)
+        self._agent.sessions = Sessions.of(sessions)
 
     @classmethod
     def start(
         cls,
-        program: Program,
+        agents: FlowAgents,
         arguments: Mapping[str, Any] | str,
         *,
         seed: int | None = None,
@@ -105,22 +178,22 @@ class FlowRun:
         """
         try:
             parallel = options.get("parallel")
-            check_parallel(program, parallel)
+            check_parallel(agents.program, parallel)
             question = request_text(arguments, seed=seed, step=step, parallel=parallel)
         except (TypeError, ValueError, RecursionError) as error:
             raise ValidationError(f"the arguments are no JSON data: {error}") from None
         given = {"question": question}
-        return cls(program, run_id or str(uuid.uuid4()), given, {}, **options)
+        return cls(agents, run_id or str(uuid.uuid4()), given, {}, **options)
 
     @classmethod
-    def resume(cls, program: Program, resumed: ResumePoint, **options: Any) -> FlowRun:
+    def resume(cls, agents: FlowAgents, resumed: ResumePoint, **options: Any) -> FlowRun:
         """A run that waited, from where it did."""
         known = resumed.state
         results = _find_return_control(known["journal"]).answer(resumed.answer)
         own = options.get("sessions") is None
         if own:
             options = {**options, "sessions": MemoryStore()}
-        made = cls(program, known["session"], {"results": results}, known["events"], **options)
+        made = cls(agents, known["session"], {"results": results}, known["events"], **options)
         if own:
             made._agent.sessions.store.append(made._key, 0, known["journal"])
         return made

@@ -35,7 +35,7 @@ from orchestrator.message import clean, text_of, to_json
 if TYPE_CHECKING:
     from orchestrator.engine.turn import Turn
 
-__all__ = ["FlowOrchestration", "check_parallel", "request_text"]
+__all__ = ["FlowOrchestration", "check_functions", "check_parallel", "request_text"]
 
 
 def request_text(
@@ -111,7 +111,7 @@ class FlowOrchestration:
         self.program = program
         self.name = Path(program.file).name if program.file else program.language
         self.digest = program.digest
-        _check_functions(functions)
+        check_functions(functions)
         self.functions = dict(functions or {})
         self.groups = _build_groups(self.functions, program)
         self.listener = listener
@@ -136,7 +136,12 @@ class FlowOrchestration:
             raise
 
 
-def _check_functions(functions: object) -> None:
+def check_functions(functions: object) -> None:
+    """Checks the functions that a script may call.
+
+    Raises:
+        ValidationError: They are no mapping, or one of them cannot be called.
+    """
     if functions is not None and not isinstance(functions, Mapping):
         kind = type(functions).__name__
         raise ValidationError(f"tools are functions by name, and no {kind}: give a mapping")

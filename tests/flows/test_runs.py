@@ -13,9 +13,10 @@ import pytest
 from flow_support import CLAUDE, PLAIN, as_stored, handed_over, program, script, scripted, texts
 
 from orchestrator import Flow, FlowError, FlowEvent, LimitExceeded
+from orchestrator.agent.compile import build_plan
 from orchestrator.errors import ThrottlingError, ValidationError
 from orchestrator.limits import Limits
-from orchestrator.models import RecordingModel, ReplayModel
+from orchestrator.models import RecordingModel, ReplayModel, ScriptedModel
 
 LOOP = program(
     "FOR $city in $cities:",
@@ -486,3 +487,48 @@ def test_a_task_that_is_cancelled_stops_the_run() -> None:
     model = scripted("1")
     asyncio.run(run())
     assert not model.requests
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The models that agents were compiled for, one entry an agent."""
+    models: list[str] = []
+
+    def count(**arguments: Any) -> Any:
+        models.append(arguments["model"].model_id)
+        return build_plan(**arguments)
+
+    monkeypatch.setattr("orchestrator.agent.agent.build_plan", count)
+    return models
+
+
+def test_a_flow_is_compiled_once_for_each_model_and_its_options(compiled: list[str]) -> None:
+    def double(n: int) -> int:
+        return n * 2
+
+    flow, tools = program("@double(2) -> n", "Say $n -> a"), {"double": double}
+    one = scripted("a", "b")
+    assert [flow.run(model=one, tools=tools).output for _ in range(2)] == ["a", "b"]
+    assert flow.run(model=scripted("c"), tools=tools, limits=Limits(iterations=5)).output == "c"
+    assert len(compiled) == 1
+
+    assert flow.run(model=scripted("d"), tools={"double": lambda n: n}).output == "d"
+    assert flow.run(model=ScriptedModel(["e"], "other"), tools=tools).output == "e"
+    assert compiled == [one.model_id, one.model_id, "other"]
+
+
+def test_runs_of_one_compiled_flow_keep_their_own_options(compiled: list[str]) -> None:
+    flow = program("Say a -> a", "Say b -> b")
+    with pytest.raises(LimitExceeded):
+        flow.run(model=scripted("a", "b"), limits=Limits(model_calls=1))
+    events: list[FlowEvent] = []
+    assert flow.run(model=scripted("a", "b"), on_event=events.append).output == "b"
+    assert kinds(events).count("variable_set") == 2
+    assert len(compiled) == 1
+
+
+def test_few_compiled_agents_are_kept(compiled: list[str]) -> None:
+    flow = program("Say a -> a")
+    for name in [*"abcdefghi", "i", "a"]:
+        flow.run(model=ScriptedModel(["a"], name))
+    assert compiled == [*"abcdefghi", "a"]

@@ -10,7 +10,7 @@ from typing import Any
 from orchestrator.agent.agent import Agent
 from orchestrator.agent.source import optimize_model
 from orchestrator.engine.plan import Member, Plan, StagePlan
-from orchestrator.server.lru_cache import LruCache
+from orchestrator.support.lru_cache import LruCache
 
 _OPTIMIZED = "optimized"
 _MOST = 64

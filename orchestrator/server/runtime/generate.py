@@ -30,12 +30,12 @@ from orchestrator.models import Model
 from orchestrator.server.access.permissions import check_retrieval
 from orchestrator.server.agents.latency import is_optimized
 from orchestrator.server.knowledge_bases.caller_base import AssociatedBase
-from orchestrator.server.lru_cache import LruCache
 from orchestrator.server.operations import EventStream, Handler, Request
 from orchestrator.server.runtime.external_sources import build_sources_base
 from orchestrator.server.runtime.query_rewriting import DecomposingKnowledgeBase, Rewriter
 from orchestrator.server.runtime.retrieve import find_guardrail
 from orchestrator.server.runtime.turns import Told, convert_citations, run_blocking, start_stream
+from orchestrator.support.lru_cache import LruCache
 
 if TYPE_CHECKING:
     from orchestrator.knowledge import KnowledgeBase

@@ -15,9 +15,9 @@ from orchestrator.agent.from_request import source_from_request
 from orchestrator.limits import Limits
 from orchestrator.server.agents.build import in_server
 from orchestrator.server.agents.definition import CallerResolver, DefinitionReader
-from orchestrator.server.lru_cache import LruCache
 from orchestrator.server.operations import EventStream, Handler, Request
 from orchestrator.server.runtime.turns import run_blocking, stream_turn
+from orchestrator.support.lru_cache import LruCache
 
 if TYPE_CHECKING:
     from orchestrator.server.state import ServerState

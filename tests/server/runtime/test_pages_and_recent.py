@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.server.lru_cache import LruCache
 from orchestrator.server.operations import Fault
 from orchestrator.server.paging import decode_offset, encode_token, paginate
+from orchestrator.support.lru_cache import LruCache
 
 
 @given(items=st.lists(st.integers(), max_size=30), most=st.integers(1, 10), name=st.text())

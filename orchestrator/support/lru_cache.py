@@ -1,9 +1,9 @@
-"""What was made last, kept for whoever asks for it again."""
+"""A cache of the values that were used last."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from threading import Lock
 from typing import Generic, TypeVar
 
@@ -14,16 +14,12 @@ class LruCache(Generic[V]):
     """Values by key: the last ones that were used. Safe for many threads at once."""
 
     def __init__(self, most: int) -> None:
-        """Begins with none.
-
-        Args:
-            most: How many are kept; the one that was not used for longest is let go.
-        """
+        """Keeps at most `most` values; the one that was not used for longest goes first."""
         self._most = most
-        self._kept: OrderedDict[str, V] = OrderedDict()
+        self._kept: OrderedDict[Hashable, V] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, key: str, make: Callable[[], V]) -> V:
+    def get(self, key: Hashable, make: Callable[[], V]) -> V:
         """The value under a key, made when it is not kept.
 
         Two that ask for it at the same time may both make it; both get the same one.
