@@ -13,8 +13,8 @@ from orchestrator.prompts.markers import Markers, Piece, end_of
 if TYPE_CHECKING:
     from orchestrator.prompts.dialect import Dialect
 
+# The placeholders that stand for messages.
 HISTORY, SCRATCHPAD = "conversation_history", "agent_scratchpad"
-"""The placeholders that stand for messages."""
 
 
 class BoundPrompt:
@@ -25,7 +25,7 @@ class BoundPrompt:
         raw_text: Whether the prompt is one raw text, for a text-completion model.
     """
 
-    __slots__ = ("_head", "_late", "_tail", "raw_text", "system")
+    __slots__ = ("_bind_steps", "_head", "_tail", "raw_text", "system")
 
     def __init__(
         self,
@@ -34,13 +34,13 @@ class BoundPrompt:
         tail: list[Message],
         *,
         raw_text: bool = False,
-        late: Callable[[Sequence[Message]], BoundPrompt] | None = None,
+        bind_steps: Callable[[Sequence[Message]], BoundPrompt] | None = None,
     ) -> None:
         self.system = system
         self.raw_text = raw_text
         self._head = head
         self._tail = tail
-        self._late = late
+        self._bind_steps = bind_steps
 
     def messages(self, scratchpad: Sequence[Message] = ()) -> list[Message]:
         """The conversation to send, with the steps of this turn in their place.
@@ -49,8 +49,8 @@ class BoundPrompt:
         template that has `$agent_scratchpad$` inside a text: that text is joined anew, of steps
         that were each written once.
         """
-        if self._late is not None and scratchpad:
-            bound = self._late(scratchpad)
+        if self._bind_steps is not None and scratchpad:
+            bound = self._bind_steps(scratchpad)
             return join_messages(bound._head, (), bound._tail)
         return join_messages(self._head, scratchpad, self._tail)
 
@@ -61,13 +61,7 @@ class ScratchpadText:
     __slots__ = ("_before", "_dialect", "_end", "_markers", "_seen", "_texts")
 
     def __init__(self, dialect: Dialect, before: str = "", markers: Markers | None = None) -> None:
-        """Begins without steps.
-
-        Args:
-            dialect: Its partial `agent_scratchpad` renders a message.
-            before: The prompt's text up to the steps.
-            markers: The marks that steps may not form in a raw text.
-        """
+        """`before` is the prompt's text up to the steps, which may not form one of the marks."""
         self._dialect = dialect
         self._before = self._end = end_of(before)
         self._markers = markers
@@ -93,22 +87,16 @@ class ScratchpadText:
 class BoundTextPrompt(BoundPrompt):
     """A raw text prompt, as text-completion models take it: one text that ends where they go on."""
 
-    __slots__ = ("_after", "_before", "_markers", "_written")
+    __slots__ = ("_after", "_before", "_markers", "_steps")
 
     def __init__(self, before: list[Piece], after: list[Piece], dialect: Dialect) -> None:
-        """Fills the text.
-
-        Args:
-            before: The pieces up to the steps.
-            after: Those that follow.
-            dialect: What the model understands.
-        """
+        """Takes the pieces before and after the steps."""
         super().__init__(Text(), [], [], raw_text=True)
         self._markers = dialect.markers
         pieces = self._markers.break_marks([*before, *after])
         self._before, self._after = pieces[: len(before)], pieces[len(before) :]
-        told = "".join([text for _, text in self._before])
-        self._written = ScratchpadText(dialect, told, self._markers)
+        text_before = "".join([text for _, text in self._before])
+        self._steps = ScratchpadText(dialect, text_before, self._markers)
 
     def messages(self, scratchpad: Sequence[Message] = ()) -> list[Message]:
         """The prompt as one user message.
@@ -116,16 +104,12 @@ class BoundTextPrompt(BoundPrompt):
         Costs joining its text: each step was rendered once, when it was first seen.
         """
         after = self._after
-        steps = self._written.text(scratchpad) if scratchpad else ""
+        steps = self._steps.text(scratchpad) if scratchpad else ""
         if steps and after:  # a mark could begin at the end of the steps
             steps, after = self._markers.break_marks_at_end(steps, after)
         pieces = [*self._before, (SCRATCHPAD, steps), *after]
         text = "".join([piece for _, piece in pieces])
-        return [Message("user", [{"text": text}], partial(_spans, pieces))]
-
-
-def _spans(pieces: Sequence[Piece]) -> tuple[Span, ...]:
-    return tuple(spans_of(pieces))
+        return [Message("user", [{"text": text}], partial(spans_of, pieces))]
 
 
 def join_messages(

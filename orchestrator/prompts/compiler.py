@@ -1,14 +1,14 @@
-"""Compiles a template's text: finds its shape, its messages, its leaves and what is wrong."""
+"""Compiles a template's text to its messages and leaves, and finds what is wrong with it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError
 from orchestrator.prompts.bound_prompt import HISTORY, SCRATCHPAD
-from orchestrator.prompts.jsonbody import Body, Node, line_column, parse, source_offsets
+from orchestrator.prompts.jsonbody import Body, Node, parse, source_offsets
 from orchestrator.prompts.languages.registry import language_of
 from orchestrator.prompts.leaf import Leaf, Use
 from orchestrator.prompts.lint import inspect
@@ -19,13 +19,14 @@ from orchestrator.prompts.placeholders import (
     ROUTING_CLASSIFIER,
     STAGES,
 )
+from orchestrator.prompts.source import Source
 from orchestrator.prompts.template import Slot, Template
 
 if TYPE_CHECKING:
     from orchestrator.prompts.dialect import Dialect
 
+# Bedrock's limit for `basePromptTemplate`.
 MAX_TEMPLATE_CHARS = 100_000
-"""Bedrock's limit for `basePromptTemplate`."""
 
 _RAW_TEXT_STAGES = (KNOWLEDGE_BASE_RESPONSE_GENERATION, ROUTING_CLASSIFIER)
 _HISTORY_STAGES = (ORCHESTRATION, PRE_PROCESSING)
@@ -78,7 +79,8 @@ def compile_template(
 
 class _Compiler:
     def __init__(self, text: str, stage: str, dialect: Dialect, source: str | None) -> None:
-        self.text, self.stage, self.dialect, self.source = text, stage, dialect, source
+        self.text, self.stage, self.dialect = text, stage, dialect
+        self.source = Source(text, source)
         self.uses: list[Use] = []
         self.found: list[Diagnostic] = []
 
@@ -86,7 +88,7 @@ class _Compiler:
         members: dict[str, Node] = body.root.value
         if "messages" not in members:
             raise self.error(body.root, f"no 'messages'; the body is {_BODY}")
-        self._note_body(body)
+        self.found += self._find_body_doubts(body)
         system = self._system(members["system"]) if "system" in members else None
         if system and SCRATCHPAD in system.names:
             message = "$agent_scratchpad$ in 'system'; make it the content of an assistant message"
@@ -102,7 +104,8 @@ class _Compiler:
 
     def raw_text(self) -> Template:
         self._check_raw_text_allowed()
-        text = self.text.rstrip("\r\n")  # a file's end is no part of it: the model goes on there
+        # The model continues where the text ends, so a file's last line break is no part of it.
+        text = self.text.rstrip("\r\n")
         leaf = Leaf(text, self.stage, self.dialect.family)
         self._record(leaf, [use.offset for use in leaf.uses])
         query_apart = (
@@ -110,17 +113,19 @@ class _Compiler:
             and self.dialect.protocol != "text"
             and "query" not in leaf.names
         )
-        if query_apart:  # as in recordings: the template is the system text, the query the message
+        if query_apart:  # recorded: the template is the system text, the query the message
             query = Leaf("$query$", self.stage, self.dialect.family)
             return self._template("text", leaf, [Slot("user", (query,))])
         if self.stage == ORCHESTRATION and HISTORY not in leaf.names:
             shown = f"${HISTORY}$"
             message = f"no {shown}: earlier turns would not reach the model"
-            self._note("warning", "missing-placeholder", 0, message, f"put {shown} in")
+            self.found.append(
+                self.source.warn("missing-placeholder", message, 0, f"put {shown} in")
+            )
         return self._template("text", None, [Slot("user", (leaf,))])
 
     def _template(self, shape: str, system: Leaf | None, slots: list[Slot]) -> Template:
-        self.found += inspect(self.text, self.stage, self.uses, self.source)
+        self.found += inspect(self.source, self.stage, self.uses)
         return Template(
             self.stage,
             self.dialect,
@@ -128,7 +133,7 @@ class _Compiler:
             slots,
             shape=shape,
             text=self.text,
-            source=self.source,
+            source=self.source.file,
             placeholders=tuple(self.uses),
             diagnostics=tuple(self.found),
         )
@@ -137,14 +142,11 @@ class _Compiler:
         if self.dialect.protocol == "text" or self.stage in _RAW_TEXT_STAGES:
             return
         start = len(self.text) - len(self.text.lstrip())
-        line, column = line_column(self.text, start)
-        raise TemplateError(
+        raise self.source.error(
             f"the template for the {self.stage} prompt type has failed validation: Invalid JSON in "
             f"the prompt: expected a JSON body {_BODY}, as the dialect {self.dialect.name!r} needs "
             f"it, found {self.text[start : start + 24]!r}",
-            file=self.source,
-            line=line,
-            column=column,
+            start,
         )
 
     def _system(self, node: Node) -> Leaf:
@@ -190,7 +192,7 @@ class _Compiler:
 
     def _record(self, leaf: Leaf, offsets: Iterable[int]) -> None:
         for use, offset in zip(leaf.uses, offsets, strict=True):
-            line, column = line_column(self.text, offset)
+            line, column = self.source.place(offset)
             self.uses.append(use._replace(line=line, column=column))
 
     def _with_history(self, system: Leaf | None, slots: list[Slot]) -> list[Slot]:
@@ -218,50 +220,27 @@ class _Compiler:
                 )
                 raise self.error(item, message)
 
-    def _note_body(self, body: Body) -> None:
+    def _find_body_doubts(self, body: Body) -> Iterator[Diagnostic]:
+        warn = self.source.warn
         if body.raw_controls:
             count = len(body.raw_controls)
-            self._note(
-                "info",
+            yield warn(
                 "raw-line-breaks",
-                body.raw_controls[0],
                 f"{count} raw line breaks or control characters inside JSON strings",
+                body.raw_controls[0],
                 "fine here; Bedrock's API may refuse them: write \\n",
+                severity="info",
             )
         for offset, name in body.repeated:
-            self._note(
-                "warning", "repeated-member", offset, f"{name!r} occurs twice; the last counts"
-            )
+            yield warn("repeated-member", f"{name!r} occurs twice; the last counts", offset)
         for name, node in body.root.value.items():
             if name not in _SILENT_MEMBERS:
-                self._note(
-                    "warning",
+                yield warn(
                     "ignored-member",
-                    node.start,
                     f"{name!r} has no effect in a template",
+                    node.start,
                     "inference settings belong into the stage's inferenceConfiguration",
                 )
-
-    def _note(
-        self,
-        severity: Literal["error", "warning", "info"],
-        code: str,
-        offset: int,
-        message: str,
-        suggestion: str = "",
-    ) -> None:
-        line, column = line_column(self.text, offset)
-        self.found.append(
-            Diagnostic(
-                severity=severity,
-                code=code,
-                message=message,
-                suggestion=suggestion,
-                file=self.source,
-                line=line,
-                column=column,
-            )
-        )
 
     def _list(self, node: Node, what: str) -> list[Node]:
         if node.kind != "array":
@@ -276,10 +255,7 @@ class _Compiler:
         return members
 
     def error(self, node: Node, message: str) -> TemplateError:
-        line, column = line_column(self.text, node.start)
-        return TemplateError(
-            f"the {self.stage} template: {message}", file=self.source, line=line, column=column
-        )
+        return self.source.error(f"the {self.stage} template: {message}", node.start)
 
 
 def _find_anchor(slots: list[Slot], name: str) -> int:

@@ -1,4 +1,4 @@
-"""A dialect: what a family of models understands, kept as a folder of files.
+"""A dialect: what a family of models understands, stored as a folder of files.
 
 `templates/<dialect>/` holds `dialect.yaml` (settings), one template a stage and the partials.
 The user's own `templates/` folder may hold a file of the same name, which then wins, and whole
@@ -33,8 +33,8 @@ from orchestrator.prompts.template_files import (
 if TYPE_CHECKING:
     from orchestrator.prompts.partials import Partial
 
+# The dialect of models that no pattern names.
 DEFAULT = "tool-use"
-"""The dialect of models that no pattern names."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(?:\.[0-9]+)?")
 _PROFILE = re.compile(r"[a-z]{2,6}(?:-gov)?\.(?=[a-z0-9]+\.)")
@@ -70,7 +70,7 @@ class Dialect:
     _partials: dict[str, Partial] = field(default_factory=dict, repr=False)
 
     def for_model(self, model_id: str) -> Dialect:
-        """The dialect with the settings that it keeps for this model, if it keeps any."""
+        """The dialect with its settings for this model, if it has any."""
         bare = bare_model_id(model_id)
         for entry in self._models:
             if _longest_match(bare, entry["patterns"]):
@@ -84,10 +84,7 @@ class Dialect:
         return self
 
     def read(self, file: str) -> tuple[str, str]:
-        """Reads one of the dialect's files, or one of the user's own templates.
-
-        Returns:
-            The text and where it was found.
+        """The text of one of the dialect's files, or of the user's own templates, and its path.
 
         Raises:
             TemplateError: There is no such file; the message says where it was looked for.
@@ -108,12 +105,9 @@ class Dialect:
         return self._compile_partial(name)(context)
 
     def find_item_partial(self, name: str, list_name: str) -> Partial | None:
-        """The partial `name`, if it only tells a list, each item for itself.
+        """The partial `name`, if it renders only a list and each item for itself.
 
-        Its text of a list is then that of its parts, one after the other.
-
-        Raises:
-            TemplateError: There is no such partial, or it is wrong.
+        The text of a list is then the texts of its parts, one after the other.
         """
         compiled = self._compile_partial(name)
         return compiled if compiled.list_name == list_name else None
@@ -138,19 +132,16 @@ class Dialect:
                 as the model named it), `text`, `error` (whether it is an error that the model
                 should mend), and optionally `markup` (the text was made by a partial: its values
                 are encoded already and its tags are meant).
-
-        Returns:
-            The assistant's message, then the user's message with the results, so that roles
-            alternate whatever the reply was.
         """
         if self.protocol == "tool_use":
-            said, told = steps.native_results(content, results)
+            assistant, user = steps.native_results(content, results)
         else:
-            said = steps.text_blocks(content)
-            told = [{"text": self._results(results)}]
+            assistant = steps.text_blocks(content)
+            user = [{"text": self._results(results)}]
+        # Roles alternate even after an empty reply: Converse refuses two neighbours of one role.
         return [
-            Message("assistant", said or [{"text": steps.EMPTY}], "agent_scratchpad"),
-            Message("user", told, "agent_scratchpad"),
+            Message("assistant", assistant or [{"text": steps.EMPTY}], "agent_scratchpad"),
+            Message("user", user, "agent_scratchpad"),
         ]
 
     def _results(self, results: Sequence[Mapping[str, Any]]) -> str:
@@ -171,18 +162,13 @@ class Dialect:
         return self.partial("agent_scratchpad", messages=[self._step(message)])
 
     def history_text(self, messages: Sequence[Mapping[str, Any]], *, steps: bool = True) -> str:
-        """Earlier turns, as they stand inside a longer text: what was asked, done and answered.
-
-        Args:
-            messages: The messages of the turns.
-            steps: Whether the calls and results between question and answer are told.
-        """
-        told = [
+        """Earlier turns inside a longer text: questions, answers and, with `steps`, calls."""
+        shown = [
             self._step(message) if is_step(message) else to_plain_message(message)
             for message in messages
             if steps or not is_step(message)
         ]
-        return self.partial("conversation_history", messages=told)
+        return self.partial("conversation_history", messages=shown)
 
     def _step(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
         if self.protocol == "tool_use" and message["role"] == "user":
@@ -198,8 +184,9 @@ class Dialect:
     def answer_message(self, content: Sequence[Block]) -> Message:
         """The last reply of a finished turn, as later turns see it in their history.
 
-        Thinking and answer are kept, `<thinking>…</thinking><answer>…</answer>`, as recorded.
+        It has the thinking and the answer: `<thinking>…</thinking><answer>…</answer>`.
         """
+        # Bedrock keeps both in the history that it sends (recorded).
         return steps.origin_message(
             "assistant", steps.answer_blocks(content), "conversation_history"
         )
@@ -263,7 +250,7 @@ def load_dialect(name: str, overrides: Path | None = None, *, model_id: str = ""
     Args:
         name: The folder's name.
         overrides: The user's own `templates/` folder.
-        model_id: The model it is for, when the dialect keeps settings for some models.
+        model_id: The model, when the dialect has settings for some models.
 
     Raises:
         TemplateError: There is no such dialect, or one of its files is wrong.

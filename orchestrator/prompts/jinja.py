@@ -4,10 +4,9 @@ A user's template may loop, assign and define macros, which the shipped partials
 (`orchestrator.prompts.partials`). So here its work is counted (`orchestrator.prompts.work`).
 Values are plain data; nothing of a Python object can be reached.
 
-A rendering knows who wrote what (`Compiled.pieces`). The author's are only the texts between the
-tags, which are marked when the template is compiled; whatever else comes to the output is a
-value's. So what a value says can never be taken for something that the author wrote, such as a
-role's mark: nothing is looked for in a text to tell who wrote it.
+A rendering knows who wrote which piece (`CompiledTemplate.pieces`): the author wrote the texts
+between the tags, which are marked when the template is compiled; all other output is of values. No
+text is searched to find that out, so no value can pass for the author's, such as a role's mark.
 """
 
 from __future__ import annotations
@@ -66,12 +65,7 @@ _MOST_BITS = 4096
 
 
 class Mistake(Exception):
-    """A template is wrong, or cannot be rendered.
-
-    Attributes:
-        message: What is wrong.
-        line: The line in the template, from 1.
-    """
+    """A template is wrong, or cannot be rendered; `line` is counted from 1."""
 
     def __init__(self, message: str, line: int = 1) -> None:
         super().__init__(message)
@@ -85,12 +79,7 @@ class Jinja(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset(("+", "*", "**", "%"))
 
     def __init__(self, finalize: Callable[[Any], Any] | None = None, **options: Any) -> None:
-        """Makes the environment.
-
-        Args:
-            finalize: What `{{ value }}` prints.
-            **options: As for Jinja2's `Environment`.
-        """
+        """`finalize` gives the text of `{{ value }}`; the options are those of Jinja2."""
         self._text = finalize or str
         super().__init__(finalize=self._finalize_value, autoescape=False, **options)
         self.globals = {name: self.globals[name] for name in ("range", "namespace", "dict")}
@@ -100,7 +89,7 @@ class Jinja(ImmutableSandboxedEnvironment):
         self.concat = join_output  # type: ignore[method-assign]
 
     def _finalize_value(self, value: Any) -> OutputText:
-        """What takes the place of `{{ value }}`."""
+        """The output of `{{ value }}`."""
         if isinstance(value, OutputText):
             return value
         if isinstance(value, Iterator):
@@ -117,8 +106,8 @@ class Jinja(ImmutableSandboxedEnvironment):
         if isinstance(obj, LoopContext):
             return getattr(obj, attribute) if attribute in _LOOP else self.undefined(name=attribute)
         if isinstance(obj, Namespace):
-            made = self.undefined(name=attribute)
-            return made if attribute.startswith("_") else getattr(obj, attribute, made)
+            missing = self.undefined(name=attribute)
+            return missing if attribute.startswith("_") else getattr(obj, attribute, missing)
         if isinstance(obj, tuple) and attribute in getattr(obj, "_fields", ()):  # of groupby
             return getattr(obj, attribute)
         if isinstance(obj, Mapping) and attribute in obj:
@@ -178,29 +167,21 @@ class Jinja(ImmutableSandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
     def parse_template(self, source: str) -> nodes.Template:
-        """Parses a template.
-
-        Raises:
-            Mistake: It is wrong.
-        """
+        """The tree of a template."""
         with _mistakes():
             tree = self.parse(source)
             self._check_names(tree)
         return tree
 
     def find_undeclared(self, tree: nodes.Template) -> set[str]:
-        """The names that a template reads and does not set, without the globals.
-
-        Raises:
-            Mistake: The template is wrong.
-        """
+        """The names that a template reads and does not set, without the globals."""
         with _mistakes():
             return find_undeclared_variables(tree) - self.globals.keys()
 
     def _check_names(self, tree: nodes.Template) -> None:
-        """Refuses filters and tests that are none, of which Jinja2 tells some late or never."""
+        # Jinja2 reports some unknown filters and tests only when they are used, others never.
         if any(one.name in ("filter", "test") for one in tree.find_all(nodes.Test)):
-            return  # the template asks for them itself
+            return  # the template tests for them itself
         self._refuse_unknown("filter", self.filters, tree.find_all(nodes.Filter))
         self._refuse_unknown("test", self.tests, tree.find_all(nodes.Test))
 
@@ -217,11 +198,9 @@ class Jinja(ImmutableSandboxedEnvironment):
     def compile_template(
         self, source: str | nodes.Template, *, calls: Collection[str] = ()
     ) -> CompiledTemplate:
-        """Compiles a template.
+        """Compiles a template or its tree.
 
-        Args:
-            source: The template, or what `parsed` gave.
-            calls: Globals that only say where something stands.
+        `calls` are globals that only say where something stands.
 
         Raises:
             Mistake: It is wrong.
@@ -252,7 +231,7 @@ def _bits(value: Any) -> int:
 
 
 class CompiledTemplate:
-    """A template, compiled.
+    """A compiled template.
 
     Attributes:
         names: The names of values that it reads.
@@ -267,18 +246,11 @@ class CompiledTemplate:
         self.straight = straight
 
     def render(self, values: Mapping[str, Any]) -> str:
-        """Renders it.
-
-        Raises:
-            Mistake: It cannot be rendered, or does too much.
-        """
+        """Renders it."""
         return "".join([text for _, text in self.pieces(values)])
 
     def pieces(self, values: Mapping[str, Any]) -> list[Piece]:
-        """Renders it, as pieces: who wrote each, and its text.
-
-        Args:
-            values: Plain data by name; texts made by `named` are told by their input's name.
+        """Renders it as pieces: who wrote each, and its text. The values are plain data by name.
 
         Raises:
             Mistake: It cannot be rendered, or does too much.
@@ -288,7 +260,7 @@ class CompiledTemplate:
                 return merge_pieces(self._template.render(values).pieces)
         except (Refused, TemplateError, TypeError, ArithmeticError) as error:
             raise Mistake(f"the template cannot be rendered: {error}", _line_of(error)) from error
-        except Exception as error:  # whatever filters raise, with words that may be a value's
+        except Exception as error:  # of any filter; its words may be a value's, so they stay out
             what = type(error).__name__
             raise Mistake(f"the template cannot be rendered: {what}", _line_of(error)) from error
 

@@ -1,7 +1,7 @@
-"""A Jinja2 template's tree, with what counts its work and marks its author's texts.
+"""Counts the work of a Jinja2 template, in its tree and in its filters, tests and methods.
 
-What a loop's item or a macro's call counts is known from the template: it is the sum of the steps
-inside. So however much stands in a loop, the loop ends after as much work as any other.
+The cost of a loop's item or of a macro's call is known from the template: it is the sum of the
+steps inside. So a loop ends after the same amount of work, however much stands in it.
 """
 
 from __future__ import annotations
@@ -36,20 +36,17 @@ _work: ContextVar[Work] = ContextVar("work")
 
 
 def get_work() -> Work:
-    """The work of the rendering that goes on.
-
-    Raises:
-        Impossible: None does: Jinja2 asks while it compiles, to fold constants.
-    """
+    """The work of the rendering that goes on."""
     work = _work.get(None)
     if work is None:
+        # Jinja2 calls filters while it compiles, to fold constants; this makes it leave them.
         raise Impossible
     return work
 
 
 @contextmanager
 def count_work(work: Work) -> Iterator[Work]:
-    """Has work counted."""
+    """Counts the work of a rendering in `work`."""
     token = _work.set(work)
     try:
         yield work
@@ -61,13 +58,13 @@ Called = Callable[..., Any]
 
 
 def limit_filters(filters: Mapping[str, Called]) -> dict[str, Called]:
-    """Filters that count, without those that reach too far."""
+    """Jinja2's filters, counted, without those that reach Python objects or multiply texts."""
     found = {name: one for name, one in filters.items() if name not in _REMOVED} | _OWN
     return {name: _count_calls(one) for name, one in found.items()}
 
 
 def limit_tests(tests: Mapping[str, Called]) -> dict[str, Called]:
-    """Tests that count."""
+    """Jinja2's tests, counted."""
     return {
         name: _count_calls(one) if name != "callable" else _never for name, one in tests.items()
     }
@@ -78,7 +75,7 @@ def _never(value: Any) -> bool:
 
 
 def _count_calls(function: Called) -> Called:
-    """A filter or a test that measures what it is given and what it gives."""
+    """A filter or a test that measures its arguments and its result."""
     first = 1 if hasattr(function, "jinja_pass_arg") else 0
 
     @wraps(function)
@@ -87,10 +84,10 @@ def _count_calls(function: Called) -> Called:
         work.spend(STEP)
         for one in (*args[first:], *kwargs.values()):
             work.measure(one)
-        made = function(*args, **kwargs)
-        if isinstance(made, str | list):
-            work.spend(len(made))
-        return work.count_items(made) if isinstance(made, Iterator) else made
+        result = function(*args, **kwargs)
+        if isinstance(result, str | list):
+            work.spend(len(result))
+        return work.count_items(result) if isinstance(result, Iterator) else result
 
     return wrapper
 
@@ -98,21 +95,17 @@ def _count_calls(function: Called) -> Called:
 def call_method(
     work: Work, owner: Any, method: Called, args: Iterable[Any], kwargs: Mapping[str, Any]
 ) -> Any:
-    """The result of one of data's methods.
-
-    Raises:
-        Refused: It would be too large.
-    """
+    """The result of one of data's methods."""
     work.measure(owner)
     name = method.__name__
     if isinstance(owner, str) and name == "replace":
         return _replace(owner, *args, **kwargs)
     if isinstance(owner, str) and name == "join":
         return _join(owner, *args)
-    made = method(*args, **kwargs)
-    if isinstance(made, str | list):
-        work.spend(len(made))
-    return made
+    result = method(*args, **kwargs)
+    if isinstance(result, str | list):
+        work.spend(len(result))
+    return result
 
 
 def _spend_size(size: int) -> None:
@@ -206,8 +199,8 @@ _STEPS: tuple[tuple[type[nodes.Node], int], ...] = (
 
 def instrument_tree(tree: nodes.Template) -> nodes.Template:
     """A tree that marks the author's texts, and counts what takes time."""
-    made: nodes.Template = _Instrumenter().visit(tree)
-    return made
+    instrumented: nodes.Template = _Instrumenter().visit(tree)
+    return instrumented
 
 
 class _Instrumenter(NodeTransformer):
@@ -266,14 +259,14 @@ def _wrap_in_filter(node: nodes.Node, name: str, *arguments: int) -> nodes.Filte
 
 
 def _prepend_cost(body: Sequence[nodes.Node], defaults: Sequence[nodes.Node]) -> list[nodes.Node]:
-    """What a macro does, after it has counted."""
+    """A macro's body behind a statement that counts its cost."""
     line = body[0].lineno if body else 1
     count = nodes.Const(_CALL + _count_steps((*body, *defaults)), lineno=line)
     return [nodes.ExprStmt(_wrap_in_filter(count, _SPENT), lineno=line), *body]
 
 
 def _count_steps(found: Iterable[nodes.Node | None]) -> int:
-    """What nodes count, each done once, but for loops and macros inside, which count themselves."""
+    """The cost of nodes that run once; loops and macros inside count themselves."""
     steps = 0
     left = list(found)
     while left:
@@ -295,9 +288,7 @@ def _count_steps(found: Iterable[nodes.Node | None]) -> int:
 def is_straight(tree: nodes.Template, calls: Collection[str] = ()) -> bool:
     """Whether a template shows values as they are, and asks of them only whether they are empty.
 
-    Args:
-        tree: The template, bounded.
-        calls: Functions that only say where something stands.
+    `calls` are functions that only say where something stands.
     """
     return all(_is_straight(one, calls) for one in tree.body)
 
@@ -332,7 +323,7 @@ def _is_emptiness_test(node: nodes.Node) -> bool:
 
 
 def _mark_author(text: str) -> OutputText:
-    get_work()  # not while Jinja2 compiles: it would fold the mark away
+    get_work()  # refuses while Jinja2 compiles, which would fold the mark away
     return make_output(text, [(AUTHOR, text)])
 
 
@@ -360,6 +351,7 @@ def _spend(count: int) -> None:
     get_work().spend(count)
 
 
+# The filters that a bounded tree names.
 OWN_FILTERS: dict[str, Callable[..., Any]] = {
     _AUTHORS: _mark_author,
     _COUNTED: _count_items,
@@ -367,4 +359,3 @@ OWN_FILTERS: dict[str, Callable[..., Any]] = {
     _MEASURED: _measure,
     _SPENT: _spend,
 }
-"""The filters that a bounded tree names."""

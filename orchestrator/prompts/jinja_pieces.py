@@ -13,20 +13,16 @@ from orchestrator.message import AUTHOR
 from orchestrator.prompts.markers import Piece
 from orchestrator.prompts.work import MOST_CHARS, Refused
 
+# The origin of a text that was calculated, of more than one input or of none.
 VALUE = "value"
-"""The origin of a text that was calculated, of more than one input or of none."""
 
 
-TOLD = (datetime.date, datetime.time, datetime.timedelta, uuid.UUID, decimal.Decimal)
-"""What is no JSON, and is told as the text that Python has for it."""
+# Values that JSON does not have; they become the text that Python gives them.
+AS_TEXT = (datetime.date, datetime.time, datetime.timedelta, uuid.UUID, decimal.Decimal)
 
 
 class Value(str):
-    """A text of an input.
-
-    Attributes:
-        origin: The input's name.
-    """
+    """A text of an input, whose name is `origin`."""
 
     __slots__ = ("origin",)
     origin: str
@@ -36,7 +32,7 @@ def tag_origin(value: Any, origin: str) -> Any:
     """An input's data, with its texts knowing the input's name; dates and the like are texts."""
     if isinstance(value, enum.Enum):
         return tag_origin(value.value, origin)
-    if isinstance(value, TOLD):
+    if isinstance(value, AS_TEXT):
         value = str(value)
     if isinstance(value, str):
         made = Value(value)
@@ -48,10 +44,9 @@ def tag_origin(value: Any, origin: str) -> Any:
 
 
 class OutputText(str):
-    """A text on its way to the output. Whatever is made of it otherwise is a plain text.
+    """A text on its way to the output, and who wrote which piece of it.
 
-    Attributes:
-        pieces: Who wrote what of it.
+    Any operation on it, such as a filter, gives a plain text: its pieces are no longer known.
     """
 
     __slots__ = ("pieces",)
@@ -70,7 +65,7 @@ def make_output(text: str, pieces: list[Piece]) -> OutputText:
 
 
 def join_output(parts: Iterable[Any]) -> OutputText:
-    """What a template, a macro or a block puts out."""
+    """The output of a template, a macro or a block."""
     texts: list[str] = []
     pieces: list[Piece] = []
     size = 0

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from orchestrator.errors import TemplateError
+from orchestrator.prompts.source import Source
 
 _MAX_DEPTH = 16
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -39,31 +40,15 @@ class Node(NamedTuple):
 
 
 class Body(NamedTuple):
-    """A parsed body.
-
-    Attributes:
-        root: The outermost value.
-        raw_controls: Offsets of raw control characters inside strings.
-        repeated: Offsets and names of members that an object has twice.
-    """
+    """A parsed body, with offsets of raw control characters and of members that come twice."""
 
     root: Node
     raw_controls: tuple[int, ...]
     repeated: tuple[tuple[int, str], ...]
 
 
-def line_column(text: str, offset: int) -> tuple[int, int]:
-    """Line and column, both from 1, of `offset` in `text`."""
-    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
-
-
 def parse(text: str, *, strict: bool = False, source: str | None = None) -> Body:
-    """Parses `text`.
-
-    Args:
-        text: The whole template.
-        strict: Refuse raw control characters inside strings, as JSON does.
-        source: The file, for errors.
+    """Parses a whole template; `strict` refuses raw control characters, as JSON does.
 
     Raises:
         TemplateError: The text is not JSON; the message says what was expected, and where.
@@ -99,10 +84,9 @@ class _Reader:
 
     def error(self, offset: int, expected: str, hint: str = "") -> TemplateError:
         found = repr(self.text[offset : offset + 12]) if offset < len(self.text) else "the end"
-        line, column = line_column(self.text, offset)
         message = f"Invalid JSON in the prompt: {expected}, found {found}"
         message += f" ({hint})" if hint else ""
-        return TemplateError(message, file=self.source, line=line, column=column)
+        return Source(self.text, self.source).error(message, offset)
 
     def skip_space(self, offset: int) -> int:
         found = _SPACE.match(self.text, offset)

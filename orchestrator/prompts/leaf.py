@@ -55,14 +55,9 @@ class Leaf:
 
     @classmethod
     def of(cls, pieces: Sequence[tuple[str, str]], holes: Collection[str]) -> Leaf:
-        """A leaf of pieces that were put together: origins and texts.
-
-        Args:
-            pieces: The pieces.
-            holes: The origins whose pieces are to be filled.
-        """
-        made = cls.__new__(cls)
-        made.text, made.uses = "".join([text for _, text in pieces]), ()
+        """A leaf of origins and texts; the pieces whose origin is in `holes` are to be filled."""
+        leaf = cls.__new__(cls)
+        leaf.text, leaf.uses = "".join([text for _, text in pieces]), ()
         runs: list[list[tuple[str, str]]] = [[]]
         names = []
         for origin, text in pieces:
@@ -71,8 +66,8 @@ class Leaf:
                 runs.append([])
             else:
                 runs[-1].append((origin, text))
-        made._set(runs, names)
-        return made
+        leaf._set(runs, names)
+        return leaf
 
     def _set(self, runs: list[list[tuple[str, str]]], names: list[str]) -> None:
         # A run is what stands between two holes: origins and texts. Runs are joined once, here.
@@ -83,8 +78,8 @@ class Leaf:
 
     def fill_fixed(self, values: Mapping[str, str]) -> Leaf:
         """The leaf with these values filled in, once and for all."""
-        made = Leaf.__new__(Leaf)
-        made.text, made.uses = self.text, self.uses
+        leaf = Leaf.__new__(Leaf)
+        leaf.text, leaf.uses = self.text, self.uses
         runs, names = [list(self._runs[0])], []
         for name, run in zip(self.names, self._runs[1:], strict=True):
             if name in values:
@@ -92,8 +87,8 @@ class Leaf:
             else:
                 names.append(name)
                 runs.append(list(run))
-        made._set(runs, names)
-        return made
+        leaf._set(runs, names)
+        return leaf
 
     @property
     def only(self) -> str:
@@ -104,6 +99,7 @@ class Leaf:
 
     def parts(self, values: Mapping[str, str]) -> list[str]:
         """The pieces in order, values at odd places; a value that is absent is empty."""
+        # The hot path of every prompt: a copy of pointers and one lookup a placeholder.
         parts = self._texts.copy()
         at = 1
         for name in self.names:
@@ -121,16 +117,16 @@ class Leaf:
                 pieces += self._runs[index // 2]
         return pieces
 
-    def spans(self, parts: Sequence[str], block: int = 0) -> list[Span]:
+    def spans(self, parts: Sequence[str], block: int = 0) -> tuple[Span, ...]:
         """Who wrote which characters of the joined `parts`."""
         return spans_of(self.pieces(parts), block)
 
 
-def spans_of(pieces: Sequence[tuple[str, str]], block: int = 0) -> list[Span]:
+def spans_of(pieces: Sequence[tuple[str, str]], block: int = 0) -> tuple[Span, ...]:
     """Who wrote which characters of the joined `pieces`."""
     spans, start = [], 0
     for origin, text in pieces:
         if text:
             spans.append(Span(block, start, start + len(text), origin))
             start += len(text)
-    return spans
+    return tuple(spans)

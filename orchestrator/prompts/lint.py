@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal
 
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError
-from orchestrator.prompts.jsonbody import line_column
 from orchestrator.prompts.leaf import Use
 from orchestrator.prompts.placeholders import (
     KNOWLEDGE_BASE_RESPONSE_GENERATION,
@@ -21,6 +20,7 @@ from orchestrator.prompts.placeholders import (
     lookup,
     names,
 )
+from orchestrator.prompts.source import Source, warn
 
 if TYPE_CHECKING:
     from orchestrator.prompts.dialect import Dialect
@@ -64,15 +64,9 @@ def lint_template(
     strict: bool = False,
     language: str | None = None,
 ) -> tuple[Diagnostic, ...]:
-    """All that can be said against a template, without raising.
+    """Every finding about a template; one that is broken is a finding, too.
 
-    Args:
-        text: The template.
-        stage: The prompt type.
-        dialect: What the model understands.
-        source: The file it came from.
-        strict: Report what Bedrock's API may refuse as an error.
-        language: The language it is written in, where the source's ending does not tell it.
+    The arguments are those of `compile_template`.
     """
     from orchestrator.prompts.compiler import compile_template
 
@@ -81,69 +75,35 @@ def lint_template(
             text, stage=stage, dialect=dialect, source=source, strict=strict, language=language
         )
     except TemplateError as error:
-        return (
-            Diagnostic(
-                severity="error",
-                code="broken-template",
-                message=error.reason,
-                file=error.file,
-                line=error.line,
-                column=error.column,
-            ),
-        )
+        place = (error.file, error.line, error.column)
+        return (warn("broken-template", error.reason, "", *place, severity="error"),)
     return template.diagnostics
 
 
-def inspect(text: str, stage: str, uses: Sequence[Use], source: str | None) -> Iterator[Diagnostic]:
-    """Checks the placeholders of a template.
-
-    Args:
-        text: The template.
-        stage: The prompt type.
-        uses: What looks like a placeholder in it.
-        source: The file it came from.
-    """
+def inspect(source: Source, stage: str, uses: Sequence[Use]) -> Iterator[Diagnostic]:
+    """Checks what looks like a placeholder in a template."""
     seen: set[str] = set()
     for use in uses:
         if finding := _check_use(use, stage, seen):
-            severity, code, message, suggestion = finding
-            yield Diagnostic(
-                severity=severity,
-                code=code,
-                message=message,
-                suggestion=suggestion,
-                file=source,
-                line=use.line,
-                column=use.column,
-            )
+            severity, code, message, instead = finding
+            place = (source.file, use.line, use.column)
+            yield warn(code, message, instead, *place, severity=severity)
         seen.add(use.name)
-    yield from _find_misspelt(text, stage, source)
-    yield from _find_missing({use.name for use in uses}, stage, source, "$")
+    yield from _find_misspelt(source, stage)
+    yield from _find_missing({use.name for use in uses}, stage, source.file, "$")
 
 
 def inspect_inputs(
     inputs: Sequence[Input], stage: str, uses: Sequence[Use], source: str | None
 ) -> Iterator[Diagnostic]:
-    """Checks the inputs of a template that is written in another language than Bedrock's.
-
-    Args:
-        inputs: Its inputs.
-        stage: The prompt type.
-        uses: Those that it uses.
-        source: The file it came from.
-    """
+    """Checks the inputs of a template in another language than Bedrock's."""
     own = {one.name for one in inputs if one.default is not None}
     for use in uses:
         if use.literal and use.name not in own:
-            yield Diagnostic(
-                severity="warning",
-                code="unknown-placeholder",
-                message=f"the input {use.name!r} is not a placeholder of {stage}; it is empty",
-                suggestion=_suggest_input(use.name, stage),
-                file=source,
-                line=use.line,
-                column=use.column,
-            )
+            message = f"the input {use.name!r} is not a placeholder of {stage}; it is empty"
+            near = _find_near(use.name, stage)
+            instead = f"did you mean {near!r}?" if near else "give it a default, or remove it"
+            yield warn("unknown-placeholder", message, instead, source, use.line, use.column)
     yield from _find_missing({use.name for use in uses}, stage, source, "")
 
 
@@ -153,28 +113,26 @@ def _find_missing(
     for name, severity, reason in _NEEDED.get(stage, ()):
         if used.isdisjoint((name, *_INSTEAD.get(name, ()))):
             shown = f"{mark}{name}{mark}"
-            yield Diagnostic(
-                severity=severity,
-                code="missing-placeholder",
-                message=f"the {stage} template has no {shown}: {reason}",
-                suggestion=f"put {shown} where it belongs",
-                file=source,
-            )
+            message = f"the {stage} template has no {shown}: {reason}"
+            suggestion = f"put {shown} where it belongs"
+            yield warn("missing-placeholder", message, suggestion, source, severity=severity)
 
 
-def _suggest_input(name: str, stage: str) -> str:
+def _find_near(name: str, stage: str) -> str:
     from difflib import get_close_matches
 
-    near = get_close_matches(name, names(stage), n=1, cutoff=0.7)
-    return f"did you mean {near[0]!r}?" if near else "give it a default, or remove it"
+    return next(iter(get_close_matches(name, names(stage), n=1, cutoff=0.7)), "")
 
 
 def _check_use(use: Use, stage: str, seen: set[str]) -> tuple[_Severity, str, str, str] | None:
     shown = f"${use.name}$"
     if use.status == "unknown":
         stays = f"{shown} is not a placeholder of {stage}; it stays in the text as it is"
-        suggestion = _suggest_placeholder(use.name, stage) if len(seen) < _MAX_SUGGESTIONS else ""
-        return "warning", "unknown-placeholder", stays, suggestion
+        if len(seen) >= _MAX_SUGGESTIONS:
+            return "warning", "unknown-placeholder", stays, ""
+        near = _find_near(use.name, stage)
+        instead = f"did you mean ${near}$?" if near else "remove it, or write it in upper case"
+        return "warning", "unknown-placeholder", stays, instead
     if use.name in _ANCHORS and use.name in seen:
         return "warning", "repeated-anchor", f"{shown} occurs twice", "keep one of them"
     if use.literal:
@@ -189,27 +147,13 @@ def _check_use(use: Use, stage: str, seen: set[str]) -> tuple[_Severity, str, st
     return None
 
 
-def _suggest_placeholder(name: str, stage: str) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, names(stage), n=1, cutoff=0.7)
-    return f"did you mean ${near[0]}$?" if near else "remove it, or write it in upper case"
-
-
-def _find_misspelt(text: str, stage: str, source: str | None) -> Iterator[Diagnostic]:
+def _find_misspelt(source: Source, stage: str) -> Iterator[Diagnostic]:
     """Names that were meant as placeholders but are not written as such."""
-    for found in _LOOSE.finditer(text):
+    for found in _LOOSE.finditer(source.text):
         name = found[1] or found[2]
         well_written = found[3] and name.islower()
         if well_written or lookup(name.lower(), stage) is None:
             continue
-        line, column = line_column(text, found.start())
-        yield Diagnostic(
-            severity="warning",
-            code="misspelt-placeholder",
-            message=f"{found[0]} is not a placeholder; it stays in the text as it is",
-            suggestion=f"write ${name.lower()}$",
-            file=source,
-            line=line,
-            column=column,
-        )
+        message = f"{found[0]} is not a placeholder; it stays in the text as it is"
+        instead = f"write ${name.lower()}$"
+        yield source.warn("misspelt-placeholder", message, found.start(), instead)

@@ -1,9 +1,8 @@
 """Marks that open a turn in a raw text prompt, such as `Human:` at the beginning of a line.
 
-In raw text nothing but the text says who speaks. So a mark counts only where the template's author
-wrote it: in any value, and where a value and its surroundings would form one together, it is taken
-apart by a space before its colon. Characters that nobody sees hide no mark, and neither do other
-spaces and other colons: a model reads them as the usual ones.
+In raw text only the text says who speaks. So a mark counts only where the template's author wrote
+it. In a value, and where a value and the text around it would form one together, a space before the
+colon breaks it.
 """
 
 from __future__ import annotations
@@ -14,12 +13,14 @@ from itertools import accumulate, pairwise
 
 from orchestrator.message import AUTHOR
 
+# The marks of a dialect that names none.
 USUAL_MARKERS = ("Human", "Assistant", "System", "User", "Bot")
-"""The marks of a dialect that names none."""
 
+# A piece of a prompt: who wrote it (`AUTHOR` or a placeholder's name), and its text.
 Piece = tuple[str, str]
-"""A piece of a prompt: who wrote it (`AUTHOR` or a placeholder's name), and its text."""
 
+# Models read invisible characters, other spaces and other colons as the usual ones: none of them
+# may hide a mark.
 _BREAKS = "\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029"
 _SPACES = " \t\xa0\u1680\u2000-\u200a\u202f\u205f\u3000"
 # Unicode's format characters, and what else is not seen: joiners, fillers, variation selectors.
@@ -38,7 +39,7 @@ _WINDOW = 64  # characters before a piece that could be the beginning of a mark
 
 
 def _build_mark_pattern(mark: str) -> str:
-    """An expression of a mark, whatever that nobody sees stands between its letters."""
+    """An expression of a mark, with any invisible characters between its letters."""
     between = f"[{_UNSEEN}]*"
     words = [between.join(map(re.escape, word)) for word in mark.split()]
     return f"[{_SPACES}{_UNSEEN}]+".join(words) + between
@@ -50,11 +51,7 @@ class Markers:
     __slots__ = ("_find",)
 
     def __init__(self, words: Sequence[str]) -> None:
-        """Compiles the marks.
-
-        Args:
-            words: What stands before the colon: `Human`, `Assistant`.
-        """
+        """Compiles what stands before the colon: `Human`, `Assistant`."""
         written = "|".join(map(_build_mark_pattern, words))
         self._find = re.compile(rf"{_LINE_START}({written})[{_COLONS}]", re.IGNORECASE)
 

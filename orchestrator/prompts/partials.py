@@ -1,9 +1,8 @@
 """Small Jinja2 templates that render one structured placeholder each.
 
-They are made safe by what is left out. A partial may only contain text, `{{ value }}`, `if` and
-`for`, a few filters, and members of plain dicts and lists: no calls, no assignments, no arithmetic,
-no attributes of Python objects. So its output is bounded by its own length times its input, and
-every value it prints has `&`, `<` and `>` encoded: a value cannot open or close a tag.
+A partial has only text, `{{ value }}`, `if`, `for`, a few filters, and members of plain dicts and
+lists. Without calls, assignments and arithmetic its output is bounded by its own length times its
+input. Every value is printed with `&`, `<` and `>` encoded, so that it cannot open or close a tag.
 """
 
 from __future__ import annotations
@@ -117,8 +116,8 @@ class Partial:
     """A compiled partial.
 
     Attributes:
-        list_name: The list that it tells item by item and nothing else, so that its text is that
-            of each item alone, one after the other; empty when it is not made like that.
+        list_name: The list that it renders item by item, if it renders nothing else; its text is
+            then that of each item alone, one after the other.
     """
 
     __slots__ = ("_file", "_render", "_template", "list_name")
@@ -154,10 +153,6 @@ class Partial:
 @lru_cache(_MOST)
 def compile_partial(text: str, file: str) -> Partial:
     """Compiles a partial; agents of one dialect share it.
-
-    Args:
-        text: Its text.
-        file: Its file, for errors.
 
     Raises:
         TemplateError: It is too long, is not Jinja2, or uses what a partial may not use.

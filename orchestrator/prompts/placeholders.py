@@ -1,9 +1,4 @@
-"""The registry of `$placeholders$`: which names exist in which stage, and who documents them.
-
-AWS documents most of them on "Use placeholder variables in Amazon Bedrock agent prompt templates",
-for some models each; others are only seen in the default templates of real agents. Everything
-else between dollar signs, and everything in upper case, is ordinary text to Bedrock and to us.
-"""
+"""The registry of `$placeholders$`: which names exist in which stage, and who documents them."""
 
 from __future__ import annotations
 
@@ -19,6 +14,7 @@ POST_PROCESSING = "POST_PROCESSING"
 MEMORY_SUMMARIZATION = "MEMORY_SUMMARIZATION"
 ROUTING_CLASSIFIER = "ROUTING_CLASSIFIER"
 
+# The prompt types, in the order of a turn.
 STAGES = (
     PRE_PROCESSING,
     ORCHESTRATION,
@@ -27,8 +23,9 @@ STAGES = (
     MEMORY_SUMMARIZATION,
     ROUTING_CLASSIFIER,
 )
-"""The prompt types, in the order of a turn."""
 
+# The shipped dialects. AWS documents placeholders by model; each dialect stands for its models:
+# `tool-use` for Claude 3.5 and later, `claude-2` for Claude Instant and 2.0.
 FAMILIES = (
     "claude-2",
     "claude-2.1",
@@ -41,8 +38,6 @@ FAMILIES = (
     "deepseek",
     "local",
 )
-"""The shipped dialects. AWS documents placeholders for models; each stands for its models:
-`tool-use` for Claude 3.5 and later, `claude-2` for Claude Instant and 2.0."""
 
 _NEAREST = {"xml": "claude-3", "tool_use": "tool-use", "text": "claude-2.1"}
 
@@ -67,6 +62,10 @@ class Placeholder(NamedTuple):
     meaning: str
 
 
+# AWS: "Use placeholder variables in Amazon Bedrock agent prompt templates" documents most of them,
+# each for some models; the others are in the default templates of real agents. Everything else
+# between dollar signs, and everything in upper case, is ordinary text to Bedrock.
+#
 # stage | name | the models that AWS documents it for | + filled, - not | meaning
 _TABLE = """
 PRE_PROCESSING | question | all | + | The user's input.
@@ -169,8 +168,8 @@ def _parse_families(models: str) -> tuple[str, ...]:
     return tuple(models.split())
 
 
+# Every placeholder in every stage.
 PLACEHOLDERS: tuple[Placeholder, ...] = tuple(_parse_table())
-"""Every placeholder in every stage."""
 
 _BY_STAGE = {(row.stage, row.name): row for row in PLACEHOLDERS}
 _NAMES = frozenset(row.name for row in PLACEHOLDERS)
@@ -183,12 +182,7 @@ def lookup(name: str, stage: str) -> Placeholder | None:
 
 
 def family_of(lineage: Sequence[str], protocol: str) -> str:
-    """The family whose documentation holds for a dialect.
-
-    Args:
-        lineage: The dialect and those it extends, itself first.
-        protocol: How its calls are written, for one that extends no shipped dialect.
-    """
+    """The family whose documentation holds for a dialect: the first of its lineage that ships."""
     return next((name for name in lineage if name in FAMILIES), _NEAREST[protocol])
 
 
@@ -212,11 +206,8 @@ def names(stage: str) -> tuple[str, ...]:
 
 
 def scan(text: str, stage: str) -> Iterator[tuple[int, int, str]]:
-    """Finds what looks like a placeholder in a template's text: start, end and name, in order.
-
-    After a name that means nothing in `stage` the search goes on at its closing dollar sign,
-    which may open the next one: `$us$question$` holds `question`.
-    """
+    """Finds what looks like a placeholder in a template's text: start, end and name, in order."""
+    # The closing dollar sign of an unknown name may open the next one: `$us$question$`.
     position = 0
     while found := _PATTERN.search(text, position):
         name = found[1]

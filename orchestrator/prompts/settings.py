@@ -48,14 +48,7 @@ class StageDefaults:
 
 
 def read_settings(name: str, overrides: Path | None) -> Settings | None:
-    """Reads a dialect's settings, and those of the dialects it extends.
-
-    Args:
-        name: The dialect.
-        overrides: The user's own `templates/` folder.
-
-    Returns:
-        `None` when there is no such dialect.
+    """The settings of a dialect and of those that it extends; `None` when it does not exist.
 
     Raises:
         TemplateError: A file is wrong, or what it extends is not there or extends itself.
@@ -103,7 +96,7 @@ class _File:
         return value
 
     def stages(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """What the file says of each stage; members that it leaves out are not there."""
+        """The members of each stage that the file has."""
         for stage, entry in self._stage_entries(self.data, _STAGE):
             if not isinstance(entry.get("template", ""), str):
                 raise self.error(f"the stage {stage} needs a 'template': a file's name")
@@ -141,7 +134,7 @@ class _File:
         stops = settings.get("stopSequences", [])
         if not isinstance(stops, list) or not all(isinstance(stop, str) for stop in stops):
             raise self.error(f"'stopSequences' of {stage} must be a list of texts")
-        if len(stops) > 4:
+        if len(stops) > 4:  # AWS: InferenceConfiguration
             raise self.error(f"{stage} has {len(stops)} stop sequences; Bedrock allows 4")
         return dict(settings)
 
@@ -157,12 +150,7 @@ class _File:
 
 
 class Settings:
-    """The settings of a dialect; a member that its own file leaves out is what it extends has.
-
-    Attributes:
-        lineage: The dialect and those it extends, itself first.
-        places: Where its files are looked for, best first.
-    """
+    """The settings of a dialect; a member that its file leaves out comes from what it extends."""
 
     def __init__(
         self, files: Sequence[_File], lineage: Sequence[str], places: tuple[Place, ...]
@@ -172,7 +160,7 @@ class Settings:
         self._files = files
 
     def protocol(self) -> str:
-        """How calls are written."""
+        """How calls are written: one of `PROTOCOLS`."""
         file = self._find_file("protocol")
         protocol = file.text("protocol", "")
         if protocol not in PROTOCOLS:
@@ -220,7 +208,7 @@ class Settings:
 
 
 def texts(data: Mapping[str, Any], member: str, file: Path) -> list[str]:
-    """A member that is a list of texts; empty when it is left out.
+    """A member that is a list of texts; empty when it is missing.
 
     Raises:
         TemplateError: It is something else.

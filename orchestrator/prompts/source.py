@@ -1,4 +1,4 @@
-"""Where a template stands in its file: places of errors and findings."""
+"""A template's text and its place in a file: errors and findings say where they are."""
 
 from __future__ import annotations
 
@@ -9,43 +9,40 @@ from typing import Literal
 
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError
-from orchestrator.prompts.languages.tokens import OPEN, SHUT
+
+# Rendered texts have these private-use characters around what stands for a value
+# (`languages/tokens.py`), and so no author may write them.
+OPEN, SHUT = "\ue000", "\ue001"
 
 _BREAK = re.compile("\r\n?")
+_TOKENS = re.compile(f"[{OPEN}{SHUT}]")
 
 
 class Source:
-    """A template's text, and where it is.
-
-    Attributes:
-        text: The text.
-        file: Its file, if any.
-    """
+    """A template's text, and the file that it is from, if any."""
 
     __slots__ = ("_indent", "_line", "_starts", "file", "text")
 
     def __init__(
         self, text: str, file: str | None = None, *, line: int = 1, indent: int = 0
     ) -> None:
-        """Takes a text.
-
-        Args:
-            text: The text.
-            file: Its file, if any.
-            line: The line of the file that it begins in.
-            indent: How far its lines are indented there.
-
-        Raises:
-            TemplateError: It has a character that no template may have.
-        """
+        """The text begins in this line of the file; its lines are indented there."""
         self.text = text
         self.file = file
         self._line = line
         self._indent = indent
         self._starts = [0, *(found.end() for found in re.finditer("\n", text))]
-        for letter in (OPEN, SHUT):
-            if letter in text:
-                raise self.error(f"the character {letter!a} may not be in a template", letter)
+
+    def refuse_tokens(self) -> Source:
+        """The same.
+
+        Raises:
+            TemplateError: It has a character that no template may have.
+        """
+        if found := _TOKENS.search(self.text):
+            message = f"the character {found[0]!a} may not be in a template"
+            raise self.error(message, found.start())
+        return self
 
     def with_newlines(self) -> Source:
         """The same with line feeds for all line breaks, as Jinja2 reads it."""
@@ -64,39 +61,45 @@ class Source:
         return self.place(at)[0]
 
     def offset(self, line: int) -> int:
-        """Where a line of the text begins.
-
-        Args:
-            line: The line in the text, from 1.
-        """
+        """Where a line of the text begins; lines are counted from 1."""
         return self._starts[min(max(line, 1), len(self._starts)) - 1]
 
-    def error(self, message: str, at: int | str) -> TemplateError:
-        """An error.
-
-        Args:
-            message: What is wrong.
-            at: Where, or what is wrong there.
-        """
-        line, column = self.place(self.text.find(at) if isinstance(at, str) else at)
+    def error(self, message: str, at: int) -> TemplateError:
+        """An error at this offset of the text."""
+        line, column = self.place(at)
         return TemplateError(message, file=self.file, line=line, column=column)
 
-    def make_diagnostic(
+    def warn(
         self,
-        severity: Literal["error", "warning", "info"],
         code: str,
         message: str,
         at: int,
         suggestion: str = "",
+        *,
+        severity: Literal["warning", "info"] = "warning",
     ) -> Diagnostic:
-        """A finding; see `Diagnostic`."""
+        """A finding at this offset of the text."""
         line, column = self.place(at)
-        return Diagnostic(
-            severity=severity,
-            code=code,
-            message=message,
-            suggestion=suggestion,
-            file=self.file,
-            line=line,
-            column=column,
-        )
+        return warn(code, message, suggestion, self.file, line, column, severity=severity)
+
+
+def warn(
+    code: str,
+    message: str,
+    suggestion: str = "",
+    file: str | None = None,
+    line: int | None = None,
+    column: int | None = None,
+    *,
+    severity: Literal["error", "warning", "info"] = "warning",
+) -> Diagnostic:
+    """A finding, with its place as far as that is known."""
+    return Diagnostic(
+        severity=severity,
+        code=code,
+        message=message,
+        suggestion=suggestion,
+        file=file,
+        line=line,
+        column=column,
+    )

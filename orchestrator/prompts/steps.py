@@ -1,8 +1,4 @@
-"""A finished step of a turn as messages: what the model wrote, tidied, and what came back.
-
-Bedrock's recordings show the tidying: white space next to `<thinking>` and `<answer>` tags goes,
-and the closing tags that stop sequences cut off are put back.
-"""
+"""A finished step of a turn as messages: the model's tidied reply and the results of its calls."""
 
 from __future__ import annotations
 
@@ -14,8 +10,8 @@ from orchestrator.message import Block, Message
 
 _ID = itemgetter("id")
 
+# Stands for a blank text, which models refuse.
 EMPTY = "(empty)"
-"""Stands for a blank text, which models refuse."""
 
 _THINKING, _END_THINKING = "<thinking>", "</thinking>"
 _SCRATCHPAD, _END_SCRATCHPAD = "<scratchpad>", "</scratchpad>"
@@ -24,6 +20,8 @@ _CALLS = ("<function_calls>", "<function_call>", "<fnCall>")
 _INVOKE, _END_INVOKE = "<invoke>", "</invoke>"
 
 
+# Bedrock tidies a reply before the model sees it again (recorded): white space next to `<thinking>`
+# and `<answer>` tags goes, and closing tags that stop sequences cut off are put back.
 def tidy(text: str) -> str:
     """A reply's text as it is shown to the model again."""
     text = text.strip()
@@ -69,29 +67,26 @@ def native_results(
     """One step with native tool use: the assistant's blocks and the user's.
 
     Converse wants a result for every tool use and a tool use for every result: a tool use without
-    a result is left out, and a result without a tool use is told as text.
+    a result is left out, and a result without a tool use becomes text.
     """
     answered = [*map(_ID, results)]
     asked = []
-    said: list[Block] = []
+    assistant: list[Block] = []
     for block in content:
         if "text" in block:
             written = block["text"]
             if text := tidy(written):
-                said.append(block if text == written else {"text": text})
+                assistant.append(block if text == written else {"text": text})
             continue
         if "toolUse" in block:
             tool_use_id = block["toolUse"]["toolUseId"]
             if tool_use_id not in answered:
                 continue
             asked.append(tool_use_id)
-        said.append(block)
-    if said == content:  # as it was written: one list less to keep
-        said = content
-    told = []
-    for result in results:
-        told.append(_result(result, asked))
-    return said, told
+        assistant.append(block)
+    if assistant == content:  # unchanged: one list less to keep in memory
+        assistant = content
+    return assistant, [_result(result, asked) for result in results]
 
 
 def _result(result: Mapping[str, Any], asked: list[str]) -> Block:
@@ -100,10 +95,10 @@ def _result(result: Mapping[str, Any], asked: list[str]) -> Block:
         text = EMPTY
     if result["id"] not in asked:
         return {"text": text}
-    made: Block = {"toolUseId": result["id"], "content": [{"text": text}]}
+    block: Block = {"toolUseId": result["id"], "content": [{"text": text}]}
     if result["error"]:
-        made["status"] = "error"
-    return {"toolResult": made}
+        block["status"] = "error"
+    return {"toolResult": block}
 
 
 def answer_blocks(content: Sequence[Block]) -> list[Block]:
@@ -120,15 +115,12 @@ def answer_blocks(content: Sequence[Block]) -> list[Block]:
 def is_step(message: Mapping[str, Any]) -> bool:
     """Whether a message of the history is a step of a loop, and not a question or an answer."""
     if any("toolUse" in block or "toolResult" in block for block in message["content"]):
-        return True  # native calls have no text whose origin could tell
+        return True  # native calls have no text whose origin could show it
     return any(span.origin == "agent_scratchpad" for span in getattr(message, "spans", ()))
 
 
 def to_plain_message(message: Mapping[str, Any]) -> Message:
-    """A question or an answer of an earlier turn, as another text tells it.
-
-    An answer loses its thinking and its tags.
-    """
+    """A question or an answer of an earlier turn; an answer loses its thinking and its tags."""
     text = "".join([block["text"] for block in message["content"] if "text" in block])
     if message["role"] == "assistant":
         text = _extract_answer(text)

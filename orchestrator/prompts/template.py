@@ -31,15 +31,17 @@ from orchestrator.prompts.steps import origin_message
 if TYPE_CHECKING:
     from orchestrator.prompts.dialect import Dialect
 
+# Placeholders of a raw text that the steps of the loop replace: the first of them that it has.
 _STEPS = (SCRATCHPAD, "bot_response")
-"""What the steps of the loop take the place of in a raw text: the first of them that it has."""
 
 
-_SPOKEN = ("question", "query", "latest_response")
-"""What others wrote and no partial renders. In a raw text its tags would be the prompt's own."""
+# Texts that others wrote and no partial encodes: in a raw text their tags would be the prompt's
+# own, so they are encoded there.
+_UNENCODED = ("question", "query", "latest_response")
 
+# Characters that placeholders which a template names more than once may become in a prompt.
+# A template of 100,000 characters could name one long value 10,000 times.
 _MOST_REPEATED = 30_000_000
-"""Characters that placeholders which a template names more than once may become in a prompt."""
 
 
 class Slot(NamedTuple):
@@ -95,25 +97,9 @@ class Template:
     """
 
     __slots__ = (
-        "_dialect",
-        "_head",
-        "_kept",
-        "_late",
-        "_raw_text",
-        "_repeated",
-        "_slots",
-        "_system",
-        "_tail",
-        "_tellings",
-        "_tells_history",
-        "_texts",
-        "diagnostics",
-        "inference",
-        "language",
-        "placeholders",
-        "shape",
-        "source",
-        "stage",
+        *("_dialect", "_head", "_history_anchors", "_history_in_text", "_last_system", "_raw_text"),
+        *("_repeated", "_slots", "_steps_in_text", "_system", "_tail", "_uses_history"),
+        *("diagnostics", "inference", "language", "placeholders", "shape", "source", "stage"),
         "text",
     )
 
@@ -141,7 +127,7 @@ class Template:
         self._dialect = dialect
         self._system = system
         self._slots = tuple(slots)
-        self._kept: tuple[list[str], Text] | None = None
+        self._last_system: tuple[list[str], Text] | None = None
         self._raw_text = shape == "text" and dialect.protocol == "text"
         at = next((i for i, slot in enumerate(slots) if slot.anchor == SCRATCHPAD), None)
         if at is None:
@@ -151,22 +137,14 @@ class Template:
         self._tail = tuple(slot for slot in slots[at:] if not slot.anchor)
         leaves = chain((system,) if system else (), *(slot.leaves for slot in slots))
         in_texts = Counter(name for leaf in leaves for name in leaf.names)
-        told = sum(slot.anchor == HISTORY for slot in slots)
         self._repeated = tuple((name, count) for name, count in in_texts.items() if count > 1)
-        self._tellings = told if told > 1 else 0
-        self._texts = HISTORY in in_texts
-        self._tells_history = self._texts or any(slot.anchor == HISTORY for slot in slots)
-        self._late = SCRATCHPAD in in_texts
+        self._history_anchors = sum(slot.anchor == HISTORY for slot in slots)
+        self._history_in_text = HISTORY in in_texts
+        self._uses_history = self._history_in_text or self._history_anchors > 0
+        self._steps_in_text = SCRATCHPAD in in_texts
 
     def fill_fixed(self, values: Mapping[str, str]) -> Template:
-        """The template with these values filled in, once and for all.
-
-        Args:
-            values: Texts by placeholder name that are the same in every turn.
-
-        Raises:
-            ValidationError: A placeholder stands so often in it that the text would be too large.
-        """
+        """The template with these values filled in, which are the same in every turn."""
         self._check_size(values)
         return Template(
             self.stage,
@@ -192,31 +170,31 @@ class Template:
         Raises:
             ValidationError: A placeholder stands so often in it that the prompt would be too large.
         """
-        if not self._tells_history:
+        if not self._uses_history:
             history = ()
         elif self.stage != ORCHESTRATION:
             history = drop_tool_blocks(history)
-        if self._texts and history and HISTORY not in values:
-            told = self._dialect.history_text(history, steps=self.stage == ORCHESTRATION)
-            values = {**values, HISTORY: told}
+        if self._history_in_text and history and HISTORY not in values:
+            text = self._dialect.history_text(history, steps=self.stage == ORCHESTRATION)
+            values = {**values, HISTORY: text}
         if self._repeated:
             self._check_size(values)
-        if self._tellings and self._tellings * len(repr(history)) > _MOST_REPEATED:
-            self._refuse_size(HISTORY, self._tellings)
+        anchors = self._history_anchors
+        if anchors > 1 and anchors * len(repr(history)) > _MOST_REPEATED:
+            self._refuse_size(HISTORY, anchors)
         if self._raw_text:
             return self._bind_text(values)
         system = self._system_text(values)
         head = fill_slots(self._head, values, history)
         tail = fill_slots(self._tail, values) if self._tail else []
-        late = None
-        if self._late:
-            late = partial(
-                self._bind_with_scratchpad, values, history, ScratchpadText(self._dialect)
-            )
-        return BoundPrompt(system, head, tail, late=late)
+        bind_steps = None
+        if self._steps_in_text:
+            steps = ScratchpadText(self._dialect)
+            bind_steps = partial(self._bind_with_scratchpad, values, history, steps)
+        return BoundPrompt(system, head, tail, bind_steps=bind_steps)
 
     def _check_size(self, values: Mapping[str, str]) -> None:
-        """Refuses what a small template would multiply, before any of it is joined."""
+        # A small template can multiply a large value; so this is checked before any text is joined.
         total = 0
         for name, count in self._repeated:
             total += len(values.get(name, "")) * count
@@ -234,7 +212,10 @@ class Template:
         from orchestrator.prompts.partials import encode
 
         (leaf,) = self._slots[-1].leaves
-        values = {**values, **{name: encode(values[name]) for name in _SPOKEN if name in values}}
+        values = {
+            **values,
+            **{name: encode(values[name]) for name in _UNENCODED if name in values},
+        }
         parts, steps = leaf.parts(values), len(leaf.names)
         if self.stage == ORCHESTRATION:
             steps = next((leaf.names.index(name) for name in _STEPS if name in leaf.names), steps)
@@ -251,21 +232,21 @@ class Template:
         filled = []
         for name in leaf.names:
             filled.append(values.get(name, ""))
-        kept = self._kept
-        if kept is None or kept[0] != filled:  # most turns fill it as the last one did
+        last = self._last_system
+        if last is None or last[0] != filled:  # most turns fill it as the last one did
             parts = leaf.parts(values)
             text = Text.of("".join(parts), partial(_spans, [(leaf, parts)]))
-            kept = self._kept = (filled, text)
-        return kept[1]
+            last = self._last_system = (filled, text)
+        return last[1]
 
     def _bind_with_scratchpad(
         self,
         values: Mapping[str, str],
         history: Sequence[Message],
-        written: ScratchpadText,
+        steps: ScratchpadText,
         scratchpad: Sequence[Message],
     ) -> BoundPrompt:
-        return self.bind({**values, SCRATCHPAD: written.text(scratchpad)}, history)
+        return self.bind({**values, SCRATCHPAD: steps.text(scratchpad)}, history)
 
 
 def fill_slots(
@@ -287,15 +268,15 @@ def fill_slots(
 
 def drop_tool_blocks(history: Sequence[Message]) -> Sequence[Message]:
     """`history` without native calls and results: only the loop has the tools that they need."""
-    kept: list[Message] = []
+    remaining: list[Message] = []
     for message in history:
         content = message["content"]
         if any("text" not in block for block in content):
             content = [block for block in content if "text" in block]
             message = origin_message(message["role"], content, HISTORY)
         if content:
-            append_message(kept, message)
-    return kept
+            append_message(remaining, message)
+    return remaining
 
 
 def _spans(filled: Sequence[tuple[Leaf, Sequence[str]]]) -> tuple[Span, ...]:

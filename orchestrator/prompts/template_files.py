@@ -13,8 +13,8 @@ from orchestrator.errors import TemplateError
 from orchestrator.support.content_root import content_root
 from orchestrator.support.safe_json import too_deep
 
+# A larger file is not read; a template's own limit is counted in characters.
 MAX_FILE_BYTES = 1_000_000
-"""A larger file is not read; a template's own limit is counted in characters."""
 
 _MAX_DEPTH = 20
 
@@ -25,22 +25,14 @@ def get_shipped_folder() -> Path:
 
 
 class Place(NamedTuple):
-    """A folder to look in.
-
-    Attributes:
-        folder: The folder.
-        root: The content folder or the user's own, which no file may leave, not even by a link.
-    """
+    """A folder to look in, and the content folder or the user's own that it belongs to."""
 
     folder: Path
+    # No file may leave it, not even by a link: templates of agents come from others.
     root: Path
 
     def read(self, name: PurePosixPath) -> tuple[str, Path] | None:
-        """The text and path of the file `name`; `None` when there is no such file.
-
-        Raises:
-            TemplateError: It is a link to outside the root, too large, or not UTF-8 text.
-        """
+        """The text and path of the file `name`; `None` when there is no such file."""
         file = self.folder / name
         if not file.is_file():
             return None
@@ -49,28 +41,32 @@ class Place(NamedTuple):
                 f"the file is a link to outside the folder {str(self.root)!r}; copy it there",
                 file=file,
             )
-        try:
-            if file.stat().st_size > MAX_FILE_BYTES:
-                raise TemplateError(f"the file is larger than {MAX_FILE_BYTES:,} bytes", file=file)
-            return file.read_text(encoding="utf-8-sig"), file
-        except (OSError, UnicodeDecodeError) as error:
-            message = f"the file cannot be read as UTF-8 text: {error}"
-            raise TemplateError(message, file=file) from error
+        return read_text(file), file
+
+
+def read_text(file: Path) -> str:
+    """The text of a template's file, or of a file that a template names.
+
+    Raises:
+        TemplateError: It is too large, or not UTF-8 text.
+    """
+    try:
+        if file.stat().st_size > MAX_FILE_BYTES:
+            raise TemplateError(f"the file is larger than {MAX_FILE_BYTES:,} bytes", file=file)
+        return file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        message = f"the file cannot be read as UTF-8 text: {error}"
+        raise TemplateError(message, file=file) from error
 
 
 def places(dialect: str, overrides: Path | None) -> tuple[Place, ...]:
-    """Where a dialect keeps files of its own, best first: the user's folder, then the shipped."""
+    """Where a dialect has its own files, best first: the user's folder, then the shipped one."""
     last = Place(get_shipped_folder() / dialect, get_shipped_folder())
     return (last,) if overrides is None else (Place(overrides / dialect, overrides), last)
 
 
 def all_places(lineage: Sequence[str], overrides: Path | None) -> tuple[Place, ...]:
-    """Where a dialect's files are looked for, best first.
-
-    Args:
-        lineage: The dialect and those it extends, itself first.
-        overrides: The user's own `templates/` folder; its own files are for all dialects.
-    """
+    """Where a dialect's files are looked for, best first; `lineage` is it and what it extends."""
     found: list[Place] = []
     for dialect in lineage:
         found += places(dialect, overrides)
@@ -96,14 +92,7 @@ def dialect_places(root: Path) -> list[Place]:
 
 
 def read_file(name: str, where: Sequence[Place]) -> tuple[str, Path]:
-    """Reads the file `name` from the first place that has it.
-
-    Args:
-        name: A relative path of plain names.
-        where: Where to look.
-
-    Returns:
-        The text and the file's path.
+    """The text and path of the file `name`, from the first place that has it.
 
     Raises:
         TemplateError: There is none, or it may not or cannot be read; says where it was looked for.
@@ -125,9 +114,6 @@ def read_template_file(
         where: Where to look.
         endings: Those of the other languages: a file of the name's stem and such an ending, in a
             folder that is not shipped, is the template, too.
-
-    Raises:
-        TemplateError: As for `read_file`; or a folder has more than one of these files.
     """
     path, where = _validate_path(name), _places_of(name, where)
     others = [path.with_name(path.stem + ending) for ending in endings]
@@ -159,10 +145,10 @@ def _missing_file_error(name: str, where: Sequence[Place]) -> TemplateError:
 
 
 def read_yaml(text: str, file: Path) -> dict[str, Any]:
-    """Parses a YAML file that is a mapping.
+    """The mapping that a YAML file is.
 
     Raises:
-        TemplateError: It is not; with the line and column.
+        TemplateError: It is none; with the line and column.
     """
     import yaml
 

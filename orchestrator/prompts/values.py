@@ -1,8 +1,7 @@
-"""The values of placeholders: those that hold for every turn of an agent, made when it is loaded.
+"""The values of placeholders that are the same in every turn of an agent.
 
-Most of them are texts of the dialect: a partial of the placeholder's name, given what the agent
-has. A guideline for something that the agent has not is the empty text, as in Bedrock ("These
-instructions are only added if a knowledge base is associated with the agent").
+Most of them are texts of the dialect: the partial of the placeholder's name, rendered with what the
+agent has.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from typing import Any
 
 from orchestrator.prompts.dialect import Dialect
 
+# Placeholders whose values only a turn knows.
 OF_A_TURN = frozenset(
     {
         "question",
@@ -35,8 +35,8 @@ OF_A_TURN = frozenset(
         "last_most_specialized_agent_guideline",
     }
 )
-"""Placeholders whose values only a turn knows."""
 
+# Names that stand for the same text as another.
 SAME_TEXT = {
     "model_instructions": "model_instruction",
     "memory_guidelines": "memory_guideline",
@@ -48,7 +48,6 @@ SAME_TEXT = {
     "respond_to_user_knowledge_base_additional_guideline": "knowledge_base_additional_guideline",
     "multi_agent_collaboration": "agent_collaborators",
 }
-"""Names that stand for the same text as another."""
 
 _BUILT_IN = re.compile(
     r"user(::|__)askuser|AgentCommunication(::|__)|([A-Z]+(::|__))?x_amz_knowledgebase_"
@@ -57,7 +56,7 @@ _BUILT_IN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class AgentFacts:
-    """What the values are made of: plain data about an agent.
+    """Plain data about an agent, of which the values are made.
 
     Attributes:
         instruction: The agent's instruction.
@@ -82,15 +81,7 @@ class AgentFacts:
 def render_agent_values(
     names: Iterable[str], dialect: Dialect, facts: AgentFacts
 ) -> dict[str, str]:
-    """The values of a template's placeholders that are the same in every turn.
-
-    Args:
-        names: The names that the template uses; those that only a turn knows are left out.
-        dialect: The dialect of the stage's model.
-        facts: What the agent has.
-
-    Returns:
-        A text for every other name; empty when there is nothing to say.
+    """The values of these placeholders, except of those that only a turn knows.
 
     Raises:
         TemplateError: A partial is missing or wrong.
@@ -105,14 +96,14 @@ def render_agent_values(
 def _render_value(name: str, dialect: Dialect, facts: AgentFacts) -> str:
     if name in ("instruction", "model_instruction"):
         return facts.instruction
-    if name == "any_function_name":  # AWS picks one at random; here a prompt is the same each time
+    if name == "any_function_name":
+        # AWS picks one at random; here the same turn has the same prompt, so that caches work.
         return str(next((tool["name"] for tool in (*_actions(facts), *facts.tools)), ""))
-    needs = _PARTIALS.get(name)
-    if needs is None or not needs(facts):
+    condition = _CONDITIONS.get(name)
+    if condition is None or not condition(facts):
         return ""
-    if name in _GIVEN:
-        return dialect.partial(name, **_GIVEN[name](facts, dialect))
-    return dialect.partial(name)
+    context = _CONTEXTS.get(name)
+    return dialect.partial(name, **(context(facts, dialect) if context else {}))
 
 
 def render_memory_values(dialect: Dialect, sessions: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -121,7 +112,7 @@ def render_memory_values(dialect: Dialect, sessions: Sequence[Mapping[str, Any]]
     Args:
         dialect: The dialect of the stage's model.
         sessions: What is remembered of each session, newest first: `topics` (a list of `topic`
-            and `summary`) and `text`, which is told when there are no topics.
+            and `summary`) and `text`, which is used when there are no topics.
 
     Returns:
         The texts of `memory_content`, `long_term_memory`, and `memory_synopsis`, which is the same
@@ -138,49 +129,37 @@ def render_memory_values(dialect: Dialect, sessions: Sequence[Mapping[str, Any]]
     }
 
 
-def _always(facts: AgentFacts) -> bool:
-    return True
-
-
-def _searches(facts: AgentFacts) -> bool:
-    return bool(facts.knowledge_bases)
-
-
-def _collaborates(facts: AgentFacts) -> bool:
-    return bool(facts.collaborators)
-
-
-_PARTIALS: dict[str, Callable[[AgentFacts], bool]] = {
-    "tools": _always,
-    "functions": _always,
-    "thought": _always,
-    "output_format_guideline": _always,
-    "final_answer": _always,
-    "cannot_answer_guideline": _always,
-    "respond_to_user_guideline": _always,
-    "ask_user_missing_information": lambda facts: facts.ask_user,
-    "ask_user_missing_parameters": lambda facts: facts.ask_user,
-    "ask_user_confirm_parameters": lambda facts: facts.ask_user,
-    "ask_user_function": lambda facts: facts.ask_user,
-    "ask_user_function_format": lambda facts: facts.ask_user,
-    "ask_user_input_examples": lambda facts: facts.ask_user,
-    "knowledge_base_guideline": _searches,
-    "knowledge_base_additional_guideline": _searches,
-    "action_kb_guideline": lambda facts: bool(facts.knowledge_bases and _actions(facts)),
-    "memory_guideline": lambda facts: facts.memory,
-    "memory_action_guideline": lambda facts: facts.memory,
-    "code_interpreter_guideline": lambda facts: facts.code_interpreter,
-    "agent_collaborators": _collaborates,
-    "multi_agent_payload_reference_guideline": _collaborates,
-    "multi_agent_collaboration_guideline": _collaborates,
-    "agent_collaboration_kb_guideline": _collaborates,
-    "reachable_agents": _collaborates,
-    "action_routing": lambda facts: bool(_actions(facts)),
-    "action_routing_guideline": lambda facts: bool(_actions(facts)),
-    "knowledge_base_routing": _searches,
-    "knowledge_base_routing_guideline": _searches,
+# AWS: "These instructions are only added if a knowledge base is associated with the agent". So a
+# guideline for something that the agent does not have is the empty text.
+_NAMES_BY_CONDITION: tuple[tuple[Callable[[AgentFacts], bool], str], ...] = (
+    (
+        lambda facts: True,
+        "tools functions thought output_format_guideline final_answer cannot_answer_guideline "
+        "respond_to_user_guideline",
+    ),
+    (
+        lambda facts: facts.ask_user,
+        "ask_user_missing_information ask_user_missing_parameters ask_user_confirm_parameters "
+        "ask_user_function ask_user_function_format ask_user_input_examples",
+    ),
+    (
+        lambda facts: bool(facts.knowledge_bases),
+        "knowledge_base_guideline knowledge_base_additional_guideline knowledge_base_routing "
+        "knowledge_base_routing_guideline",
+    ),
+    (lambda facts: bool(facts.knowledge_bases and _actions(facts)), "action_kb_guideline"),
+    (lambda facts: facts.memory, "memory_guideline memory_action_guideline"),
+    (lambda facts: facts.code_interpreter, "code_interpreter_guideline"),
+    (
+        lambda facts: bool(facts.collaborators),
+        "agent_collaborators multi_agent_payload_reference_guideline reachable_agents "
+        "multi_agent_collaboration_guideline agent_collaboration_kb_guideline",
+    ),
+    (lambda facts: bool(_actions(facts)), "action_routing action_routing_guideline"),
+)
+_CONDITIONS = {
+    name: condition for condition, names in _NAMES_BY_CONDITION for name in names.split()
 }
-# Partials by name, and what an agent must have for each.
 
 
 def _actions(facts: AgentFacts) -> list[Mapping[str, Any]]:
@@ -197,7 +176,8 @@ def _team(facts: AgentFacts, dialect: Dialect) -> dict[str, Any]:
     return {"agents": list(facts.collaborators), "tool": tool}
 
 
-_GIVEN: dict[str, Callable[[AgentFacts, Dialect], dict[str, Any]]] = {
+# What a partial is rendered with, where it is not rendered as it stands.
+_CONTEXTS: dict[str, Callable[[AgentFacts, Dialect], dict[str, Any]]] = {
     "tools": _tools,
     "functions": _tools,
     "action_routing": lambda facts, _: {"tools": _actions(facts)},
@@ -205,4 +185,3 @@ _GIVEN: dict[str, Callable[[AgentFacts, Dialect], dict[str, Any]]] = {
     "agent_collaborators": _team,
     "reachable_agents": _team,
 }
-# What the partials that are given anything are given.

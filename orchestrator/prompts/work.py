@@ -1,9 +1,9 @@
-"""What one rendering of a user's template may do: everything is counted, by the size of its data.
+"""The budget of one rendering of a user's template: everything is counted, by its size.
 
-A template is short, and yet it may loop in loops, double a text or a list, nest one list in itself
-many times, or ask a helper for a billion items. So each item of a loop counts by how much the
-template does with it, and the size of whatever is looked at, or made, counts too; what could make
-something large is asked before it does. A unit is about the time of a character, at most.
+A short template can loop in loops, double a text or a list, nest one list in itself many times, or
+ask a helper for a billion items. So an item of a loop counts as much as the template does with it,
+and the size of every value that is read or made counts too; helpers that can make something large
+count before they do. One unit is at most about the time that one character takes.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from typing import Any
 
 from jinja2 import Undefined
 
+# Characters of a rendering, and of any text that it puts together on the way.
 MOST_CHARS = 4_000_000
-"""Characters of a rendering, and of any text that it puts together on the way."""
 
+# An item of a loop whose body is empty.
 ITEM = 40
-"""What an item of a loop counts, with nothing done to it."""
 
+# A call, a printed value, or a tag of a template that is not compiled.
 STEP = 40
-"""What a step counts: a call, a printed value, a tag of a template that is not compiled."""
 
 _PART = 10
 _MOST_WORK = 10_000_000
+# Items of all loops of one rendering together, if their bodies are empty.
 MOST_ITEMS = _MOST_WORK // ITEM
-"""Items of all loops of one rendering together, with nothing done to them."""
 
 _SCALARS = (int, float, type(None), Undefined)
 _SEQUENCES: Any = (list, tuple, set, frozenset, MappingView)
 
 
 class Refused(Exception):
-    """A template does what it may not do: too much, or something with what is no data."""
+    """A template does too much, or uses an object that is no plain data."""
 
 
 class Work:
@@ -57,15 +57,7 @@ class Work:
             )
 
     def measure(self, value: Any, *, data: bool = True) -> None:
-        """Counts the size of data, with all that is in it.
-
-        Args:
-            value: The data.
-            data: Refuse what is none.
-
-        Raises:
-            Refused: It is too large, or no data.
-        """
+        """Counts the size of a value with all that is in it; `data` refuses what is no data."""
         if isinstance(value, str):
             self.spend(1 + len(value))
             return
@@ -90,15 +82,7 @@ class Work:
                 raise Refused(f"a {type(one).__name__} is no data")
 
     def count_items(self, items: Iterable[Any], each: int = ITEM) -> Iterator[Any]:
-        """The items, each of which counts.
-
-        Args:
-            items: The items.
-            each: What one counts.
-
-        Raises:
-            Refused: There are too many.
-        """
+        """The items; `each` is counted before one is given out."""
         for item in items:
             self.spend(each)
             yield item

@@ -25,8 +25,8 @@ from orchestrator.prompts.languages.message_dicts import parse_tool_use
 from orchestrator.prompts.leaf import spans_of
 from orchestrator.prompts.markers import Piece
 
+# Roles whose messages are the system text.
 SYSTEM_ROLES = ("system", "developer")
-"""Roles whose messages are the system text."""
 
 _FORMATS = {
     "image": {"png": "png", "jpeg": "jpeg", "jpg": "jpeg", "gif": "gif", "webp": "webp"},
@@ -67,11 +67,7 @@ def converse(rendered: Rendered) -> tuple[Text, list[Message], list[dict[str, An
 
 
 def system_pieces(messages: Iterable[RenderedMessage]) -> tuple[list[Piece], list[RenderedMessage]]:
-    """The system text, of all messages that are the system's, and the other messages.
-
-    Raises:
-        TemplateError: The system shows more than texts.
-    """
+    """The system text, of all messages that are the system's, and the other messages."""
     pieces: list[Piece] = []
     others: list[RenderedMessage] = []
     for one in messages:
@@ -92,22 +88,14 @@ def system_pieces(messages: Iterable[RenderedMessage]) -> tuple[list[Piece], lis
 
 @dataclass(slots=True)
 class ConverseBuilder:
-    """Makes messages of Converse.
-
-    Attributes:
-        encoded: Whether bytes are Base64, as on the wire and in the engine.
-    """
+    """Makes messages of Converse."""
 
     encoded: bool = False
     _calls: list[tuple[str, str]] = field(default_factory=list)
     _documents: int = 0
 
     def build_message(self, said: RenderedMessage) -> Message | None:
-        """A message; `None` when nothing is in it. Blank texts are left out: Bedrock refuses them.
-
-        Raises:
-            TemplateError: Its role, or a medium in it, is none of Converse's.
-        """
+        """A message; `None` when it is empty. Blank texts go: Bedrock refuses them."""
         content = list(said.content)
         if said.role == "assistant":
             calls = said.attributes.get("tool_calls") or ()

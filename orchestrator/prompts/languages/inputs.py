@@ -8,6 +8,7 @@ from difflib import get_close_matches
 
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.prompts.languages.base import Document, Input
+from orchestrator.prompts.source import Source, warn
 
 _MOST = 100  # findings of each kind; comparing names takes time
 
@@ -25,21 +26,14 @@ def check_declared_inputs(document: Document) -> Iterator[Diagnostic]:
     for one in document.inputs[:_MOST]:
         if one.used and not one.declared and (close := _find_close(one.name, names)):
             message = f"the template reads {one.name!r}, which it does not declare"
-            yield _make_diagnostic(
-                document, "undeclared-input", message, f"did you mean {close!r}?", one
-            )
+            yield _warn(document, "undeclared-input", message, f"did you mean {close!r}?", one)
     for one in unread[:_MOST]:
         message = f"the template declares the input {one.name!r} and does not read it"
-        yield _make_diagnostic(document, "unused-input", message, "write it where it belongs")
+        yield _warn(document, "unused-input", message, "write it where it belongs")
 
 
 def check_given_inputs(document: Document, given: Collection[str]) -> Iterator[Diagnostic]:
-    """What is doubtful about the inputs that a rendering is given.
-
-    Args:
-        document: The template.
-        given: The names of what it is given.
-    """
+    """What is doubtful about the inputs that a rendering is given."""
     known = {one.name for one in document.inputs}
     missing = [
         one
@@ -50,12 +44,10 @@ def check_given_inputs(document: Document, given: Collection[str]) -> Iterator[D
         if name not in known:
             close = _find_close(name, [one.name for one in missing]) or _find_close(name, known)
             instead = f"did you mean {close!r}?" if close else _list_inputs(document)
-            yield _make_diagnostic(
-                document, "unknown-input", f"the template reads no {name!r}", instead
-            )
+            yield _warn(document, "unknown-input", f"the template reads no {name!r}", instead)
     for one in missing[:_MOST]:
         message = f"nothing gives {one.name!r}, which is empty here"
-        yield _make_diagnostic(document, "missing-input", message, f"give {one.name}=...", one)
+        yield _warn(document, "missing-input", message, f"give {one.name}=...", one)
 
 
 def _find_close(name: str, names: Collection[str]) -> str:
@@ -67,18 +59,11 @@ def _list_inputs(document: Document) -> str:
     return f"it reads {names}" if names else "it has no inputs"
 
 
-def _make_diagnostic(
+def _warn(
     document: Document, code: str, message: str, suggestion: str, at: Input | None = None
 ) -> Diagnostic:
-    return Diagnostic(
-        severity="warning",
-        code=code,
-        message=message,
-        suggestion=suggestion,
-        file=document.source,
-        line=at.line if at is not None else None,
-        column=at.column if at is not None else None,
-    )
+    place = (at.line, at.column) if at is not None else ()
+    return warn(code, message, suggestion, document.source, *place)
 
 
 _TAG = re.compile(r"\{\{(?:(?!\{\{).)*?\}\}|\{%(?:(?!\{%).)*?%\}", re.DOTALL)
@@ -86,18 +71,11 @@ _WORD = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"|(?<![.\w])[A-Za-z_]\w*")
 
 
 def first_uses(text: str, names: Collection[str], line: int = 1) -> dict[str, tuple[int, int]]:
-    """The line and column of each name's first use, in the order of these uses.
-
-    Args:
-        text: The template, whose tags are `{{ }}` and `{% %}`.
-        names: The names of its inputs.
-        line: The number of the text's first line.
-    """
+    """The line and column of each name's first use, in the order of these uses."""
+    source = Source(text, line=line)
     found: dict[str, tuple[int, int]] = {}
     for tag in _TAG.finditer(text):
         for word in _WORD.finditer(tag[0]):
             if word[0] in names and word[0] not in found:
-                at = tag.start() + word.start()
-                column = at - text.rfind("\n", 0, at)
-                found[word[0]] = line + text.count("\n", 0, at), column
+                found[word[0]] = source.place(tag.start() + word.start())
     return found

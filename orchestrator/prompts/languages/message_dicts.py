@@ -35,15 +35,7 @@ _OF_A_MEDIUM = ("kind", "type", *_SOURCES, "mediaType", "media_type")
 
 
 def parse_messages(value: Sequence[Any], name: str) -> Iterator[RenderedMessage | Thread]:
-    """The messages of a thread.
-
-    Args:
-        value: Dicts with `role` and `content`, or messages that were rendered before.
-        name: The input, which is the origin of what they say.
-
-    Raises:
-        ValidationError: One is no message.
-    """
+    """The messages of a thread."""
     for at, one in enumerate(value):
         if isinstance(one, RenderedMessage | Thread):
             yield one
@@ -137,15 +129,7 @@ def _parse_text_or_media(one: Mapping[str, Any], where: str, name: str) -> Conte
 
 
 def parse_tool_use(call: Any, where: str = "a message") -> ToolUse:
-    """A call as chat APIs have it: `id` and `function` with `name` and `arguments`.
-
-    Args:
-        call: The call.
-        where: What it is in, for messages.
-
-    Raises:
-        ValidationError: It is none.
-    """
+    """A call as chat APIs have it: `id` and `function` with `name` and `arguments`."""
     call = _check_map(call, "call", where)
     function = _check_map(call.get("function") or call, "function", where)
     given = function.get("arguments", function.get("input", {}))
@@ -168,9 +152,6 @@ def parse_media(
         kind: What it is.
         where: What it is the value of, for messages.
         around: The dict that `value` is a member of, whose other members are its attributes.
-
-    Raises:
-        ValidationError: It is none of these.
     """
     made = cast(Literal["image", "audio", "video", "file"], kind)
     if isinstance(value, Media):

@@ -36,12 +36,7 @@ class _Node:
 
 
 class Mustache:
-    """A template, compiled.
-
-    Attributes:
-        names: The names of values that it reads.
-        straight: Whether it shows values as they are, and asks of them only whether they are empty.
-    """
+    """A template, compiled."""
 
     __slots__ = ("_nodes", "_text_of", "names", "straight")
 
@@ -52,11 +47,7 @@ class Mustache:
         self.straight = _is_straight(nodes)
 
     def pieces(self, values: Mapping[str, Any]) -> list[Piece]:
-        """Renders it, as pieces: who wrote each, and its text.
-
-        Raises:
-            Mistake: It does too much.
-        """
+        """Renders it, as pieces: who wrote each, and its text."""
         rendering = _Rendering(self._text_of)
         try:
             rendering.add(self._nodes, [values])
@@ -66,15 +57,7 @@ class Mustache:
 
 
 def compile_mustache(text: str, text_of: Callable[[Any], str]) -> Mustache:
-    """Compiles a template.
-
-    Args:
-        text: The template.
-        text_of: What a value prints.
-
-    Raises:
-        Mistake: It is wrong.
-    """
+    """Compiles a template."""
     return Mustache(_Reader(text).read(), text_of)
 
 

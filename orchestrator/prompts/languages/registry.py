@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import ResourceNotFound, TemplateError, ValidationError
-from orchestrator.prompts.jsonbody import line_column
-from orchestrator.prompts.languages.tokens import OPEN, SHUT
-from orchestrator.prompts.template_files import MAX_FILE_BYTES
+from orchestrator.prompts.source import Source
+from orchestrator.prompts.template_files import read_text
 
 if TYPE_CHECKING:
     from orchestrator.prompts.languages.base import Document
 
+# Bedrock's limit for `basePromptTemplate`, and so that of a template in any language.
 MAX_TEMPLATE_CHARS = 100_000
-"""Bedrock's limit for `basePromptTemplate`, and so that of a template in any language."""
 
+# Languages by the endings of their files.
 ENDINGS: Mapping[str, str] = {
     ".prompty": "prompty",
     ".sk.txt": "semantic-kernel",
@@ -34,7 +34,6 @@ ENDINGS: Mapping[str, str] = {
     ".ai.yaml": "ppe",
     ".ppe.yaml": "ppe",
 }
-"""Languages by the endings of their files."""
 
 _HERE = "orchestrator.prompts.languages"
 _SEMANTIC_KERNEL = f"{_HERE}.semantic_kernel"
@@ -50,11 +49,8 @@ _READERS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "ppe": ("orchestrator.flows.ppe.messages", {}),  # with the language, of which it is a part
 }
 
+# The languages.
 LANGUAGES = tuple(_READERS)
-"""The languages."""
-
-_TOKENS = re.compile(f"[{OPEN}{SHUT}]")
-# Rendered texts have these where values are, and so the author's have them nowhere.
 
 _SEMANTIC_KERNEL_YAML = re.compile(r"^(?:template_format|template):", re.MULTILINE)
 
@@ -100,10 +96,7 @@ def read_template(
             f"{MAX_TEMPLATE_CHARS:,}",
             file=source,
         )
-    if found := _TOKENS.search(text):
-        line, column = line_column(text, found.start())
-        message = f"the character {found[0]!a} may not be in a template"
-        raise TemplateError(message, file=source, line=line, column=column)
+    Source(text, source).refuse_tokens()
     module, fixed = _READERS[language]
     read = importlib.import_module(module).read
     known = inspect.signature(read).parameters.keys() - fixed.keys()
@@ -133,19 +126,10 @@ def load_template(path: str | Path, *, language: str | None = None, **options: A
     file = Path(path)
     if not file.is_file():
         raise ResourceNotFound(f"there is no template {str(path)!r}")
-    text = _read_text(file)
+    text = read_text(file)
     language = language or language_of(file) or _detect_language(text, file)
     given = {"folder": file.parent, "environ": os.environ, **options}
     return read_template(text, language, str(file), **given)
-
-
-def _read_text(file: Path) -> str:
-    if file.stat().st_size > MAX_FILE_BYTES:
-        raise TemplateError(f"the file is larger than {MAX_FILE_BYTES:,} bytes", file=file)
-    try:
-        return file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise TemplateError(f"the file cannot be read as UTF-8 text: {error}", file=file) from error
 
 
 def _detect_language(text: str, file: Path) -> str:

@@ -13,7 +13,6 @@ from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError, ValidationError
 from orchestrator.message import Message, Span, Text
 from orchestrator.prompts.bound_prompt import HISTORY, SCRATCHPAD, BoundPrompt
-from orchestrator.prompts.jsonbody import line_column
 from orchestrator.prompts.languages.base import Document, Rendered, RenderedMessage, Thread
 from orchestrator.prompts.languages.converse import SYSTEM_ROLES, ConverseBuilder, system_pieces
 from orchestrator.prompts.languages.registry import language_of, read_template
@@ -21,6 +20,7 @@ from orchestrator.prompts.leaf import Leaf, Use, spans_of
 from orchestrator.prompts.lint import inspect_inputs
 from orchestrator.prompts.markers import Piece
 from orchestrator.prompts.placeholders import ORCHESTRATION, PRE_PROCESSING, lookup, scan, status
+from orchestrator.prompts.source import Source, warn
 from orchestrator.prompts.template import Slot, Template, drop_tool_blocks, fill_slots
 from orchestrator.prompts.work import MOST_CHARS
 
@@ -38,15 +38,7 @@ def marks_of(names: Iterable[str]) -> dict[str, str]:
 
 
 def leaf_of(pieces: Sequence[Piece], marks: Mapping[str, str]) -> Leaf | None:
-    """A text with holes where the marks stand; `None` for no text.
-
-    Args:
-        pieces: Who wrote each, and its text.
-        marks: The values' marks, by name.
-
-    Raises:
-        NotStraight: A mark was changed, or joined to other texts.
-    """
+    """A text with holes where the marks stand; `None` for no text."""
     holes = {name for name, mark in marks.items() if mark}
     for origin, text in pieces:
         if text != marks.get(origin) and any(mark and mark in text for mark in marks.values()):
@@ -57,15 +49,7 @@ def leaf_of(pieces: Sequence[Piece], marks: Mapping[str, str]) -> Leaf | None:
 
 
 def slot_of(slot: Slot, marks: Mapping[str, str]) -> Slot:
-    """A place in the conversation, with holes where the marks stand.
-
-    Args:
-        slot: The place, rendered.
-        marks: The values' marks, by name.
-
-    Raises:
-        NotStraight: A mark is somewhere else than in a text, or was changed.
-    """
+    """A place in the conversation, with holes where the marks stand."""
     message = slot.fixed
     if message is None or not any(mark and mark in repr(message) for mark in marks.values()):
         return slot
@@ -95,13 +79,6 @@ def compile_document(
     Files that it names must lie beside its own; variables of the process it does not read, since
     the prompts of an agent go to others.
 
-    Args:
-        text: The template.
-        language: One of `orchestrator.prompts.languages.LANGUAGES`.
-        stage: The prompt type.
-        dialect: What the model understands.
-        source: The file it came from.
-
     Raises:
         TemplateError: The template is broken, with its place.
     """
@@ -125,13 +102,12 @@ def _find_unused_tools(rendered: Rendered, source: str | None) -> Iterator[Diagn
     """Tools that the template defines: an agent's are those that something carries out."""
     if rendered.tools:
         names = ", ".join(str(it.get("name") or it.get("id")) for it in rendered.tools)
-        yield Diagnostic(
-            severity="warning",
-            code="unused-tools",
-            message=f"the template's own tools are not offered to the model: {names}",
-            suggestion="give the agent an action group that has them; with RETURN_CONTROL the "
-            "caller carries them out",
-            file=source,
+        yield warn(
+            "unused-tools",
+            f"the template's own tools are not offered to the model: {names}",
+            "give the agent an action group that has them; with RETURN_CONTROL the caller carries "
+            "them out",
+            source,
         )
 
 
@@ -145,19 +121,12 @@ def _find_uses(document: Document, stage: str, dialect: Dialect) -> Iterator[Use
 
 def _find_dollar_placeholders(document: Document, stage: str) -> Iterator[Diagnostic]:
     """Placeholders as Bedrock writes them, which are text here."""
+    source = Source(document.text, document.source)
     for start, _, name in scan(document.text, stage):
-        if lookup(name, stage) is None:
-            continue
-        line, column = line_column(document.text, start)
-        yield Diagnostic(
-            severity="warning",
-            code="misspelt-placeholder",
-            message=f"${name}$ is text in a template of the language {document.language!r}",
-            suggestion=f"write {name} as the language writes its inputs",
-            file=document.source,
-            line=line,
-            column=column,
-        )
+        if lookup(name, stage) is not None:
+            message = f"${name}$ is text in a template of the language {document.language!r}"
+            instead = f"write {name} as the language writes its inputs"
+            yield source.warn("misspelt-placeholder", message, start, instead)
 
 
 class DocumentTemplate(Template):
@@ -262,11 +231,7 @@ class DocumentTemplate(Template):
         )
 
     def try_render(self) -> Rendered:
-        """Renders the template without values, to find mistakes before the first turn.
-
-        Raises:
-            TemplateError: It cannot be rendered, or has no messages.
-        """
+        """Renders the template without values, to find mistakes before the first turn."""
         rendered = self._render({it.name: it.name for it in self.placeholders})
         _, slots = self._build_slots(rendered)
         if not any(slot.fixed for slot in slots):

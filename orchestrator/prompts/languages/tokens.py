@@ -8,12 +8,10 @@ from typing import Generic, TypeVar
 
 from orchestrator.message import AUTHOR
 from orchestrator.prompts.markers import Piece
+from orchestrator.prompts.source import OPEN, SHUT
 
-OPEN, SHUT = "\ue000", "\ue001"
-"""What tokens are made of: private-use characters, which authors may not write."""
-
+# Finds a token.
 TOKEN = re.compile(f"{OPEN}(\\d+){SHUT}")
-"""Finds a token."""
 
 T = TypeVar("T")
 
@@ -26,19 +24,13 @@ def token(number: int | str) -> str:
 class Tokens(Generic[T]):
     """The values of one rendering.
 
-    Attributes:
-        text: The author's text, with a token for every value. What has structure is looked for
-            here, and the parts that are found are then `pieces` or `plain` again.
+    `text` is the author's text with a token for every value. Structure is looked for there; the
+    parts that are found are then `pieces` or `plain` text again.
     """
 
     __slots__ = ("_values", "text")
 
     def __init__(self, pieces: Iterable[Piece | T]) -> None:
-        """Takes a rendering.
-
-        Args:
-            pieces: Its pieces, and other things than texts, which have their place in it.
-        """
         self._values: list[Piece | T] = []
         self.text = "".join([self._tokenize(piece) for piece in pieces])
 
@@ -84,11 +76,9 @@ class Tokens(Generic[T]):
 
 
 def strip_pieces(pieces: Sequence[Piece], chars: str | None = None) -> list[Piece]:
-    """Pieces without the author's white space at both ends; what values say is not touched.
+    """Pieces without the author's white space at both ends; values are not touched.
 
-    Args:
-        pieces: Who wrote each, and its text.
-        chars: The characters to take away, as for `str.strip`.
+    `chars` are the characters to take away, as for `str.strip`.
     """
     made = list(pieces)
     while made and made[0][0] == AUTHOR:

@@ -23,8 +23,8 @@ from orchestrator.prompts.markers import Piece
 
 Kind = Literal["thread", "image", "file", "audio", "video"]
 MEDIA_KINDS = ("image", "file", "audio", "video")
+# Kinds of inputs that are no text.
 RICH_KINDS = ("thread", *MEDIA_KINDS)
-"""Kinds of inputs that are no text."""
 
 
 class _PlaceMark(str):
@@ -65,13 +65,7 @@ def value_text(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What is put into the messages in the place of a value's mark.
-
-    Attributes:
-        name: The input.
-        items: The messages of a thread, or its place.
-        medium: The medium.
-    """
+    """What is put into the messages in the place of a value's mark."""
 
     name: str
     items: tuple[RenderedMessage | Thread, ...] = ()
@@ -80,27 +74,13 @@ class Placement:
 
 @dataclass(slots=True)
 class Values:
-    """The values of one rendering.
-
-    Attributes:
-        given: What the template is rendered with, by name.
-        puts: What is put in the place of marks, by mark.
-    """
+    """The values of one rendering."""
 
     given: dict[str, Any] = field(default_factory=dict)
     puts: dict[str, Placement] = field(default_factory=dict)
 
     def add(self, name: str, value: Any, kind: str = "") -> None:
-        """Adds an input.
-
-        Args:
-            name: Its name.
-            value: Its value.
-            kind: What it is, where the template says so.
-
-        Raises:
-            ValidationError: The value is none of its kind.
-        """
+        """Adds an input."""
         if isinstance(value, Thread):
             self._place(name, Placement(name, (value,)))
         elif kind == "thread":

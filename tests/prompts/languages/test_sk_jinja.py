@@ -81,7 +81,7 @@ def test_what_is_rendered(template, messages):
         ("a\n\n{{ 1 / 0 }}", 3, 1, "division"),
         ("a\n {% if 1 %}<message role='user'>{{ x }} a & b</message>{% endif %}", 2, 43, "&amp;"),
         ("{{ message(role='user') }}{{ message(role='system') }}", 1, 1, "not closed"),
-        ("{{ message() }}", 1, 1, "has no role"),
+        ("{{ message() }}", 1, 1, "a message has a role"),
         ("{{ message(role=x) }}", 1, 1, "the author's texts"),
         ("<message role='{{ x }}'/>", 1, 1, "that a value gives"),
         ("\ue000", 1, 1, "may not be in a template"),

@@ -14,8 +14,9 @@ from orchestrator.prompts.languages.base import Content, Media, TextContent, Too
 from orchestrator.prompts.languages.message_dicts import parse_data_url
 from orchestrator.prompts.languages.prompty.front_matter import References, read_yaml
 from orchestrator.prompts.languages.prompty.markers import Section
-from orchestrator.prompts.languages.tokens import OPEN, Tokens, strip_pieces
+from orchestrator.prompts.languages.tokens import Tokens, strip_pieces
 from orchestrator.prompts.markers import Piece
+from orchestrator.prompts.source import OPEN
 from orchestrator.prompts.template_files import MAX_FILE_BYTES
 
 _MEDIUM = re.compile(r"!\[([^\[\]\n]*+)\]\(([^()\s]++)\)")
@@ -40,12 +41,7 @@ class MediaReader:
     __slots__ = ("_folder", "_source")
 
     def __init__(self, folder: Path | None, source: str | None) -> None:
-        """Begins.
-
-        Args:
-            folder: The folder that files are in; without one they are addresses only.
-            source: The template's file, for messages.
-        """
+        """Begins."""
         self._folder = folder
         self._source = source
 
@@ -112,9 +108,6 @@ def read_data(
     """The data that a section is: YAML that the author wrote, with values in its texts.
 
     References are resolved before the values are there, which so cannot be any.
-
-    Raises:
-        TemplateError: It is no YAML.
     """
     written = tokens.restore_references(section.content)
     data = references.resolve(read_yaml(written, source, section.line + 1))
@@ -152,11 +145,7 @@ def _parse_number(text: str) -> Any:
 def read_tool_uses(
     section: Section, data: Any, texts: Any, source: str | None
 ) -> tuple[Content, ...]:
-    """The calls of a section `assistant[type="tool_call"]`, of `data_in` and `texts_in`.
-
-    Raises:
-        TemplateError: It has no calls.
-    """
+    """The calls of a section `assistant[type="tool_call"]`, of `data_in` and `texts_in`."""
     made: list[Content] = []
     calls, written = (it if isinstance(it, list) else [it] for it in (data, texts))
     for one, told in zip(calls, written, strict=True):
@@ -177,11 +166,7 @@ def read_tool_uses(
 
 
 def read_tools(section: Section, data: Any, source: str | None) -> list[dict[str, Any]]:
-    """The tools of a section `tools:`.
-
-    Raises:
-        TemplateError: It is no list of tools.
-    """
+    """The tools of a section `tools:`."""
     if data is None:
         return []
     if not isinstance(data, list) or not all(isinstance(one, Mapping) for one in data):

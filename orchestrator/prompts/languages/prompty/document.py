@@ -35,6 +35,7 @@ from orchestrator.prompts.languages.prompty.markers import Marks, Section
 from orchestrator.prompts.languages.tokens import TOKEN, Tokens, strip_pieces, token
 from orchestrator.prompts.languages.values import Placement, Values
 from orchestrator.prompts.markers import Piece
+from orchestrator.prompts.source import warn
 
 _V2 = Marks(("system", "user", "assistant", "developer"), quoted=False)
 _LEGACY = Marks(("system", "user", "assistant", "function", "tools", "tool", "thread"), quoted=True)
@@ -42,11 +43,7 @@ _LEGACY = Marks(("system", "user", "assistant", "function", "tools", "tool", "th
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """One of the two dialects.
-
-    Attributes:
-        legacy: Whether it is that of the Prompt Section.
-    """
+    """One of the two dialects."""
 
     legacy: bool
 
@@ -58,22 +55,7 @@ class Dialect:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What was read of a template.
-
-    Attributes:
-        text: The file's text.
-        source: The file, if any.
-        body: Its body.
-        line: The line that the body begins in.
-        dialect: Its dialect.
-        folder: Where its files are.
-        references: Resolves references in sections that are YAML.
-        settings: What it says of the model and the call.
-        declared: What it says of its inputs, by name.
-        strict: Whether a value that looks like a mark is an error.
-        hoisted: What stands for references in the body's text.
-        old_schema: Whether it has inputs that this dialect does not read.
-    """
+    """What was read of a template."""
 
     text: str
     source: str | None
@@ -94,12 +76,7 @@ class Setup:
 
 
 class PromptyDocument:
-    """A template; see `orchestrator.prompts.languages.base.Document`.
-
-    Attributes:
-        dialect: `v2` or `legacy`.
-        straight: See `Document`.
-    """
+    """A template; see `orchestrator.prompts.languages.base.Document`."""
 
     language = "prompty"
 
@@ -150,15 +127,9 @@ class PromptyDocument:
             setup.body, setup.line, dialect.marks, sorted(others), setup.source
         )
         if setup.old_schema:
-            found.append(
-                Diagnostic(
-                    severity="warning",
-                    code="ignored-member",
-                    message="'inputSchema' has no effect in the dialect v2",
-                    suggestion="write inputs:, or choose the dialect legacy",
-                    file=setup.source,
-                )
-            )
+            message = "'inputSchema' has no effect in the dialect v2"
+            instead = "write inputs:, or choose the dialect legacy"
+            found.append(warn("ignored-member", message, instead, setup.source))
         return found
 
     def render(self, inputs: Mapping[str, Any]) -> Rendered:
@@ -239,13 +210,12 @@ class PromptyDocument:
                     "is strict"
                 )
             found.append(
-                Diagnostic(
-                    severity="warning",
-                    code="inert-mark",
-                    message=f"the value of {names} makes a line look like a role's mark; it is "
-                    "text, since the template's author did not write it",
-                    suggestion="for earlier messages, use an input of kind thread",
-                    file=setup.source,
+                warn(
+                    "inert-mark",
+                    f"the value of {names} makes a line look like a role's mark; it is text, since "
+                    "the template's author did not write it",
+                    "for earlier messages, use an input of kind thread",
+                    setup.source,
                 )
             )
         return found
@@ -291,14 +261,7 @@ class _Rendering:
         self._place_all()
 
     def _warn(self, code: str, message: str, suggestion: str) -> None:
-        found = Diagnostic(
-            severity="warning",
-            code=code,
-            message=message,
-            suggestion=suggestion,
-            file=self.setup.source,
-        )
-        self.diagnostics.append(found)
+        self.diagnostics.append(warn(code, message, suggestion, self.setup.source))
 
     def _find_unplaced(self) -> list[Placement]:
         # The place of what an engine puts there itself is the engine's business.

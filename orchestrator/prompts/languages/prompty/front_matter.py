@@ -15,7 +15,8 @@ from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError
 from orchestrator.message import AUTHOR
 from orchestrator.prompts.markers import Piece
-from orchestrator.prompts.template_files import MAX_FILE_BYTES
+from orchestrator.prompts.source import Source, warn
+from orchestrator.prompts.template_files import read_text
 from orchestrator.support.safe_json import too_deep
 
 _FENCE = re.compile(r"(?:---|\+\+\+)[ \t]*")
@@ -37,13 +38,7 @@ _INFERENCE = {
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """A file's front matter and body.
-
-    Attributes:
-        text: The front matter, as YAML.
-        body: The body.
-        line: The line that the body begins in, from 1.
-    """
+    """A file's front matter and body."""
 
     text: str
     body: str
@@ -55,9 +50,6 @@ def split_front(text: str, source: str | None = None) -> Front:
 
     The front matter is between two lines of `---` or `+++`; without a first one all is the body.
     (Prompty's own expression ends it at any `---`, also within a line.)
-
-    Raises:
-        TemplateError: The front matter has no end.
     """
     lines = text.replace("\r\n", "\n").split("\n")
     first = next((at for at, line in enumerate(lines) if line.strip()), len(lines))
@@ -79,17 +71,7 @@ def split_front(text: str, source: str | None = None) -> Front:
 
 
 def read_yaml(text: str, source: str | None, line: int = 1, *, texts: bool = False) -> Any:
-    """Parses YAML that an author wrote.
-
-    Args:
-        text: The YAML.
-        source: The file, for messages.
-        line: The line in the file that it begins in.
-        texts: Have all that is no list and no map as the text that is written.
-
-    Raises:
-        TemplateError: It is none, is nested too deeply, or has aliases, which can grow without end.
-    """
+    """Parses YAML that an author wrote."""
     kind = "BaseLoader" if texts else "SafeLoader"
     loader = getattr(yaml, f"C{kind}", None) or getattr(yaml, kind)
     try:
@@ -121,16 +103,7 @@ def _wrong(what: str, source: str | None, line: int, mark: Any) -> TemplateError
 
 @dataclass(slots=True)
 class References:
-    """Resolves `${env:NAME:default}`, `${file:name}` and `${params:name}`.
-
-    Attributes:
-        source: The prompt's file, for messages.
-        folder: The folder that files are in; without one there are none.
-        roots: Other folders that they may be in.
-        environ: The variables; without them a reference stays as it is, or is its default.
-        params: The parameters; a language without them leaves a reference as it is.
-        diagnostics: References that stay as they are although they were meant.
-    """
+    """Resolves `${env:NAME:default}`, `${file:name}` and `${params:name}`."""
 
     source: str | None
     folder: Path | None
@@ -177,13 +150,12 @@ class References:
             return default
         if self.environ is None:
             self.diagnostics.append(
-                Diagnostic(
-                    severity="warning",
-                    code="unread-variable",
-                    message=f"{value!r} stays as it is: an agent's template reads no variables of "
-                    "the process",
-                    suggestion=f"give a default: ${{env:{name}:...}}",
-                    file=self.source,
+                warn(
+                    "unread-variable",
+                    f"{value!r} stays as it is: an agent's template reads no variables of the "
+                    "process",
+                    f"give a default: ${{env:{name}:...}}",
+                    self.source,
                 )
             )
             return value
@@ -213,12 +185,7 @@ class References:
 
     def _read(self, path: Path) -> tuple[bool, Any]:
         """Whether a file is a text, and what it is."""
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise TemplateError(f"the file is larger than {MAX_FILE_BYTES:,} bytes", file=path)
-        try:
-            text = path.read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            raise TemplateError(f"the file cannot be read as text: {error}", file=path) from error
+        text = read_text(path)
         if path.suffix.lower() in (".yaml", ".yml"):
             return False, read_yaml(text, str(path))
         if path.suffix.lower() != ".json":
@@ -233,16 +200,7 @@ class References:
 
 
 def resolve_body_references(body: str, line: int, references: References) -> dict[str, Any]:
-    """What stands for the references in a body's text (Prompt Section: Replacement Constructs).
-
-    Args:
-        body: The body.
-        line: The line of the file that it begins in.
-        references: Resolves them.
-
-    Raises:
-        TemplateError: One cannot be resolved, with its place.
-    """
+    """What stands for the references in a body's text (Prompt Section: Replacement Constructs)."""
     made: dict[str, Any] = {}
     for found in _IN_TEXT.finditer(body):
         if found[0] in made:
@@ -250,24 +208,15 @@ def resolve_body_references(body: str, line: int, references: References) -> dic
         try:
             value = references.resolve(found[0])
         except TemplateError as error:
-            at = body.rfind("\n", 0, found.start())
-            where = line + body.count("\n", 0, found.start())
-            column = found.start() - at
-            raise TemplateError(
-                error.reason, file=references.source, line=where, column=column
-            ) from None
+            source = Source(body, references.source, line=line)
+            raise source.error(error.reason, found.start()) from None
         if value != found[0]:
             made[found[0]] = value
     return made
 
 
 def replace_references(pieces: Iterable[Piece], texts: Mapping[str, str]) -> Iterator[Piece]:
-    """Pieces with the references that the author wrote replaced; each is its text's origin.
-
-    Args:
-        pieces: Who wrote each, and its text.
-        texts: What stands for them.
-    """
+    """Pieces with the references that the author wrote replaced; each is its text's origin."""
     for origin, text in pieces:
         last = 0
         for found in _IN_TEXT.finditer(text) if origin == AUTHOR else ():
@@ -279,11 +228,7 @@ def replace_references(pieces: Iterable[Piece], texts: Mapping[str, str]) -> Ite
 
 
 def read_inputs(data: Mapping[str, Any], *, legacy: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The inputs that a front matter declares: names, and what it says of each.
-
-    Raises:
-        TemplateError: They are no inputs.
-    """
+    """The inputs that a front matter declares: names, and what it says of each."""
     given: Any = data.get("inputs")
     if given is None and legacy:
         given = data.get("inputSchema")

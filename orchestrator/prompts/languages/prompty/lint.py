@@ -1,4 +1,4 @@
-"""Lines of a Prompty body that the author meant as marks of roles, and that are none."""
+"""What is doubtful in a Prompty file: misspelt marks of roles and members, roles in threads."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import yaml
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import ValidationError
 from orchestrator.prompts.languages.prompty.markers import Marks
+from orchestrator.prompts.source import warn
 
 _COMMENTS = {"{#": "#}", "{%": "%}"}
 _PRINTED = {"{{": "}}"}
@@ -24,14 +25,9 @@ _WORDS = frozenset(("read", "steam", "stem", "toll", "use", "used", "uses"))
 def find_misspelt_marks(
     body: str, line: int, marks: Marks, others: Sequence[str], source: str | None
 ) -> Iterator[Diagnostic]:
-    """What is said against lines that are nearly marks: their text is that of the message before.
+    """Lines of a body that are nearly marks; their text belongs to the message before.
 
-    Args:
-        body: The template's body.
-        line: The line of the file that it begins in.
-        marks: The marks of its dialect.
-        others: Roles that only the other dialect has.
-        source: The file, for messages.
+    `others` are roles that only the other dialect has; `line` is where the body begins.
     """
     is_data = False
     for at, text in enumerate(_blank_tags(body).split("\n")):
@@ -43,16 +39,12 @@ def find_misspelt_marks(
             continue
         doubt = _suggest_mark(found[1].lower(), found[2], marks.roles, others)
         if doubt is not None:
-            yield Diagnostic(
-                severity="warning",
-                code="misspelt-mark",
-                message=f"{text.strip()[:80]!r} is no role's mark; it is text of the message that "
-                "it stands in",
-                suggestion=doubt,
-                file=source,
-                line=line + at,
-                column=len(text) - len(text.lstrip()) + 1,
+            message = (
+                f"{text.strip()[:80]!r} is no role's mark; it is text of the message that it "
+                "stands in"
             )
+            column = len(text) - len(text.lstrip()) + 1
+            yield warn("misspelt-mark", message, doubt, source, line + at, column)
 
 
 def _suggest_mark(word: str, rest: str, roles: Sequence[str], others: Sequence[str]) -> str | None:
@@ -119,14 +111,10 @@ _CLOSE_MEMBER = 0.75
 
 
 def find_misspelt_members(front: str, source: str | None) -> Iterator[Diagnostic]:
-    """What is said against the members of a front matter.
+    """Members of a front matter that are nearly those that Prompty has.
 
-    Members of one's own are let alone, and so are options that only a model knows: doubtful is what
-    is nearly a member that there is.
-
-    Args:
-        front: The front matter, whose lines are the file's.
-        source: The file, for messages.
+    Custom members are accepted, and so are options that only a model knows. The lines of `front`
+    are those of the file.
     """
     root = yaml.compose(front, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     found = [*_find_near(root, _TOP)]
@@ -140,15 +128,9 @@ def find_misspelt_members(front: str, source: str | None) -> Iterator[Diagnostic
             for one in _inputs(part):
                 found += [*_find_near(one, _INPUT), *_find_near_kinds(one)]
     for node, close in found:
-        yield Diagnostic(
-            severity="warning",
-            code="misspelt-member",
-            message=f"Prompty has no {node.value[:80]!r} here",
-            suggestion=f"did you mean {close!r}?",
-            file=source,
-            line=node.start_mark.line + 1,
-            column=node.start_mark.column + 1,
-        )
+        message = f"Prompty has no {node.value[:80]!r} here"
+        line, column = node.start_mark.line + 1, node.start_mark.column + 1
+        yield warn("misspelt-member", message, f"did you mean {close!r}?", source, line, column)
 
 
 _Found = Iterator[tuple[yaml.ScalarNode, str]]
@@ -197,16 +179,10 @@ _INSTRUCTING = ("system", "developer")
 def check_thread_roles(
     name: str, value: Any, *, strict: bool, source: str | None
 ) -> Iterator[Diagnostic]:
-    """What is said against the roles of a thread's messages that are dicts.
-
-    Args:
-        name: The input.
-        value: Its value.
-        strict: Refuse messages that would be the system text.
-        source: The template's file, for messages.
+    """Roles of a thread's messages: data may not instruct the model unnoticed.
 
     Raises:
-        ValidationError: A role is none, or is one that a strict thread may not have.
+        ValidationError: A role is unknown, or is one that a strict thread may not have.
     """
     given = value if isinstance(value, list | tuple) else ()
     instructing = []
@@ -225,10 +201,5 @@ def check_thread_roles(
     message = f"{where} has the role {role!r}: it is system text that the author did not write"
     if strict:
         raise ValidationError(f"{message}, and the thread is strict")
-    yield Diagnostic(
-        severity="warning",
-        code="instructing-thread",
-        message=message,
-        suggestion=f"leave such messages out; with strict: true for {name!r} they are an error",
-        file=source,
-    )
+    instead = f"leave such messages out; with strict: true for {name!r} they are an error"
+    yield warn("instructing-thread", message, instead, source)

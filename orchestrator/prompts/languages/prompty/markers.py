@@ -10,23 +10,17 @@ from itertools import islice
 from typing import Any
 
 from orchestrator.prompts.jinja_pieces import VALUE
-from orchestrator.prompts.languages.tokens import OPEN, Tokens
+from orchestrator.prompts.languages.tokens import Tokens
+from orchestrator.prompts.source import OPEN
 
 _ATTRIBUTE = re.compile(r"(\w++)\s*+=\s*+(?:\"([^\"]*)\"|([^\",\]]*+))\s*+,?\s*+")
+# Attributes that are names, and no numbers, whatever they look like.
 _TEXTS = ("tool_call_id", "nonce")
-"""Attributes that are names, and no numbers, whatever they look like."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A message as the body writes it.
-
-    Attributes:
-        role: Its role, in lower case.
-        attributes: What the author says of it besides.
-        content: Its text, with tokens for values.
-        line: The line of the template that it begins in.
-    """
+    """A message as the body writes it."""
 
     role: str
     attributes: Mapping[str, Any]
@@ -35,21 +29,12 @@ class Section:
 
 
 class Marks:
-    """The marks of one dialect.
-
-    Attributes:
-        roles: The roles that have marks.
-    """
+    """The marks of one dialect."""
 
     __slots__ = ("_anywhere", "_begun", "_line", "_quoted", "roles")
 
     def __init__(self, roles: Sequence[str], *, quoted: bool) -> None:
-        """Compiles them.
-
-        Args:
-            roles: The roles that have marks.
-            quoted: Whether what is in quotes is a text whatever it looks like.
-        """
+        """Compiles them."""
         self.roles = tuple(roles)
         names = "|".join(roles)
         space = r"[^\S\n]*+"
@@ -63,12 +48,7 @@ class Marks:
     def sections(
         self, tokens: Tokens[Any], lines: Mapping[str, Sequence[int]]
     ) -> Iterator[Section]:
-        """The messages of a rendering.
-
-        Args:
-            tokens: The rendering.
-            lines: Where the template has which marks, from `places`.
-        """
+        """The messages of a rendering."""
         role, attributes, line, marked = "system", dict[str, Any](), 1, False
         held: list[str] = []
         last = 0

@@ -15,8 +15,9 @@ from xml.sax.saxutils import escape
 
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.prompts.languages.semantic_kernel.content import Filling
+from orchestrator.prompts.languages.semantic_kernel.engine import Engine, MessageCalls, Rendering
 from orchestrator.prompts.languages.semantic_kernel.tags import Hole, Markup
-from orchestrator.prompts.languages.semantic_kernel.values import Rendering, fill_value, text_of
+from orchestrator.prompts.languages.semantic_kernel.values import fill_value, text_of
 from orchestrator.prompts.source import Source
 from orchestrator.prompts.work import MOST_CHARS
 
@@ -51,36 +52,18 @@ class _Call:
 _Node = str | _Variable | _Call
 
 
-class Blocks:
-    """A template in Semantic Kernel's language.
-
-    Attributes:
-        names: Its inputs and where each is used first, in this order.
-        calls: The functions that it calls, and where each is called first.
-        parts: What it is made of, with holes for what only a rendering knows.
-        diagnostics: What is doubtful about it.
-        straight: Whether it shows texts as they are.
-    """
-
-    __slots__ = ("_filled", "_source", "calls", "diagnostics", "names", "parts", "straight")
+class Blocks(Engine):
+    """A template in Semantic Kernel's language."""
 
     def __init__(self, source: Source, functions: Sequence[str] = ()) -> None:
-        """Reads a template.
-
-        Args:
-            source: The template.
-            functions: The names of functions that it may call for sure.
-
-        Raises:
-            TemplateError: A block is wrong, with its place.
-        """
+        """Reads a template, which may call these functions for sure."""
         self._source = source
+        self._message_calls = MessageCalls(source)
         self.names: dict[str, int] = {}
         self.calls: dict[str, int] = {}
         self.diagnostics: list[Diagnostic] = []
         self._filled: list[_Variable | _Call] = []
         parts: list[Markup | Hole] = []
-        opened = ""
         for start, end, content in _split(source.text):
             if not content:
                 parts.append(Markup(source.text[start:end], start))
@@ -89,8 +72,7 @@ class Blocks:
             if isinstance(node, str):
                 parts.append(Markup(node, start, made=True))
             elif isinstance(node, _Call) and node.name == "message" and "message" not in functions:
-                made, opened = self._build_message_tag(node, opened)
-                parts += made
+                parts += self._build_message_tag(node)
             else:
                 parts.append(self._add_hole(node, start))
         self.parts: Sequence[Markup | Hole] = parts
@@ -131,14 +113,9 @@ class Blocks:
             place = at + one.start()
             if not (one["variable"] or one["value"]):
                 raise self._source.error(f"{one[0].strip()!r} follows a variable or a value", place)
+            message = f"{one[0].strip()} is ignored: a block has one variable or one value"
             self.diagnostics.append(
-                self._source.make_diagnostic(
-                    "warning",
-                    "ignored-token",
-                    f"{one[0].strip()} is ignored: a block has one variable or one value",
-                    place,
-                    "write a block for each",
-                )
+                self._source.warn("ignored-token", message, place, "write a block for each")
             )
 
     def _parse_call(self, name: str, others: Sequence[re.Match[str]], at: int) -> _Call:
@@ -157,20 +134,12 @@ class Blocks:
                 )
         return _Call(name, at, given, named)
 
-    def _build_message_tag(self, node: _Call, opened: str) -> tuple[list[Markup | Hole], str]:
+    def _build_message_tag(self, node: _Call) -> list[Markup | Hole]:
         """The tag that `{{message role="..."}}` stands for: the beginning, then the end."""
         written = node.named.get("role", "")
         role = written if isinstance(written, str) else f"${written.name}"
-        if opened and role in ("", opened):
-            return [Markup("</message>", node.at, made=True)], ""
-        if opened:
-            raise self._source.error(
-                f"the message of role {opened!r} before is not closed: write "
-                f'{{{{message role="{opened}"}}}} behind it',
-                node.at,
-            )
-        if not role or node.given:
-            raise self._source.error('a message has a role: {{message role="user"}}', node.at)
+        if not self._message_calls.begins_message(role, node.at, arguments=bool(node.given)):
+            return [Markup("</message>", node.at, made=True)]
         made: list[Markup | Hole] = [Markup("<message", node.at, made=True)]
         for name, value in node.named.items():
             made.append(Markup(f' {name}="', node.at, made=True))
@@ -179,15 +148,10 @@ class Blocks:
             else:
                 made.append(self._add_hole(value, node.at))
             made.append(Markup('"', node.at, made=True))
-        return [*made, Markup(">", node.at, made=True)], role
+        return [*made, Markup(">", node.at, made=True)]
 
     def render(self, rendering: Rendering) -> tuple[Sequence[Markup | Hole], list[Filling]]:
-        """What the template is made of, and what its holes are filled with.
-
-        Raises:
-            TemplateError: A function is not there, or failed, or the prompt is too large.
-            ValidationError: A value is no plain data.
-        """
+        """See `Engine.render`."""
         fillings = [self._fill_node(node, rendering) for node in self._filled]
         if sum(len(text) for one in fillings for _, text in one.pieces or ()) > MOST_CHARS:
             raise self._source.error(f"the text has more than {MOST_CHARS} characters", 0)

@@ -24,10 +24,10 @@ from orchestrator.prompts.languages.message_dicts import parse_data_url
 from orchestrator.prompts.languages.semantic_kernel.tags import Element, Tags
 from orchestrator.prompts.languages.tokens import strip_pieces
 from orchestrator.prompts.markers import Piece
-from orchestrator.prompts.source import Source
+from orchestrator.prompts.source import Source, warn
 
+# The roles of messages (Semantic Kernel: `AuthorRole`).
 ROLES = ("system", "user", "assistant", "tool", "developer")
-"""The roles of messages (Semantic Kernel: `AuthorRole`)."""
 
 _GIVEN_ROLES = ("user", "assistant")  # of values, which instruct nobody
 _ADDRESS = re.compile(r"(?:https?|s3)://\S+", re.IGNORECASE)
@@ -37,13 +37,7 @@ _BARE = "\ue002"  # before the token of a hole that stands outside of JSON's tex
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """What a hole is filled with.
-
-    Attributes:
-        pieces: Its text; `None` for what can only stand between messages.
-        data: The value itself.
-        items: The messages that it is, where it stands between messages.
-    """
+    """What a hole is filled with."""
 
     pieces: Sequence[Piece] | None
     data: Any = None
@@ -56,13 +50,7 @@ class Filler:
     __slots__ = ("_at", "_fillings", "_items", "_lead", "_source", "_tags")
 
     def __init__(self, tags: Tags, fillings: Sequence[Filling], source: Source) -> None:
-        """Takes the tags.
-
-        Args:
-            tags: The prompt, read.
-            fillings: What its holes are filled with, by key.
-            source: The template.
-        """
+        """Takes the tags."""
         self._tags = tags
         self._fillings = fillings
         self._source = source
@@ -74,9 +62,6 @@ class Filler:
         """The messages, and what is doubtful about them.
 
         What is no XML is one message of the user, as in Semantic Kernel.
-
-        Raises:
-            TemplateError: A tag is not what Semantic Kernel has, with its place.
         """
         root = self._tags.root
         if root is None:
@@ -99,16 +84,10 @@ class Filler:
         problem = self._tags.problem
         if problem is None or not self._tags.has_message_tags:
             return []
-        found = Diagnostic(
-            severity="warning",
-            code="broken-tags",
-            message=f"the whole prompt is one message of the user: {problem.reason}",
-            suggestion="write &amp; and &lt; for these characters, and close every tag",
-            file=problem.file,
-            line=problem.line,
-            column=problem.column,
-        )
-        return [found]
+        message = f"the whole prompt is one message of the user: {problem.reason}"
+        instead = "write &amp; and &lt; for these characters, and close every tag"
+        place = (problem.file, problem.line, problem.column)
+        return [warn("broken-tags", message, instead, *place)]
 
     def _add_element(self, element: Element) -> None:
         if element.tag == "message":
@@ -125,11 +104,7 @@ class Filler:
                 )
 
     def check(self, element: Element) -> None:
-        """Checks the roles that the author wrote, of messages anywhere but in a message.
-
-        Raises:
-            TemplateError: A message has no role, or none that there is.
-        """
+        """Checks the roles that the author wrote, of messages anywhere but in a message."""
         for child in element.children:
             if isinstance(child, Element) and child.tag == "chat_history":
                 self.check(child)
@@ -141,13 +116,7 @@ class Filler:
     # Texts, and what is between messages.
 
     def _add_loose_text(self, children: Sequence[str | Element], role: str = "") -> None:
-        """Text between messages: a message, or several where others are placed in it.
-
-        Args:
-            children: The texts, and tags without a meaning.
-            role: Whose it is; else the system's where the author's text begins the prompt, and
-                the user's anywhere else.
-        """
+        """Text between messages: a message, or several where others are placed in it."""
         first = children[0] if children and isinstance(children[0], str) else ""
         lead = not role and not self._items and self._get_author_text(first).strip() != ""
         run: list[Piece] = []

@@ -19,18 +19,18 @@ from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError, ValidationError
 from orchestrator.prompts.languages.base import Input, Rendered
 from orchestrator.prompts.languages.semantic_kernel.content import Filler
-from orchestrator.prompts.languages.semantic_kernel.tags import Tags, read_tags
-from orchestrator.prompts.languages.semantic_kernel.values import (
+from orchestrator.prompts.languages.semantic_kernel.engine import (
     Caller,
+    Engine,
     Functions,
     Rendering,
-    TemplateEngine,
 )
+from orchestrator.prompts.languages.semantic_kernel.tags import Tags, read_tags
 from orchestrator.prompts.source import Source
 from orchestrator.prompts.template_files import read_yaml
 
+# The template engines (Semantic Kernel: `template_format`).
 FORMATS = ("semantic-kernel", "handlebars", "jinja2")
-"""The template engines (Semantic Kernel: `template_format`)."""
 
 _MEMBERS = (
     *("name", "description", "template", "template_format", "input_variables"),
@@ -96,17 +96,7 @@ def read(
 
 
 class MessagesDocument:
-    """A prompt that was read; a `Document`.
-
-    Attributes:
-        language: `semantic-kernel`, `handlebars` or `jinja2`.
-        text: The author's text.
-        source: The file that it is from, if any.
-        inputs: Its inputs, in the order of their first use, then those it declares and leaves.
-        settings: What it says of the model and the call, in Bedrock's names.
-        diagnostics: What is doubtful about it.
-        straight: See `Document`.
-    """
+    """A prompt that was read; a `Document`."""
 
     def __init__(
         self, text: str, config: _Config, format: str, *, strict: bool, functions: Functions
@@ -116,7 +106,8 @@ class MessagesDocument:
         self.text = text
         self.source = config.source.file
         self.settings: Mapping[str, Any] = config.settings or {}
-        source = config.source.with_newlines() if format == "jinja2" else config.source
+        source = config.source.refuse_tokens()
+        source = source.with_newlines() if format == "jinja2" else source
         self._source = source
         self._strict = strict
         self._functions = functions
@@ -145,13 +136,10 @@ class MessagesDocument:
             if name not in self._functions:
                 message = f"the template calls {name!r}, which it is not given"
                 instead = f"give functions={{{name!r}: ...}}"
-                yield self._source.make_diagnostic(
-                    "warning", "unknown-function", message, at, instead
-                )
+                yield self._source.warn("unknown-function", message, at, instead)
         if self._trusted is None or self._trusted:
             names = "all values" if self._trusted is None else ", ".join(sorted(self._trusted))
-            yield self._source.make_diagnostic(
-                "warning",
+            yield self._source.warn(
                 "trusted-values",
                 f"tags in {names} count as the author's own (allow_dangerously_set_content)",
                 0,
@@ -194,15 +182,15 @@ class MessagesDocument:
         return values
 
 
-def _build_engine(format: str, source: Source, functions: Functions) -> TemplateEngine:
+def _build_engine(format: str, source: Source, functions: Functions) -> Engine:
     if format == "handlebars":
         from orchestrator.prompts.languages.semantic_kernel.handlebars import Handlebars
 
         return Handlebars(source, tuple(functions))
     if format == "jinja2":
-        from orchestrator.prompts.languages.semantic_kernel.jinja2_prompts import JinjaMessages
+        from orchestrator.prompts.languages.semantic_kernel.jinja2_prompts import Jinja2Prompts
 
-        return JinjaMessages(source, tuple(functions))
+        return Jinja2Prompts(source, tuple(functions))
     from orchestrator.prompts.languages.semantic_kernel.blocks import Blocks
 
     return Blocks(source, tuple(functions))
@@ -234,11 +222,7 @@ class _File:
         self._data = data
 
     def config(self) -> _Config:
-        """What it says.
-
-        Raises:
-            TemplateError: A member is wrong.
-        """
+        """What it says."""
         template = self._data.get("template")
         if not isinstance(template, str):
             raise self._error("template", "'template' must be the prompt's text")

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
-from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError
 from orchestrator.message import AUTHOR
 from orchestrator.prompts.jinja_pieces import VALUE, Value, tag_origin
 from orchestrator.prompts.languages.base import RenderedMessage, Thread
 from orchestrator.prompts.languages.semantic_kernel.content import ROLES, Filling
+from orchestrator.prompts.languages.semantic_kernel.engine import Engine, MessageCalls, Rendering
 from orchestrator.prompts.languages.semantic_kernel.handlebars_grammar import (
     Block,
     Call,
@@ -38,7 +38,6 @@ from orchestrator.prompts.languages.semantic_kernel.handlebars_scope import (
 from orchestrator.prompts.languages.semantic_kernel.helpers import HELPERS, format_value
 from orchestrator.prompts.languages.semantic_kernel.tags import Hole, Markup
 from orchestrator.prompts.languages.semantic_kernel.values import (
-    Rendering,
     fill_messages,
     fill_value,
     origin_of,
@@ -50,45 +49,20 @@ if TYPE_CHECKING:
     pass
 
 
-class Handlebars:
-    """A Handlebars template.
-
-    Attributes:
-        names: Its inputs and where each is used first, in this order.
-        calls: The functions that it calls, and where each is called first.
-        parts: Nothing: what it is made of is known when it is rendered.
-        diagnostics: What is doubtful about it.
-        straight: Whether it shows texts as they are, and asks of them only whether they are empty.
-    """
-
-    __slots__ = ("_nodes", "_source", "calls", "diagnostics", "names", "parts", "straight")
+class Handlebars(Engine):
+    """A Handlebars template."""
 
     def __init__(self, source: Source, functions: Sequence[str] = ()) -> None:
-        """Reads a template.
-
-        Args:
-            source: The template.
-            functions: The names of functions that it may call for sure.
-
-        Raises:
-            TemplateError: It is wrong, with its place.
-        """
+        """Reads a template, which may call these functions for sure."""
         self._source = source
         self._nodes = parse(source)
         found = Names(self._nodes, functions)
-        self.names: Mapping[str, int] = found.names
-        self.calls: Mapping[str, int] = found.calls
-        self.parts = None
-        self.diagnostics: Sequence[Diagnostic] = ()
+        self.names = found.names
+        self.calls = found.calls
         self.straight = not found.calls and is_straight(self._nodes)
 
     def render(self, rendering: Rendering) -> tuple[Sequence[Markup | Hole], Sequence[Filling]]:
-        """What a rendering is made of, and what its holes are filled with.
-
-        Raises:
-            TemplateError: It cannot be rendered, with its place.
-            ValidationError: A value is no plain data.
-        """
+        """See `Engine.render`."""
         run = _Run(self._source, rendering)
         try:
             run.add(self._nodes)
@@ -113,7 +87,7 @@ class _Run:
         self._work = Work()
         self._values = Evaluator(source, rendering.caller, self._scope, self._work)
         self._inert = False  # inside of {{#message}}, where tags are text
-        self._opened = ""  # the role of the message that {{message role=...}} has begun
+        self._message_calls = MessageCalls(source)
         self._chars = 0
         self._blocks: Mapping[str, Callable[[Block], None]] = {
             "if": lambda block: self._choose(block, self._evaluate_single(block)),
@@ -225,16 +199,11 @@ class _Run:
             if isinstance(written, Literal)
             else f"${_get_name(written)}"
         )
-        if self._opened and role in ("", self._opened):
-            self._add_tag("</message>", at)
-            self._opened = ""
-        elif self._opened:
-            raise self._error(f"the message of role {self._opened!r} before is not closed", at)
-        elif not role or (isinstance(shown, Call) and shown.given):
-            raise self._error('a message has a role: {{message role="user"}}', at)
-        else:
+        arguments = isinstance(shown, Call) and bool(shown.given)
+        if self._message_calls.begins_message(role, at, arguments=arguments):
             self._open_message(at, attributes)
-            self._opened = role
+        else:
+            self._add_tag("</message>", at)
 
     # Blocks.
 

@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 from orchestrator.errors import TemplateError
 from orchestrator.prompts.source import Source
 
+# Blocks inside of blocks, and expressions inside of expressions.
 DEEPEST = 50
-"""Blocks inside of blocks, and expressions inside of expressions."""
 
 _ID = r"""[^\s!"#%&'()*+,./;<=>@\[\\\]^`{|}~]+"""
 _SEGMENT = rf"(?:{_ID}|\[[^\]]*\])"
@@ -47,15 +47,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """Where a value is.
-
-    Attributes:
-        parts: The names on the way; none for the context itself.
-        up: How many contexts further out it begins.
-        data: Whether it is of the loop: `@index`.
-        at: Where it stands.
-        text: As it is written.
-    """
+    """Where a value is."""
 
     parts: tuple[str, ...]
     up: int
@@ -100,11 +92,7 @@ class Scanner:
         self._depth = 0
 
     def pieces(self) -> Iterator[Text | Tag]:
-        """Texts and tags, which take turns.
-
-        Raises:
-            TemplateError: A tag is wrong, with its place.
-        """
+        """Texts and tags, which take turns."""
         while (start := self._text.find("{{", self._at)) >= 0:
             if self._text.startswith("{{{{", start):
                 self._fail("raw blocks are not read here; write {{doubleOpen}}", start)
@@ -286,17 +274,7 @@ class Show:
 
 @dataclass(slots=True)
 class Block:
-    """`{{#call}}...{{else}}...{{/call}}`.
-
-    Attributes:
-        call: The call.
-        at: Where it stands.
-        parameters: The names after `as`.
-        inside: What is inside.
-        instead: What is after `{{else}}`.
-        trimmed: Whether the white space at the beginning and at the end of the inside is left out
-            (`{{#call~}}`, `{{~/call}}`).
-    """
+    """`{{#call}}...{{else}}...{{/call}}`."""
 
     call: Call
     at: int
@@ -310,11 +288,7 @@ Node = Text | Show | Block
 
 
 def parse(source: Source) -> list[Node]:
-    """Reads a template.
-
-    Raises:
-        TemplateError: It is wrong, with its place.
-    """
+    """Reads a template."""
     pieces = list(Scanner(source).pieces())
     _drop_tag_lines(pieces)
     _trim_space(pieces)
@@ -359,14 +333,7 @@ def _cut(text: Text, count: int) -> None:
 
 @dataclass(slots=True)
 class _OpenBlock:
-    """A block that is being read.
-
-    Attributes:
-        block: The block.
-        into: Where its nodes go now.
-        inner: How many blocks end with it, since it begins with `{{else if}}`.
-        turned: Whether its `{{else}}` was read.
-    """
+    """A block that is being read."""
 
     block: Block
     into: list[Node]

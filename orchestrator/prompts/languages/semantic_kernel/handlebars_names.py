@@ -24,22 +24,12 @@ _LOOKING = ("each", "with")  # blocks whose inside is about something else
 
 
 class Names:
-    """What a template names.
-
-    Attributes:
-        names: Its inputs, and where each is used first.
-        calls: The functions that it calls, and where each is called first.
-    """
+    """What a template names."""
 
     __slots__ = ("_functions", "_marked", "_own", "calls", "names")
 
     def __init__(self, nodes: Sequence[Node], functions: Collection[str]) -> None:
-        """Looks through a template.
-
-        Args:
-            nodes: The template.
-            functions: The names of functions.
-        """
+        """Looks through a template."""
         self.names: dict[str, int] = {}
         self.calls: dict[str, int] = {}
         self._functions = {name.replace(".", "-", 1): name for name in functions}

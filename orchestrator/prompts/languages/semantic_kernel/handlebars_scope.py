@@ -9,6 +9,7 @@ from typing import Any
 
 from orchestrator.errors import ValidationError
 from orchestrator.prompts.jinja_pieces import tag_origin
+from orchestrator.prompts.languages.semantic_kernel.engine import Caller
 from orchestrator.prompts.languages.semantic_kernel.handlebars_grammar import (
     Call,
     Expression,
@@ -16,23 +17,17 @@ from orchestrator.prompts.languages.semantic_kernel.handlebars_grammar import (
     Path,
 )
 from orchestrator.prompts.languages.semantic_kernel.helpers import HELPERS
-from orchestrator.prompts.languages.semantic_kernel.values import Caller, origin_of
+from orchestrator.prompts.languages.semantic_kernel.values import origin_of
 from orchestrator.prompts.source import Source
 from orchestrator.prompts.work import STEP, Work
 
+# What is at a path where nothing is.
 MISSING = object()
-"""What is at a path where nothing is."""
 
 
 @dataclass(slots=True)
 class Context:
-    """What names mean.
-
-    Attributes:
-        this: The value that they are looked up in.
-        data: What a loop knows: `@index`.
-        names: The names of `as |item index|`.
-    """
+    """What names mean."""
 
     this: Any
     data: Mapping[str, Any] = field(default_factory=dict)
@@ -113,14 +108,7 @@ class Evaluator:
     __slots__ = ("_caller", "_helpers", "_scope", "_source", "_work")
 
     def __init__(self, source: Source, caller: Caller, scope: Scope, work: Work) -> None:
-        """Begins a rendering.
-
-        Args:
-            source: The template.
-            caller: Calls functions.
-            scope: What names mean.
-            work: Counts what is done.
-        """
+        """Begins a rendering."""
         self._source = source
         self._caller = caller
         self._scope = scope
@@ -132,20 +120,12 @@ class Evaluator:
         }
 
     def evaluate(self, expression: Expression) -> Any:
-        """What an expression comes to; `None` where there is nothing of the name.
-
-        Raises:
-            TemplateError: A helper or a function is not there, or failed.
-        """
+        """What an expression comes to; `None` where there is nothing of the name."""
         found = self._find_value(expression)
         return None if found is MISSING else found
 
     def evaluate_shown(self, expression: Expression) -> Any:
-        """The same, of an expression that is shown: there must be something of the name.
-
-        Raises:
-            TemplateError: There is nothing.
-        """
+        """The same, of an expression that is shown: there must be something of the name."""
         found = self._find_value(expression)
         if found is not MISSING or not isinstance(expression, Path):
             return None if found is MISSING else found
@@ -168,11 +148,7 @@ class Evaluator:
         return MISSING
 
     def call(self, call: Call) -> Any:
-        """What a call gives: of a helper, or of a function.
-
-        Raises:
-            TemplateError: It is not there, or failed.
-        """
+        """What a call gives: of a helper, or of a function."""
         self._work.spend(STEP)
         name = call.path.text
         if name in self._helpers:

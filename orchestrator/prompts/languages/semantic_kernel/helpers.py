@@ -82,6 +82,7 @@ def _other_name(name: str) -> str:
     return first + "".join([word.capitalize() for word in others])
 
 
+# Helpers that only look at their arguments (Semantic Kernel: `HANDLEBAR_SYSTEM_HELPERS`).
 HELPERS: Mapping[str, Callable[..., Any]] = {
     "array": lambda *given: list(given),
     "range": _range,
@@ -95,4 +96,3 @@ HELPERS: Mapping[str, Callable[..., Any]] = {
     **_ADDED,
     **{_other_name(name): helper for name, helper in _ADDED.items()},
 }
-"""Helpers that only look at their arguments (Semantic Kernel: `HANDLEBAR_SYSTEM_HELPERS`)."""

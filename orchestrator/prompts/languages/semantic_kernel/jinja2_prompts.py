@@ -17,7 +17,6 @@ from jinja2 import Undefined, nodes
 from jinja2.ext import Extension
 from jinja2.lexer import Token, TokenStream
 
-from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError, ValidationError
 from orchestrator.message import AUTHOR
 from orchestrator.prompts.jinja import CompiledTemplate, Jinja, Mistake
@@ -25,10 +24,10 @@ from orchestrator.prompts.jinja_limits import get_work
 from orchestrator.prompts.jinja_pieces import VALUE, Value, tag_origin
 from orchestrator.prompts.languages.base import RenderedMessage, Thread
 from orchestrator.prompts.languages.semantic_kernel.content import Filling
+from orchestrator.prompts.languages.semantic_kernel.engine import Engine, MessageCalls, Rendering
 from orchestrator.prompts.languages.semantic_kernel.helpers import HELPERS
 from orchestrator.prompts.languages.semantic_kernel.tags import Hole, Markup
 from orchestrator.prompts.languages.semantic_kernel.values import (
-    Rendering,
     fill_messages,
     origin_of,
     text_of,
@@ -62,11 +61,7 @@ _KEEPING = {
 
 
 class _Mark(str):
-    """The origin of something that is no value.
-
-    Attributes:
-        what: Where the author's next text stands; a tag; or what a hole is filled with.
-    """
+    """The origin of something that is no value."""
 
     __slots__ = ("what",)
     what: int | str | Filling
@@ -158,32 +153,11 @@ def _get_capture_delta(tokens: Sequence[Token]) -> int:
     return _KEEPING.get(name, 0)
 
 
-class JinjaMessages:
-    """A Jinja2 template.
-
-    Attributes:
-        names: Its inputs and where each is used first, in this order.
-        calls: The functions that it calls, and where each is called first.
-        parts: Nothing: what it is made of is known when it is rendered.
-        diagnostics: What is doubtful about it.
-        straight: Whether it shows texts as they are, and asks of them only whether they are empty.
-    """
-
-    __slots__ = (
-        *("_called", "_compiled", "_source", "calls", "diagnostics", "names", "parts"),
-        "straight",
-    )
+class Jinja2Prompts(Engine):
+    """A Jinja2 template."""
 
     def __init__(self, source: Source, functions: Sequence[str] = ()) -> None:
-        """Reads a template.
-
-        Args:
-            source: The template.
-            functions: The names of functions that it may call for sure.
-
-        Raises:
-            TemplateError: It is wrong, with its place.
-        """
+        """Reads a template, which may call these functions for sure."""
         self._source = source
         environment = _Environment(source)
         try:
@@ -196,15 +170,13 @@ class JinjaMessages:
             self._compiled: CompiledTemplate = environment.compile_template(tree, calls=_STANDING)
         except Mistake as mistake:
             raise source.error(mistake.message, source.offset(mistake.line)) from None
-        self.names: Mapping[str, int] = dict(self._inputs())
+        self.names = dict(self._inputs())
         spelled = {_to_identifier(name): name for name in functions}
-        self.calls: Mapping[str, int] = {
+        self.calls = {
             spelled.get(name, name): at
             for name, at in self._called.items()
             if name not in _OWN and name not in _SHARED
         }
-        self.parts = None
-        self.diagnostics: Sequence[Diagnostic] = ()
         self.straight = self._compiled.straight
 
     def _inputs(self) -> Iterator[tuple[str, int]]:
@@ -217,12 +189,7 @@ class JinjaMessages:
         yield from ((name, 0) for name in sorted(names - places.keys()))
 
     def render(self, rendering: Rendering) -> tuple[Sequence[Markup | Hole], Sequence[Filling]]:
-        """What a rendering is made of, and what its holes are filled with.
-
-        Raises:
-            TemplateError: It cannot be rendered, with its place.
-            ValidationError: A value is no plain data.
-        """
+        """See `Engine.render`."""
         run = _Run(self._source, rendering)
         token = _running.set(run)
         try:
@@ -269,7 +236,8 @@ class _Run:
         self.fillings: list[Filling] = []
         self._source = source
         self._rendering = rendering
-        self._opened = ""
+        self._message_calls = MessageCalls(source, '{{ message(role="user") }}')
+        self._called_at = 0
         self._at = 0
         self._exact = False  # whether the author's next text stands at `_at`
 
@@ -291,6 +259,7 @@ class _Run:
             (it for it in self._rendering.caller.names if _to_identifier(it) == name), name
         )
         if name in _OWN and not self._rendering.caller.has(function):
+            self._called_at = at
             try:
                 return getattr(self, _OWN[name])(*given, **arguments)
             except ValueError as error:
@@ -304,15 +273,10 @@ class _Run:
         if item is not None:
             return self._place(item, "message", one=True)
         role = str(attributes.get("role", ""))
-        if self._opened and role in ("", self._opened):
-            self._opened = ""
+        if not self._message_calls.begins_message(role, self._called_at):
             return _make_mark("</message>")
-        if self._opened or not role:
-            what = f"{self._opened!r} before is not closed" if role else "has no role"
-            raise ValueError(f"the message {what}")
         if not all(type(one) is str for one in attributes.values()):
             raise ValueError("the attributes of message(role=...) are the author's texts")
-        self._opened = role
         written = [f" {name}={quoteattr(one)}" for name, one in attributes.items()]
         return _make_mark(f"<message{''.join(written)}>")
 

@@ -18,11 +18,10 @@ from typing import Any, NoReturn
 from xml.etree.ElementTree import ParseError
 
 from orchestrator.errors import TemplateError
-from orchestrator.prompts.languages.tokens import OPEN, SHUT
-from orchestrator.prompts.source import Source
+from orchestrator.prompts.source import OPEN, SHUT, Source
 
+# Tags inside of tags.
 DEEPEST = 64
-"""Tags inside of tags."""
 
 _ROOT = "prompt"
 _START_TAG = re.compile(r"""<[^"'>]*(?:"[^"]*"[^"'>]*|'[^']*'[^"'>]*)*>""")
@@ -32,13 +31,7 @@ _RAW = re.compile(r"<!--.*?-->|<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Markup:
-    """A text of the template's author, whose tags count.
-
-    Attributes:
-        text: The text.
-        at: Where it stands in the template.
-        made: Whether something else stands there, which means this text.
-    """
+    """A text of the template's author, whose tags count."""
 
     text: str
     at: int
@@ -47,12 +40,7 @@ class Markup:
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """A place for something whose tags do not count.
-
-    Attributes:
-        key: Which.
-        at: Where it stands in the template.
-    """
+    """A place for something whose tags do not count."""
 
     key: int
     at: int
@@ -60,16 +48,7 @@ class Hole:
 
 @dataclass(slots=True)
 class Element:
-    """A tag with what is inside it.
-
-    Attributes:
-        tag: Its name.
-        attributes: Its attributes, with tokens for holes.
-        at: Where it begins in the template.
-        start: Where it begins among the parts.
-        end: Where it ends there.
-        children: Texts, with tokens for holes, and the tags inside.
-    """
+    """A tag with what is inside it."""
 
     tag: str
     attributes: dict[str, str]
@@ -80,25 +59,12 @@ class Element:
 
 
 class Tags:
-    """The parts of a prompt, read.
-
-    Attributes:
-        root: What is all around them, with the tags and texts in it; `None` where they are no XML.
-        problem: Why they are none.
-    """
+    """The parts of a prompt, read."""
 
     __slots__ = ("_nonce", "_places", "_source", "_starts", "_text", "_token", "problem", "root")
 
     def __init__(self, parts: Sequence[Markup | Hole], source: Source) -> None:
-        """Reads the tags.
-
-        Args:
-            parts: What the prompt is made of, in order.
-            source: The template.
-
-        Raises:
-            TemplateError: A part has a character that no template may have.
-        """
+        """Reads the tags."""
         self._source = source
         self._nonce = str(secrets.randbits(64))
         self._token = re.compile(rf"{OPEN}{self._nonce}\.(\d+){SHUT}")
@@ -124,11 +90,7 @@ class Tags:
         return part.text
 
     def place(self, at: int) -> int:
-        """Where something stands in the template.
-
-        Args:
-            at: Where it stands among the parts.
-        """
+        """Where something stands in the template."""
         index = bisect_right(self._starts, at) - 1
         part: Markup | Hole = self._places[index]
         if isinstance(part, Hole) or part.made:
@@ -181,16 +143,7 @@ def _decode(text: str) -> str:
 
 
 def read_tags(parts: Sequence[Markup | Hole], source: Source, *, strict: bool = True) -> Tags:
-    """Reads the tags of a prompt.
-
-    Args:
-        parts: What it is made of, in order.
-        source: The template.
-        strict: Refuse what is no XML and has tags of messages.
-
-    Raises:
-        TemplateError: It is refused, with its place.
-    """
+    """Reads the tags of a prompt."""
     tags = Tags(parts, source)
     if tags.problem is not None and strict and tags.has_message_tags:
         raise tags.problem
@@ -198,12 +151,7 @@ def read_tags(parts: Sequence[Markup | Hole], source: Source, *, strict: bool = 
 
 
 class _TagError(Exception):
-    """What was read is no XML.
-
-    Attributes:
-        reason: Why.
-        at: Where, among the parts.
-    """
+    """What was read is no XML."""
 
     def __init__(self, reason: str, at: int) -> None:
         super().__init__(reason)

@@ -1,0 +1,154 @@
+"""What the template engines of Semantic Kernel's prompts have in common."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.diagnostics import Diagnostic
+from orchestrator.errors import TemplateError
+from orchestrator.prompts.jinja_pieces import VALUE
+from orchestrator.prompts.languages.semantic_kernel.content import Filling
+from orchestrator.prompts.languages.semantic_kernel.tags import Hole, Markup
+from orchestrator.prompts.source import Source
+
+# What templates may call: `plugin.function`, or `function`.
+Functions = Mapping[str, Callable[..., Any]]
+
+
+class Engine:
+    """A template, read once by one of the engines.
+
+    Attributes:
+        names: Its inputs and where each is used first, in this order.
+        calls: The functions that it calls, and where each is called first.
+        parts: What it is made of, where that is known before it is rendered.
+        diagnostics: What is doubtful about it.
+        straight: Whether it shows texts as they are, and asks of them only whether they are empty.
+    """
+
+    names: Mapping[str, int]
+    calls: Mapping[str, int]
+    parts: Sequence[Markup | Hole] | None = None
+    diagnostics: Sequence[Diagnostic] = ()
+    straight: bool
+
+    def render(self, rendering: Rendering) -> tuple[Sequence[Markup | Hole], Sequence[Filling]]:
+        """The parts of a rendering, and what its holes are filled with.
+
+        Raises:
+            TemplateError: It cannot be rendered, with its place.
+            ValidationError: A value is no plain data.
+        """
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """What a template is rendered with: its inputs, with defaults, and its functions."""
+
+    inputs: Mapping[str, Any]
+    caller: Caller
+    # The inputs and functions whose texts are read as the author's own, since the author says so
+    # (Semantic Kernel: `allow_dangerously_set_content`); `None` for all.
+    trusted: Collection[str] | None = ()
+
+    def trusts(self, name: str) -> bool:
+        """Whether the text of an input or a function is read as the author's own."""
+        return self.trusted is None or name in self.trusted
+
+    def trusts_texts_of(self, origin: str) -> bool:
+        """The same by a text's origin; a calculated text is not trusted by name."""
+        return self.trusted is None or (origin != VALUE and origin in self.trusted)
+
+
+class MessageCalls:
+    """Calls that begin a message and, called again, end it: `{{message role="user"}}`."""
+
+    __slots__ = ("_example", "_open_role", "_source")
+
+    def __init__(self, source: Source, example: str = '{{message role="user"}}') -> None:
+        self._source = source
+        self._example = example
+        self._open_role = ""
+
+    def begins_message(self, role: str, at: int, *, arguments: bool = False) -> bool:
+        """Whether this call begins a message; else it ends the one that is open.
+
+        `arguments` says that the call has others than by name.
+
+        Raises:
+            TemplateError: Another message is still open, or the call has no role.
+        """
+        if self._open_role and role in ("", self._open_role):
+            self._open_role = ""
+            return False
+        if self._open_role:
+            close = self._example.replace('"user"', f'"{self._open_role}"')
+            message = f"the message of role {self._open_role!r} before is not closed: write {close}"
+            raise self._source.error(message, at)
+        if not role or arguments:
+            raise self._source.error(f"a message has a role: {self._example}", at)
+        self._open_role = role
+        return True
+
+
+class Caller:
+    """Calls functions for a template; a call's missing parameter is the input of that name."""
+
+    __slots__ = ("_functions", "_inputs", "_source")
+
+    def __init__(self, functions: Functions, inputs: Mapping[str, Any], source: Source) -> None:
+        self._functions = functions
+        self._inputs = inputs
+        self._source = source
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The functions."""
+        return tuple(self._functions)
+
+    def has(self, name: str) -> bool:
+        """Whether there is a function of this name."""
+        return name in self._functions
+
+    def call(self, name: str, at: int, given: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """The result of a call that stands at this offset of the template.
+
+        Raises:
+            TemplateError: There is no such function, or it failed.
+        """
+        function = self._functions.get(name)
+        if function is None:
+            known = ", ".join(map(repr, self._functions)) or "none"
+            raise self._source.error(
+                f"there is no function {name!r}; this template may call {known}", at
+            )
+        try:
+            result = function(
+                *given, **self._find_missing_arguments(function, given, named), **named
+            )
+            if inspect.isawaitable(result):
+                getattr(result, "close", bool)()
+                raise TypeError("it is asynchronous; give one that returns its result")
+            return result
+        except TemplateError:
+            raise
+        except Exception as error:  # whatever a user's function raises
+            raise self._source.error(f"the function {name!r} failed: {error}", at) from error
+
+    def _find_missing_arguments(
+        self, function: Callable[..., Any], given: Sequence[Any], named: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        try:
+            parameters = list(inspect.signature(function).parameters.values())[len(given) :]
+        except (TypeError, ValueError):
+            return {}
+        by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        return {
+            one.name: self._inputs[one.name]
+            for one in parameters
+            if one.kind in by_name and one.name not in named and one.name in self._inputs
+        }
