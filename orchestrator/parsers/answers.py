@@ -1,13 +1,13 @@
-"""The stages whose replies are answers: from search results, and post-processing."""
+"""The stages whose replies are answers: from search results, post-processing, and verbatim."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import ClassVar
 
-from orchestrator.message import Block
+from orchestrator.message import Block, text_of
 from orchestrator.parsers import codes
-from orchestrator.parsers.base import Parsed
+from orchestrator.parsers.base import ANSWER, Parsed, build_response
 from orchestrator.parsers.calls import tool_uses
 from orchestrator.parsers.orchestration import answer_parts
 from orchestrator.parsers.scanner import Scanner
@@ -33,13 +33,8 @@ class KnowledgeBaseAnswer(Scanner):
         parts = answer_parts(self)
         if not parts and text:
             parts = [{"text": text, "references": []}]
-        response = {
-            "messageVersion": "1.0",
-            "promptType": "KNOWLEDGE_BASE_RESPONSE_GENERATION",
-            "knowledgeBaseResponseGenerationParsedResponse": {
-                "generatedResponse": {"generatedResponseParts": parts}
-            },
-        }
+        result = {"generatedResponse": {"generatedResponseParts": parts}}
+        response = build_response("KNOWLEDGE_BASE_RESPONSE_GENERATION", result)
         return Parsed(response, "" if parts else codes.EMPTY, tuple(self.notes))
 
 
@@ -56,11 +51,7 @@ class PostProcessing(Scanner):
     def finish(self, blocks: Sequence[Block] = ()) -> Parsed:
         """Ends the reply; see `orchestrator.parsers.base.Parser.finish`."""
         text = _finish(self, blocks)
-        response = {
-            "messageVersion": "1.0",
-            "promptType": "POST_PROCESSING",
-            "postProcessingParsedResponse": {"responseText": text},
-        }
+        response = build_response("POST_PROCESSING", {"responseText": text})
         return Parsed(response, "" if text else codes.EMPTY, tuple(self.notes))
 
 
@@ -76,3 +67,24 @@ def _finish(scanner: Scanner, blocks: Sequence[Block]) -> str:
     if text:
         scanner.notes.append("no answer tag: the text without its thinking is the answer")
     return text
+
+
+class Verbatim:
+    """The parser of an agent without ORCHESTRATION: the reply is the answer, as it is."""
+
+    blocking: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+
+    def feed(self, text: str) -> Sequence[tuple[str, str]]:
+        """Takes the next piece of the reply; it is a piece of the answer."""
+        self._pieces.append(text)
+        return [(ANSWER, text)] if text else ()
+
+    def finish(self, blocks: Sequence[Block] = ()) -> Parsed:
+        """Ends the reply."""
+        text = "".join(self._pieces) or text_of(blocks)
+        details = {"invocationType": "FINISH", "agentFinalResponse": {"responseText": text}}
+        result = {"rationale": "", "responseDetails": details}
+        return Parsed(build_response("ORCHESTRATION", result))

@@ -14,6 +14,17 @@ from typing import Any, ClassVar, Protocol
 from orchestrator.message import Block
 
 # Kinds of pieces that `Parser.feed` tells of.
+# The member of each stage's object that holds the result (AWS: "Write a custom parser Lambda
+# function").
+MEMBERS = {
+    "PRE_PROCESSING": "preProcessingParsedResponse",
+    "ORCHESTRATION": "orchestrationParsedResponse",
+    "ROUTING_CLASSIFIER": "routingClassifierParsedResponse",
+    "KNOWLEDGE_BASE_RESPONSE_GENERATION": "knowledgeBaseResponseGenerationParsedResponse",
+    "POST_PROCESSING": "postProcessingParsedResponse",
+    "MEMORY_SUMMARIZATION": "memorySummarizationParsedResponse",
+}
+
 THINKING, ANSWER, CALL = "thinking", "answer", "call"
 
 
@@ -34,6 +45,12 @@ class Parsed:
     code: str = ""
     notes: tuple[str, ...] = ()
     raw: str = ""
+
+
+def build_response(stage: str, result: dict[str, Any]) -> dict[str, Any]:
+    """The parser-Lambda object of a stage's result."""
+    version = "2.0" if stage == "ORCHESTRATION" else "1.0"
+    return {"messageVersion": version, "promptType": stage, MEMBERS[stage]: result}
 
 
 class Parser(Protocol):

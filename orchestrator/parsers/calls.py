@@ -67,16 +67,8 @@ class Calls:
     """
 
     __slots__ = (
-        "_actions",
-        "_messages",
-        "_question_id",
-        "_questions",
-        "_searches",
-        "code",
-        "notes",
-        "raw",
-        "reprompt",
-        "said",
+        *("_actions", "_messages", "_question_id", "_questions", "_searches"),
+        *("code", "notes", "raw", "reprompt", "said"),
     )
 
     def __init__(self) -> None:

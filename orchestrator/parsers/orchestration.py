@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 
 from orchestrator.message import Block
 from orchestrator.parsers import codes
-from orchestrator.parsers.base import ANSWER, CALL, Parsed
+from orchestrator.parsers.base import ANSWER, CALL, Parsed, build_response
 from orchestrator.parsers.calls import Calls, plain_actions, tool_uses
 from orchestrator.parsers.scanner import Piece, Scanner
 from orchestrator.parsers.thinking import thinking_of
@@ -105,7 +105,9 @@ class Orchestration:
         )
         if plain is not None:
             details = {"invocationType": "ACTION_GROUP", "actionGroupInvocations": plain}
-            return Parsed(_response({"rationale": thinking, "responseDetails": details}))
+            return Parsed(
+                build_response("ORCHESTRATION", {"rationale": thinking, "responseDetails": details})
+            )
         calls = Calls()
         for use in uses:
             calls.add_native(use)
@@ -229,14 +231,6 @@ def answer_parts(found: Scanner) -> list[dict[str, Any]]:
     return made
 
 
-def _response(member: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "messageVersion": "2.0",
-        "promptType": "ORCHESTRATION",
-        "orchestrationParsedResponse": member,
-    }
-
-
 def _build_result(calls: Calls, thinking: str, said: str = "") -> Parsed:
     if calls.said and not calls.code and calls.empty:
         # Messages to the user are the answer; what an answer tag has said was streamed before.
@@ -247,17 +241,21 @@ def _build_result(calls: Calls, thinking: str, said: str = "") -> Parsed:
     notes = tuple(calls.notes)
     if not calls.code:
         member = {"rationale": thinking, "responseDetails": calls.details()}
-        return Parsed(_response(member), "", notes)
+        return Parsed(build_response("ORCHESTRATION", member), "", notes)
     member = {
         "rationale": thinking,
         "parsingErrorDetails": {"repromptResponse": calls.reprompt},
     }
-    return Parsed(_response(member), calls.code, notes, calls.raw)
+    return Parsed(build_response("ORCHESTRATION", member), calls.code, notes, calls.raw)
 
 
 def _build_finish(thinking: str, final: dict[str, Any], notes: tuple[str, ...]) -> Parsed:
     details = {"invocationType": "FINISH", "agentFinalResponse": final}
-    return Parsed(_response({"rationale": thinking, "responseDetails": details}), "", notes)
+    return Parsed(
+        build_response("ORCHESTRATION", {"rationale": thinking, "responseDetails": details}),
+        "",
+        notes,
+    )
 
 
 def _build_failure(thinking: str, code: str, notes: tuple[str, ...]) -> Parsed:
@@ -265,4 +263,4 @@ def _build_failure(thinking: str, code: str, notes: tuple[str, ...]) -> Parsed:
         "rationale": thinking,
         "parsingErrorDetails": {"repromptResponse": codes.NO_REPLY},
     }
-    return Parsed(_response(member), code, notes)
+    return Parsed(build_response("ORCHESTRATION", member), code, notes)

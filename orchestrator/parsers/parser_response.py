@@ -13,7 +13,7 @@ from typing import Any
 
 from orchestrator.message import clean
 from orchestrator.parsers import codes
-from orchestrator.parsers.base import Parsed
+from orchestrator.parsers.base import MEMBERS, Parsed, build_response
 
 
 class WrongShape(ValueError):
@@ -31,13 +31,10 @@ def read_response(returned: Any, stage: str) -> Parsed:
     if top.choice("messageVersion", ("1.0", "2.0"), "") == "":
         notes.append("the parser's object has no messageVersion")
     top.choice("promptType", (stage,), stage)
-    member, read = _MEMBERS[stage]
-    made, code = read(top.inside(member))
+    result, code = _READERS[stage](top.inside(MEMBERS[stage]))
     if stage == "ROUTING_CLASSIFIER" and code:
         notes.append("the parser understood no choice: the model is to choose again")
-    version = "2.0" if stage == "ORCHESTRATION" else "1.0"
-    response = {"messageVersion": version, "promptType": stage, member: made}
-    return Parsed(response, code, tuple(notes))
+    return Parsed(build_response(stage, result), code, tuple(notes))
 
 
 def _plain(returned: Any) -> Any:
@@ -152,30 +149,16 @@ def _read_orchestration(member: _ResponseObject) -> tuple[dict[str, Any], str]:
     kind = details.choice("invocationType", (*_KINDS, "ACTION_GROUP_CODE_INTERPRETER"))
     kind = "ACTION_GROUP" if kind == "ACTION_GROUP_CODE_INTERPRETER" else kind
     found: dict[str, Any] = {"invocationType": kind}
-    for name, (read, several) in _KINDS.items():
-        objects = details.all(read.member) if several else []
-        if not several and (name == kind or details.has(read.member)):
-            found[read.member] = read(details.inside(read.member))
+    for name, (one, read, several) in _KINDS.items():
+        objects = details.all(one) if several else []
+        if not several and (name == kind or details.has(one)):
+            found[one] = read(details.inside(one))
         elif objects:
-            found[read.member + "s"] = [read(one) for one in objects]
+            found[one + "s"] = [read(it) for it in objects]
         elif several and name == kind:
-            raise details.wrong(read.member + "s", "a list with at least one object")
+            raise details.wrong(one + "s", "a list with at least one object")
     made["responseDetails"] = found
     return made, ""
-
-
-class _InvocationReader:
-    """Reads one kind of invocation."""
-
-    __slots__ = ("_read", "member")
-
-    def __init__(self, member: str, read: Callable[[_ResponseObject], dict[str, Any]]) -> None:
-        self.member = member
-        self._read = read
-
-    def __call__(self, one: _ResponseObject) -> dict[str, Any]:
-        """The invocation in the engine's shape."""
-        return self._read(one)
 
 
 def _read_id(one: _ResponseObject) -> dict[str, str]:
@@ -244,16 +227,13 @@ def _read_generated(one: _ResponseObject) -> dict[str, Any]:
     return {"generatedResponseParts": parts}
 
 
-# The invocation types: how each is read, and whether version 2.0 has a list of them.
-_KINDS: dict[str, tuple[_InvocationReader, bool]] = {
-    "ASK_USER": (_InvocationReader("agentAskUser", _read_question), False),
-    "AGENT_COLLABORATOR": (
-        _InvocationReader("agentCollaboratorInvocation", _read_collaborator),
-        True,
-    ),
-    "KNOWLEDGE_BASE": (_InvocationReader("agentKnowledgeBase", _read_search), True),
-    "ACTION_GROUP": (_InvocationReader("actionGroupInvocation", _read_action), True),
-    "FINISH": (_InvocationReader("agentFinalResponse", _read_final), False),
+# The invocation types: the member of each, how it is read, and whether version 2.0 has a list.
+_KINDS: dict[str, tuple[str, Callable[[_ResponseObject], dict[str, Any]], bool]] = {
+    "ASK_USER": ("agentAskUser", _read_question, False),
+    "AGENT_COLLABORATOR": ("agentCollaboratorInvocation", _read_collaborator, True),
+    "KNOWLEDGE_BASE": ("agentKnowledgeBase", _read_search, True),
+    "ACTION_GROUP": ("actionGroupInvocation", _read_action, True),
+    "FINISH": ("agentFinalResponse", _read_final, False),
 }
 
 
@@ -304,14 +284,11 @@ def _read_memory(member: _ResponseObject) -> tuple[dict[str, Any], str]:
     return {"topicwiseSummaries": topics}, ""
 
 
-_MEMBERS: dict[str, tuple[str, Callable[[_ResponseObject], tuple[dict[str, Any], str]]]] = {
-    "PRE_PROCESSING": ("preProcessingParsedResponse", _read_pre_processing),
-    "ORCHESTRATION": ("orchestrationParsedResponse", _read_orchestration),
-    "ROUTING_CLASSIFIER": ("routingClassifierParsedResponse", _read_routing),
-    "KNOWLEDGE_BASE_RESPONSE_GENERATION": (
-        "knowledgeBaseResponseGenerationParsedResponse",
-        _read_knowledge_base,
-    ),
-    "POST_PROCESSING": ("postProcessingParsedResponse", _read_post_processing),
-    "MEMORY_SUMMARIZATION": ("memorySummarizationParsedResponse", _read_memory),
+_READERS: dict[str, Callable[[_ResponseObject], tuple[dict[str, Any], str]]] = {
+    "PRE_PROCESSING": _read_pre_processing,
+    "ORCHESTRATION": _read_orchestration,
+    "ROUTING_CLASSIFIER": _read_routing,
+    "KNOWLEDGE_BASE_RESPONSE_GENERATION": _read_knowledge_base,
+    "POST_PROCESSING": _read_post_processing,
+    "MEMORY_SUMMARIZATION": _read_memory,
 }

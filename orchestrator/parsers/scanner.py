@@ -14,6 +14,7 @@ from orchestrator.parsers import tags
 from orchestrator.parsers.base import ANSWER, CALL, THINKING
 from orchestrator.parsers.tags import MAYBE, Rules, rules_of
 
+_Step = Callable[["Scanner", int, int, str], None]
 _NOTHING: tuple[tuple[str, str], ...] = ()
 
 
@@ -33,6 +34,13 @@ class Invoke:
         self.end = end
 
 
+def _step_into(state: str) -> _Step:
+    def enter(scanner: Scanner, start: int, end: int, tag: str) -> None:
+        scanner._enter(state)
+
+    return enter
+
+
 class Scanner:
     """Reads one reply.
 
@@ -47,26 +55,9 @@ class Scanner:
     """
 
     __slots__ = (
-        "_end",
-        "_fed",
-        "_flows",
-        "_from",
-        "_held",
-        "_lead",
-        "_rules",
-        "_source",
-        "_spaces",
-        "_spoken",
-        "_states",
-        "_told",
-        "invokes",
-        "notes",
-        "parts",
-        "pieces",
-        "said",
-        "start",
-        "unclosed",
-        "verdict",
+        *("_end", "_fed", "_flows", "_from", "_held", "_lead", "_rules", "_source", "_spaces"),
+        *("_spoken", "_states", "_told", "invokes", "notes", "parts", "pieces", "said", "start"),
+        *("unclosed", "verdict"),
     )
 
     def __init__(self, stage: str) -> None:
@@ -260,9 +251,6 @@ class Scanner:
         self._new_part()
         self._segment(start, end, tag)
 
-    def _part_end(self, start: int, end: int, tag: str) -> None:
-        self._part(start, end, tag)
-
     def _new_part(self) -> None:
         if not self.parts:
             self.parts.append((0, []))
@@ -328,18 +316,6 @@ class Scanner:
         self.invokes.append(Invoke(tag, end, -1))
         self._enter(tags.FUNCTION)
 
-    def _end_tool_name(self, start: int, end: int, tag: str) -> None:
-        self._enter(tags.INVOKE)
-
-    def _quote(self, start: int, end: int, tag: str) -> None:
-        self._enter(tags.QUOTED)
-
-    def _apostrophe(self, start: int, end: int, tag: str) -> None:
-        self._enter(tags.APOSTROPHE)
-
-    def _unquote(self, start: int, end: int, tag: str) -> None:
-        self._enter(tags.FUNCTION)
-
     def _escape(self, start: int, end: int, tag: str) -> None:
         pass  # the escaped character ends nothing
 
@@ -356,42 +332,30 @@ class Scanner:
             self._note("the model wrote results of its own calls: they are ignored")
             self._enter(tags.CUT)
 
-    def _values(self, start: int, end: int, tag: str) -> None:
-        self._enter(tags.VALUES)
-
-    def _values_end(self, start: int, end: int, tag: str) -> None:
-        self._enter(tags.INVOKE)
-
-    def _cdata(self, start: int, end: int, tag: str) -> None:
-        self._enter(tags.CDATA)
-
-    def _cdata_end(self, start: int, end: int, tag: str) -> None:
-        self._enter(tags.VALUES)
-
     def _begin(self, verdict: str, start: int) -> None:
         if verdict == ANSWER and self.said:
             self._break()
         self.verdict = verdict
         self.start = start
 
-    _STEPS: ClassVar[dict[str, Callable[[Scanner, int, int, str], None]]] = {
+    _STEPS: ClassVar[dict[str, _Step]] = {
         "again": _drop_second_answer,
         "answer": _answer,
-        "apostrophe": _apostrophe,
+        "apostrophe": _step_into(tags.APOSTROPHE),
         "calls": _calls,
         "calls_end": _calls_end,
-        "cdata": _cdata,
-        "cdata_end": _cdata_end,
+        "cdata": _step_into(tags.CDATA),
+        "cdata_end": _step_into(tags.VALUES),
         "close": _close,
         "escape": _escape,
         "function": _function,
         "function_end": _invoke_end,
         "invoke": _invoke,
         "invoke_end": _invoke_end,
-        "named": _end_tool_name,
+        "named": _step_into(tags.INVOKE),
         "part": _part,
-        "part_end": _part_end,
-        "quote": _quote,
+        "part_end": _part,
+        "quote": _step_into(tags.QUOTED),
         "results": _results,
         "segment": _segment,
         "source": _next_source,
@@ -401,7 +365,7 @@ class Scanner:
         "stray_close": _stray_close,
         "think": _begin_thinking,
         "thought": _end_thinking,
-        "unquote": _unquote,
-        "values": _values,
-        "values_end": _values_end,
+        "unquote": _step_into(tags.FUNCTION),
+        "values": _step_into(tags.VALUES),
+        "values_end": _step_into(tags.INVOKE),
     }

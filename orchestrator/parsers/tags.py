@@ -84,11 +84,11 @@ _THINK = {"thinking": "think", "think": "think", "scratchpad": "think"}
 _THOUGHT = {"/thinking": "thought", "/think": "thought", "/scratchpad": "thought"}
 # Amazon Nova writes this markup when it falls out of native tool use.
 _NOVA = {"__function=": "invoke"}
-_NOVA_STRAY = {
-    "__function=": "stray",
-    "/__function": "stray",
-    "__parameter=": "stray",
-    "/__parameter": "stray",
+_NOVA_STRAY = dict.fromkeys(("__function=", "/__function", "__parameter=", "/__parameter"), "stray")
+_CALL_ENDS = {
+    **dict.fromkeys(("/invoke", "/__function"), "invoke_end"),
+    "/function_calls": "calls_end",
+    "/fncall": "function_end",
 }
 _RESULTS = {"function_results": "results", "function_result": "results"}
 _MAYBE_OTHERS = {"function_call": "maybe_function", "fncall": "maybe_fncall"}
@@ -154,10 +154,7 @@ _ORCHESTRATION: Mapping[str, Mapping[str, str]] = {
     INVOKE: {
         **_NOVA,
         "invoke": "invoke",
-        "/invoke": "invoke_end",
-        "/__function": "invoke_end",
-        "/function_calls": "calls_end",
-        "/fncall": "function_end",
+        **_CALL_ENDS,
         **_RESULTS,
         "parameters": "values",
         "parameter": "values",
@@ -167,10 +164,7 @@ _ORCHESTRATION: Mapping[str, Mapping[str, str]] = {
         "/parameters": "values_end",
         "/parameter": "values_end",
         "/__parameter": "values_end",
-        "/invoke": "invoke_end",
-        "/__function": "invoke_end",
-        "/function_calls": "calls_end",
-        "/fncall": "function_end",
+        **_CALL_ENDS,
         "<![cdata[": "cdata",
     },
     CDATA: {"]]>": "cdata_end"},
@@ -201,21 +195,8 @@ _KNOWLEDGE_BASE: Mapping[str, Mapping[str, str]] = {
         "answer_part": "part",
     },
     THINKING: _THOUGHT,
-    ANSWER: {
-        "answer": "again",
-        "/answer": "close",
-        "answer_part": "part",
-        "sources": "sources",
-    },
-    PARTS: {
-        "answer": "again",
-        "/answer": "close",
-        "answer_part": "part",
-        "/answer_part": "part_end",
-        "text": "segment",
-        "/text": "segment",
-        "sources": "sources",
-    },
+    ANSWER: _ORCHESTRATION[ANSWER],
+    PARTS: _ORCHESTRATION[PARTS],
     SOURCES: _ORCHESTRATION[SOURCES],
     DONE: {},
 }

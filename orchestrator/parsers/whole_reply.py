@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from orchestrator.message import Block
 from orchestrator.parsers import codes
-from orchestrator.parsers.base import THINKING, Parsed
+from orchestrator.parsers.base import THINKING, Parsed, build_response
 from orchestrator.parsers.calls import tool_uses
 from orchestrator.parsers.scanner import Piece
 from orchestrator.parsers.thinking import span_of
@@ -92,15 +92,9 @@ class PreProcessing(_BufferedParser):
         elif letter not in _DOCUMENTED:
             notes.append(f"the category {letter!r} is the template's own: only D and E are valid")
         self._mark(text, span, [("category", one.start(1), one.end(1)) for one in found[-1:]])
-        member = {
-            "isValidInput": letter in _VALID,
-            "rationale": text[span[0] : span[1]] if span else "",
-        }
-        response = {
-            "messageVersion": "1.0",
-            "promptType": "PRE_PROCESSING",
-            "preProcessingParsedResponse": member,
-        }
+        rationale = text[span[0] : span[1]] if span else ""
+        result = {"isValidInput": letter in _VALID, "rationale": rationale}
+        response = build_response("PRE_PROCESSING", result)
         return Parsed(response, "" if letter else codes.NO_CATEGORY, tuple(notes))
 
 
@@ -151,11 +145,7 @@ class Routing(_BufferedParser):
         elif key != _UNDECIDED:
             invocation = {"agentCollaboratorName": name}
             details = {"type": "AGENT", "agentCollaboratorInvocation": invocation}
-        response = {
-            "messageVersion": "1.0",
-            "promptType": "ROUTING_CLASSIFIER",
-            "routingClassifierParsedResponse": {"responseDetails": details},
-        }
+        response = build_response("ROUTING_CLASSIFIER", {"responseDetails": details})
         return Parsed(response, code, tuple(notes))
 
 
@@ -198,11 +188,7 @@ class MemorySummary(_BufferedParser):
             notes.append("the summary has no topics: it is one without a name")
             topics, marks = [{"topic": "", "summary": plain}], [("topic", start, end)]
         self._mark(text, span, marks)
-        response = {
-            "messageVersion": "1.0",
-            "promptType": "MEMORY_SUMMARIZATION",
-            "memorySummarizationParsedResponse": {"topicwiseSummaries": topics},
-        }
+        response = build_response("MEMORY_SUMMARIZATION", {"topicwiseSummaries": topics})
         written = topics or _SUMMARY.search(text, span[1] if span else 0)
         return Parsed(response, "" if written else codes.EMPTY, tuple(notes))
 

@@ -29,9 +29,9 @@ from orchestrator.message import Block
 from orchestrator.models.base import CallFormat, Model, OperationFormat
 from orchestrator.models.grammar import ASK_USER
 from orchestrator.models.tool_calls import ANSWER, CALL_CLOSE, CALL_OPEN
+from orchestrator.parsers.answers import Verbatim
 from orchestrator.parsers.base import Parsed
 from orchestrator.parsers.calls import Calls
-from orchestrator.parsers.verbatim import Verbatim
 from orchestrator.sessions.journal import Record
 
 if TYPE_CHECKING:
