@@ -28,8 +28,6 @@ from orchestrator.support.aws import (
 )
 from orchestrator.support.aws.clients import ALIAS_ARN
 
-__all__ = ["BedrockAgent"]
-
 _LARGEST = 25_000_000  # bytes of an answer, and of its files
 _READ_SECONDS = 300.0  # between two events: an agent may be silent while its actions run
 # With these codes AWS's words say what to do; with others they may hold what was sent.

@@ -12,8 +12,6 @@ from orchestrator.engine.run.threads import run_turn
 from orchestrator.errors import OrchestratorError, SessionConflict
 from orchestrator.sessions import NEVER, Sessions
 
-__all__ = ["close_before", "close_idle", "close_session"]
-
 
 def close_session(plan: Plan, sessions: Sessions, session_id: str) -> bool:
     """Ends a session by a turn without a question, which only summarises it.

@@ -24,8 +24,6 @@ from orchestrator.prompts import Dialect, Template, compile_template, dialect_fo
 from orchestrator.prompts.placeholders import ORCHESTRATION, PRE_PROCESSING, STAGES
 from orchestrator.prompts.values import AgentFacts, render_agent_values
 
-__all__ = ["build_plan", "derive_agent_id"]
-
 
 @dataclass(slots=True)
 class _Parts:

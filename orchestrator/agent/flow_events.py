@@ -11,8 +11,6 @@ from orchestrator.flows.listener import Listener
 from orchestrator.flows.steps import AskUser, Pause
 from orchestrator.models.usage import Usage
 
-__all__ = ["FlowEvent", "FlowResult", "waits_for"]
-
 
 def waits_for(pause: Pause | AskUser | None) -> str:
     """What a run waits for, by where its script does; by itself, it waits for an action."""

@@ -21,17 +21,6 @@ from orchestrator.errors import TurnLeft
 from orchestrator.sessions import Session, Sessions
 from orchestrator.support.threads import in_thread
 
-__all__ = [
-    "aevents",
-    "as_awaitable",
-    "begin_run",
-    "events",
-    "finish_run",
-    "load_async_driver",
-    "open_in_lane",
-    "open_in_thread",
-]
-
 T = TypeVar("T")
 
 

@@ -17,8 +17,6 @@ from orchestrator.engine.prompt_history import Talk
 from orchestrator.message import Message, Text
 from orchestrator.sessions import Session
 
-__all__ = ["Prompt", "build_prompt", "preview_values"]
-
 
 @dataclass(frozen=True, slots=True)
 class Prompt(Sequence[Message]):

@@ -28,8 +28,6 @@ from orchestrator.memory import MemoryStore
 if TYPE_CHECKING:
     from orchestrator.engine.orchestration import Orchestration
 
-__all__ = ["check_features", "check_parts", "features_from_arguments", "overrides_from_arguments"]
-
 _SUPERVISOR = "SUPERVISOR"
 _COLLABORATIONS = (_SUPERVISOR, "SUPERVISOR_ROUTER")
 _COMPAT = frozenset({SINGLE_KNOWLEDGE_BASE})

@@ -19,20 +19,6 @@ if TYPE_CHECKING:
     from orchestrator.models import Model
     from orchestrator.sessions import Session
 
-__all__ = [
-    "IN_MEMORY",
-    "build_session_label",
-    "choose_sessions_file",
-    "ensure_data_folder",
-    "get_agent_root",
-    "get_sessions_file",
-    "load_agent",
-    "load_model",
-    "load_models",
-    "note_templates",
-    "read_session",
-]
-
 IN_MEMORY = ":memory:"
 _OWN = ".orchestrator"
 _RUNTIMES = {"chat": ("xllamacpp", "local"), "embedding": ("onnxruntime", "knowledge")}

@@ -23,8 +23,7 @@ from orchestrator.cli.options import (
     input_files,
     turn_options,
 )
-from orchestrator.cli.prints import hide_prints, show_prints
-from orchestrator.cli.terminal import Terminal, clean, shorten
+from orchestrator.cli.terminal import Terminal, clean, hide_prints, shorten, show_prints
 from orchestrator.cli.verb import AGENT_FAILED, verb
 from orchestrator.errors import OrchestratorError
 
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
     from orchestrator.cli.keyboard import Keyboard
     from orchestrator.cli.live import LiveTurn
     from orchestrator.engine.run.options import Options
-
-__all__ = ["chat"]
 
 
 @verb

@@ -11,7 +11,6 @@ import typer
 from orchestrator.cli import knowledge, memory, models, sessions
 from orchestrator.cli.chat import chat
 from orchestrator.cli.diff import diff
-from orchestrator.cli.help import Verb, Verbs
 from orchestrator.cli.import_ import import_
 from orchestrator.cli.init import init
 from orchestrator.cli.invoke import invoke
@@ -24,8 +23,7 @@ from orchestrator.cli.run import run
 from orchestrator.cli.schema import schema
 from orchestrator.cli.serve import serve
 from orchestrator.cli.trace import trace
-
-__all__ = ["app", "main"]
+from orchestrator.cli.verb import Verb, Verbs
 
 app = typer.Typer(
     name="orchestrator",

@@ -20,8 +20,6 @@ from orchestrator.cli.transfer import (
 from orchestrator.cli.verb import AGENT_FAILED, verb
 from orchestrator.errors import ValidationError
 
-__all__ = ["diff"]
-
 
 @verb
 def diff(

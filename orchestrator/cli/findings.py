@@ -15,15 +15,20 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.cli.hints import suggest_fix
 from orchestrator.cli.terminal import Terminal, clean
 from orchestrator.diagnostics import Diagnostic
-from orchestrator.errors import DefinitionError, OrchestratorError
+from orchestrator.errors import (
+    AccessDenied,
+    ActionOutcomeUnknown,
+    DefinitionError,
+    DependencyFailed,
+    LimitExceeded,
+    OrchestratorError,
+)
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-__all__ = ["as_findings", "error_document", "format_path", "show_error", "show_finding"]
 
 _LONGEST = 400
 _KINDS = {"TemplateError": "template", "FlowError": "script"}
@@ -152,3 +157,30 @@ def error_document(error: BaseException) -> dict[str, Any]:
     if reply is not None:
         document["reply"] = reply.as_dict()
     return document
+
+
+def suggest_fix(error: BaseException, *, debug: bool = False) -> str:
+    """What to do about an error from the command line; empty when its message says it all.
+
+    Args:
+        error: The error.
+        debug: Whether --debug has shown it already.
+    """
+    if isinstance(error, LimitExceeded):
+        return _suggest_limit(error.limit)
+    if isinstance(error, ActionOutcomeUnknown):
+        return "`orchestrator sessions show SESSION FOLDER --trace` tells the call and its key"
+    if isinstance(error, AccessDenied):
+        return "--model local needs no account"
+    if isinstance(error, DependencyFailed) and not debug:
+        own = error.__cause__
+        if own is not None and not isinstance(own, OrchestratorError):
+            return "run with --debug to see it"
+    return ""
+
+
+def _suggest_limit(name: str) -> str:
+    first, *rest = name.split("_")
+    member = first + "".join(word.capitalize() for word in rest)
+    more = f"`limits: {{{member}: ...}}` in agent.yaml raises it"
+    return more if name == "input_chars" else f"{more}; --trace shows what it went into"

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from orchestrator.agent.flow import Flow
     from orchestrator.agent.flow_events import FlowEvent, FlowResult
 
-__all__ = ["FlowRunner", "FlowView"]
-
 _INDENT = "      "
 _ASKED = "[c]ontinue, [s]tep, [v]ariables or [q]uit? "
 _MODES: dict[str, Literal["continue", "step"]] = {

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from orchestrator.transfer import Document
     from orchestrator.transfer.sources import ImportedAgents
 
-__all__ = ["import_"]
-
 
 @verb
 def import_(

@@ -19,8 +19,6 @@ from orchestrator.cli.verb import verb
 from orchestrator.errors import ValidationError
 from orchestrator.support.content_root import content_root
 
-__all__ = ["init"]
-
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", ".pytest_cache", ".orchestrator")
 
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from orchestrator.engine.trace.reply import Reply
     from orchestrator.sessions import Session as SessionState
 
-__all__ = ["invoke"]
-
 
 @verb
 def invoke(

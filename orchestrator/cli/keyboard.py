@@ -8,8 +8,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-__all__ = ["Keyboard"]
-
 _PASTE_SECONDS = 0.02
 _HISTORY = 1000
 

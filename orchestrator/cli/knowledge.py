@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestrator.cli.help import Verb, Verbs
 from orchestrator.cli.terminal import Terminal, clean, join_facts, shorten
-from orchestrator.cli.verb import verb
+from orchestrator.cli.verb import Verb, Verbs, verb
 from orchestrator.errors import ResourceNotFound, ValidationError
 
 if TYPE_CHECKING:
     from orchestrator.knowledge import IndexReport, LocalKnowledgeBase
     from orchestrator.knowledge.indexing import Progress
-
-__all__ = ["app"]
 
 app = typer.Typer(
     cls=Verbs,

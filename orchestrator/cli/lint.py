@@ -15,8 +15,6 @@ from orchestrator.cli.verb import AGENT_FAILED, verb
 if TYPE_CHECKING:
     from orchestrator.diagnostics import Diagnostic
 
-__all__ = ["lint"]
-
 READ_ONLY = "read-only-member"
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from orchestrator.definition import AgentDefinition
     from orchestrator.prompts import Dialect
 
-__all__ = ["lint_agent"]
-
 
 def lint_agent(
     folder: Path, model: str | None = None, *, strict: bool = False, level: int = 1

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from orchestrator.engine.trace.reply import Event, Reply
 
-__all__ = ["LiveTurn"]
-
 
 class _ActivityStatus:
     """What the agent is doing and, when it takes long, for how long."""

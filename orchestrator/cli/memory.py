@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.cli.help import Verb, Verbs
 from orchestrator.cli.terminal import Terminal, clean, join_facts
-from orchestrator.cli.verb import verb
+from orchestrator.cli.verb import Verb, Verbs, verb
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from orchestrator.memory import MemoryInfo, SessionSummary, SqliteMemory
-
-__all__ = ["app", "get_memory_file"]
 
 app = typer.Typer(
     cls=Verbs,

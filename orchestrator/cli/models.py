@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orchestrator.cli.findings import format_path
-from orchestrator.cli.help import Verb, Verbs
 from orchestrator.cli.terminal import Terminal
-from orchestrator.cli.verb import verb
+from orchestrator.cli.verb import Verb, Verbs, verb
 
 if TYPE_CHECKING:
     from orchestrator.models.weights import ModelListing
-
-__all__ = ["app"]
 
 app = typer.Typer(
     cls=Verbs,

@@ -14,23 +14,6 @@ from orchestrator.errors import ResourceNotFound, ValidationError
 if TYPE_CHECKING:
     from orchestrator.engine.run.options import Options
 
-__all__ = [
-    "Attributes",
-    "Files",
-    "Folder",
-    "MemoryId",
-    "Model",
-    "PromptAttributes",
-    "Session",
-    "State",
-    "Tools",
-    "UseCase",
-    "input_files",
-    "parse_pairs",
-    "read_input",
-    "turn_options",
-]
-
 Folder = Annotated[
     Path, typer.Argument(metavar="FOLDER", help="The agent's folder, or its agent.yaml.")
 ]

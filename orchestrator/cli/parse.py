@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from orchestrator.parsers import Parser
 
-__all__ = ["parse"]
-
 _LOOK = {
     "thinking": "thinking",
     "answer": "answer",

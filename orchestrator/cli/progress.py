@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from orchestrator.cli.terminal import Terminal
 from orchestrator.models.weights import Progress
 
-__all__ = ["progress_bar"]
-
 
 @contextmanager
 def progress_bar(terminal: Terminal, *, told: bool = False) -> Iterator[Progress | None]:

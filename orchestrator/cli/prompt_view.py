@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from orchestrator.agent.render import Prompt
 
-__all__ = ["prompt_document", "show_prompt", "show_prompt_text"]
-
 _COLOURS = {
     "question": "green",
     "query": "green",

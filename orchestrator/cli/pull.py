@@ -22,8 +22,6 @@ from orchestrator.cli.transfer import (
 from orchestrator.cli.verb import verb
 from orchestrator.errors import ValidationError
 
-__all__ = ["pull"]
-
 
 @verb
 def pull(

@@ -13,9 +13,6 @@ from orchestrator.cli.transfer import Endpoint, Profile, Region, show_notes
 from orchestrator.cli.verb import AGENT_FAILED, verb
 from orchestrator.errors import OrchestratorError, ValidationError
 
-__all__ = ["push"]
-
-
 _Alias = Annotated[
     str | None,
     typer.Option(

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from orchestrator.agent.render import Prompt
     from orchestrator.diagnostics import Diagnostic
 
-__all__ = ["render", "to_stage_name"]
-
 
 @verb
 def render(

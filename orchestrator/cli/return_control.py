@@ -12,8 +12,6 @@ from orchestrator.cli.terminal import Terminal, clean
 if TYPE_CHECKING:
     from orchestrator.engine.effects import ReturnControl
 
-__all__ = ["WaitingCall", "ask_results", "ask_yes_no", "list_waiting_calls"]
-
 _WANTS = {
     "RESULT": "its result",
     "USER_CONFIRMATION": "yes or no",

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from orchestrator.agent.flow import Flow
     from orchestrator.agent.flow_events import FlowResult
 
-__all__ = ["load_tools", "parse_arguments", "run"]
-
 
 _File = Annotated[
     Path, typer.Argument(metavar="FILE", help="A script (*.pl, *.ai.yaml), or its folder.")

@@ -11,8 +11,6 @@ import typer
 from orchestrator.cli.terminal import Terminal
 from orchestrator.cli.verb import verb
 
-__all__ = ["SCHEMA_FILE", "schema", "write_schema"]
-
 SCHEMA_FILE = "agent.schema.json"
 """The name under which `init` puts the schema beside an `agent.yaml`."""
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from orchestrator.agent.render import Prompt
     from orchestrator.diagnostics import Diagnostic
 
-__all__ = ["capture_first_prompt", "is_script", "lint_script"]
-
 
 def is_script(path: Path) -> bool:
     """Whether a path is that of a script, or of a folder that has one and no agent."""

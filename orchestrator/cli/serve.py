@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from orchestrator.server.settings import Settings
     from orchestrator.server.state import ServerState
 
-__all__ = ["serve"]
-
 _LAST_SECONDS = 2.0
 _SPECS = ("local", "local:", "openai:", "replay:", "scripted:")
 

@@ -14,15 +14,6 @@ if TYPE_CHECKING:
     from orchestrator.agent.agent import Agent
     from orchestrator.sessions import Session, SessionInfo, Sessions, TurnLog
 
-__all__ = [
-    "UnfinishedCall",
-    "agent_name",
-    "find_unfinished_calls",
-    "session_state",
-    "turn_logs",
-    "turn_state",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class UnfinishedCall:

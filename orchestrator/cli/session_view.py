@@ -13,8 +13,6 @@ from orchestrator.cli.terminal import Terminal, clean
 if TYPE_CHECKING:
     from orchestrator.cli.stored_sessions import StoredTurn
 
-__all__ = ["TurnView", "iso_time", "local_time", "show_turn"]
-
 _UNKNOWN = "whether it took effect is not known"
 _ENDINGS = {"cancelled": "stopped by the user", "end_turn": ""}
 _STATES = {

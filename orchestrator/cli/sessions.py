@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestrator.cli.help import Verb, Verbs
 from orchestrator.cli.options import Model
 from orchestrator.cli.terminal import Terminal, clean, join_facts
-from orchestrator.cli.verb import verb
+from orchestrator.cli.verb import Verb, Verbs, verb
 
 if TYPE_CHECKING:
     from orchestrator.sessions import Sessions
-
-__all__ = ["app"]
 
 app = typer.Typer(
     cls=Verbs,

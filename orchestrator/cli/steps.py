@@ -14,8 +14,6 @@ from typing import Any
 from orchestrator.cli.guardrail_policies import describe_policies
 from orchestrator.cli.terminal import shorten
 
-__all__ = ["Step", "Steps", "describe_activity", "format_call", "format_duration", "list_steps"]
-
 Json = Mapping[str, Any]
 
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from orchestrator.agent.agent import Agent
     from orchestrator.sessions import SessionInfo, Sessions
 
-__all__ = ["StoredTurn", "find_session", "open_sessions", "read_turns"]
-
 
 @dataclass(slots=True)
 class StoredTurn:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from orchestrator.agent.render import Prompt
     from orchestrator.diagnostics import Diagnostic
 
-__all__ = ["is_template", "lint_template_file", "template_prompt"]
-
 
 def is_template(path: Path) -> bool:
     """Whether a path is that of a template in another language than Bedrock's."""

@@ -7,6 +7,7 @@ are none when the output is piped or `NO_COLOR` is set.
 from __future__ import annotations
 
 import json
+import logging
 import re
 import sys
 from collections.abc import Iterable
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-__all__ = ["STYLES", "Terminal", "WordWrap", "clean", "join_facts", "shorten"]
 
 STYLES = {
     "error": "bold red",
@@ -178,3 +178,32 @@ class Terminal:
                 console.width = _WIDE  # whoever reads a pipe does not want our line ends
             self._consoles[stderr] = console
         return console
+
+
+_LOG = logging.getLogger("orchestrator.handler")
+
+
+class _Prints(logging.Handler):
+    def __init__(self, terminal: Terminal) -> None:
+        super().__init__(logging.INFO)
+        self._terminal = terminal
+
+    def emit(self, record: logging.LogRecord) -> None:
+        from rich.text import Text
+
+        text = Text.assemble(("handler: ", "quiet"), clean(record.getMessage()))
+        self._terminal.block(text, 4, stderr=True)
+
+
+def show_prints(terminal: Terminal) -> None:
+    """Shows from now on what handlers print."""
+    hide_prints()
+    _LOG.addHandler(_Prints(terminal))
+    _LOG.setLevel(logging.INFO)
+
+
+def hide_prints() -> None:
+    """Shows it no longer."""
+    for handler in [it for it in _LOG.handlers if isinstance(it, _Prints)]:
+        _LOG.removeHandler(handler)
+        _LOG.setLevel(logging.NOTSET)

@@ -13,8 +13,6 @@ from orchestrator.cli.terminal import Terminal
 from orchestrator.cli.verb import verb
 from orchestrator.errors import ValidationError
 
-__all__ = ["trace"]
-
 
 @verb
 def trace(

@@ -8,8 +8,6 @@ from typing import Any
 from orchestrator.cli.steps import Step, Steps, format_duration
 from orchestrator.cli.terminal import Terminal, clean, join_facts, shorten
 
-__all__ = ["TraceView", "show_trace"]
-
 _LINE = 600
 _LOOK = {
     "thinks": "thinking",

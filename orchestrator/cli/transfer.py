@@ -16,19 +16,6 @@ if TYPE_CHECKING:
     from orchestrator.diagnostics import Diagnostic
     from orchestrator.transfer import Change
 
-__all__ = [
-    "Alias",
-    "Endpoint",
-    "Force",
-    "Into",
-    "Profile",
-    "Region",
-    "Version",
-    "show_changes",
-    "show_notes",
-    "write_agent",
-]
-
 Endpoint = Annotated[
     str | None,
     typer.Option(

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Annotated, Any, Concatenate, ParamSpec
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from orchestrator.cli.help import help_text
-from orchestrator.cli.prints import hide_prints, show_prints
-from orchestrator.cli.terminal import Terminal
+from orchestrator.cli.terminal import Terminal, hide_prints, show_prints
 from orchestrator.errors import DefinitionError, ValidationError
-
-__all__ = ["AGENT_FAILED", "USAGE", "verb"]
 
 AGENT_FAILED = 1
 """Exit code: the agent, or what it depends on, failed."""
@@ -84,3 +82,46 @@ def _report_error(terminal: Terminal, error: Exception) -> int:
     show_error(terminal, error)
     wrong_input = isinstance(error, (DefinitionError, ValidationError, OSError))
     return USAGE if wrong_input else AGENT_FAILED
+
+
+def help_text(docstring: str) -> str:
+    """A docstring as a help text: paragraphs wrap to the reader's terminal, examples do not."""
+    paragraphs = inspect.cleandoc(docstring).split("\n\n")
+    return "\n\n".join(
+        inspect.cleandoc(it) if it.startswith("[bold]Examples") else " ".join(it.splitlines())
+        for it in paragraphs
+    )
+
+
+class Verb(TyperCommand):
+    """A command."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Its parameters; those that speak for themselves show no type."""
+        return _hide_types(super().get_params(ctx))
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The pieces of its usage line."""
+        return _strip_braces(super().collect_usage_pieces(ctx))
+
+
+class Verbs(TyperGroup):
+    """A group of commands."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Its parameters; those that speak for themselves show no type."""
+        return _hide_types(super().get_params(ctx))
+
+
+def _hide_types(parameters: Iterable[Any]) -> list[Any]:
+    made = list(parameters)
+    for parameter in made:
+        if parameter.param_type_name == "argument":
+            vars(parameter)["display_type_rich"] = lambda ctx: ""
+        elif parameter.is_flag:
+            parameter.metavar = ""
+    return made
+
+
+def _strip_braces(pieces: Iterable[str]) -> list[str]:
+    return [re.sub(r"[{}]", "", piece) for piece in pieces]

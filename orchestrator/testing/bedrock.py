@@ -28,8 +28,6 @@ from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
 from orchestrator.testing.stubs import Lambdas, TestWorld, copy_with_model
 
-__all__ = ["Answer", "BedrockAgents", "ServedAgent"]
-
 Service = Literal["bedrock-agent-runtime", "bedrock-agent", "bedrock-runtime"]
 
 _TEST_ALIAS = "TSTALIASID"

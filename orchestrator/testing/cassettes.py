@@ -13,8 +13,6 @@ from orchestrator.errors import ResourceNotFound
 from orchestrator.models import Model, RecordingModel, ReplayModel, resolve_model
 from orchestrator.models.base import ModelReply, ModelRequest
 
-__all__ = ["Cassette", "find_cassette_path"]
-
 
 class Cassette:
     """The recordings of one test: one file for each model.

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["FakeClock", "FakeEmbedder", "FakeGuardrail", "FakeKnowledgeBase"]
-
 
 class FakeClock:
     """A clock that moves only when it is told to, for `Sessions(clock=...)`."""

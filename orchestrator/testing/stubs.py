@@ -25,8 +25,6 @@ from orchestrator.server.operations import Caller
 from orchestrator.server.settings import Settings
 from orchestrator.server.state import LambdaCode, ServerState
 
-__all__ = ["Lambdas", "TestWorld", "copy_with_model"]
-
 Handler = Callable[..., Any]
 
 _NAME = re.compile(r"arn:aws[a-z-]*:lambda:[^:]*:[^:]*:function:([^:]+)(?::[^:]+)?")

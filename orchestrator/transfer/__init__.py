@@ -11,8 +11,7 @@ Every source is read into one form, a `Document`, and every target is written fr
 
 from orchestrator.transfer.difference import Difference, difference
 from orchestrator.transfer.document import Document
-from orchestrator.transfer.files import Change, changes, files_of, write_files
-from orchestrator.transfer.folder import read_folder
+from orchestrator.transfer.folder import Change, changes, files_of, read_folder, write_files
 from orchestrator.transfer.pull import read_agent
 from orchestrator.transfer.push import Options, PushResult, push
 from orchestrator.transfer.push_steps import Step

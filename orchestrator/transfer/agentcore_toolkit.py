@@ -16,8 +16,6 @@ from orchestrator.errors import DefinitionError
 from orchestrator.transfer.build_document import build_document
 from orchestrator.transfer.document import Document, note
 
-__all__ = ["is_toolkit", "read_toolkit"]
-
 _NOT_OURS = ("model", "alias", "version", "isPrimaryAgent", "collaborators")
 
 

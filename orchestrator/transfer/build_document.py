@@ -13,12 +13,9 @@ from orchestrator.definition.files import is_arn
 from orchestrator.definition.knowledge_base import KnowledgeBaseAssociation
 from orchestrator.definition.trust import refuse_untrusted
 from orchestrator.errors import DefinitionError, ValidationError
-from orchestrator.transfer.document import Document, note
-from orchestrator.transfer.lambdas import list_lambdas
+from orchestrator.transfer.document import Document, list_lambdas, note
 from orchestrator.transfer.normalize import normalize_agent
 from orchestrator.transfer.request_members import AGENT, BASE, GROUP, MEMBER, to_request_members
-
-__all__ = ["build_document", "make_placeholder_id", "refuse_untrusted_document"]
 
 _QUIET = {
     *(it.lower() for part in (AgentDefinition, ActionGroupDefinition) for it in part.READ_ONLY),

@@ -14,8 +14,6 @@ from orchestrator.transfer.cloudformation_functions import Intrinsics
 from orchestrator.transfer.document import Document, note
 from orchestrator.transfer.remote import parse_alias_arn
 
-__all__ = ["is_cloudformation", "load_yaml", "read_cloudformation"]
-
 _AGENT = "AWS::Bedrock::Agent"
 _ALIAS = "AWS::Bedrock::AgentAlias"
 

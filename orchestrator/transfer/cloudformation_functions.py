@@ -14,8 +14,6 @@ from typing import Any
 from orchestrator.errors import DefinitionError
 from orchestrator.transfer.build_document import make_placeholder_id
 
-__all__ = ["NOTHING", "Intrinsics"]
-
 NOTHING = object()
 """A value that is left out (`AWS::NoValue`)."""
 

@@ -8,8 +8,6 @@ from typing import Any
 from orchestrator.transfer.normalize import normalize_agent
 from orchestrator.transfer.schemas import is_same_schema
 
-__all__ = ["KEPT_THERE", "PARTS", "is_same_content", "is_same_part", "pick_agent_members"]
-
 PARTS = {
     "actionGroups": "actionGroupName",
     "knowledgeBases": "knowledgeBaseId",

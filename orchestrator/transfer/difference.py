@@ -12,16 +12,13 @@ from orchestrator.definition.document import decode
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import ResourceNotFound
 from orchestrator.transfer.compare import KEPT_THERE, PARTS
-from orchestrator.transfer.document import Document
-from orchestrator.transfer.files import Change, files_of, find_leftover_files
-from orchestrator.transfer.lambdas import list_lambdas
+from orchestrator.transfer.document import Document, list_lambdas
+from orchestrator.transfer.folder import Change, files_of, find_leftover_files
 from orchestrator.transfer.portability import make_portable
 from orchestrator.transfer.pull import read_agent
 from orchestrator.transfer.push import find_agent
 from orchestrator.transfer.remote import Remote
 from orchestrator.transfer.schemas import is_same_schema
-
-__all__ = ["Difference", "difference"]
 
 
 @dataclass(frozen=True, slots=True)

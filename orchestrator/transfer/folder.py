@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import json
+import os
+import re
+from collections.abc import Collection, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from tempfile import NamedTemporaryFile
 from typing import Any
 
-from orchestrator.definition import AgentDefinition, load_definition, prompt_text
-from orchestrator.definition.document import decode
+from orchestrator.definition import (
+    AgentDefinition,
+    definition_of,
+    dump_definition,
+    load_definition,
+    prompt_text,
+)
+from orchestrator.definition.document import MAX_BYTES, decode
 from orchestrator.definition.dump import as_data
+from orchestrator.definition.fields import NAME_PATTERN
 from orchestrator.definition.files import locate, locate_folder
 from orchestrator.engine.plan import MOST_LEVELS
+from orchestrator.errors import DefinitionError, ValidationError
 from orchestrator.prompts.languages import language_of
 from orchestrator.transfer.document import Document
-
-__all__ = ["read_folder"]
+from orchestrator.transfer.normalize import STAGES, normalize_agent
 
 
 def read_folder(path: str | Path) -> Document:
@@ -69,3 +83,235 @@ def _inline_schemas(data: dict[str, Any], definition: AgentDefinition) -> None:
             at = ("actionGroups", index, "apiSchema", "file")
             file = locate(definition, schema["file"], at)
             group["apiSchema"] = {"payload": decode(file.read_bytes(), str(file))}
+
+
+_RESERVED = {"con", "prn", "aux", "nul", *(f"{it}{n}" for it in ("com", "lpt") for n in range(10))}
+"""Names that are no files' names on Windows, with any suffix."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A file that is not as it would be written.
+
+    Attributes:
+        path: The file, relative to the agent's folder.
+        before: Its text; `None` when there is no such file.
+        after: What would be written; `None` when there would be no such file.
+    """
+
+    path: str
+    before: str | None
+    after: str | None
+
+
+def files_of(document: Document) -> dict[str, str]:
+    """The files of an agent's folder that `Agent.load` runs, by their paths in it.
+
+    Templates and API schemas are files of their own, collaborators are folders in `collaborators/`.
+    All names are checked before they become paths.
+
+    Raises:
+        DefinitionError: The data is no agent's.
+    """
+    data = deepcopy(normalize_agent(document.data))
+    files: dict[str, str] = {}
+    _check_names(data)
+    _extract_templates(data, files)
+    _extract_schemas(data, files)
+    _extract_team(document, data, files)
+    try:
+        definition = definition_of(data)
+    except DefinitionError as error:
+        raise DefinitionError(f"the agent {document.name!r} is wrong: {error.reason}") from None
+    return {"agent.yaml": dump_definition(definition), **files}
+
+
+def _check_names(data: Mapping[str, Any]) -> None:
+    """Refuses names that could lead out of the folder, whoever has told them."""
+    for member, key in (
+        ("actionGroups", "actionGroupName"),
+        ("agentCollaborators", "collaboratorName"),
+    ):
+        for part in data.get(member) or ():
+            name = part.get(key)
+            if not isinstance(name, str) or not re.fullmatch(NAME_PATTERN, name):
+                raise DefinitionError(
+                    f"the {key} {name!r} is no name that Bedrock gives; nothing was written"
+                )
+
+
+def _extract_templates(data: dict[str, Any], files: dict[str, str]) -> None:
+    overrides = data.get("promptOverrideConfiguration") or {}
+    for stage in overrides.get("promptConfigurations") or ():
+        text, kind = stage.get("basePromptTemplate"), stage.get("promptType")
+        if kind not in STAGES or not isinstance(text, str) or not _can_round_trip(text):
+            continue  # the definition refuses other prompt types
+        suffix = "json" if text.lstrip()[:1] in ("{", "[") else "txt"
+        path = f"templates/{kind.lower()}.{suffix}"
+        files[path] = stage.pop("basePromptTemplate")
+        stage["basePromptTemplateFile"] = path
+
+
+def _extract_schemas(data: dict[str, Any], files: dict[str, str]) -> None:
+    taken: set[str] = set()
+    for group in data.get("actionGroups") or ():
+        text = (group.get("apiSchema") or {}).get("payload")
+        if not isinstance(text, str) or not _can_round_trip(text):
+            continue
+        folder = _choose_folder_name(group["actionGroupName"], taken)
+        path = f"action_groups/{folder}/openapi.{'json' if _is_json(text) else 'yaml'}"
+        files[path] = text
+        group["apiSchema"] = {"file": path}
+
+
+def _extract_team(document: Document, data: dict[str, Any], files: dict[str, str]) -> None:
+    taken: set[str] = set()
+    folders: dict[int, str] = {}
+    for member in data.get("agentCollaborators") or ():
+        agent = document.team.get(member["collaboratorName"])
+        if agent is None:
+            continue
+        if id(agent) not in folders:
+            folder = f"collaborators/{_choose_folder_name(member['collaboratorName'], taken)}"
+            folders[id(agent)] = folder
+            files |= {f"{folder}/{path}": text for path, text in files_of(agent).items()}
+        member["agentDescriptor"] = {"folder": folders[id(agent)]}
+
+
+def _choose_folder_name(name: str, taken: set[str]) -> str:
+    """A name as a folder's, also where upper and lower case are one, or names are reserved."""
+    folder = f"{name}_" if name.lower() in _RESERVED else name
+    while folder.lower() in taken:
+        folder += "_"
+    taken.add(folder.lower())
+    return folder
+
+
+def _can_round_trip(text: str) -> bool:
+    """Whether a text is the same when it is read from a file; others stay in `agent.yaml`."""
+    try:
+        return bool(text) and decode(text.encode(), "") == text
+    except (DefinitionError, UnicodeEncodeError):
+        return False
+
+
+def _is_json(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def changes(files: Mapping[str, str], folder: Path) -> list[Change]:
+    """What writing `files` into `folder` would make new or different, or take away.
+
+    Templates and schemas that the agents in `files` do not have any more are taken away: a template
+    would still count. Other files are the folder's own.
+
+    Raises:
+        ValidationError: A file would lie outside of the folder, or a link leads out of it.
+    """
+    found = []
+    for path, text in files.items():
+        target = _resolve_inside(folder, path)
+        before = _read_text(target)
+        if before != text:
+            found.append(Change(path, before, text))
+    agents = [
+        it.removesuffix("agent.yaml") for it in files if PurePosixPath(it).name == "agent.yaml"
+    ]
+    for agent in agents:
+        known = {it.removeprefix(agent) for it in files if it.startswith(agent)}
+        for path in find_leftover_files(folder / agent, known):
+            found.append(
+                Change(agent + path, _read_text(_resolve_inside(folder, agent + path)), None)
+            )
+    return found
+
+
+def find_leftover_files(folder: Path, known: Collection[str]) -> list[str]:
+    """Files of one agent's folder that carrying it would have written, and that it does not have.
+
+    Args:
+        folder: The agent's folder.
+        known: The paths of the files that it has; upper and lower case may be one on the disk.
+    """
+    stages = [f"templates/{it.lower()}.{suffix}" for it in STAGES for suffix in ("json", "txt")]
+    schemas = [f"action_groups/*/openapi.{suffix}" for suffix in ("json", "yaml")]
+    found = [it for pattern in (*stages, *schemas) for it in folder.glob(pattern)]
+    names = {it.lower() for it in known}
+    paths = (it.relative_to(folder).as_posix() for it in found if it.is_file())
+    return sorted(it for it in paths if it.lower() not in names)
+
+
+def write_files(files: Mapping[str, str], folder: Path, *, force: bool = False) -> list[Change]:
+    """Writes the files that are new or different; each is there whole, or as it was.
+
+    What the agent does not have any more is taken away, see `changes`.
+
+    Args:
+        files: Texts by paths, as `files_of` gives them.
+        folder: The agent's folder, which is made when it is not there.
+        force: Overwrite files that have other texts, and take away those that are left over.
+
+    Returns:
+        What was written, or taken away.
+
+    Raises:
+        ValidationError: A file that is there has another text or would go, and `force` was not
+            given; nothing was written. Or a path leads out of the folder.
+    """
+    found = changes(files, folder)
+    changed = [it.path for it in found if it.before is not None]
+    if changed and not force:
+        raise ValidationError(
+            f"{_format_paths(changed)} in {str(folder)!r} would be changed or removed, and nothing "
+            "was written; --force does that, another folder keeps both"
+        )
+    for change in found:
+        target = _resolve_inside(folder, change.path)
+        if change.after is None:
+            target.unlink(missing_ok=True)
+        else:
+            _write_atomically(target, change.after)
+    return found
+
+
+def _format_paths(paths: list[str]) -> str:
+    told = ", ".join(repr(it) for it in paths[:5])
+    return f"{told} and {len(paths) - 5} more" if len(paths) > 5 else told
+
+
+def _resolve_inside(folder: Path, path: str) -> Path:
+    parts = PurePosixPath(path)
+    root = folder.resolve()
+    target = root.joinpath(*parts.parts)
+    if parts.is_absolute() or ".." in parts.parts or target.resolve() != target:
+        raise ValidationError(
+            f"{path!r} leads to a place outside of {str(folder)!r}, or through a link; nothing was "
+            "written"
+        )
+    return target
+
+
+def _read_text(file: Path) -> str | None:
+    if file.is_dir():
+        raise ValidationError(f"{str(file)!r} is a folder, and a file is to be written there")
+    try:
+        with file.open("rb") as stream:
+            return stream.read(2 * MAX_BYTES).decode("utf-8", "replace")
+    except FileNotFoundError:
+        return None
+
+
+def _write_atomically(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with NamedTemporaryFile(dir=file.parent, prefix=f".{file.name}.", delete=False) as stream:
+        try:
+            stream.write(text.encode())
+            stream.close()
+            os.chmod(stream.name, file.stat().st_mode & 0o777 if file.exists() else 0o644)
+            os.replace(stream.name, file)
+        except BaseException:
+            os.unlink(stream.name)
+            raise

@@ -8,8 +8,6 @@ from typing import Any
 from orchestrator.transfer.build_document import build_document
 from orchestrator.transfer.document import Document
 
-__all__ = ["is_get_agent", "read_get_agent"]
-
 _GROUPS = ("agentActionGroup", "agentActionGroups", "actionGroups", "actionGroupSummaries")
 _BASES = (
     *("agentKnowledgeBase", "agentKnowledgeBases", "knowledgeBases"),

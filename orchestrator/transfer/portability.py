@@ -11,13 +11,10 @@ from orchestrator.definition.files import is_arn
 from orchestrator.definition.positions import Keys
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.prompts.languages import language_of
-from orchestrator.transfer.document import Document, note
-from orchestrator.transfer.lambdas import CUSTOM, PARSER
+from orchestrator.transfer.document import CUSTOM, PARSER, Document, note
 from orchestrator.transfer.normalize import DEFAULT_TTL, normalize_agent
 from orchestrator.transfer.schemas import to_function_schema
 from orchestrator.transfer.validation import find_violations
-
-__all__ = ["NOT_PORTABLE", "Portable", "make_portable", "to_agent_request", "to_group_request"]
 
 NOT_PORTABLE = "not-portable"
 """Code of findings about what was taken out, so that the rest can be carried without it."""

@@ -15,12 +15,9 @@ from orchestrator.errors import (
 )
 from orchestrator.prompts.placeholders import lookup, scan
 from orchestrator.transfer.build_document import refuse_untrusted_document
-from orchestrator.transfer.document import Document, note
-from orchestrator.transfer.lambdas import list_lambdas
+from orchestrator.transfer.document import Document, list_lambdas, note
 from orchestrator.transfer.normalize import normalize_agent
 from orchestrator.transfer.remote import DRAFT, Remote, check_id, parse_alias_arn
-
-__all__ = ["find_alias_id", "read_agent", "read_alias_version", "read_single_agent"]
 
 TEST_ALIAS = "TSTALIASID"
 """The alias of the working draft, which every agent has (Bedrock)."""

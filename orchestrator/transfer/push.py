@@ -10,8 +10,7 @@ from orchestrator.definition.positions import combine_findings
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.transfer.compare import pick_agent_members
-from orchestrator.transfer.document import Document
-from orchestrator.transfer.lambdas import list_lambdas, select_lambdas
+from orchestrator.transfer.document import Document, list_lambdas, select_lambdas
 from orchestrator.transfer.portability import (
     NOT_PORTABLE,
     Portable,
@@ -23,8 +22,6 @@ from orchestrator.transfer.push_aliases import ensure_alias
 from orchestrator.transfer.push_parts import Parts
 from orchestrator.transfer.push_steps import Sender, Step, Waiter
 from orchestrator.transfer.remote import Remote, check_id, parse_alias_arn
-
-__all__ = ["Options", "PushResult", "find_agent", "push"]
 
 TEAM_ALIAS = "live"
 """The alias through which a supervisor reaches a collaborator that has no other yet."""

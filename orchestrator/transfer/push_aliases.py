@@ -11,8 +11,6 @@ from orchestrator.transfer.pull import find_alias_id, read_alias_version, read_s
 from orchestrator.transfer.push_steps import Sender
 from orchestrator.transfer.remote import DRAFT, check_id, parse_alias_arn
 
-__all__ = ["NEW_ALIAS", "ensure_alias"]
-
 NEW_ALIAS = "arn:aws:bedrock:us-east-1:000000000000:agent-alias/0000000000/0000000000"
 """Stands in a dry run for the ARN of an alias that is not made."""
 

@@ -13,8 +13,6 @@ from orchestrator.transfer.portability import to_group_request
 from orchestrator.transfer.push_steps import Sender
 from orchestrator.transfer.remote import DRAFT, check_id
 
-__all__ = ["Parts"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Kind:

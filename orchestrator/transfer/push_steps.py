@@ -11,8 +11,6 @@ from typing import Any
 from orchestrator.errors import DependencyFailed
 from orchestrator.transfer.remote import Remote
 
-__all__ = ["Sender", "Step", "Waiter"]
-
 _DONE = {
     "create": "created",
     "update": "updated",

@@ -15,8 +15,6 @@ from orchestrator.errors import DependencyFailed, ValidationError
 from orchestrator.support.aws import Settings, Target, get_shared_client, translate_errors
 from orchestrator.support.aws.clients import ALIAS_ARN
 
-__all__ = ["DRAFT", "Remote", "check_id", "connect", "parse_alias_arn"]
-
 DRAFT = "DRAFT"
 
 _MOST_PARTS = 1000

@@ -13,8 +13,6 @@ from typing import Any
 from orchestrator.errors import DefinitionError
 from orchestrator.transfer.validation import get_input_shape
 
-__all__ = ["AGENT", "BASE", "GROUP", "MEMBER", "to_request_members"]
-
 AGENT = "CreateAgent"
 GROUP = "CreateAgentActionGroup"
 BASE = "AssociateAgentKnowledgeBase"

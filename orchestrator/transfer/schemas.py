@@ -10,8 +10,6 @@ from orchestrator.definition.document import MAX_BYTES, decode, parse
 from orchestrator.errors import DefinitionError
 from orchestrator.support.aws import Settings, Target, body_of, get_shared_client, translate_errors
 
-__all__ = ["is_same_schema", "read_schema_from_s3", "to_function_schema"]
-
 
 def read_schema_from_s3(place: Mapping[str, Any], region: str | None, profile: str | None) -> str:
     """The text of an API schema in Amazon S3.

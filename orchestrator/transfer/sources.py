@@ -17,8 +17,6 @@ from orchestrator.transfer.document import Document
 from orchestrator.transfer.get_agent import is_get_agent, read_get_agent
 from orchestrator.transfer.terraform import is_terraform, read_terraform
 
-__all__ = ["ImportedAgents", "read_source"]
-
 _MOST_BYTES = 50_000_000
 _MOST_NODES = 2_000_000
 _FORMATS = (

@@ -14,8 +14,6 @@ from orchestrator.transfer.document import Document, note
 from orchestrator.transfer.remote import parse_alias_arn
 from orchestrator.transfer.terraform_references import References
 
-__all__ = ["is_terraform", "read_terraform"]
-
 _AGENT = "aws_bedrockagent_agent"
 _GROUP = "aws_bedrockagent_agent_action_group"
 _BASE = "aws_bedrockagent_agent_knowledge_base_association"

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-__all__ = ["find_violations", "get_input_shape"]
-
 Keys = tuple[str | int, ...]
 
 _RAISED = {"Instruction": 20_000}

@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.errors import ValidationError
 from orchestrator.testing import BedrockAgents
-from orchestrator.testing.environment import set_environment
+from orchestrator.testing.plugin import set_environment
 
 
 def test_one_text_is_no_list_of_replies(bedrock_agents: BedrockAgents) -> None:

@@ -14,15 +14,6 @@ from typing import Any
 from orchestrator.message import Block, Message, clean, to_json
 from orchestrator.models.tool_calls import ANSWER, ANSWER_CLOSE
 
-__all__ = [
-    "ConverseRequest",
-    "NotConverse",
-    "describe_word",
-    "plain_content",
-    "read_messages",
-    "read_request",
-]
-
 _INFERENCE = {
     "maxTokens": "maximumLength",
     "temperature": "temperature",

@@ -15,27 +15,6 @@ from orchestrator.prompts.steps import is_step, to_plain_message
 from orchestrator.sessions.journal import Record
 from orchestrator.support.safe_json import json_or
 
-__all__ = [
-    "APPLY_GUARDRAIL",
-    "APPLY_GUARDRAIL_INVOKED",
-    "FINISH",
-    "INVOKE_MODEL",
-    "INVOKE_TOOL",
-    "MODEL_INVOKED",
-    "START",
-    "TOOL_INVOKED",
-    "TurnSteps",
-    "WrongReply",
-    "build_session_turns",
-    "guardrail_text",
-    "model_text",
-    "read_check",
-    "read_reply",
-    "read_tool_use",
-    "step_of",
-    "turn_of",
-]
-
 START, MODEL_INVOKED, TOOL_INVOKED = "START", "MODEL_INVOKED", "TOOL_INVOKED"
 APPLY_GUARDRAIL_INVOKED = "APPLY_GUARDRAIL_INVOKED"
 """States: what has happened."""

@@ -44,8 +44,6 @@ from orchestrator.support.safe_json import json_or
 if TYPE_CHECKING:
     from orchestrator.engine.turn import Turn
 
-__all__ = ["LambdaOrchestration"]
-
 
 class LambdaOrchestration:
     """An orchestration by Bedrock's Lambda contract. Serves many turns at once.

@@ -37,8 +37,6 @@ from orchestrator.sessions.journal import Record
 if TYPE_CHECKING:
     from orchestrator.engine.turn import Turn
 
-__all__ = ["Ended", "ToolResult", "Work", "tool_specs"]
-
 _HOW_TO_CALL = (
     "To call one, write its name and its arguments as JSON between <tool_call> and </tool_call>:\n"
     f'{CALL_OPEN}{{"name": "function name", "arguments": {{"parameter": "value"}}}}{CALL_CLOSE}'

@@ -41,16 +41,6 @@ from orchestrator.support.user_code import describe_exception, place_in_function
 if TYPE_CHECKING:
     from orchestrator.engine.turn import Turn
 
-__all__ = [
-    "Checked",
-    "CustomTurn",
-    "ModelAnswer",
-    "Orchestrator",
-    "PythonOrchestration",
-    "Request",
-    "ToolResults",
-]
-
 T = TypeVar("T")
 
 Messages = str | Sequence[Mapping[str, Any]]

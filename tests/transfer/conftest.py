@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from carry_support import Place, place
+from transfer_support import Place, place
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from carry_support import TEMPLATE, Place, place, plain, write
+from transfer_support import TEMPLATE, Place, place, plain, write
 
 from orchestrator.errors import DefinitionError
 from orchestrator.transfer import changes, difference, files_of, read_agent, read_folder

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from carry_support import CLAUDE, FUNCTION, INSTRUCTION, ROLE, SCHEMA, TEMPLATE
+from transfer_support import CLAUDE, FUNCTION, INSTRUCTION, ROLE, SCHEMA, TEMPLATE
 
 from orchestrator.errors import DefinitionError, ValidationError
 from orchestrator.transfer import Document, files_of, read_source

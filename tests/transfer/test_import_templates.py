@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from carry_support import CLAUDE, INSTRUCTION, SCHEMA, TEMPLATE
 from hypothesis import given
 from hypothesis import strategies as st
+from transfer_support import CLAUDE, INSTRUCTION, SCHEMA, TEMPLATE
 
 from orchestrator import Agent
 from orchestrator.errors import DefinitionError, ValidationError

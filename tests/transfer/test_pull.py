@@ -10,7 +10,7 @@ from typing import Any
 import boto3
 import pytest
 from botocore.stub import Stubber
-from carry_support import CLAUDE, FUNCTION, INSTRUCTION, ROLE, SCHEMA, Place, whole
+from transfer_support import CLAUDE, FUNCTION, INSTRUCTION, ROLE, SCHEMA, Place, whole
 
 from orchestrator.errors import (
     AccessDenied,

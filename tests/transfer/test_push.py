@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from carry_support import (
+from transfer_support import (
     CLAUDE,
     FUNCTION,
     FUNCTIONS,

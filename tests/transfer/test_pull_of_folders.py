@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from carry_support import place, plain, write
+from transfer_support import place, plain, write
 
 from orchestrator.server.operations import Caller
 from orchestrator.transfer import difference, files_of, read_agent, read_folder, write_files

@@ -11,9 +11,9 @@ from typing import Any
 
 import test_import_answers as answers
 import test_import_plans as plans
-from carry_support import CLAUDE, whole
 from hypothesis import given
 from hypothesis import strategies as st
+from transfer_support import CLAUDE, whole
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.transfer import Remote, files_of, read_agent, read_source

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from carry_support import CLAUDE, FUNCTION, FUNCTIONS, INSTRUCTION, ROLE, SCHEMA, TEMPLATE
+from transfer_support import CLAUDE, FUNCTION, FUNCTIONS, INSTRUCTION, ROLE, SCHEMA, TEMPLATE
 
 from orchestrator import Agent
 from orchestrator.errors import DefinitionError, ResourceNotFound, ValidationError

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from carry_support import CLAUDE, FUNCTION, PARSER, SCHEMA, TEMPLATE, Place, place, texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transfer_support import CLAUDE, FUNCTION, PARSER, SCHEMA, TEMPLATE, Place, place, texts
 
 from orchestrator.actions.names import check_text
 from orchestrator.errors import DefinitionError

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from carry_support import Place, led, place, plain, texts, whole, write
+from transfer_support import Place, led, place, plain, texts, whole, write
 
 from orchestrator import Agent
 from orchestrator.errors import ResourceNotFound

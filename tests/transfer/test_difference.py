@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from carry_support import (
+from transfer_support import (
     FUNCTION,
     FUNCTIONS,
     SCHEMA,
