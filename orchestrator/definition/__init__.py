@@ -27,13 +27,13 @@ from orchestrator.definition.dump import dump_definition
 from orchestrator.definition.files import PromptText, prompt_text
 from orchestrator.definition.lint import collaborators_of, lint_collaborator, lint_definition
 from orchestrator.definition.load import definition_of, load_definition, parse_definition
-from orchestrator.definition.positions import Source
 from orchestrator.definition.prompt_override import (
     InferenceConfiguration,
     PromptConfiguration,
     PromptOverrideConfiguration,
 )
 from orchestrator.definition.schema import definition_schema
+from orchestrator.support.documents import Source
 
 __all__ = [
     "ActionGroupDefinition",

@@ -22,8 +22,8 @@ from orchestrator.definition.action_group import (
 from orchestrator.definition.agent import AgentDefinition
 from orchestrator.definition.dump import as_data
 from orchestrator.definition.files import handler_of, is_arn, locate
-from orchestrator.definition.positions import Keys
 from orchestrator.errors import DefinitionError, DependencyFailed, innermost
+from orchestrator.support.documents import Keys
 
 __all__ = ["build_action_groups"]
 

@@ -11,7 +11,7 @@ from yaml.nodes import ScalarNode
 
 from orchestrator.definition.agent import AgentDefinition
 from orchestrator.definition.fields import Part
-from orchestrator.definition.yaml_text import add_plain_scalars
+from orchestrator.support.documents import PLAIN_SCALARS
 
 __all__ = ["as_data", "dump_definition"]
 
@@ -79,4 +79,8 @@ def _represent_text(dumper: _Dumper, text: str) -> ScalarNode:
 
 
 _Dumper.add_representer(str, _represent_text)
-add_plain_scalars(_Dumper)
+for _kind, (_pattern, _first) in PLAIN_SCALARS.items():
+    # An empty scalar is null too.
+    _Dumper.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_kind}", _pattern, [*_first, *([""] * (_kind == "null"))]
+    )

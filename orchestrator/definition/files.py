@@ -6,14 +6,22 @@ import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
 
 from orchestrator.definition.action_group import ActionGroupDefinition
 from orchestrator.definition.agent import AgentDefinition
-from orchestrator.definition.document import decode
-from orchestrator.definition.positions import Keys
 from orchestrator.definition.prompt_override import PromptConfiguration
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError
+from orchestrator.support.documents import (
+    MAX_BYTES,
+    Keys,
+    Rules,
+    Source,
+    decode,
+    parse,
+    parse_json,
+)
 
 __all__ = [
     "FILE_NAMES",
@@ -26,11 +34,35 @@ __all__ = [
     "prompt_text",
 ]
 
+_RULES = Rules(aliases=True, any_names=False)
+
 FILE_NAMES = ("agent.yaml", "agent.yml", "agent.json")
 """What a definition's file may be called."""
 
 MAX_TEMPLATE = 100_000
 """Characters of a template (Bedrock: BasePromptTemplate)."""
+
+
+def read_file(file: Path) -> str:
+    """The text of a definition's file.
+
+    Raises:
+        DefinitionError: It is too large, or is not UTF-8.
+    """
+    # One byte more than allowed is enough to know.
+    with file.open("rb") as stream:
+        return decode(stream.read(MAX_BYTES + 1), str(file))
+
+
+def parse_text(text: str, file: str, folder: Path | None = None) -> tuple[Any, Source]:
+    """The data of a definition and its places: JSON when the file is called `*.json`, else YAML.
+
+    Raises:
+        DefinitionError: The text is no such document, names a member twice, or is too deep.
+    """
+    read = parse_json if file.endswith(".json") else parse
+    document = read(text, file, _RULES)
+    return document.data, Source(file=file, folder=folder, root=document.root)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PrivateAttr
 
 from orchestrator.definition.fields import Many, Part
-from orchestrator.definition.positions import Source
+from orchestrator.support.documents import Source
 
 __all__ = ["GuardrailDefinition"]
 

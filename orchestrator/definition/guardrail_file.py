@@ -11,10 +11,8 @@ from typing import Any, cast
 from pydantic import ValidationError as PydanticError
 
 from orchestrator.definition.agent import AgentDefinition
-from orchestrator.definition.document import MAX_BYTES, decode, parse
-from orchestrator.definition.files import locate
+from orchestrator.definition.files import locate, parse_text, read_file
 from orchestrator.definition.guardrail import GuardrailDefinition
-from orchestrator.definition.positions import Keys, Source, combine_findings
 from orchestrator.definition.validation_errors import to_diagnostic
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError, ResourceNotFound
@@ -24,6 +22,7 @@ from orchestrator.guardrails.phrases import words_of
 from orchestrator.guardrails.pii import PII_TYPES
 from orchestrator.guardrails.regexes import compile_expression
 from orchestrator.models.embeddings.base import Embedder
+from orchestrator.support.documents import Keys, Source, combine_findings
 
 __all__ = ["build_guardrail", "guardrail_of", "load_guardrail"]
 
@@ -84,13 +83,10 @@ def load_guardrail(
     file = Path(path)
     if not file.is_file():
         raise ResourceNotFound(f"there is no guardrail at {str(path)!r}; give its file")
-    with file.open("rb") as stream:
-        text = decode(stream.read(MAX_BYTES + 1), str(file))
-    document = parse(text, str(file))
-    source = Source(file=str(file), folder=file.absolute().parent, root=document.root)
-    if not isinstance(document.data, dict):
+    data, source = parse_text(read_file(file), str(file), file.absolute().parent)
+    if not isinstance(data, dict):
         raise source.error("the file must hold a mapping, such as 'name: my-guardrail'")
-    return _build(_validate(document.data, source), embedder)
+    return _build(_validate(data, source), embedder)
 
 
 def guardrail_of(
@@ -267,8 +263,7 @@ def _profanity(definition: GuardrailDefinition) -> Iterator[Word]:
             continue
         at = ("wordPolicyConfig", "managedWordListsConfig", index, "wordsFile")
         path = locate(cast(Any, definition), it.words_file, at)  # only its source is asked
-        text = decode(path.read_bytes()[: MAX_BYTES + 1], str(path))
-        for line, written in enumerate(text.splitlines(), 1):
+        for line, written in enumerate(read_file(path).splitlines(), 1):
             word = written.strip()
             if word and not words_of(word):
                 raise DefinitionError(f"{word!r} has no word in it", file=path, line=line)

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from orchestrator.actions.names import check_text
 from orchestrator.definition.agent import AgentCollaborator, AgentDefinition
-from orchestrator.definition.positions import Keys
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError
+from orchestrator.support.documents import Keys
 
 __all__ = ["collaborators_of", "lint_collaborator", "lint_definition"]
 

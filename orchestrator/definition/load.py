@@ -12,12 +12,11 @@ from pydantic import ValidationError as PydanticError
 from pydantic_core import ErrorDetails
 
 from orchestrator.definition.agent import AgentDefinition
-from orchestrator.definition.document import MAX_BYTES, decode, parse
-from orchestrator.definition.files import FILE_NAMES, missing_files
-from orchestrator.definition.positions import Node, Source, combine_findings
+from orchestrator.definition.files import FILE_NAMES, missing_files, parse_text, read_file
 from orchestrator.definition.validation_errors import is_read_only, path_of, to_diagnostic
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError, ResourceNotFound
+from orchestrator.support.documents import Place, Source, combine_findings
 
 __all__ = ["definition_of", "load_definition", "parse_definition"]
 
@@ -45,12 +44,8 @@ def load_definition(path: str | Path) -> AgentDefinition:
             the folder. All mistakes are told at once.
     """
     file = _file_of(Path(path))
-    # One byte more than allowed is enough to know.
-    with file.open("rb") as stream:
-        content = stream.read(MAX_BYTES + 1)
-    definition = parse_definition(
-        decode(content, str(file)), file=str(file), folder=file.absolute().parent
-    )
+    folder = file.absolute().parent
+    definition = parse_definition(read_file(file), file=str(file), folder=folder)
     if mistakes := missing_files(definition):
         raise combine_findings(mistakes)
     return definition
@@ -85,13 +80,12 @@ def parse_definition(
     Raises:
         DefinitionError: The definition is wrong. All mistakes are told at once.
     """
-    document = parse(text, file)
-    source = Source(file=file, folder=folder, root=document.root)
-    if document.data is None:
+    data, source = parse_text(text, file, folder)
+    if data is None:
         raise source.error("the file is empty; write at least 'agentName: …'")
-    if not isinstance(document.data, dict):
+    if not isinstance(data, dict):
         raise source.error("the file must hold a mapping, such as 'agentName: claims'")
-    return _validate(document.data, source)
+    return _validate(data, source)
 
 
 def definition_of(members: Mapping[str, Any]) -> AgentDefinition:
@@ -126,7 +120,7 @@ def _unwrap(data: dict[str, Any], source: Source) -> tuple[dict[str, Any], Sourc
     inner = data.get("agent")
     if not isinstance(inner, dict) or not data.keys() <= {"agent", "ResponseMetadata"}:
         return data, source
-    root = source.root.children.get("agent", Node(1, 1)) if source.root else None
+    root = source.root.children.get("agent", Place(1, 1)) if source.root else None
     return inner, replace(source, root=root)
 
 

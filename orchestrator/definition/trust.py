@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from orchestrator.definition.action_group import ActionGroupDefinition
 from orchestrator.definition.agent import AgentDefinition
-from orchestrator.definition.positions import Keys, combine_findings
 from orchestrator.models import file_of_model
+from orchestrator.support.documents import Keys, combine_findings
 
 __all__ = ["refuse_untrusted"]
 

@@ -19,8 +19,8 @@ from orchestrator.definition.fields import (
     VERSION_PATTERN,
     Part,
 )
-from orchestrator.definition.positions import Keys, Source
 from orchestrator.diagnostics import Diagnostic
+from orchestrator.support.documents import Keys, Source
 
 __all__ = ["is_read_only", "path_of", "to_diagnostic"]
 
@@ -87,7 +87,7 @@ def to_diagnostic(model: type[Part], error: ErrorDetails, source: Source) -> Dia
     if keys[-1:] == ("[key]",):
         keys = keys[:-1]
     kind = error["type"]
-    node, found = source.node(keys)
+    node, found = source.find(keys)
     if kind == "extra_forbidden":
         message, suggestion = _unknown(_model_at(model, keys[:-1]), keys, error["input"], source)
     elif kind == "missing":
@@ -116,7 +116,7 @@ def _unknown(owner: type[Part] | None, keys: Keys, value: Any, source: Source) -
     message = f"{name!r} is not a member{where}"
     members = [*_members(owner)] if owner else []
     if same := [member for member in members if _fold(member) == _fold(name)]:
-        around, _ = source.node(keys[:-1])
+        around, _ = source.find(keys[:-1])
         if around and sum(_fold(str(key)) == _fold(name) for key in around.children) > 1:
             return f"{name!r} and {same[0]!r} are the same member", "remove one"
         return message, f"did you mean {same[0]!r}?"

@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 
 from orchestrator.errors import TemplateError
 from orchestrator.support.content_root import content_root
-from orchestrator.support.safe_json import too_deep
+from orchestrator.support.documents import Rules, parse
 
 # A larger file is not read; a template's own limit is counted in characters.
 MAX_FILE_BYTES = 1_000_000
 
-_MAX_DEPTH = 20
+# Dialects share settings by aliases, and have YAML 1.1, where `enabled: yes` is true.
+_RULES = Rules(scalars="1.1", aliases=True, merge_keys=True, max_depth=20, error=TemplateError)
 
 
 def get_shipped_folder() -> Path:
@@ -150,19 +151,7 @@ def read_yaml(text: str, file: Path) -> dict[str, Any]:
     Raises:
         TemplateError: It is none; with the line and column.
     """
-    import yaml
-
-    try:
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        if mark := too_deep(text, loader, _MAX_DEPTH):
-            message = f"the file is nested more than {_MAX_DEPTH} levels deep"
-            raise TemplateError(message, file=file, line=mark.line + 1, column=mark.column + 1)
-        data = yaml.load(text, loader)
-    except (yaml.YAMLError, ValueError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line, column = (mark.line + 1, mark.column + 1) if mark else (None, None)
-        problem = getattr(error, "problem", None) or str(error)
-        raise TemplateError(f"not YAML: {problem}", file=file, line=line, column=column) from error
+    data = parse(text, str(file), _RULES).data
     if not isinstance(data, dict):
         raise TemplateError("the file must be a mapping, such as 'protocol: xml'", file=file)
     return data

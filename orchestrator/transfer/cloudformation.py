@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import yaml
-
 from orchestrator.engine.plan import MOST_LEVELS
-from orchestrator.errors import DefinitionError
+from orchestrator.support.documents import Rules, parse
 from orchestrator.transfer.build_document import build_document, make_placeholder_id
 from orchestrator.transfer.cloudformation_functions import Intrinsics
 from orchestrator.transfer.document import Document, note
@@ -18,38 +16,30 @@ _AGENT = "AWS::Bedrock::Agent"
 _ALIAS = "AWS::Bedrock::AgentAlias"
 
 
-class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader, which reads `!Sub` and its kin as the functions that they mean."""
-
-
-def _construct_function(loader: _Loader, suffix: str, node: yaml.Node) -> dict[str, Any]:
-    name = suffix if suffix in ("Ref", "Condition") else f"Fn::{suffix}"
-    value: Any
-    if isinstance(node, yaml.ScalarNode):
-        value = loader.construct_scalar(node)
-    elif isinstance(node, yaml.SequenceNode):
-        value = loader.construct_sequence(node, deep=True)
-    else:
-        value = loader.construct_mapping(node, deep=True)  # type: ignore[arg-type]
-    return {name: value}
-
-
-_Loader.add_multi_constructor("!", _construct_function)
-
-
 def load_yaml(text: str, file: str) -> Any:
     """The data of a template's YAML; its functions as mappings of one member.
 
     Raises:
         DefinitionError: It is no YAML.
     """
-    try:
-        return yaml.load(text, Loader=_Loader)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = mark.line + 1 if mark else None
-        problem = getattr(error, "problem", None) or "it cannot be read"
-        raise DefinitionError(f"this is not YAML: {problem}", file=file, line=line) from None
+    return parse(text, file, _RULES).data
+
+
+def _construct_function(tag: str, value: Any) -> dict[str, Any]:
+    """`!Sub text` is short for `{"Fn::Sub": text}` (AWS: intrinsic functions)."""
+    name = tag.removeprefix("!")
+    return {name if name in ("Ref", "Condition") else f"Fn::{name}": value}
+
+
+# CloudFormation reads YAML 1.1, and templates share parts by aliases.
+_RULES = Rules(
+    scalars="1.1",
+    aliases=True,
+    merge_keys=True,
+    tags=_construct_function,
+    max_depth=100,
+    max_nodes=200_000,  # AWS: a template has at most 1 MB
+)
 
 
 def is_cloudformation(data: Mapping[str, Any]) -> bool:

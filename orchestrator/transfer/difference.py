@@ -8,9 +8,9 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from orchestrator.definition import load_definition
-from orchestrator.definition.document import decode
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import ResourceNotFound
+from orchestrator.support.documents import decode
 from orchestrator.transfer.compare import KEPT_THERE, PARTS
 from orchestrator.transfer.document import Document, list_lambdas
 from orchestrator.transfer.folder import Change, files_of, find_leftover_files

@@ -19,13 +19,13 @@ from orchestrator.definition import (
     load_definition,
     prompt_text,
 )
-from orchestrator.definition.document import MAX_BYTES, decode
 from orchestrator.definition.dump import as_data
 from orchestrator.definition.fields import NAME_PATTERN
 from orchestrator.definition.files import locate, locate_folder
 from orchestrator.engine.plan import MOST_LEVELS
 from orchestrator.errors import DefinitionError, ValidationError
 from orchestrator.prompts.languages import language_of
+from orchestrator.support.documents import MAX_BYTES, decode
 from orchestrator.transfer.document import Document
 from orchestrator.transfer.normalize import STAGES, normalize_agent
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.definition.files import is_arn
-from orchestrator.definition.positions import Keys
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.prompts.languages import language_of
+from orchestrator.support.documents import Keys
 from orchestrator.transfer.document import CUSTOM, PARSER, Document, note
 from orchestrator.transfer.normalize import DEFAULT_TTL, normalize_agent
 from orchestrator.transfer.schemas import to_function_schema

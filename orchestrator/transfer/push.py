@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from orchestrator.definition.positions import combine_findings
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import ResourceNotFound, ValidationError
+from orchestrator.support.documents import combine_findings
 from orchestrator.transfer.compare import pick_agent_members
 from orchestrator.transfer.document import Document, list_lambdas, select_lambdas
 from orchestrator.transfer.portability import (

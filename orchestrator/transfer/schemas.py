@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from orchestrator.actions import Operation
-from orchestrator.definition.document import MAX_BYTES, decode, parse
 from orchestrator.errors import DefinitionError
 from orchestrator.support.aws import Settings, Target, body_of, get_shared_client, translate_errors
+from orchestrator.support.documents import MAX_BYTES, Rules, decode, parse
+
+_RULES = Rules(aliases=True, any_names=False)
 
 
 def read_schema_from_s3(place: Mapping[str, Any], region: str | None, profile: str | None) -> str:
@@ -44,7 +46,7 @@ def is_same_schema(one: str, other: str) -> bool:
         return True
     try:
         # What is JSON is YAML, too.
-        return bool(parse(one, "schema.yaml").data == parse(other, "schema.yaml").data)
+        return bool(parse(one, rules=_RULES).data == parse(other, rules=_RULES).data)
     except DefinitionError:
         return False
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from orchestrator.definition.document import decode
 from orchestrator.errors import DefinitionError, ResourceNotFound, ValidationError
+from orchestrator.support.documents import decode
 from orchestrator.transfer.agentcore_toolkit import is_toolkit, read_toolkit
 from orchestrator.transfer.build_document import refuse_untrusted_document
 from orchestrator.transfer.cloudformation import is_cloudformation, load_yaml, read_cloudformation
@@ -18,7 +18,6 @@ from orchestrator.transfer.get_agent import is_get_agent, read_get_agent
 from orchestrator.transfer.terraform import is_terraform, read_terraform
 
 _MOST_BYTES = 50_000_000
-_MOST_NODES = 2_000_000
 _FORMATS = (
     "GetAgent's answer, a bedrock_config.json, a CloudFormation template with AWS::Bedrock::Agent, "
     "or the JSON of a Terraform plan or state"
@@ -112,8 +111,6 @@ def _load_file(file: Path) -> Mapping[str, Any]:
     data = _parse_json(text, file) if text.lstrip()[:1] == "{" else load_yaml(text, str(file))
     if not isinstance(data, Mapping):
         raise ValidationError(f"{str(file)!r} holds no agent: {_FORMATS} would")
-    if sum(1 for _ in _iter_nodes(data, _MOST_NODES)) >= _MOST_NODES:
-        raise DefinitionError(f"it comes to more than {_MOST_NODES:,} values", file=str(file))
     return data
 
 
@@ -134,16 +131,3 @@ def _parse_yaml_flow(text: str, file: Path, error: json.JSONDecodeError) -> Any:
         raise DefinitionError(
             f"this is not JSON: {error.msg}", file=str(file), line=error.lineno, column=error.colno
         ) from None
-
-
-def _iter_nodes(data: Any, most: int) -> Iterator[None]:
-    """One for every value, wherever it stands: an alias of YAML counts each time."""
-    todo = [data]
-    while todo and most > 0:
-        value = todo.pop()
-        most -= 1
-        yield None
-        if isinstance(value, Mapping):
-            todo.extend(value.values())
-        elif isinstance(value, list):
-            todo.extend(value)

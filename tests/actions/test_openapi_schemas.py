@@ -291,12 +291,12 @@ VIEW = (*GET, "parameters", 0, "schema")
         ),
         ("[1, 2]", "must be an OpenAPI document"),
         ("", "must be an OpenAPI document"),
-        ("a: [", "broken YAML"),
-        ("a: &x [*x]", "contains itself"),
-        ('{"a": 1,}', "1:9: broken JSON|broken JSON"),
-        ('{"a": 1, "a": 2}', "the key 'a' is there twice"),
-        ("a: 1\na: 2", "the key 'a' is there twice"),
-        ("[" * 100_000, "broken YAML|too deep"),
+        ("a: [", "1:5: this is not YAML"),
+        ("a: &x [*x]", "1:8: the alias .x is inside of its own value"),
+        ('{"a": 1,}', "1:9: this is not JSON: a member's name in double quotes is missing"),
+        ('{"a": 1, "a": 2}', "1:10: 'a' is given twice"),
+        ("a: 1\na: 2", "2:1: 'a' is given twice, first in line 1"),
+        ("[" * 100_000, "1:102: this is nested deeper than 100 levels"),
     ],
 )
 def test_mistakes_are_named_with_their_place(document: Any, says: str) -> None:
@@ -341,7 +341,7 @@ def test_a_yaml_alias_bomb_is_refused_quickly() -> None:
         "openapi: 3.0.0",
         "paths: {/x: {get: {parameters: [{name: x, in: query, schema: *a29}]}}}",
     ]
-    with pytest.raises(DefinitionError, match=r"more than .* parts|levels deep"):
+    with pytest.raises(DefinitionError, match=r"comes to more than 100,000 values"):
         operations("\n".join(lines))
 
 

@@ -46,7 +46,7 @@ def test_a_schema_is_read(bucket: Any, tmp_path: Path) -> None:
     [
         (b"x" * 2_000_001, "has more than 2000000 bytes"),
         (b"\xff\xfe\x00", "is not UTF-8 text"),
-        (b"openapi: 3.0.0\npaths: ]", "line 2 of the payload: broken YAML"),
+        (b"openapi: 3.0.0\npaths: ]", "line 2 of the payload: this is not YAML"),
     ],
 )
 def test_a_schema_that_cannot_be_used(

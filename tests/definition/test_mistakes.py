@@ -108,7 +108,7 @@ GROUP = HEAD + "actionGroups:\n  - actionGroupName: g\n    "
         ),
         (
             HEAD + "limits: {iterations: }\n",
-            "agent.yaml:2:21: limits.iterations must be a whole number, not empty; "
+            "agent.yaml:2:22: limits.iterations must be a whole number, not empty; "
             "give it a value or leave it out",
         ),
         (
@@ -248,7 +248,7 @@ def test_one_mistake(text: str, message: str) -> None:
         ),
         (
             "agentName: a\n---\nagentName: b\n",
-            "agent.yaml:2:1: there is a second document; an agent's file holds one",
+            "agent.yaml:2:1: there is a second document; a file holds one",
         ),
         (
             "agentName: a\ndescription\ninstruction: x\n",
@@ -361,9 +361,9 @@ def test_secrets_are_not_repeated() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: " * 1 + "[" * 5000, "nested too deeply"),
+        ("a: " * 1 + "[" * 5000, "1:54: this is nested deeper than 50 levels"),
         ("[" * 60 + "]" * 60, "nested deeper than 50 levels"),
-        ("a: &a [*a]\n", "nested deeper than 50 levels"),
+        ("a: &a [*a]\n", "1:8: the alias *a is inside of its own value"),
         (
             "a: &a [x, x, x, x, x, x, x, x, x]\n"
             + "".join(

@@ -44,8 +44,8 @@ def warned(*lines: str, arguments: Any = None, replies: tuple[str, ...] = ("A",)
 
 
 MISTAKES = [
-    (["a: ["], 1, "no YAML"),
-    (["user: a", "  b: c: d"], 2, "no YAML"),
+    (["a: ["], 1, "not YAML"),
+    (["user: a", "  b: c: d"], 2, "this colon begins a second value"),
     (["---", "a: 1", "user: hi"], 1, "no end"),
     (["---", "- a", "---", "user: hi"], 2, "is a mapping"),
     (["---", "a: 1", "a: 2", "---", "user: hi"], 3, "'a' is there twice"),
@@ -53,9 +53,9 @@ MISTAKES = [
     (["---", "a: 1e999", "---", "user: hi"], 2, "no number, or too large"),
     (["---", "a: &x 1", "b: *x", "---", "user: hi"], 3, "aliases"),
     (["---", "a: !!python/name:os.system x", "---", "user: hi"], 2, "tag"),
-    (["---", "a: " + "[" * 5000, "---", "user: hi"], 2, "no YAML"),
-    (['user: "\\UFFFFFFFF"'], 1, "no YAML"),
-    (["user: \x00"], 1, "no YAML"),
+    (["---", "a: " + "[" * 5000, "---", "user: hi"], 2, "nested deeper than 60 levels"),
+    (['user: "\\UFFFFFFFF"'], 1, "not YAML: found invalid Unicode character escape code"),
+    (["user: \x00"], 1, "the character U\\+0000 may not stand in YAML"),
     (["user: hi", "$if: 'a ='", "then:", "  user: b"], 2, "the expression"),
     (["user: hi", "$for: '[1'", "do:", "  user: b"], 2, "the expression"),
     (["$set: {a: '?=1 +'}"], 1, "the expression"),

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Callable
 from typing import Any, NoReturn
 
 import yaml
 
-from orchestrator.errors import FlowError
+from orchestrator.errors import DefinitionError, FlowError
 from orchestrator.flows.steps import Place
+from orchestrator.support.documents import (
+    ListNode,
+    MapNode,
+    Node,
+    Rules,
+    ScalarNode,
+    compose,
+    read_scalar,
+    scalar_kind,
+)
 
 __all__ = ["Author", "Source", "data_of", "plain", "yaml_text"]
 
-_DEEPEST = 60
+_RULES = Rules(max_depth=60)
 
 
 class Author(str):
@@ -27,28 +35,6 @@ class Author(str):
 
     place: Place
 
-
-class _Loader(yaml.SafeLoader):
-    """Reads YAML 1.2's types: `No` is a text, and `012` is twelve."""
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            event = self.peek_event()  # type: ignore[no-untyped-call]
-            raise yaml.composer.ComposerError(
-                None, None, "aliases are not understood here", event.start_mark
-            )
-        return super().compose_node(parent, index)
-
-
-_Loader.yaml_implicit_resolvers = {}
-
-for _tag, _pattern, _first in (
-    ("bool", r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),
-    ("null", r"^(?:~|null|Null|NULL|)$", ["~", "n", "N", ""]),
-    ("int", r"^[-+]?[0-9]+$", "-+0123456789"),
-    ("float", r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$", "-+0123456789."),
-):
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), list(_first))
 
 # A value that begins with a template, a substitution or an addressee and has no quotes would be
 # YAML's own.
@@ -126,84 +112,69 @@ class Source:
             )
         self.fail(place, f"the tag {tag!r} is not understood", f"无法识别的标签 {tag!r}")
 
-    def compose(self) -> yaml.Node | None:
+    def compose(self) -> Node | None:
         """The part as YAML nodes.
 
         Raises:
             FlowError: It is none.
         """
         try:
-            node: yaml.Node | None = yaml.compose(_quote_template_values(self.text), _Loader)
-        except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
-            place = self.place(mark.line, mark.column) if mark else self.place(0)
-            what = error.problem or error.context
-            self.fail(place, f"no YAML: {what}", f"不是有效的 YAML: {what}")
-        except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:
-            self.fail(self.place(0), f"no YAML: {error}", f"不是有效的 YAML: {error}")
-        return node
+            return compose(_quote_template_values(self.text), rules=_RULES)
+        except DefinitionError as error:
+            place = self.place((error.line or 1) - 1, (error.column or 1) - 1)
+            what = error.reason
+            self.fail(place, what, f"不是有效的 YAML: {what}")
 
-    def at(self, node: yaml.Node) -> Place:
+    def at(self, node: Node) -> Place:
         """Where a node's content begins."""
-        mark = node.start_mark
-        block = isinstance(node, yaml.ScalarNode) and node.style in ("|", ">")
-        return self.place(mark.line + 1 if block else mark.line, 0 if block else mark.column)
+        if node.style in ("|", ">"):
+            return self.place(node.line, 0)
+        return self.place(node.line - 1, node.column - 1)
 
 
-_MADE: dict[str, Callable[[str], Any]] = {
-    "tag:yaml.org,2002:bool": lambda text: text.lower() == "true",
-    "tag:yaml.org,2002:null": lambda text: None,
-    "tag:yaml.org,2002:int": int,
-    "tag:yaml.org,2002:float": float,
-}
-
-
-def data_of(node: yaml.Node | None, source: Source, depth: int = 0) -> Any:
+def data_of(node: Node | None, source: Source) -> Any:
     """A node as data; its texts are the author's.
 
     Raises:
-        FlowError: It has a tag, or is nested too deeply.
+        FlowError: It has a tag, or a number that is too large.
     """
     if node is None:
         return None
-    if depth > _DEEPEST:
-        source.fail(source.at(node), "the data is nested too deeply", "数据嵌套过深")
-    if isinstance(node, yaml.MappingNode):
-        return _read_mapping(node, source, depth + 1)
-    if isinstance(node, yaml.SequenceNode):
-        return [data_of(one, source, depth + 1) for one in node.value]
-    if node.tag in _MADE:
-        return _read_scalar(node, source)
-    if node.tag != "tag:yaml.org,2002:str":
+    if isinstance(node, MapNode):
+        return _read_mapping(node, source)
+    if isinstance(node, ListNode):
+        return [data_of(one, source) for one in node.value]
+    assert isinstance(node, ScalarNode)
+    kind = scalar_kind(node)
+    if not kind:
         source.refuse_tag(source.at(node), node.tag)
+    if kind != "str":
+        return _read_scalar(kind, node, source)
     text = Author(node.value)
     text.place = source.at(node)
     return text
 
 
-def _read_mapping(node: yaml.MappingNode, source: Source, depth: int) -> dict[str, Any]:
+def _read_mapping(node: MapNode, source: Source) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for key, value in node.value:
-        name = str(data_of(key, source, depth))
+        name = str(data_of(key, source))
         if name in made:
             source.fail(source.at(key), f"{name!r} is there twice", f"{name!r} 重复出现")
-        made[name] = data_of(value, source, depth)
+        made[name] = data_of(value, source)
     return made
 
 
-def _read_scalar(node: yaml.Node, source: Source) -> Any:
+def _read_scalar(kind: str, node: ScalarNode, source: Source) -> Any:
     try:
-        made = _MADE[node.tag](node.value)
-    except ValueError:  # too many digits, or a tag that the text does not fit
-        made = math.inf
-    if isinstance(made, float) and not math.isfinite(made):
-        written = str(node.value)[:40]
+        return read_scalar(kind, node.value)
+    except (ValueError, OverflowError):  # a tag that the text does not fit, or too many digits
+        written = node.value[:40]
         source.fail(
             source.at(node),
             f"{written!r} is no number, or too large",
             f"{written!r} 不是数字，或数字过大",
         )
-    return made
 
 
 def yaml_text(value: Any) -> str:

@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
-import yaml
-
 from orchestrator.flows.expressions import (
     NAME,
     Argument,
@@ -32,6 +30,7 @@ from orchestrator.flows.ppe.nodes import (
 from orchestrator.flows.ppe.patterns import read_pattern
 from orchestrator.flows.scanning import outside_quotes
 from orchestrator.flows.steps import Place
+from orchestrator.support import documents
 
 __all__ = ["INSTRUCTION", "LISTENING", "PARTS", "InstructionReader"]
 
@@ -51,7 +50,7 @@ LISTENING = ("on", "once", "off")
 
 _LINK = re.compile(rf"(?P<dollar>\$?)(?P<name>{NAME}(?:[-.]\w+)*)(?:[ ]*\((?P<inner>.*)\))?", re.S)
 
-ReadBlock = Callable[[yaml.Node, Source, int], Block]
+ReadBlock = Callable[[documents.Node, Source, int], Block]
 
 
 class InstructionReader:
@@ -65,8 +64,8 @@ class InstructionReader:
     def read_structured(
         self,
         found: re.Match[str],
-        value: yaml.Node,
-        parts: dict[str, yaml.Node],
+        value: documents.Node,
+        parts: dict[str, documents.Node],
         place: Place,
         source: Source,
         depth: int,
@@ -94,7 +93,9 @@ class InstructionReader:
             return self._for(value, names, blocks.get("do", ()), place, source)
         return self.instruction(found, data_of(value, source), place, source)
 
-    def _for(self, value: yaml.Node, names: Any, body: Block, place: Place, source: Source) -> For:
+    def _for(
+        self, value: documents.Node, names: Any, body: Block, place: Place, source: Source
+    ) -> For:
         named = names if isinstance(names, dict) else {"value": names}
         items: Any = data_of(value, source)
         if not isinstance(items, list | dict):
@@ -104,10 +105,10 @@ class InstructionReader:
         return For(place, items, values, str(named.get("index", "index")), body)
 
     def _match(
-        self, found: re.Match[str], value: yaml.Node, place: Place, source: Source, depth: int
+        self, found: re.Match[str], value: documents.Node, place: Place, source: Source, depth: int
     ) -> Match:
         arguments = self._arguments(found["inner"] or "", place, source)
-        if not isinstance(value, yaml.MappingNode):
+        if not isinstance(value, documents.MapNode):
             source.fail(
                 place,
                 "$match(value) has patterns below it, each with what is to be done",
@@ -127,10 +128,10 @@ class InstructionReader:
         matched = named.get("condition", placed[0] if placed else None)
         return Match(place, matched, every, branches)
 
-    def _condition(self, node: yaml.Node, source: Source) -> Node | Instruction:
-        if isinstance(node, yaml.ScalarNode):
+    def _condition(self, node: documents.Node, source: Source) -> Node | Instruction:
+        if isinstance(node, documents.ScalarNode):
             return self._expression(node.value, source.at(node), source)
-        one = isinstance(node, yaml.MappingNode) and len(node.value) == 1
+        one = isinstance(node, documents.MapNode) and len(node.value) == 1
         key, value = node.value[0] if one else (None, None)
         found = INSTRUCTION.fullmatch(str(key.value).strip()) if key is not None else None
         if found is None:

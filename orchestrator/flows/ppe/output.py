@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from orchestrator.errors import DefinitionError
 from orchestrator.flows.expressions import ScriptError
 from orchestrator.flows.extras import import_library
+from orchestrator.support.documents import parse
 
 __all__ = [
     "Input",
@@ -186,11 +188,9 @@ def _json(text: str) -> Any:
 
 
 def _yaml(text: str) -> Any:
-    import yaml
-
     try:
-        return yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
+        return parse(text).data
+    except DefinitionError as error:
         raise ScriptError(f"no YAML: {error}", f"不是有效的 YAML: {error}") from None
 
 

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-import yaml
-
 from orchestrator.flows.expressions import ScriptError
 from orchestrator.flows.ppe.addressing import Address, key_address, text_address
 from orchestrator.flows.ppe.data import Source, data_of, yaml_text
@@ -26,13 +24,13 @@ from orchestrator.flows.ppe.nodes import (
 from orchestrator.flows.ppe.settings import Settings
 from orchestrator.flows.ppe.texts import Style, Text, compile_text
 from orchestrator.flows.steps import Place
+from orchestrator.support.documents import ListNode, MapNode, Node, ScalarNode, scalar_kind
 
 __all__ = ["StatementReader"]
 
 _EDIT = re.compile(
     r"#(?P<kind>[:+])?(?:\[(?P<at>-?\d{1,6})?(?::(?P<role>\w+))?\])?(?P<text>.*)", re.S
 )
-_SCALAR = "tag:yaml.org,2002:"
 _DEEPEST = 40
 _END = 1_000_000
 
@@ -103,7 +101,7 @@ class StatementReader:
                     found += self._block(node, source, 0)
         return _mark_piped(found)
 
-    def block(self, node: yaml.Node, source: Source, depth: int) -> Block:
+    def block(self, node: Node, source: Source, depth: int) -> Block:
         """What stands where statements do: a list, a mapping, or one text.
 
         Raises:
@@ -111,23 +109,23 @@ class StatementReader:
         """
         return _mark_piped(self._block(node, source, depth))
 
-    def _block(self, node: yaml.Node, source: Source, depth: int) -> Sequence[Statement]:
+    def _block(self, node: Node, source: Source, depth: int) -> Sequence[Statement]:
         if depth > _DEEPEST:
             source.fail(source.at(node), "the script is nested too deeply", "脚本嵌套过深")
-        if isinstance(node, yaml.SequenceNode) and not node.flow_style:
+        if isinstance(node, ListNode) and not node.flow_style:
             return [it for one in node.value for it in self._block(one, source, depth + 1)]
-        if isinstance(node, yaml.MappingNode) and not node.tag.startswith("!"):
+        if isinstance(node, MapNode) and not node.custom_tag:
             return list(self._members(node, source, depth))
         return [self._item(node, source)]
 
-    def _item(self, node: yaml.Node, source: Source) -> Statement:
+    def _item(self, node: Node, source: Source) -> Statement:
         place = source.at(node)
-        if node.tag.startswith("!"):
+        if node.custom_tag:
             source.refuse_tag(place, node.tag)
-        if not isinstance(node, yaml.ScalarNode):
+        if not isinstance(node, ScalarNode):
             return self._read_message("user", yaml_text(data_of(node, source)), place, Address())
         text = node.value
-        if node.style is None:
+        if not node.style:
             if SEPARATOR.match(text):
                 return Separate(place)
             if text.startswith("->"):
@@ -148,28 +146,28 @@ class StatementReader:
             return Edit(place, False, at, found["role"] or "user", text)
         return Edit(place, True, int(found["at"] or -1), found["role"] or "", text)
 
-    def _members(self, node: yaml.MappingNode, source: Source, depth: int) -> Iterator[Statement]:
+    def _members(self, node: MapNode, source: Source, depth: int) -> Iterator[Statement]:
         pairs = list(node.value)
         at = 0
         while at < len(pairs):
             key, value = pairs[at]
             at += 1
             place = source.at(key)
-            if key.tag.startswith("!"):
+            if key.custom_tag:
                 source.refuse_tag(place, key.tag)
-            if not isinstance(key, yaml.ScalarNode):
+            if not isinstance(key, ScalarNode):
                 source.fail(place, "a role, or an instruction, is a text", "角色或指令须是文本")
             found = INSTRUCTION.fullmatch(key.value.strip())
             if found is None:
                 yield self._say(key.value, value, place, source)
                 continue
-            parts: dict[str, yaml.Node] = {}
+            parts: dict[str, Node] = {}
             while at < len(pairs) and pairs[at][0].value in PARTS:
                 parts[pairs[at][0].value] = pairs[at][1]
                 at += 1
             yield self._control.read_structured(found, value, parts, place, source, depth)
 
-    def _say(self, key: str, value: yaml.Node, at: Place, source: Source) -> Say:
+    def _say(self, key: str, value: Node, at: Place, source: Source) -> Say:
         if key in PARTS:
             source.fail(
                 at,
@@ -181,10 +179,10 @@ class StatementReader:
         except ScriptError as wrong:
             source.fail(at, wrong.message, wrong.message_zh)
         place = source.at(value)
-        if value.tag.startswith("!"):
+        if value.custom_tag:
             source.refuse_tag(place, value.tag)
-        if isinstance(value, yaml.ScalarNode):
-            text = "" if value.tag == f"{_SCALAR}null" and not value.style else value.value
+        if isinstance(value, ScalarNode):
+            text = "" if scalar_kind(value) == "null" and not value.style else value.value
         else:
             text = yaml_text(data_of(value, source))
         return self._read_message(role, text, place, address)

@@ -24,6 +24,7 @@ from typing import Any
 
 from orchestrator.errors import DefinitionError, ResourceNotFound
 from orchestrator.server.operations import Caller
+from orchestrator.support.documents import decode, parse
 
 _log = logging.getLogger("orchestrator.server")
 _TEXTS = ("accessKeyId", "secretAccessKey", "sessionToken", "apiKey", "tenant")
@@ -145,8 +146,6 @@ def _read_keys(file: Path) -> list[Key]:
 
 
 def _load_entries(file: Path) -> Any:
-    import yaml
-
     try:
         with file.open("rb") as opened:
             data = opened.read(_LARGEST_FILE + 1)
@@ -159,15 +158,14 @@ def _load_entries(file: Path) -> Any:
     if len(data) > _LARGEST_FILE:
         raise DefinitionError(f"access keys have at most {_LARGEST_FILE:,} bytes", file=file)
     try:
-        return yaml.safe_load(data)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        # Not what the parser says: it quotes the line, which may have a secret.
-        mark = getattr(error, "problem_mark", None)
+        return parse(decode(data, str(file))).data
+    except DefinitionError as error:
+        # Not what the reader says: it may quote a secret.
         raise DefinitionError(
             "the access keys are neither YAML nor JSON",
             file=file,
-            line=mark.line + 1 if mark else None,
-            column=mark.column + 1 if mark else None,
+            line=error.line,
+            column=error.column,
         ) from None
 
 

@@ -75,7 +75,7 @@ def test_without_front_matter_all_is_the_body() -> None:
         ("---\n- a\n---\nB", "the front matter must be a map", 1),
         ("---\na: [1\nb: 2\n---\nB", "not YAML", 3),
         ("---\na: &x [1]\nb: *x\n---\nB", "aliases are not understood", 3),
-        ("---\na: " + "[" * 50 + "\n---\nB", "nested more than 40 levels", 2),
+        ("---\na: " + "[" * 50 + "\n---\nB", "nested deeper than 40 levels", 2),
         ("---\nname: t\n---\nA\n{{ x", "the template is wrong", 5),
         ("---\nname: t\n---\n\nA\n{% for %}", "the template is wrong", 6),
         ("---\ntemplate: jinja2\n---\nB", "Invalid template format: 'jinja2'", None),

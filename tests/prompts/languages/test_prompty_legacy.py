@@ -167,7 +167,7 @@ def test_an_id_is_what_is_written(id: str) -> None:
     [
         ("system:\nS\ntools:\n- id: x", "must come before all messages", 3),
         ("tools:\nid: x", "is a YAML list of tools", 1),
-        ("tools:\n- id: [x\nuser:\nQ", "not YAML", 3),
+        ("tools:\n- id: [x\nuser:\nQ", "not YAML", 2),
         ("user:\nQ\nassistant[type=tool_call]:\nsome text", "of type tool_call is YAML", 3),
         ("user:\nQ\nassistant[type=tool_call]:\n\n{a: b: c}", "not YAML", 5),
     ],

@@ -9,20 +9,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import TemplateError
 from orchestrator.message import AUTHOR
 from orchestrator.prompts.markers import Piece
 from orchestrator.prompts.source import Source, warn
 from orchestrator.prompts.template_files import read_text
-from orchestrator.support.safe_json import too_deep
+from orchestrator.support.documents import Rules, parse
 
 _FENCE = re.compile(r"(?:---|\+\+\+)[ \t]*")
 _REFERENCE = re.compile(r"\$\{(\w+):(.*)\}", re.DOTALL)
 _IN_TEXT = re.compile(r"\$\{(?:env|file|params):[^{}\n]*\}", re.IGNORECASE)
-_DEEPEST = 40
+# Prompty's own reader is PyYAML's, which is one of YAML 1.1.
+_RULES = Rules(scalars="1.1", max_depth=40, error=TemplateError)
+_TEXT_RULES = replace(_RULES, scalars="text")
 _INFERENCE = {
     "temperature": "temperature",
     "topP": "topP",
@@ -71,34 +71,9 @@ def split_front(text: str, source: str | None = None) -> Front:
 
 
 def read_yaml(text: str, source: str | None, line: int = 1, *, texts: bool = False) -> Any:
-    """Parses YAML that an author wrote."""
-    kind = "BaseLoader" if texts else "SafeLoader"
-    loader = getattr(yaml, f"C{kind}", None) or getattr(yaml, kind)
-    try:
-        mark = too_deep(text, loader, _DEEPEST)
-        if mark is not None:
-            raise _wrong(f"nested more than {_DEEPEST} levels deep", source, line, mark)
-        if "*" in text:
-            for event in yaml.parse(text, loader):
-                if isinstance(event, yaml.AliasEvent):
-                    raise _wrong("aliases are not understood here", source, line, event.start_mark)
-        return yaml.load(text, loader)
-    except yaml.YAMLError as error:
-        what = getattr(error, "problem", None) or "unreadable"
-        raise _wrong(f"not YAML: {what}", source, line, _mark_of(error)) from None
-    except ValueError as error:  # a date that is none
-        raise _wrong(f"not YAML: {error}", source, line, None) from None
-
-
-def _mark_of(error: yaml.YAMLError) -> Any:
-    return getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-
-
-def _wrong(what: str, source: str | None, line: int, mark: Any) -> TemplateError:
-    at = line + mark.line if mark is not None else line
-    return TemplateError(
-        what, file=source, line=at, column=mark.column + 1 if mark is not None else 1
-    )
+    """Parses YAML that an author wrote; with `texts` all scalars are the texts that are written."""
+    rules = _TEXT_RULES if texts else _RULES
+    return parse(text, source or "", rules, line=line).data
 
 
 @dataclass(slots=True)

@@ -7,12 +7,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-import yaml
-
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import ValidationError
 from orchestrator.prompts.languages.prompty.markers import Marks
 from orchestrator.prompts.source import warn
+from orchestrator.support.documents import ListNode, MapNode, Node, ScalarNode, compose
 
 _COMMENTS = {"{#": "#}", "{%": "%}"}
 _PRINTED = {"{{": "}}"}
@@ -116,7 +115,7 @@ def find_misspelt_members(front: str, source: str | None) -> Iterator[Diagnostic
     Custom members are accepted, and so are options that only a model knows. The lines of `front`
     are those of the file.
     """
-    root = yaml.compose(front, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    root = compose(front, source or "")
     found = [*_find_near(root, _TOP)]
     for key, part in _members(root):
         if key.value == "model":
@@ -129,44 +128,45 @@ def find_misspelt_members(front: str, source: str | None) -> Iterator[Diagnostic
                 found += [*_find_near(one, _INPUT), *_find_near_kinds(one)]
     for node, close in found:
         message = f"Prompty has no {node.value[:80]!r} here"
-        line, column = node.start_mark.line + 1, node.start_mark.column + 1
-        yield warn("misspelt-member", message, f"did you mean {close!r}?", source, line, column)
+        yield warn(
+            "misspelt-member", message, f"did you mean {close!r}?", source, node.line, node.column
+        )
 
 
-_Found = Iterator[tuple[yaml.ScalarNode, str]]
+_Found = Iterator[tuple[ScalarNode, str]]
 
 
-def _members(node: yaml.Node | None) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
-    for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
-        if isinstance(key, yaml.ScalarNode):
+def _members(node: Node | None) -> Iterator[tuple[ScalarNode, Node]]:
+    for key, value in node.value if isinstance(node, MapNode) else ():
+        if isinstance(key, ScalarNode):
             yield key, value
 
 
-def _inputs(node: yaml.Node) -> Iterator[yaml.Node]:
+def _inputs(node: Node) -> Iterator[Node]:
     """The inputs of a list, of a map by name, or of a schema's `properties`."""
-    if isinstance(node, yaml.SequenceNode):
+    if isinstance(node, ListNode):
         yield from node.value
         return
     members = {key.value: value for key, value in _members(node)}
     properties = members.get("properties")
-    if isinstance(properties, yaml.CollectionNode):
+    if isinstance(properties, ListNode | MapNode):
         yield from _inputs(properties)
     else:
         yield from members.values()
 
 
-def _find_near(node: yaml.Node | None, known: Collection[str]) -> _Found:
+def _find_near(node: Node | None, known: Collection[str]) -> _Found:
     for key, _ in _members(node):
         yield from _find_nearest(key, known)
 
 
-def _find_near_kinds(node: yaml.Node) -> _Found:
+def _find_near_kinds(node: Node) -> _Found:
     for key, value in _members(node):
-        if key.value in ("kind", "type") and isinstance(value, yaml.ScalarNode):
+        if key.value in ("kind", "type") and isinstance(value, ScalarNode):
             yield from _find_nearest(value, _KINDS)
 
 
-def _find_nearest(node: yaml.ScalarNode, known: Collection[str]) -> _Found:
+def _find_nearest(node: ScalarNode, known: Collection[str]) -> _Found:
     if node.value not in known:
         for close in get_close_matches(node.value[:80], known, n=1, cutoff=_CLOSE_MEMBER):
             yield node, close

@@ -28,6 +28,7 @@ from orchestrator.prompts.languages.semantic_kernel.engine import (
 from orchestrator.prompts.languages.semantic_kernel.tags import Tags, read_tags
 from orchestrator.prompts.source import Source
 from orchestrator.prompts.template_files import read_yaml
+from orchestrator.support.documents import compose
 
 # The template engines (Semantic Kernel: `template_format`).
 FORMATS = ("semantic-kernel", "handlebars", "jinja2")
@@ -286,13 +287,11 @@ class _File:
 
     def _template(self, template: str) -> Source:
         """The template, and where it begins in the file."""
-        import yaml
-
-        root: Any = yaml.compose(self._text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        root: Any = compose(self._text)
         node = next(value for key, value in root.value if key.value == "template")
-        line = node.start_mark.line + 1
+        line = node.line
         if node.style not in ("|", ">"):
-            return Source(template, self._source, line=line, indent=node.start_mark.column)
+            return Source(template, self._source, line=line, indent=node.column - 1)
         lines = self._text.splitlines()[line:]
         first = next((one for one in lines if one.strip()), "")
         indent = len(first) - len(first.lstrip(" "))

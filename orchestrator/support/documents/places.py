@@ -1,4 +1,4 @@
-"""Where everything in a definition is: file, line and column of every member and value."""
+"""Where everything in a document is: file, line and column of every member and value."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from typing import Literal
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError
 
-__all__ = ["Keys", "Node", "Source", "combine_findings"]
-
 Severity = Literal["error", "warning", "info"]
 
 Keys = tuple[str | int, ...]
 """The way to a value: member names and list indexes, from the top."""
 
+MOST_FINDINGS = 20
+"""Mistakes in one message; a reader who gets more reads none."""
+
 
 @dataclass(slots=True)
-class Node:
+class Place:
     """Where one value is in the text.
 
     Attributes:
@@ -34,17 +35,27 @@ class Node:
     column: int
     key: tuple[int, int] | None = None
     text: str = ""
-    children: dict[str | int, Node] = field(default_factory=dict)
+    children: dict[str | int, Place] = field(default_factory=dict)
 
-    def child(self, name: str | int) -> Node | None:
+    def child(self, name: str | int) -> Place | None:
         """The value under `name`, spelled in either way (`agentName`, `agent_name`)."""
-        found = self.children.get(name)
-        if found is None and isinstance(name, str):
+        child = self.children.get(name)
+        if child is None and isinstance(name, str):
             folded = name.replace("_", "").lower()
-            for other, node in self.children.items():
+            for other, place in self.children.items():
                 if isinstance(other, str) and other.replace("_", "").lower() == folded:
-                    return node
-        return found
+                    return place
+        return child
+
+    def follow(self, keys: Keys) -> tuple[Place, bool]:
+        """The place at `keys`, or else the nearest one around it; and whether all keys led on."""
+        place = self
+        for key in keys:
+            inner = place.child(key)
+            if inner is None:
+                return place, False
+            place = inner
+        return place, True
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,26 +74,20 @@ class Source:
 
     file: str = field(default="", compare=False)
     folder: Path | None = field(default=None, compare=False)
-    root: Node | None = field(default=None, compare=False, repr=False)
+    root: Place | None = field(default=None, compare=False, repr=False)
     notes: tuple[Diagnostic, ...] = field(default=(), compare=False)
 
-    def node(self, keys: Keys) -> tuple[Node | None, bool]:
-        """The node at `keys`, or else the nearest one around it; and whether it was found."""
-        node = self.root
-        for key in keys if node else ():
-            inner = node.child(key) if node else None
-            if inner is None:
-                return node, False
-            node = inner
-        return node, node is not None
+    def find(self, keys: Keys) -> tuple[Place | None, bool]:
+        """The place at `keys`, or else the nearest one around it; and whether it was found."""
+        return self.root.follow(keys) if self.root else (None, False)
 
     def place_of(self, *keys: str | int) -> tuple[int, int] | None:
         """Line and column of the value at `keys`, or of the nearest value around it.
 
         Names may be spelled in either way: `place_of("actionGroups", 0, "apiSchema")`.
         """
-        node, _ = self.node(keys)
-        return (node.line, node.column) if node else None
+        place, _ = self.find(keys)
+        return (place.line, place.column) if place else None
 
     def error(self, message: str, *keys: str | int) -> DefinitionError:
         """A `DefinitionError` about the value at `keys`, with its place as far as it is known."""
@@ -105,19 +110,17 @@ class Source:
         )
 
 
-MOST_TOLD = 20
-"""Mistakes that one message tells; a reader who gets more reads none."""
-
-
-def combine_findings(findings: Iterable[Diagnostic]) -> DefinitionError:
-    """One error that tells `findings`, in the order of their places; it holds all of them."""
+def combine_findings(
+    findings: Iterable[Diagnostic], kind: type[DefinitionError] = DefinitionError
+) -> DefinitionError:
+    """One error for all `findings`, in the order of their places; it holds every one of them."""
     ordered = sorted(findings, key=lambda it: (it.file or "", it.line or 0, it.column or 0))
     first, *others = ordered
-    told = others[: MOST_TOLD - 1]
-    lines = [_sentence(first), *(f"{_place(it)}{_sentence(it)}" for it in told)]
-    if more := len(others) - len(told):
+    shown = others[: MOST_FINDINGS - 1]
+    lines = [_sentence(first), *(f"{_place(it)}{_sentence(it)}" for it in shown)]
+    if more := len(others) - len(shown):
         lines.append(f"and {more} more")
-    return DefinitionError(
+    return kind(
         "\n".join(lines),
         file=first.file,
         line=first.line,
