@@ -48,7 +48,7 @@ def test_depth_is_counted_in_lists_and_mappings(depth: int, most: int) -> None:
 
 
 def test_every_value_and_name_has_its_place() -> None:
-    document = parse("a: 1\nb:\n  - x\n  - {c: "x\n      y"}\n")
+    document = parse("a: 1\nb:\n  - x\n  - {c: x,\n     d: y}\n")
     assert document.root.follow(("b", 1, "c"))[0].key == (4, 6)
     assert document.root.children["a"] == Place(1, 4, (1, 1), "1")
     around, found = document.root.follow(("b", 7))

@@ -155,7 +155,7 @@ class _YamlComposer:
         line, column = self._place(event.start_mark)
         if isinstance(event, self.yaml.AliasEvent):
             return self._follow_alias(event.anchor, line, column)
-        if not is_name:
+        if not (is_name and isinstance(event, self.yaml.ScalarEvent)):
             self.bounds.count(depth, line, column)
         if event.anchor:
             self.anchors[event.anchor] = None
