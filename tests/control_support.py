@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from threading import Event
-from time import monotonic
 from typing import Any
 
 import boto3
@@ -209,14 +207,6 @@ def served(
     with ServerState.open(given, models={"*": answers}, lambdas=lambdas) as world:
         with serve_in_thread(world) as url:
             yield Served(world, url, answers)
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    """Waits for what is done in the background; only what never ends takes as long as the limit."""
-    end, tick = monotonic() + 60, Event()
-    while not is_so():
-        assert monotonic() < end
-        tick.wait(0.005)
 
 
 @contextmanager

@@ -178,5 +178,5 @@ def client_of(url: str, key: str = "AKIDEXAMPLE", secret: str = "secret") -> Any
         region_name="us-east-1",
         aws_access_key_id=key,
         aws_secret_access_key=secret,
-        config=Config(retries={"total_max_attempts": 1}, read_timeout=30),
+        config=Config(retries={"total_max_attempts": 1}, read_timeout=60),
     )

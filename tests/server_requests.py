@@ -120,7 +120,7 @@ def send(
     """Sends a request as it is."""
     parts = urlsplit(url)
     assert parts.hostname and parts.port
-    with closing(http.client.HTTPConnection(parts.hostname, parts.port, timeout=20)) as connection:
+    with closing(http.client.HTTPConnection(parts.hostname, parts.port, timeout=60)) as connection:
         connection.request(
             method, path, body, {"Content-Type": "application/json", **(headers or {})}
         )

@@ -208,9 +208,9 @@ def test_variables_do_not_leak_to_a_handler_that_runs_at_the_same_time(tmp_path:
     code = """
 import os, threading
 def lambda_handler(event, context):
-    BARRIER.wait(10)
+    BARRIER.wait(60)
     value = os.environ.get("ONLY_HERE", "none") + os.environ["BOTH"]
-    BARRIER.wait(10)
+    BARRIER.wait(60)
     return value
 """
     barrier = threading.Barrier(3)
@@ -228,9 +228,9 @@ def lambda_handler(event, context):
     ]
     for thread in threads:
         thread.start()
-    barrier.wait(10)
+    barrier.wait(60)
     outside = os.environ.get("BOTH"), os.environ.get("ONLY_HERE")
-    barrier.wait(10)
+    barrier.wait(60)
     for thread in threads:
         thread.join()
     assert (results, outside) == ({0: "xa", 1: "noneb"}, (None, None))

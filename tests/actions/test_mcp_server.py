@@ -166,7 +166,7 @@ def test_a_call_that_never_ends(server: MCPServer) -> None:
     ],
 )
 def test_a_command_that_is_no_server(command: list[str], said: str) -> None:
-    with MCPServer(command, timeout=10) as server, pytest.raises(DependencyFailed, match=said):
+    with MCPServer(command, timeout=60) as server, pytest.raises(DependencyFailed, match=said):
         ActionGroup("demo", executor=server)
 
 
@@ -227,7 +227,7 @@ def test_streamable_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_url_where_nothing_is() -> None:
     with (
         MCPServer(
-            url="http://127.0.0.1:1/mcp?key=canary", timeout=10, allow_private=["127.0.0.1"]
+            url="http://127.0.0.1:1/mcp?key=canary", timeout=60, allow_private=["127.0.0.1"]
         ) as server,
         pytest.raises(DependencyFailed, match=r"'127\.0\.0\.1:1' could not be started") as caught,
     ):

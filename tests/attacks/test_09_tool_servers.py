@@ -32,7 +32,7 @@ def numbers(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_private_addresses_are_refused(host: str) -> None:
     with (
         Site().running() as site,
-        MCPServer(url=f"http://{host}:{site.port}/mcp", timeout=10) as server,
+        MCPServer(url=f"http://{host}:{site.port}/mcp", timeout=60) as server,
         pytest.raises(DependencyFailed, match=r"not of the public internet.*allowPrivate"),
     ):
         ActionGroup("demo", executor=server)
@@ -67,13 +67,13 @@ def test_each_request_goes_to_an_address_that_was_checked(
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     with http_server(tmp_path, monkeypatch) as (url, came):
         url = url.replace("127.0.0.1", "localhost")
-        with MCPServer(url=url, allow_private=["localhost"], timeout=10) as server:
+        with MCPServer(url=url, allow_private=["localhost"], timeout=60) as server:
             assert [one.name for one in ActionGroup("demo", executor=server).operations]
             assert {one["host"] for one in came} == {url.split("/")[2]}
         monkeypatch.setattr(socket, "getaddrinfo", resolve)
         before = len(came)
         with (
-            MCPServer(url=url, allow_private=["localhost"], timeout=10) as server,
+            MCPServer(url=url, allow_private=["localhost"], timeout=60) as server,
             pytest.raises(DependencyFailed),
         ):
             ActionGroup("demo", executor=server)

@@ -41,7 +41,7 @@ class Team:
     key: str
 
     def post(self, path: str, body: Any, **headers: str) -> tuple[int, Any]:
-        connection = HTTPConnection(self.url.removeprefix("http://"), timeout=30)
+        connection = HTTPConnection(self.url.removeprefix("http://"), timeout=60)
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         try:
             content = json.dumps(body).encode()

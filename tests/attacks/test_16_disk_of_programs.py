@@ -20,7 +20,7 @@ from orchestrator.actions.code_interpreter import (
 from orchestrator.errors import DefinitionError, DependencyFailed
 
 MEBIBYTE = 1 << 20
-SETTINGS = CodeInterpreterSettings(seconds=20, scratch_bytes=4 * MEBIBYTE, scratch_files=100)
+SETTINGS = CodeInterpreterSettings(seconds=120, scratch_bytes=4 * MEBIBYTE, scratch_files=100)
 ENDED = "The program was ended"
 
 TAKE = """

@@ -78,7 +78,7 @@ def test_nothing_that_was_sent_is_told_elsewhere(tmp_path, caplog, path, body):
 
 
 def _post(url: str, path: str, body: Any) -> str:
-    connection = HTTPConnection(url.removeprefix("http://"), timeout=30)
+    connection = HTTPConnection(url.removeprefix("http://"), timeout=60)
     try:
         headers = {"Authorization": f"Bearer {KEY}"}
         connection.request("POST", path, json.dumps(body).encode(), headers)

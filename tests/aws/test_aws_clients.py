@@ -33,7 +33,7 @@ def test_equal_settings_share_one_client_even_when_asked_at_once() -> None:
     together = Barrier(4)
 
     def client(_: int) -> Any:
-        together.wait(10)
+        together.wait(60)
         return get_shared_client(Settings("bedrock-agent-runtime", "eu-west-1"), TARGET)
 
     with ThreadPoolExecutor(4) as pool:

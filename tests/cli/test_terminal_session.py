@@ -13,13 +13,13 @@ from cli_support import ANSWER, call
 
 pty = pytest.importorskip("pty")
 
-PATIENCE = 30  # seconds until a silent program counts as hanging
+PATIENCE = 60  # seconds until a silent program counts as hanging
 
 SLOW = """
 import time
 def lambda_handler(event, context):
     print("working", flush=True)
-    time.sleep(60)
+    time.sleep(1000)
 """
 
 

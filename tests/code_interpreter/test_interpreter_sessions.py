@@ -75,9 +75,9 @@ def test_closing_ends_what_is_running(make):
     with ThreadPoolExecutor(1) as pool:
         began = threading.Event()
         running = pool.submit(begin, interpreter, began)
-        assert began.wait(30)
+        assert began.wait(60)
         interpreter.close()
-        assert "it was cancelled" in running.result(30).details["executionError"]
+        assert "it was cancelled" in running.result(60).details["executionError"]
     assert children() == before
 
 

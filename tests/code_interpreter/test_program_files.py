@@ -125,8 +125,8 @@ def test_many_files_are_bounded(make):
 
 @needs_sandbox
 def test_nothing_of_a_stopped_program_is_lost(make):
-    code = "open('part.txt', 'w').write('x')\nwhile True: pass"
-    result = run(make(seconds=0.6), code)
+    code = "open('part.txt', 'w').write('x')\nimport time\ntime.sleep(1000)"
+    result = run(make(seconds=1.5), code)
     assert [file["name"] for file in result.files] == ["part.txt"]
 
 

@@ -189,6 +189,6 @@ def test_an_agent_without_the_group_does_not_load_the_interpreter():
         "print('orchestrator.actions.code_interpreter' in sys.modules)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
     )
     assert done.stdout == "False\n"

@@ -17,7 +17,7 @@ from orchestrator.models import ModelReply, ModelRequest
 from orchestrator.sessions import Record
 from orchestrator.testing import ScriptedModel
 
-WAIT = 30  # a bound for tests that hang, never a pause
+WAIT = 60  # a bound for tests that hang, never a pause
 
 
 class Held(SQLiteStore):

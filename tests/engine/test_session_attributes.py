@@ -109,7 +109,7 @@ class Sets:
     def call(self, call: Call, context: CallContext) -> ActionResult:
         n = call.arguments["n"]
         if n == 0:
-            assert self.later.wait(30)
+            assert self.later.wait(60)
         made = {**context.session_attributes, f"new-{n}": "1", "both": str(n)}
         del made[f"old-{n}"]
         prompt = {**context.prompt_session_attributes, f"new-{n}": "canary", "both": str(n)}

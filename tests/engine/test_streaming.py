@@ -30,7 +30,7 @@ from orchestrator.models import Model, ModelReply, ModelRequest
 from orchestrator.models.usage import Usage
 from orchestrator.testing import MemoryStore
 
-WAIT = 30  # a bound for tests that hang, never a pause
+WAIT = 60  # a bound for tests that hang, never a pause
 DAYS = ("vacations::get_days", {"employee": "E-1"})
 
 

@@ -33,7 +33,7 @@ class Waiting(Echo):
         try:
             if self.now >= self._count:
                 self._met.set()
-            await asyncio.wait_for(self._met.wait(), 30)
+            await asyncio.wait_for(self._met.wait(), 60)
             await asyncio.sleep(0)
             return self.complete(request)
         finally:

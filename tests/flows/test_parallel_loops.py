@@ -39,7 +39,7 @@ class Meeting:
     """A function whose first calls wait for each other: so many run at the same time."""
 
     def __init__(self, count: int) -> None:
-        self._barrier = threading.Barrier(count, timeout=30)
+        self._barrier = threading.Barrier(count, timeout=60)
         self._left = count
         self._lock = threading.Lock()
 
@@ -99,7 +99,7 @@ def test_an_ended_item_makes_room_for_the_next_one() -> None:
 
     def answer(text: str) -> str:
         if text == "Say 1":
-            assert second.wait(30)
+            assert second.wait(60)
         elif text == "Say 3":  # begins while the first is still at work
             second.set()
         return text
@@ -378,7 +378,7 @@ def test_the_first_in_order_that_fails_is_told_and_the_others_stop() -> None:
     def answer(text: str) -> str | Exception:
         if text == "Say 2":
             return ThrottlingError("slow down", resource="m")
-        assert store.known.wait(30)
+        assert store.known.wait(60)
         return text
 
     model = Echo(answer)
@@ -396,11 +396,11 @@ def test_a_failure_beside_an_item_that_is_in_a_loop_of_its_own_is_told() -> None
 
     def answer(text: str) -> str | Exception:
         if text == "Is 2":
-            assert inside.wait(30)
+            assert inside.wait(60)
             return ThrottlingError("slow down", resource="m")
         if text.startswith("In"):
             inside.set()
-            assert store.known.wait(30)
+            assert store.known.wait(60)
         return text
 
     flow = program(
@@ -423,12 +423,12 @@ def test_of_several_failures_the_first_in_order_is_told() -> None:
     def fail(x: int) -> None:
         barrier.wait()
         if x == 1:
-            assert second.wait(30)
+            assert second.wait(60)
         if x == 2:
             second.set()
         raise ValueError(f"no {x}")
 
-    barrier, second = threading.Barrier(2, timeout=30), threading.Event()
+    barrier, second = threading.Barrier(2, timeout=60), threading.Event()
     flow = program("FOR $x in [1, 2]:", "    @fail($x) -> a", "END")
     with pytest.raises(FlowError) as raised:
         flow.run(model=Echo(), tools={"fail": fail}, parallel=2)

@@ -154,7 +154,7 @@ def test_another_process_indexes_and_this_one_sees_it(kept, handbook, tmp_path):
         f"L({str(handbook)!r}, id='x', embedder=None, index={str(tmp_path / 'index.sqlite')!r})"
         ".index()"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
     assert names(mine.retrieve("giraffe")) == ["new.md"]
 
 

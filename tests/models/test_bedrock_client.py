@@ -122,7 +122,7 @@ def test_many_tasks_wait_at_the_same_time(serve):
     together = Barrier(20)
 
     def when_all_are_there():
-        together.wait(10)
+        together.wait(60)
         yield b'{"output":{"message":{"content":[{"text":"ok"}]}}}'
 
     from model_servers import Answer

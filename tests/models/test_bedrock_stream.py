@@ -162,7 +162,7 @@ def test_closing_the_iterator_closes_the_connection(serve):
     stream = BedrockModel(CLAUDE, endpoint_url=server.url).stream(ask())
     assert next(stream).startswith("0 ")
     stream.close()
-    assert server.hung_up.wait(5)
+    assert server.hung_up.wait(60)
 
 
 def test_cancelling_the_task_closes_the_connection(serve):
@@ -182,7 +182,7 @@ def test_cancelling_the_task_closes_the_connection(serve):
             await task
 
     asyncio.run(cancelled())
-    assert server.hung_up.wait(5)
+    assert server.hung_up.wait(60)
 
 
 def test_a_stream_read_to_its_end_leaves_the_connection_for_the_next(serve):

@@ -208,7 +208,7 @@ class Desk(crew.Desk):
 crew.Desk = Desk
 crew.play(crew.crew(Path({str(tmp_path)!r}), "after branch@0.0"))
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=120)
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
     agent = crew(tmp_path)
     with pytest.raises(ActionOutcomeUnknown, match="credit") as unknown:

@@ -25,7 +25,7 @@ class Meeting:
     """An executor whose calls only go on together; each adds a session attribute."""
 
     def __init__(self, parties: int) -> None:
-        self.barrier = Barrier(parties, timeout=30)
+        self.barrier = Barrier(parties, timeout=60)
         self.seen: list[dict[str, str]] = []
 
     def call(self, call: Call, context: Any) -> ActionResult:

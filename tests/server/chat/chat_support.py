@@ -93,7 +93,7 @@ class Server:
     world: ServerState
 
     def open(self) -> HTTPConnection:
-        return HTTPConnection(self.url.removeprefix("http://"), timeout=30)
+        return HTTPConnection(self.url.removeprefix("http://"), timeout=60)
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Heard:
         """One request; `headers` have `_` for `-`."""

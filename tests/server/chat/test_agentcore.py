@@ -262,7 +262,7 @@ def test_a_ping_says_whether_turns_run(start, accept):
     class Waiting(ScriptedModel):
         def stream(self, request: ModelRequest) -> Any:
             begun.set()
-            assert go_on.wait(20)
+            assert go_on.wait(60)
             yield ModelReply([{"text": "<answer>Done."}])
 
         def complete(self, request: ModelRequest) -> ModelReply:
@@ -278,7 +278,7 @@ def test_a_ping_says_whether_turns_run(start, accept):
     connection = server.open()
     body = json.dumps({"prompt": "Hi"}).encode()
     connection.request("POST", "/invocations", body, {"Accept": accept})
-    assert begun.wait(20)
+    assert begun.wait(60)
     assert ping(server) == "HealthyBusy"
     go_on.set()
     assert b"Done." in connection.getresponse().read()
@@ -307,4 +307,4 @@ def test_a_client_that_goes_stops_the_turn_and_leaves_no_trace_of_it(start):
         got += response.read1()
     response.close()
     connection.close()
-    assert stopped.wait(20)
+    assert stopped.wait(60)

@@ -82,7 +82,7 @@ def test_words_come_while_the_model_still_speaks(start):
     class Slow(ScriptedModel):
         def stream(self, request: ModelRequest) -> Any:
             yield "<answer>First words "
-            assert heard.wait(20)
+            assert heard.wait(60)
             yield "and last."
             yield ModelReply([{"text": "<answer>First words and last."}])
 
@@ -122,7 +122,7 @@ def test_a_client_that_goes_stops_the_turn(start):
         got += response.read1()
     response.close()
     connection.close()
-    assert stopped.wait(20)
+    assert stopped.wait(60)
 
 
 def test_a_client_that_goes_stops_a_model_that_speaks_without_a_pause(start):
@@ -147,7 +147,7 @@ def test_a_client_that_goes_stops_a_model_that_speaks_without_a_pause(start):
         got += response.read1()
     response.close()
     connection.close()
-    assert stopped.wait(30)
+    assert stopped.wait(60)
     assert not finished.is_set()
 
 
@@ -169,9 +169,9 @@ def test_a_client_that_does_not_wait_for_a_whole_answer_stops_the_turn(start):
     connection = server.open()
     body = '{"model":"vacations","messages":[{"role":"user","content":"Hi"}]}'
     connection.request("POST", "/v1/chat/completions", body)
-    assert begun.wait(20)
+    assert begun.wait(60)
     connection.close()
-    assert stopped.wait(20)
+    assert stopped.wait(60)
 
 
 def test_without_a_session_the_client_tells_the_conversation(start):
@@ -364,7 +364,7 @@ def test_a_busy_session_is_a_conflict(start):
     class Waiting(ScriptedModel):
         def stream(self, request: ModelRequest) -> Any:
             yield "<answer>Wait"
-            assert go_on.wait(20)
+            assert go_on.wait(60)
             yield ModelReply([{"text": "<answer>Wait"}])
 
     go_on = Event()

@@ -9,8 +9,9 @@ from pathlib import Path
 from threading import Event
 
 import pytest
-from control_support import CLAUDE, Served, says, served, until
+from control_support import CLAUDE, Served, says, served
 from server_requests import ID, OTHER_ID, OTHER_SECRET, SECRET, write_keys
+from waiting import until
 
 from orchestrator.memory import SessionSummary
 from orchestrator.models import Model, ModelReply, ModelRequest
@@ -29,7 +30,7 @@ class Waiting(Model):
 
     def complete(self, request: ModelRequest) -> ModelReply:
         self.asked.set()
-        assert self.go.wait(30)
+        assert self.go.wait(60)
         return ScriptedModel([says("Still here.")], CLAUDE).complete(request)
 
 
@@ -114,7 +115,7 @@ def test_a_session_whose_turn_runs_is_deleted_after_it(monkeypatch: pytest.Monke
         answers = server.runtime.invoke_agent(
             agentId=id, agentAliasId="TSTALIASID", sessionId="s-1", inputText="Hello?"
         )
-        assert model.asked.wait(30)
+        assert model.asked.wait(60)
         server.control.delete_agent(agentId=id)
         model.go.set()
         with closing(answers["completion"]) as stream:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from control_support import BASE, Served, refused, until
+from control_support import BASE, Served, refused
+from waiting import until
 
 
 def test_agents_aliases_and_knowledge_bases_are_tagged(server: Served) -> None:

@@ -45,7 +45,7 @@ def client_of(url: str, service: str = "bedrock-runtime") -> Any:
         region_name="us-east-1",
         aws_access_key_id="AKIDEXAMPLE",
         aws_secret_access_key="secret",
-        config=Config(retries={"total_max_attempts": 1}, read_timeout=30),
+        config=Config(retries={"total_max_attempts": 1}, read_timeout=60),
     )
 
 

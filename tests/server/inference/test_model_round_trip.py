@@ -103,7 +103,7 @@ def test_the_first_words_come_before_the_last(start):
     class Slow(ScriptedModel):
         def stream(self, request: ModelRequest) -> Any:
             yield "First"
-            assert heard.wait(10)
+            assert heard.wait(60)
             yield " last"
             yield ModelReply([{"text": "First last"}])
 

@@ -110,7 +110,7 @@ class Waiting(Model):
         text = says("One. Two.")
         yield text[:45]
         self.asked.set()
-        assert self.go.wait(30)
+        assert self.go.wait(60)
         yield text[45:]
         yield ModelReply([{"text": text}])
 
@@ -121,7 +121,7 @@ def test_a_session_that_is_busy(start: Any) -> None:
     stream = server.client.invoke_agent(
         agentId=AGENT_ID, agentAliasId=ALIAS_ID, sessionId="s-1", inputText="Hi"
     )["completion"]
-    assert model.asked.wait(30)
+    assert model.asked.wait(60)
     with pytest.raises(ClientError) as caught:
         server.invoke("Meanwhile")
     assert caught.value.response["Error"]["Code"] == "ConflictException"
@@ -143,7 +143,7 @@ def test_a_client_that_goes_stops_the_turn(start: Any, listens: bool) -> None:
     )["completion"]
     if listens:
         assert "trace" in next(iter(stream))
-    assert model.asked.wait(30)
+    assert model.asked.wait(60)
     agent = server.world.agents.resolve_alias(Caller(), AGENT_ID, ALIAS_ID)
     stream.close()
     try:

@@ -67,7 +67,7 @@ def test_those_who_ask_together_get_the_same() -> None:
     together = Barrier(4)
 
     def make() -> object:
-        together.wait(30)
+        together.wait(60)
         return object()
 
     with ThreadPoolExecutor(4) as pool:

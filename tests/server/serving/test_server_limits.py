@@ -37,7 +37,7 @@ def serve_with(tmp_path: Path) -> Iterator[Callable[..., str]]:
 
 def raw(url: str) -> socket.socket:
     parts = urlsplit(url)
-    return socket.create_connection((parts.hostname, parts.port), timeout=20)
+    return socket.create_connection((parts.hostname, parts.port), timeout=60)
 
 
 def test_a_body_that_is_too_large(serve_with: Callable[..., str]) -> None:
@@ -90,7 +90,7 @@ def test_a_head_that_does_not_come(
 
 def test_a_connection_is_used_again_and_again(serve_with: Callable[..., str]) -> None:
     parts = urlsplit(serve_with())
-    with closing(http.client.HTTPConnection(parts.netloc, timeout=20)) as connection:
+    with closing(http.client.HTTPConnection(parts.netloc, timeout=60)) as connection:
         for _ in range(3):
             connection.request("GET", "/v1/models")
             answer = connection.getresponse()
@@ -104,7 +104,7 @@ def test_more_at_once_than_the_limit(
 ) -> None:
     url = serve_with(concurrency=1, agents=write_agent(tmp_path), model=model.spec)
     events = invoke(url)
-    assert model.asked.wait(30)
+    assert model.asked.wait(60)
     with pytest.raises(ClientError) as error:
         client(url, "bedrock-agent").list_agents()
     assert error.value.response["Error"]["Code"] == "ThrottlingException"

@@ -65,13 +65,13 @@ def test_a_running_turn_goes_on(
     server = start("--agents", write_agent(tmp_path), "--model", model.spec)
     events = invoke(server.url)
     told = threads.submit(text_of, events)
-    assert model.asked.wait(30)
+    assert model.asked.wait(60)
     server.signal()
     with pytest.raises(BotoCoreError):  # it takes no more connections; whoever asks is refused
         while True:
             invoke(server.url, session_id="s-2").close()
     model.go.set()
-    assert told.result(30) == "All is well."
+    assert told.result(60) == "All is well."
     assert server.end()[0] == 0
 
 
@@ -83,7 +83,7 @@ def test_a_turn_that_is_not_done_in_time_is_left_for_the_next_process(
     kept = ("--state", tmp_path / "sessions.sqlite")
     server = start(*options, *kept, "--workers", workers, "--shutdown-seconds", "0.2")
     events = invoke(server.url, "Is all well?")
-    assert model.asked.wait(30)
+    assert model.asked.wait(60)
     server.signal()
     with pytest.raises(EventStreamError, match="shutting down") as error:
         text_of(events)
@@ -101,7 +101,7 @@ def test_a_second_interrupt_ends_at_once(
 ) -> None:
     server = start("--agents", write_agent(tmp_path), "--model", model.spec)
     told = threads.submit(text_of, invoke(server.url))
-    assert model.asked.wait(30)
+    assert model.asked.wait(60)
     server.signal(signal.SIGINT)
     while not wait([told], timeout=0.05).done:  # until the first one was heard of
         server.signal(signal.SIGINT)
@@ -117,7 +117,7 @@ def test_a_server_in_a_thread_waits_as_well(model: WaitingModel, tmp_path: Path)
     with ServerState.open(settings) as world:
         with serve_in_thread(world) as url:
             events = invoke(url)
-            assert model.asked.wait(30)
+            assert model.asked.wait(60)
         with pytest.raises(EventStreamError, match="shutting down"):
             text_of(events)
 
@@ -135,9 +135,9 @@ def test_an_answer_in_one_piece_is_refused_when_it_is_not_there_in_time(
 ) -> None:
     server = start("--model", model.spec, "--shutdown-seconds", "0.2")
     told = threads.submit(converse, server.url)
-    assert model.asked.wait(30)
+    assert model.asked.wait(60)
     server.signal()
-    assert told.result(30) == "ServiceUnavailableException"
+    assert told.result(60) == "ServiceUnavailableException"
     assert server.end()[0] == 0
 
 
@@ -170,9 +170,9 @@ def test_a_client_that_goes_stops_what_was_asked_of_the_model() -> None:
     ):
         with closing(http.client.HTTPConnection(urlsplit(url).netloc)) as connection:
             connection.request("POST", "/model/any/converse", body)
-            assert model.asked.wait(30)
+            assert model.asked.wait(60)
             assert not model.stopped.is_set()
-        assert model.stopped.wait(30)
+        assert model.stopped.wait(60)
 
 
 @pytest.mark.parametrize("reads", [0, 1])

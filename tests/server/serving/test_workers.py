@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from serving_support import Start, WaitingModel, client, invoke, text_of, write_agent
+from waiting import until
 
 from orchestrator.server import serving
 from orchestrator.server.settings import Settings
-
-
-def until(true: Callable[[], bool]) -> None:
-    """Waits for what another process does."""
-    deadline = time.monotonic() + 30
-    while not true():
-        assert time.monotonic() < deadline, "it did not come to pass"
 
 
 def test_a_killed_worker_is_replaced(start: Start, model: WaitingModel, tmp_path: Path) -> None:
@@ -91,7 +83,7 @@ def test_an_interrupt_of_the_whole_group(start: Start, model: WaitingModel, tmp_
         *("--state", tmp_path / "sessions.sqlite", "--workers", 2),
     )
     events = invoke(server.url)
-    assert model.asked.wait(30)
+    assert model.asked.wait(60)
     server.signal_all(signal.SIGINT)
     until(lambda: len(server.workers()) == 1)  # the idle one has ended
     model.go.set()
