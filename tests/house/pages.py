@@ -52,7 +52,8 @@ def picture() -> str:
             ' font-family="system-ui, sans-serif" font-size="15">',
             "<title>The rooms of orchestrator, and which imports which</title>",
             '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7"'
-            ' markerHeight="7" orient="auto"><path d="M0 0 8 4 0 8z" fill="#8a94a6"/></marker></defs>',
+            ' markerHeight="7" orient="auto"><path d="M0 0 8 4 0 8z" fill="#8a94a6"/></marker>'
+            "</defs>",
             f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>',
             *arrows,
             *boxes,
