@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from orchestrator.actions import ActionGroup, LambdaHandler, Reprompt, ReturnControl, action
     from orchestrator.agent import Agent, Collaborator, Flow, FlowEvent, FlowResult, load_flow
     from orchestrator.engine.plan import Memory
+    from orchestrator.engine.results import ControlReturn
     from orchestrator.engine.trace.past_turns import PastTurn
     from orchestrator.engine.trace.reply import Event, Files, Reply, TextDelta, TracePart, TurnEnd
     from orchestrator.knowledge import KnowledgeBase
@@ -41,6 +42,7 @@ __all__ = [
     "ActionGroup",
     "Agent",
     "Collaborator",
+    "ControlReturn",
     "DefinitionError",
     "DependencyFailed",
     "Event",
@@ -88,6 +90,7 @@ _LAZY = {
     "FlowResult": "orchestrator.agent",
     "load_flow": "orchestrator.agent",
     "Memory": "orchestrator.engine.plan",
+    "ControlReturn": "orchestrator.engine.results",
     "PastTurn": "orchestrator.engine.trace.past_turns",
     "KnowledgeBase": "orchestrator.knowledge",
     "load_template": "orchestrator.prompts",

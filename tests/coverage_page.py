@@ -140,7 +140,7 @@ def ways() -> Iterator[Row]:
 _EVENTS = {
     "chunk": "`TextDelta`, `reply.text`, `reply.citations`",
     "trace": "`TracePart`, `reply.trace`",
-    "returnControl": "`ReturnControl`, `reply.return_control`",
+    "returnControl": "`ControlReturn`, `reply.return_control`",
     "files": "`Files`, `reply.files`",
 }
 

@@ -36,7 +36,7 @@ HISTORY = [
 _EVENTS = {
     "TextDelta": "chunk",
     "TracePart": "trace",
-    "ReturnControl": "returnControl",
+    "ControlReturn": "returnControl",
     "Files": "files",
 }
 

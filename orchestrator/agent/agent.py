@@ -266,7 +266,7 @@ class Agent:
             **options: See `Options`.
 
         Yields:
-            `TextDelta`s of the answer, `TracePart`s, a `ReturnControl`, and at last a `TurnEnd`.
+            `TextDelta`s of the answer, `TracePart`s, a `ControlReturn`, and at last a `TurnEnd`.
 
         Raises:
             OrchestratorError: The turn failed; `error.reply` holds what it had done.

@@ -185,7 +185,7 @@ class Flow:
             state: What `paused` of its result was.
             mode: `continue`, or `step` to run one statement and wait again.
             text: The user's text, when it waits for the user.
-            results: The results of the calls that it waits for, as `ReturnControl.answer` takes
+            results: The results of the calls that it waits for, as `ControlReturn.answer` takes
                 them.
             on_event: As for `run`.
             **options: See `FlowOptions`. With `sessions`, those of the run, the store's journal

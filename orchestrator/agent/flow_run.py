@@ -16,8 +16,8 @@ from orchestrator.actions import ActionGroup
 from orchestrator.agent.agent import Agent
 from orchestrator.agent.flow_events import FlowEvent, FlowResult, waits_for
 from orchestrator.agent.validate import check_parts
-from orchestrator.engine.effects import ReturnControl
 from orchestrator.engine.plan import Features
+from orchestrator.engine.results import ControlReturn
 from orchestrator.engine.trace.reply import Reply, TextDelta, TurnEnd
 from orchestrator.errors import FlowError, OrchestratorError, SessionConflict, ValidationError
 from orchestrator.flows.listener import Listener
@@ -335,10 +335,10 @@ class FlowRun:
         return state_of(self._program.digest, records[first:], more)
 
 
-def _find_return_control(journal: Sequence[Record]) -> ReturnControl:
+def _find_return_control(journal: Sequence[Record]) -> ControlReturn:
     suspended = next((one for one in reversed(journal) if one["kind"] == "suspend"), None)
     if suspended is None:
         raise FlowError(
             "the state's journal does not wait for anything", message_zh="状态中的运行没有暂停"
         )
-    return ReturnControl(suspended["invocation_id"], suspended["inputs"])
+    return ControlReturn(suspended["invocation_id"], suspended["inputs"])

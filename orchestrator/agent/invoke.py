@@ -9,8 +9,8 @@ from functools import cache, partial
 from types import ModuleType
 from typing import TypeVar
 
-from orchestrator.engine.effects import Failure
 from orchestrator.engine.plan import Plan
+from orchestrator.engine.results import Failure
 from orchestrator.engine.run.invocation import Run
 from orchestrator.engine.run.open_turn import Input, open_turn
 from orchestrator.engine.run.restore import restore_history

@@ -142,12 +142,12 @@ def _parse_results(agent: Agent, session: str | None, given: Any) -> dict[str, A
     if session is None or not isinstance(given, dict):
         raise ValidationError("--results needs --session, and a JSON object")
     from orchestrator.cli.agents import read_session
-    from orchestrator.engine.effects import ReturnControl
+    from orchestrator.engine.results import ControlReturn
 
     waits = _find_hand_over(read_session(agent, session))
     if waits is None:
         raise ValidationError(f"no call waits for results in session {session!r}")
-    return ReturnControl(waits["invocation_id"], waits["inputs"]).answer(given)
+    return ControlReturn(waits["invocation_id"], waits["inputs"]).answer(given)
 
 
 def _find_hand_over(session: SessionState) -> Mapping[str, Any] | None:

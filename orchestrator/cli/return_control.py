@@ -10,7 +10,7 @@ from orchestrator.cli.steps import format_call
 from orchestrator.cli.terminal import Terminal, clean
 
 if TYPE_CHECKING:
-    from orchestrator.engine.effects import ReturnControl
+    from orchestrator.engine.results import ControlReturn
 
 _WANTS = {
     "RESULT": "its result",
@@ -63,7 +63,7 @@ def list_waiting_calls(inputs: Iterable[Mapping[str, Any]]) -> list[WaitingCall]
 
 
 def ask_results(
-    control: ReturnControl, terminal: Terminal, ask: Callable[[str], str]
+    control: ControlReturn, terminal: Terminal, ask: Callable[[str], str]
 ) -> dict[str, Any]:
     """Asks the user for the result of each call, or whether it may be carried out.
 
@@ -94,7 +94,7 @@ def ask_yes_no(ask: Callable[[str], str], question: str) -> bool:
 
 
 def _ask_result(
-    control: ReturnControl, call: WaitingCall, ask: Callable[[str], str]
+    control: ControlReturn, call: WaitingCall, ask: Callable[[str], str]
 ) -> list[dict[str, Any]]:
     # One hand-over a call: two calls of one function may have different results.
     value: Any = True

@@ -81,6 +81,11 @@ class Slot:
         self.text = text
         self.error = self.checked = True
 
+    def keep_back(self) -> None:
+        """Keeps the result from later turns, if this one ended before it was checked."""
+        if self.text and not self.checked:
+            self.text, self.checked = "There was a result, which was not kept.", True
+
     def as_result(self) -> dict[str, Any]:
         """The result, as `Dialect.step_messages` takes it."""
         return {

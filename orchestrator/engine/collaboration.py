@@ -6,26 +6,18 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from sys import maxsize
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from orchestrator.engine.calls import Slot
 from orchestrator.engine.citations import realign_citations, source_ids
 from orchestrator.engine.decisions import find_refusal
-from orchestrator.engine.effects import (
-    ROUTE,
-    Answer,
-    Branch,
-    Collaborate,
-    Effect,
-    Failure,
-    Refusal,
-    Result,
-    ReturnControl,
-)
+from orchestrator.engine.effects import ROUTE, Branch, Branches, Effect
 from orchestrator.engine.guardrail_checks import INTERVENED, guard_results
 from orchestrator.engine.payloads import expand_payloads, readable
 from orchestrator.engine.plan import Plan, StagePlan
 from orchestrator.engine.prompt_history import Talk
+from orchestrator.engine.results import Answer, ControlReturn, Failure, Refusal, Result
+from orchestrator.engine.state import Turn
 from orchestrator.engine.toolbox import message_name
 from orchestrator.errors import LimitExceeded, rebuild_error
 from orchestrator.limits import Limits
@@ -33,9 +25,6 @@ from orchestrator.message import Message
 from orchestrator.prompts import Dialect
 from orchestrator.prompts.steps import EMPTY, text_blocks
 from orchestrator.sessions.journal import Record
-
-if TYPE_CHECKING:
-    from orchestrator.engine.turn import Turn
 
 _BOUNDLESS = Limits(model_calls=maxsize, tokens=maxsize, actions=maxsize)
 
@@ -58,7 +47,7 @@ def route(turn: Turn) -> Generator[Effect, Any, Result | None]:
         return chosen
     name, message = chosen
     branch = branch_of(turn, ROUTE, name, message)
-    (ended,) = yield Collaborate([branch], 0, live=turn.streams, routed=True)
+    (ended,) = yield Branches([branch], 0, live=turn.streams, routed=True)
     if "control" in ended:
         return _get_return_control(ended)
     _account(turn, ended)
@@ -181,7 +170,7 @@ def _find_collaborator(plan: Plan, name: str) -> str | None:
 
 def collaborate(
     turn: Turn, slots: Sequence[Slot], number: int
-) -> Generator[Effect, Any, ReturnControl | None]:
+) -> Generator[Effect, Any, ControlReturn | None]:
     """Has collaborators work on their messages, several at the same time."""
     branches = [slot.branch for slot in slots if slot.branch is not None]
     if not branches:
@@ -190,7 +179,7 @@ def collaborate(
         _share(turn, branches)
     for branch in branches:  # not before it is known that there are no more than may work
         branch.message = expand_payloads(branch.message, turn.payloads)
-    outcomes = yield Collaborate(branches, number)
+    outcomes = yield Branches(branches, number)
     waiting = next((one for one in outcomes if "control" in one), None)
     if waiting is not None:
         return _get_return_control(waiting)
@@ -252,6 +241,6 @@ def _as_result(outcome: Record) -> Answer | Refusal | Failure:
     return Answer(outcome["text"], outcome["stop_reason"], outcome.get("citations") or [])
 
 
-def _get_return_control(outcome: Record) -> ReturnControl:
-    control: ReturnControl = outcome["control"]
+def _get_return_control(outcome: Record) -> ControlReturn:
+    control: ControlReturn = outcome["control"]
     return control

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.engine.citations import cite
-from orchestrator.engine.effects import Answer, Refusal
+from orchestrator.engine.results import Answer, Refusal
 from orchestrator.errors import ModelOutputError
 from orchestrator.message import text_of
 from orchestrator.parsers.codes import CUSTOM_PARSER, OURS

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from orchestrator.engine.attachments import text_to_check, with_text
 from orchestrator.engine.calls import Slot
 from orchestrator.engine.citations import realign_citations
 from orchestrator.engine.decisions import REFUSAL
-from orchestrator.engine.effects import Answer, Effect, Guard, Refusal, Result
+from orchestrator.engine.effects import Effect, Guard
+from orchestrator.engine.results import Answer, Refusal, Result
+from orchestrator.engine.state import Turn
 from orchestrator.memory.summaries import summary_text
 from orchestrator.message import text_of
 from orchestrator.sessions import HISTORY_GUARD
-
-if TYPE_CHECKING:
-    from orchestrator.engine.turn import Turn
 
 __all__ = [
     "ANSWER_GUARD",
@@ -27,7 +26,6 @@ __all__ = [
     "guard_input",
     "guard_results",
     "guard_summary",
-    "keep_back",
 ]
 
 ANSWER_GUARD = "guardrail-post-0"
@@ -38,8 +36,6 @@ MEMORY_GUARD = "guardrail-memory-"
 
 INTERVENED = "guardrail_intervened"
 """The stop reason of a turn that a guardrail ended."""
-
-_UNCHECKED = "There was a result, which was not kept."
 
 
 def guard_input(turn: Turn) -> Generator[Effect, Any, Refusal | None]:
@@ -164,13 +160,6 @@ def guard_results(turn: Turn, slots: Sequence[Slot], number: int) -> Generator[E
             slot.text = outcome["text"]
             slot.error = slot.error or outcome["blocked"]
             slot.payloads = "" if outcome["blocked"] else outcome["text"]
-
-
-def keep_back(slots: Sequence[Slot]) -> None:
-    """Keeps results from later turns that this one ended too early to have checked."""
-    for slot in slots:
-        if slot.text and not slot.checked:
-            slot.text, slot.checked = _UNCHECKED, True
 
 
 def _replace_response(turn: Turn, slot: Slot, text: str) -> None:

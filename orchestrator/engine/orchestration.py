@@ -6,8 +6,9 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from orchestrator.engine.effects import Effect, Result
-    from orchestrator.engine.turn import Turn
+    from orchestrator.engine.effects import Effect
+    from orchestrator.engine.results import Result
+    from orchestrator.engine.state import Turn
 
 __all__ = ["Orchestration"]
 

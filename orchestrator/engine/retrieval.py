@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.engine.calls import Slot
 from orchestrator.engine.citations import cite, source_ids
 from orchestrator.engine.decisions import REFUSAL, find_refusal, find_truncation
-from orchestrator.engine.effects import Answer, Effect, Guard, Refusal, Result, Retrieve
+from orchestrator.engine.effects import Effect, Guard, Retrieve
 from orchestrator.engine.guardrail_checks import INTERVENED
+from orchestrator.engine.results import Answer, Refusal, Result
+from orchestrator.engine.state import Turn
 from orchestrator.prompts import Dialect
 from orchestrator.sessions.journal import Record
 
 if TYPE_CHECKING:
     from orchestrator.engine.plan import StagePlan
-    from orchestrator.engine.turn import Turn
 
 __all__ = ["answer_from_knowledge", "search"]
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from orchestrator.engine.decisions import find_refusal
-from orchestrator.engine.effects import Answer, Effect, Refusal, Result
+from orchestrator.engine.effects import Effect
 from orchestrator.engine.guardrail_checks import guard_summary
 from orchestrator.engine.prompt_history import Talk
+from orchestrator.engine.results import Answer, Refusal, Result
+from orchestrator.engine.state import Turn
 from orchestrator.errors import OrchestratorError
 from orchestrator.prompts import Dialect
 from orchestrator.sessions.journal import Record, Said
-
-if TYPE_CHECKING:
-    from orchestrator.engine.turn import Turn
 
 __all__ = ["remember"]
 

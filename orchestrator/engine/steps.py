@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Generator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from orchestrator.actions.base import ActionResult, Call
 from orchestrator.actions.results import limit_size
@@ -20,17 +20,11 @@ from orchestrator.engine.calls import (
 )
 from orchestrator.engine.collaboration import collaborate, prepare_message
 from orchestrator.engine.decisions import Act
-from orchestrator.engine.effects import (
-    Answer,
-    AwaitResults,
-    Dispatch,
-    Effect,
-    Result,
-    ReturnControl,
-    WaitingCall,
-)
+from orchestrator.engine.effects import AwaitResults, Dispatch, Effect, WaitingCall
 from orchestrator.engine.guardrail_checks import guard_attributes, guard_results
+from orchestrator.engine.results import Answer, ControlReturn, Result
 from orchestrator.engine.retrieval import search
+from orchestrator.engine.state import Turn
 from orchestrator.engine.toolbox import tool_name
 from orchestrator.errors import (
     ActionOutcomeUnknown,
@@ -39,9 +33,6 @@ from orchestrator.errors import (
     error_class,
 )
 from orchestrator.sessions.journal import Record
-
-if TYPE_CHECKING:
-    from orchestrator.engine.turn import Turn
 
 __all__ = ["act"]
 
@@ -172,7 +163,7 @@ def _take_outcomes(turn: Turn, slots: list[Slot], outcomes: list[Record]) -> Non
 
 def _run_other_slots(
     turn: Turn, slots: list[Slot], number: int
-) -> Generator[Effect, Any, ReturnControl | None]:
+) -> Generator[Effect, Any, ControlReturn | None]:
     yield from search(turn, [slot for slot in slots if slot.search], number)
     teamwork = [slot for slot in slots if slot.branch is not None]
     handed_over = yield from collaborate(turn, teamwork, number)
@@ -184,14 +175,14 @@ def _run_other_slots(
 
 def _return_control(
     turn: Turn, slots: list[Slot], number: int
-) -> Generator[Effect, Any, ReturnControl | None]:
+) -> Generator[Effect, Any, ControlReturn | None]:
     agent_id = turn.plan.agent_id
     waiting = [WaitingCall(one.call, one.waits, agent_id) for one in slots if one.call is not None]
     # Made from the request's random id, so that the same turn makes the same id again.
     id = str(uuid.uuid5(uuid.UUID(turn.start.request_id), f"control-{number}"))
     outcome = yield AwaitResults(id, waiting, number)
     if outcome is None:
-        return ReturnControl(id, [invocation_input(one, agent_id) for one in waiting])
+        return ControlReturn(id, [invocation_input(one, agent_id) for one in waiting])
     turn.prompt_attributes = outcome.get("prompt_attributes", turn.prompt_attributes)
     results = match_results(waiting, outcome["results"])
     for slot, result in zip(slots, results, strict=True):

@@ -9,12 +9,9 @@ goes on after a return of control or a crash, and how its trace is made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Generator
 from typing import Any, assert_never
 
-from orchestrator.engine.calls import Slot
 from orchestrator.engine.citations import realign_citations
 from orchestrator.engine.collaboration import route
 from orchestrator.engine.decisions import (
@@ -25,495 +22,147 @@ from orchestrator.engine.decisions import (
     find_refusal,
     find_truncation,
 )
-from orchestrator.engine.effects import (
-    Answer,
-    CallModel,
-    Converse,
-    Effect,
-    Failure,
-    Refusal,
-    Result,
-)
-from orchestrator.engine.guardrail_checks import guard_answer, guard_input, keep_back
-from orchestrator.engine.payloads import Payloads, expand_payloads, readable
-from orchestrator.engine.plan import Plan, StagePlan
-from orchestrator.engine.prompt_history import Talk
+from orchestrator.engine.effects import CallModel, Effect
+from orchestrator.engine.guardrail_checks import guard_answer, guard_input
+from orchestrator.engine.payloads import expand_payloads, readable
+from orchestrator.engine.plan import StagePlan
+from orchestrator.engine.results import Answer, Failure, Refusal, Result
 from orchestrator.engine.retrieval import answer_from_knowledge
 from orchestrator.engine.session_summary import remember
+from orchestrator.engine.state import NO_VALUES, Turn, build_limit_error
 from orchestrator.engine.steps import act
-from orchestrator.errors import (
-    LimitExceeded,
-    ModelOutputError,
-    OrchestratorError,
-)
-from orchestrator.limits import Limits
-from orchestrator.message import Block, Message
-from orchestrator.prompts import Dialect
-from orchestrator.prompts.steps import EMPTY
-from orchestrator.prompts.values import render_memory_values
-from orchestrator.sessions.journal import Record
-
-__all__ = ["Start", "Turn"]
-
-_NONE: Mapping[str, str] = {}
+from orchestrator.errors import ModelOutputError, OrchestratorError
 
 
-@dataclass(slots=True)
-class Start:
-    """What a turn begins with.
-
-    Attributes:
-        request_id: A UUID; trace ids, idempotency keys and hand-over ids are made from it.
-        question: The user's input.
-        prompt_attributes: Prompt session attributes.
-        path: The branch of the journal that the turn's records are in; empty for the agent that
-            was invoked.
-        team: Names the agent in its team: the names above it, and its own.
-        limits: Budgets, when they are not the agent's own.
-        last_agent: The collaborator that answered last.
-        summaries: What is remembered of earlier sessions, newest first: `text` and more.
-        retrieval: Retrieval configurations of this invocation, by knowledge base id.
-        files: Files of this invocation for programs (Bedrock: `InputFile`), their bytes in Base64.
-        attachments: Files of this invocation for the model, likewise.
-        closing: Whether there is no question: the session only ends.
-        history: What the caller told of an earlier conversation, for the guardrail to read.
-        remembers: Tells at the turn's end whether the session ends with it and is remembered.
-        earlier: Tells what was said in the session before, to an orchestration of one's own.
-    """
-
-    request_id: str
-    question: str
-    prompt_attributes: Mapping[str, str] = field(default_factory=dict)
-    path: str = ""
-    team: str = ""
-    limits: Limits | None = None
-    last_agent: str = ""
-    summaries: Sequence[Mapping[str, Any]] = ()
-    retrieval: Mapping[str, Mapping[str, Any]] | None = None
-    files: Sequence[Mapping[str, Any]] = ()
-    attachments: Sequence[Mapping[str, str]] = ()
-    closing: bool = False
-    history: Sequence[Mapping[str, Any]] = ()
-    remembers: Callable[[], bool] = bool
-    earlier: Callable[[], Sequence[Message]] = tuple
-
-
-class Turn:
-    """One turn: `run` is its loop, the attributes are what it has come to know.
-
-    Attributes:
-        plan: The agent.
-        start: What the turn begins with.
-        prompt_attributes: Prompt session attributes; actions may replace them.
-        scratchpad: Messages of the loop's finished steps.
-        responses: Outputs of actions and knowledge bases, for `$responses$`.
-        reprompts: What the model was told to do better: step number and text.
-        sources: Retrieved references by source id.
-        dialect: The dialect of the loop's model.
-        question: The user's input, as the guardrail lets it be read.
-        attachments: Files for the model, as the guardrail lets them be read.
-        number: The step that the loop is at.
-        results: The results of the last step, as `Slot.as_result` makes them.
-        guarded: The prompt session attributes that the guardrail has read.
-        topics: The session's summary that is to be kept, once it was made; may be empty.
-        unremembered: Why the session could not be summarised, if that failed.
-        limits: The budgets.
-        begun: The calls of the step that is being carried out.
-        done: Calls that may not be repeated; `None` when they may.
-        excluded: Tool names that may not be called any more.
-    """
-
-    __slots__ = (
-        "_actions",
-        "_calls",
-        "_last",
-        "_payloads",
-        "_post",
-        "_step",
-        "_tokens",
-        "attachments",
-        "begun",
-        "dialect",
-        "done",
-        "excluded",
-        "guarded",
-        "limits",
-        "number",
-        "plan",
-        "prompt_attributes",
-        "question",
-        "reprompts",
-        "responses",
-        "results",
-        "scratchpad",
-        "sources",
-        "start",
-        "topics",
-        "unremembered",
-    )
-
-    def __init__(self, plan: Plan, start: Start) -> None:
-        self.plan = plan
-        self.start = start
-        self.prompt_attributes = start.prompt_attributes
-        self.scratchpad: list[Message] = []
-        self.responses: list[dict[str, str]] = []
-        self.reprompts: list[tuple[int, str]] = []
-        self.sources: dict[str, dict[str, Any]] = {}
-        self._payloads: Payloads | None = None
-        self.guarded = _NONE
-        self.topics: Sequence[Mapping[str, Any]] | None = None
-        self.unremembered: OrchestratorError | None = None
-        self.question = start.question
-        self.attachments = start.attachments
-        self.number = 0
-        self.results: Sequence[dict[str, Any]] = ()
-        self.dialect = plan.orchestration.dialect
-        self.limits = start.limits or plan.limits
-        self._post = plan.post_processing
-        self._calls = self._tokens = self._actions = 0
-        self._last: Record = {}
-        self._step = 0, self._last
-        self.begun: Sequence[Slot] = ()
-        self.done: set[tuple[str, str]] | None = set() if self.dialect.no_repeat else None
-        self.excluded: frozenset[str] = frozenset()
-
-    def run(self) -> Generator[Effect, Any, Result]:
-        """The whole turn, from its beginning to its result."""
-        try:
-            if self.start.closing:
-                result: Result = Answer("")
-            elif self.plan.guardrail is None:
-                # Most agents have the loop alone. Each generator between it and its driver is run
-                # through for every effect.
-                result = yield from (self._react() if self.plan.only_reacts else self._stages())
-            else:
-                refusal = yield from guard_input(self)
-                result = refusal or (yield from guard_answer(self, (yield from self._stages())))
-            if self.start.remembers():
-                yield from remember(self, result)
-            return result
-        except OrchestratorError as error:
-            return Failure(error, getattr(error, "limit", "") or getattr(error, "code", ""))
-
-    def _stages(self) -> Generator[Effect, Any, Result]:
-        plan = self.plan
-        if plan.pre_processing is not None:
-            refusal = yield from self._pre_process(plan.pre_processing)
-            if refusal is not None:
-                return refusal
-        result = None if plan.plain else (yield from self._run_other_loop())
-        if result is None:
-            result = yield from self._react()
-        if isinstance(result, Answer):
-            if plan.collaborators:
-                self._resolve(result)
-            if self._post is not None:
-                result = yield from self._post_process(self._post, result)
-                if plan.collaborators and isinstance(result, Answer):
-                    self._resolve(result)
+def run_turn(turn: Turn) -> Generator[Effect, Any, Result]:
+    """The whole turn, from its beginning to its result."""
+    try:
+        if turn.start.closing:
+            result: Result = Answer("")
+        elif turn.plan.guardrail is None:
+            # Most agents have the loop alone. Each generator between it and its driver is run
+            # through for every effect.
+            result = yield from (_react(turn) if turn.plan.only_reacts else _stages(turn))
+        else:
+            refusal = yield from guard_input(turn)
+            result = refusal or (yield from guard_answer(turn, (yield from _stages(turn))))
+        if turn.start.remembers():
+            yield from remember(turn, result)
         return result
+    except OrchestratorError as error:
+        return Failure(error, getattr(error, "limit", "") or getattr(error, "code", ""))
 
-    def _resolve(self, answer: Answer) -> None:
-        # An agent above this one may share the payloads of its answer; the user has no use for
-        # their tags.
-        make = expand_payloads if self.start.path else readable
-        text = make(answer.text, self.payloads)
-        if text != answer.text:
-            answer.text, answer.citations = text, realign_citations(answer.citations, text)
 
-    def _run_other_loop(self) -> Generator[Effect, Any, Result | None]:
-        plan = self.plan
-        if plan.features.orchestration is not None:
-            result: Result = yield from plan.features.orchestration.run(self)
-            return result
-        if plan.shortcut:
-            return (yield from answer_from_knowledge(self))
-        return (yield from route(self))
-
-    def ask(
-        self,
-        stage: StagePlan,
-        values: Mapping[str, str] = _NONE,
-        *,
-        number: int = 0,
-        live: bool = False,
-        again: list[Message] | None = None,
-        of_past: Callable[[Talk], Mapping[str, str]] | None = None,
-    ) -> Generator[Effect, Any, Record]:
-        """Asks the model of a stage outside the loop; its `model` record.
-
-        Args:
-            stage: The stage.
-            values: Placeholder values that are not the same in every turn.
-            number: The step that the call belongs to.
-            live: Whether the answer may be shown while it streams.
-            again: Replies that could not be understood, and what was said to them.
-            of_past: Makes further values of what was said in the session before.
-
-        Raises:
-            LimitExceeded: The turn may not call a model any more.
-        """
-        self._spend_model_call()
-        attributes, none, again = self.prompt_attributes, frozenset[str](), again or []
-        outcome: Record = yield CallModel(
-            stage, number, values, again, len(again), attributes, live, none, of_past
-        )
-        self._add_tokens(outcome)
-        return outcome
-
-    def converse(self, effect: Converse) -> Generator[Effect, Any, Record]:
-        """Asks a model for an orchestration of one's own; its `model` record.
-
-        Raises:
-            LimitExceeded: The turn may not call a model any more.
-        """
-        self._spend_model_call()
-        outcome: Record = yield effect
-        self._add_tokens(outcome)
-        return outcome
-
-    @property
-    def payloads(self) -> Payloads:
-        """What collaborators shared."""
-        if self._payloads is None:
-            self._payloads = Payloads(self.plan.limits.result_bytes)
-        return self._payloads
-
-    @property
-    def streams(self) -> bool:
-        """Whether the answer may be shown while the loop's model writes it."""
-        return self._post is None
-
-    @property
-    def spending(self) -> tuple[int, int, int]:
-        """What the turn has spent: tokens, model calls and actions."""
-        return self._tokens, self._calls, self._actions
-
-    def count(self, outcome: Record) -> None:
-        """Takes what a collaborator spent into this turn's budgets."""
-        tokens, calls, actions = outcome["usage"]
-        self._tokens += tokens
-        self._calls += calls
-        self._actions += actions
-
-    def budget(self, own: Limits) -> Limits:
-        """What a collaborator with the limits `own` may spend of this turn's budgets.
-
-        Raises:
-            LimitExceeded: There is nothing left.
-        """
-        limits = self.limits
-        self._spend_model_call(0)
-        return replace(
-            own,
-            model_calls=min(own.model_calls, limits.model_calls - self._calls),
-            tokens=min(own.tokens, limits.tokens - self._tokens),
-            actions=min(own.actions, max(limits.actions - self._actions, 0)),
-        )
-
-    def take_reply(self, content: list[Block]) -> None:
-        """Has the next step be that of a reply that an orchestration of one's own made."""
-        self._last = {"content": content}
-
-    def forget_reply(self) -> None:
-        """Has later turns read the answer's text alone, and nothing else that the model wrote."""
-        before, reply = self._step
-        if reply is self._last and reply:  # it made calls, too: their results stay
-            del self.scratchpad[before:]
-            self.scratchpad += self.dialect.step_messages([{"text": EMPTY}], self.results)
-        self._last = {}
-
-    def values(self, stage: StagePlan) -> dict[str, str]:
-        """Placeholder values of this turn that few agents need."""
-        dialect = stage.dialect
-        values = render_memory_values(dialect, self.start.summaries)
-        if self.start.files:
-            name = "code_interpreter_files"
-            files = [{"name": file["name"], "type": file["type"]} for file in self.start.files]
-            values[name] = dialect.partial(name, files=files)
-        return values
-
-    def _pre_process(self, stage: StagePlan) -> Generator[Effect, Any, Refusal | None]:
-        outcome = yield from self.ask(stage)
-        if refusal := find_refusal(outcome):
+def _stages(turn: Turn) -> Generator[Effect, Any, Result]:
+    plan = turn.plan
+    if plan.pre_processing is not None:
+        refusal = yield from _pre_process(turn, plan.pre_processing)
+        if refusal is not None:
             return refusal
-        if cut := find_truncation(outcome):
-            raise cut
-        verdict = outcome["response"].get("preProcessingParsedResponse") or {}
-        return None if verdict.get("isValidInput") else Refusal(REFUSAL)
+    result = None if plan.plain else (yield from _run_other_loop(turn))
+    if result is None:
+        result = yield from _react(turn)
+    if isinstance(result, Answer):
+        if plan.collaborators:
+            _resolve(turn, result)
+        if plan.post_processing is not None:
+            result = yield from _post_process(turn, plan.post_processing, result)
+            if plan.collaborators and isinstance(result, Answer):
+                _resolve(turn, result)
+    return result
 
-    def _react(self) -> Generator[Effect, Any, Result]:
-        stage = self.plan.orchestration
-        live = self._post is None
-        misread = 0
-        for number in range(self.limits.iterations):
-            self.number = number
-            upto = len(self.scratchpad)
-            self._spend_model_call()
-            outcome = yield CallModel(
-                stage,
-                number,
-                _NONE,
-                self.scratchpad,
-                upto,
-                self.prompt_attributes,
-                live,
-                self.excluded,
-            )
-            self._add_tokens(outcome)
-            self._last = outcome
-            decision = decide(outcome, self.sources)
-            if isinstance(decision, Act):
-                misread = 0
-                ended = yield from act(self, decision, number)
-                if ended is not None:
-                    return ended
-            elif isinstance(decision, (Answer, Refusal)):
-                return decision
-            elif isinstance(decision, Reprompt):
-                misread += 1
-                self.reprompts.append((number, decision.text))
-                self._check_misread(misread, decision)
-                self.add_step([decision.as_result()])
-            else:
-                assert_never(decision)
-        raise _limit("iterations", self.limits.iterations, "steps of the ReAct loop")
 
-    def _post_process(
-        self, stage: StagePlan, answer: Answer
-    ) -> Generator[Effect, Any, Answer | Refusal]:
-        if answer.stop_reason != "end_turn":
-            return answer
-        told = stage.dialect.partial("responses", responses=self.responses)
-        # `$latest_response$` is the answer without its tags: the template brings its own.
-        values = {"latest_response": answer.text, "responses": told, "bot_response": told}
-        outcome = yield from self.ask(stage, values)
-        if refusal := find_refusal(outcome):
-            return refusal
-        if not find_truncation(outcome):  # else the draft stays: it is whole
-            parsed = outcome["response"].get("postProcessingParsedResponse") or {}
-            if (text := parsed.get("responseText")) and text != answer.text:
-                self.forget_reply()
-                answer.text, answer.citations = text, realign_citations(answer.citations, text)
+def _resolve(turn: Turn, answer: Answer) -> None:
+    # An agent above this one may share the payloads of its answer; the user has no use for
+    # their tags.
+    make = expand_payloads if turn.start.path else readable
+    text = make(answer.text, turn.payloads)
+    if text != answer.text:
+        answer.text, answer.citations = text, realign_citations(answer.citations, text)
+
+
+def _run_other_loop(turn: Turn) -> Generator[Effect, Any, Result | None]:
+    plan = turn.plan
+    if plan.features.orchestration is not None:
+        result: Result = yield from plan.features.orchestration.run(turn)
+        return result
+    if plan.shortcut:
+        return (yield from answer_from_knowledge(turn))
+    return (yield from route(turn))
+
+
+def _pre_process(turn: Turn, stage: StagePlan) -> Generator[Effect, Any, Refusal | None]:
+    outcome = yield from turn.ask(stage)
+    if refusal := find_refusal(outcome):
+        return refusal
+    if cut := find_truncation(outcome):
+        raise cut
+    verdict = outcome["response"].get("preProcessingParsedResponse") or {}
+    return None if verdict.get("isValidInput") else Refusal(REFUSAL)
+
+
+def _react(turn: Turn) -> Generator[Effect, Any, Result]:
+    stage = turn.plan.orchestration
+    live = turn.streams
+    misread = 0
+    for number in range(turn.limits.iterations):
+        turn.number = number
+        upto = len(turn.scratchpad)
+        turn.spend_model_call()
+        outcome = yield CallModel(
+            stage,
+            number,
+            NO_VALUES,
+            turn.scratchpad,
+            upto,
+            turn.prompt_attributes,
+            live,
+            turn.excluded,
+        )
+        turn.add_tokens(outcome)
+        turn.last_reply = outcome
+        decision = decide(outcome, turn.sources)
+        if isinstance(decision, Act):
+            misread = 0
+            ended = yield from act(turn, decision, number)
+            if ended is not None:
+                return ended
+        elif isinstance(decision, (Answer, Refusal)):
+            return decision
+        elif isinstance(decision, Reprompt):
+            misread += 1
+            turn.reprompts.append((number, decision.text))
+            _check_misread(turn, misread, decision)
+            turn.add_step([decision.as_result()])
+        else:
+            assert_never(decision)
+    raise build_limit_error("iterations", turn.limits.iterations, "steps of the ReAct loop")
+
+
+def _post_process(
+    turn: Turn, stage: StagePlan, answer: Answer
+) -> Generator[Effect, Any, Answer | Refusal]:
+    if answer.stop_reason != "end_turn":
         return answer
-
-    def _spend_model_call(self, count: int = 1) -> None:
-        # Every budget is checked before the spending.
-        limits = self.limits
-        if self._calls >= limits.model_calls:
-            raise _limit("model_calls", limits.model_calls, "model calls")
-        if self._tokens >= limits.tokens:
-            raise _limit("tokens", limits.tokens, "tokens")
-        self._calls += count
-
-    def _add_tokens(self, outcome: Record) -> None:
-        usage = outcome["usage"]
-        self._tokens += usage[0] + usage[1]
-
-    def spend_actions(self, slots: list[Slot]) -> None:
-        """Counts the calls that are about to be carried out.
-
-        Raises:
-            LimitExceeded: They are too many.
-        """
-        for slot in slots:
-            if slot.text is None:
-                self._actions += 1
-        if self._actions > self.limits.actions:
-            raise _limit("actions", self.limits.actions, "action calls")
-
-    def add_response(self, slot: Slot) -> None:
-        """Keeps an output for post-processing, if it runs."""
-        if self._post is not None:
-            self.responses.append({"name": slot.name, "text": slot.text or ""})
-
-    def add_step(self, results: list[dict[str, Any]]) -> None:
-        """Takes a finished step into the scratchpad: the model's last reply, and its results."""
-        self.results = results
-        self._step = len(self.scratchpad), self._last
-        self.scratchpad += self.dialect.step_messages(self._last["content"], results)
-
-    def _check_misread(self, misread: int, problem: Reprompt) -> None:
-        if misread > self.limits.reprompts:
-            raise ModelOutputError(
-                f"the model's reply could not be understood {misread} times in a row "
-                f"({problem.code}); see the trace, or run `orchestrator parse` on the reply",
-                code=problem.code,
-                raw=problem.name,
-            )
-
-    def transcript(self, result: Result) -> list[Message]:
-        """The finished turn as messages, for the history of the next turns.
-
-        A refused input leaves nothing. A turn that failed, or whose answer was refused, is told
-        only when it had carried out something, so that the model knows of it.
-        """
-        dialect = self.dialect
-        if self.start.closing:
-            return []
-        told = self._build_unfinished_step() if isinstance(result, Failure) else []
-        question = dialect.question_message(self.question)
-        match result:
-            case Answer(stop_reason="ask_user", text=text):
-                last = dialect.answer_message([{"text": f"<answer>{text}</answer>"}])
-            case Answer():
-                return self.defer_transcript(result)()
-            case Failure() if self.scratchpad or told:
-                last = dialect.answer_message([{"text": "<answer>(The turn failed.)</answer>"}])
-            case Refusal() if self.scratchpad:  # not with what was refused: it would be again
-                last = dialect.answer_message([{"text": "<answer>(No answer was given.)</answer>"}])
-            case _:
-                return []
-        return [question, *self.scratchpad, *told, last]
-
-    def defer_transcript(self, result: Result) -> Callable[[], list[Message]]:
-        """Makes the transcript when it is needed; after an answer, without keeping the turn."""
-        if isinstance(result, Answer) and result.stop_reason != "ask_user":
-            if self.plan.orchestration.verbatim:
-                return partial(
-                    _build_plain_transcript, self.plan.orchestration, self.question, result.text
-                )
-            # What is not the loop's own last reply, word for word, is told as its text alone.
-            content = self._last.get("content") or [{"text": f"<answer>{result.text}</answer>"}]
-            return _DeferredTranscript(self.dialect, self.question, self.scratchpad, content)
-        return partial(self.transcript, result)
-
-    def _build_unfinished_step(self) -> list[Message]:
-        # What was carried out in a step that failed, or whose hand-over nobody answered.
-        known = [slot for slot in self.begun if slot.text is not None]
-        if not any(slot.call or slot.search or slot.branch for slot in known):
-            return []
-        if self.plan.features.guard_results:
-            keep_back(known)
-        results = [slot.as_result() for slot in known]
-        return self.dialect.step_messages(self._last["content"], results)
+    told = stage.dialect.partial("responses", responses=turn.responses)
+    # `$latest_response$` is the answer without its tags: the template brings its own.
+    values = {"latest_response": answer.text, "responses": told, "bot_response": told}
+    outcome = yield from turn.ask(stage, values)
+    if refusal := find_refusal(outcome):
+        return refusal
+    if not find_truncation(outcome):  # else the draft stays: it is whole
+        parsed = outcome["response"].get("postProcessingParsedResponse") or {}
+        if (text := parsed.get("responseText")) and text != answer.text:
+            turn.forget_reply()
+            answer.text, answer.citations = text, realign_citations(answer.citations, text)
+    return answer
 
 
-class _DeferredTranscript:
-    # One object, where a partial function would be two, until the session has its next turn.
-    __slots__ = ("_content", "_dialect", "_question", "_scratchpad")
-
-    def __init__(
-        self, dialect: Dialect, question: str, scratchpad: list[Message], content: list[Block]
-    ) -> None:
-        self._dialect = dialect
-        self._question = question
-        self._scratchpad = scratchpad
-        self._content = content
-
-    def __call__(self) -> list[Message]:
-        question = self._dialect.question_message(self._question)
-        return [question, *self._scratchpad, self._dialect.answer_message(self._content)]
-
-
-def _build_plain_transcript(stage: StagePlan, question: str, text: str) -> list[Message]:
-    return [stage.dialect.question_message(question), stage.to_history_message(text)]
-
-
-def _limit(name: str, value: object, what: str) -> LimitExceeded:
-    return LimitExceeded(
-        f"the turn reached its limit of {value} {what}; raise the limit {name!r}, or find out "
-        "from the trace why it needs so many",
-        limit=name,
-    )
+def _check_misread(turn: Turn, misread: int, problem: Reprompt) -> None:
+    if misread > turn.limits.reprompts:
+        raise ModelOutputError(
+            f"the model's reply could not be understood {misread} times in a row "
+            f"({problem.code}); see the trace, or run `orchestrator parse` on the reply",
+            code=problem.code,
+            raw=problem.name,
+        )

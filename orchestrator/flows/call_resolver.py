@@ -18,7 +18,7 @@ from orchestrator.flows.functions import FUNCTIONS, build_function_specs, descri
 from orchestrator.flows.steps import Call, CallCatalog
 
 if TYPE_CHECKING:
-    from orchestrator.engine.turn import Turn
+    from orchestrator.engine.state import Turn
 
 __all__ = ["CallResolver", "NoSuchCall"]
 

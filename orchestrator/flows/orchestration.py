@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.actions import CODE_INTERPRETER, ActionGroup
-from orchestrator.engine.effects import Answer, Effect, Result
+from orchestrator.engine.effects import Effect
+from orchestrator.engine.results import Answer, Result
 from orchestrator.errors import (
     DependencyFailed,
     FlowError,
@@ -33,7 +34,7 @@ from orchestrator.flows.steps import Outcome, Program
 from orchestrator.message import clean, text_of, to_json
 
 if TYPE_CHECKING:
-    from orchestrator.engine.turn import Turn
+    from orchestrator.engine.state import Turn
 
 __all__ = ["FlowOrchestration", "check_functions", "check_parallel", "request_text"]
 

@@ -10,18 +10,19 @@ import json
 from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.engine.budget import Budget
 from orchestrator.engine.calls import merge_changes
-from orchestrator.engine.effects import Answer, Branch, Effect, Failure, Iterate, Refusal, Result
-from orchestrator.engine.iterations import error_of
+from orchestrator.engine.effects import Branch, Branches, Effect
 from orchestrator.engine.plan import Member
+from orchestrator.engine.results import Answer, Failure, Refusal, Result
+from orchestrator.engine.run.iterations import error_of
 from orchestrator.engine.run.replay import STOPPED
+from orchestrator.engine.state import Iteration
 from orchestrator.errors import OrchestratorError
 from orchestrator.flows.steps import Parallel, Step
 from orchestrator.sessions.journal import Record
 
 if TYPE_CHECKING:
-    from orchestrator.engine.turn import Turn
+    from orchestrator.engine.state import Turn
     from orchestrator.flows.step_runner import StepRunner
 
 __all__ = ["run_in_parallel"]
@@ -45,18 +46,19 @@ def run_in_parallel(
     carrier.loops += 1
     asks, _ = carrier.work.spending
     branches = [_build_branch(carrier, step, number) for number in range(1, len(step.works) + 1)]
-    outcomes: list[Record] = yield Iterate(
+    outcomes: list[Record] = yield Branches(
         branches,
         turn.number,
         live=carrier.alone,
+        iterates=True,
         most=step.most,
-        budget=Budget(turn.limits, turn.spending, asks),
+        asks=asks,
     )
     for record in outcomes:
         if "control" not in record:
             turn.count(record)
     for branch, record in zip(branches, outcomes, strict=True):
-        if (ended := _find_turn_end(branch, record)) is not None:
+        if (ended := _find_turn_end(turn.iterations[branch.id], record)) is not None:
             return ended
     for record in outcomes:
         if "control" in record:
@@ -70,7 +72,7 @@ def run_in_parallel(
     return [_take_result(carrier, json.loads(record["text"]), before) for record in outcomes]
 
 
-def _find_turn_end(branch: Branch, record: Record) -> Result | None:
+def _find_turn_end(iteration: Iteration, record: Record) -> Result | None:
     """How the turn ends with an iteration: one was refused, or its model asked the user.
 
     Raises:
@@ -78,7 +80,7 @@ def _find_turn_end(branch: Branch, record: Record) -> Result | None:
     """
     if "control" in record:
         return None
-    if (error := error_of(branch, record)) is not None:
+    if (error := error_of(iteration, record)) is not None:
         raise error
     text, reason = record["text"], record["stop_reason"]
     if record["result"] == "refusal":
@@ -105,10 +107,11 @@ def _build_branch(carrier: StepRunner, step: Parallel, number: int) -> Branch:
     told = f"line {place.line}, item {number} of {len(step.works)}"
     member = Member("", "", turn.plan)
     branch = Branch(path, member, told, turn.prompt_attributes, turn.limits, start.team)
-    branch.work = _build_work(carrier, step.works[number - 1], number)
+    iteration = Iteration(_build_work(carrier, step.works[number - 1], number))
     if carrier.alone:
         within = {"iteration": [*carrier.iteration, number]}
-        branch.hear = lambda text: carrier.listener.handle_text(text, path, within)
+        iteration.hear = lambda text: carrier.listener.handle_text(text, path, within)
+    turn.iterations[path] = iteration
     return branch
 
 

@@ -8,7 +8,8 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.actions.code_interpreter.operation import code_operation
-from orchestrator.engine.effects import Effect, Orchestrate, Result
+from orchestrator.engine.effects import Effect
+from orchestrator.engine.results import Result
 from orchestrator.errors import FlowError, LimitExceeded, OrchestratorError
 from orchestrator.flows.call_resolver import CallResolver, NoSuchCall
 from orchestrator.flows.choice_tool import (
@@ -43,7 +44,7 @@ from orchestrator.flows.steps import (
 from orchestrator.message import clean
 
 if TYPE_CHECKING:
-    from orchestrator.engine.turn import Turn
+    from orchestrator.engine.state import Turn
 
 __all__ = ["StepRunner"]
 
@@ -226,7 +227,7 @@ class StepRunner:
             return {"event": "TRACE", "text": seconds, "trace": clean(text)}
 
         worked.counts, self._times = False, worked.times
-        record = yield Orchestrate(state, self.turn.number, build_record)
+        record = yield from self.turn.orchestrate(state, build_record)
         if not worked.counts and record["text"]:
             worked.seconds = float(record["text"])
 
@@ -246,7 +247,7 @@ class StepRunner:
     def note(self, state: str, text: str) -> Generator[Effect, Any, None]:
         """Notes something for the trace."""
         told = {"event": "TRACE", "text": "", "trace": clean(text)}
-        yield Orchestrate(state, self.turn.number, lambda _: told)
+        yield from self.turn.orchestrate(state, lambda _: told)
 
     # What is done
 
@@ -255,7 +256,7 @@ class StepRunner:
             self._draws += 1
             drawn = hashlib.sha256(f"{self._seed} {self._draws}".encode()).digest()
             return int.from_bytes(drawn[:7])
-        record = yield Orchestrate("CHANCE", self.turn.number, _build_draw_record)
+        record = yield from self.turn.orchestrate("CHANCE", _build_draw_record)
         return int(record["text"])
 
     def _ask(self, step: Ask) -> Generator[Effect, Any, ModelAnswer]:

@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from orchestrator.engine.effects import ReturnControl
+from orchestrator.engine.results import ControlReturn
 from orchestrator.engine.run.options import Options
 from orchestrator.engine.trace.reply import Event, Reply, TextDelta, TracePart, TurnEnd
 from orchestrator.errors import ValidationError
@@ -193,7 +193,7 @@ def _render_reply(reply: Reply) -> dict[str, Any]:
     return made
 
 
-def _render_return_control(control: ReturnControl) -> dict[str, Any]:
+def _render_return_control(control: ControlReturn) -> dict[str, Any]:
     return {
         "invocationId": control.invocation_id,
         "invocationInputs": control.invocation_inputs,

@@ -17,7 +17,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, EventStreamError
 
 from orchestrator.definition import load_definition
-from orchestrator.engine.effects import ReturnControl
+from orchestrator.engine.results import ControlReturn
 from orchestrator.errors import DefinitionError, ValidationError
 from orchestrator.knowledge import KnowledgeBase
 from orchestrator.models import Model, resolve_model
@@ -56,7 +56,7 @@ class Answer:
     text: str
     session_id: str
     trace: list[dict[str, Any]]
-    return_control: ReturnControl | None
+    return_control: ControlReturn | None
     citations: list[dict[str, Any]]
     files: list[dict[str, Any]]
     requests: list[ModelRequest]
@@ -294,7 +294,7 @@ def _build_answer(
 ) -> Answer:
     chunks = [event["chunk"] for event in events if "chunk" in event]
     told = [event["returnControl"] for event in events if "returnControl" in event]
-    handed = [ReturnControl(it["invocationId"], it["invocationInputs"]) for it in told]
+    handed = [ControlReturn(it["invocationId"], it["invocationInputs"]) for it in told]
     return Answer(
         text=b"".join(it.get("bytes", b"") for it in chunks).decode(),
         session_id=session_id,

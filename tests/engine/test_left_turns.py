@@ -15,7 +15,7 @@ from test_crash import SCRIPT, effects, journal
 from whole_agents import NATIVE, answer
 
 from orchestrator import ActionGroup, Agent, SessionConflict, Sessions, TracePart, TurnLeft, action
-from orchestrator.engine.effects import ReturnControl
+from orchestrator.engine.results import ControlReturn
 from orchestrator.errors import ActionOutcomeUnknown
 from orchestrator.models import ModelReply, ModelRequest
 from orchestrator.testing import ScriptedModel
@@ -195,7 +195,7 @@ def test_a_hand_over_that_was_being_told_still_waits_for_its_results() -> None:
         NATIVE.model([NATIVE.calls(("house::open_door", {"door": "front"})), answer("It is open.")])
     )
     events = asked.stream("Open the front door", "s-1")
-    control = next(event for event in events if isinstance(event, ReturnControl))
+    control = next(event for event in events if isinstance(event, ControlReturn))
     with pytest.raises(TurnLeft):
         events.throw(TurnLeft())
     reply = asked.invoke(session_id="s-1", results=control.answer({"open_door": "done"}))

@@ -12,7 +12,7 @@ from engine_turns import roc_agent
 from whole_agents import INSTRUCTION, NATIVE, answer
 
 from orchestrator import Agent, DependencyFailed, SessionConflict, SQLiteStore, ValidationError
-from orchestrator.engine.effects import ReturnControl
+from orchestrator.engine.results import ControlReturn
 from orchestrator.sessions import Sessions
 from orchestrator.testing import FakeClock
 
@@ -101,7 +101,7 @@ def test_what_goes_wrong_later_is_raised_by_the_events(sessions: Sessions) -> No
 def test_results_that_were_given_before_give_the_same_reply(sessions: Sessions) -> None:
     call = NATIVE.calls(("house::open_door", {"door": "front"}))
     agent = roc_agent(NATIVE.model([call, answer("It is open.")]), sessions=sessions)
-    (control,) = [it for it in agent.start("Open", "s-1") if isinstance(it, ReturnControl)]
+    (control,) = [it for it in agent.start("Open", "s-1") if isinstance(it, ControlReturn)]
     results = control.answer({"open_door": "done"})
     first = list(agent.start(session_id="s-1", results=results))
     again = list(agent.start(session_id="s-1", results=results))

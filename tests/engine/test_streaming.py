@@ -25,7 +25,7 @@ from whole_agents import (
 )
 
 from orchestrator import Agent, DependencyFailed, TextDelta, TracePart, TurnEnd
-from orchestrator.engine.effects import ReturnControl as Handed
+from orchestrator.engine.results import ControlReturn as Handed
 from orchestrator.models import Model, ModelReply, ModelRequest
 from orchestrator.models.usage import Usage
 from orchestrator.testing import MemoryStore

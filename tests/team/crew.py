@@ -23,7 +23,7 @@ from whole_agents import CLAUDE_35
 
 from orchestrator import ActionGroup, Agent, Collaborator, Limits, ReturnControl, SQLiteStore
 from orchestrator.actions import ActionResult, Call
-from orchestrator.engine.effects import ReturnControl as HandOver
+from orchestrator.engine.results import ControlReturn as HandOver
 from orchestrator.models import ModelReply, ModelRequest
 from orchestrator.models.usage import Usage
 from orchestrator.sessions import Record

@@ -12,9 +12,10 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from orchestrator.actions.base import CallContext
-from orchestrator.engine.budget import Budget
 from orchestrator.engine.calls import merge_changes
-from orchestrator.engine.effects import LIVE, Branch, Effect, Live, Result, ReturnControl
+from orchestrator.engine.effects import LIVE, Branch, Effect, Live
+from orchestrator.engine.results import ControlReturn, Result
+from orchestrator.engine.run.budget import Budget
 from orchestrator.engine.run.invocation import Run, end_record
 from orchestrator.engine.run.replay import Replay
 from orchestrator.engine.run.restore import add_routed_turns
@@ -63,7 +64,7 @@ class BranchRun(Run):
     ) -> None:
         session_id = parent.session_id
         if replay is None:
-            replay = parent.replay.branch(branch)
+            replay = parent.replay.below(branch)
             session_id = replay.session_id(session_id)
         super().__init__(replay.turn.plan, parent.sessions, parent.session, session_id, replay)
         if parent.deadline is not None:
@@ -129,8 +130,8 @@ class BranchRun(Run):
         self.result = result
         self._pay()
         ended = self.now()
-        if isinstance(result, ReturnControl):
-            control = result.of_collaborator(self.branch)
+        if isinstance(result, ControlReturn):
+            control = result.of_collaborator(self.branch.collaborator.name, self.branch.id)
             self.flush()
             self.outcome = {
                 "id": self.branch.id,

@@ -14,31 +14,24 @@ import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from threading import RLock
 from typing import Any, Protocol, TypeVar
 
 from orchestrator.actions.base import Call, CallContext
 from orchestrator.engine.effects import (
     LIVE,
     Branch,
+    Branches,
     CallModel,
-    Collaborate,
     Dispatch,
     Effect,
     Guard,
     Live,
     Orchestrate,
-    Result,
     Retrieve,
 )
-from orchestrator.engine.iterations import (
-    branch_run,
-    build_skipped_record,
-    most_at_once,
-    prepare_branches,
-)
-from orchestrator.engine.run.branches import Lock
+from orchestrator.engine.results import Result
 from orchestrator.engine.run.invocation import Run
+from orchestrator.engine.run.iterations import BranchTable
 from orchestrator.engine.run.outcomes import (
     StreamedCall,
     build_effect_error,
@@ -82,7 +75,7 @@ class BranchEnded:
         record: How it ended: its `branch` record.
     """
 
-    effect: Collaborate
+    effect: Branches
     run: Run
     branch: Branch
     record: Record
@@ -211,8 +204,8 @@ def _carry_out(
         return backend.stream(run, StreamedCall(run, effect), emit)
     if isinstance(effect, Dispatch):
         return _dispatch(run, effect, backend)
-    if isinstance(effect, Collaborate):
-        return _collaborate(run, effect, backend, emit)
+    if isinstance(effect, Branches):
+        return _run_branches(run, effect, backend, emit)
     return backend.in_time(run, backend.run_blocking(_BLOCKING[type(effect)], run, effect))
 
 
@@ -257,48 +250,53 @@ async def _dispatch(run: Run, effect: Dispatch, backend: Backend) -> list[Record
     return [*known.values()] if len(known) == 1 else [known[call.id] for call in effect.calls]
 
 
-async def _collaborate(
-    run: Run, effect: Collaborate, backend: Backend, emit: Emit | None
+async def _run_branches(
+    run: Run, effect: Branches, backend: Backend, emit: Emit | None
 ) -> list[Record]:
-    known, lock = run.replay.take_known_branches(effect), RLock()
-    prepare_branches(run, effect, known)
+    table = BranchTable(run, effect)
 
     async def work(branch: Branch, emit: Emit | None) -> None:
-        known[branch.id] = await _run_branch(run, branch, lock, effect, backend, emit)
+        record = table.build_skipped_record(branch)
+        if record is None:
+            record = await _run_branch(run, effect, branch, table, backend, emit)
+        table.records[branch.id] = record
 
-    works = [partial(work, branch) for branch in effect.branches if branch.id not in known]
-    await backend.run_side_by_side(works, most_at_once(run, effect), emit)
-    return [known[branch.id] for branch in effect.branches]
+    works = [partial(work, branch) for branch in table.list_open_branches()]
+    await backend.run_side_by_side(works, table.most, emit)
+    return table.list_records()
 
 
 async def _run_branch(
     run: Run,
+    effect: Branches,
     branch: Branch,
-    lock: Lock,
-    effect: Collaborate,
+    table: BranchTable,
     backend: Backend,
     emit: Emit | None,
 ) -> Record:
-    if skipped := build_skipped_record(run, branch, effect):
-        return skipped
     if branch.collaborator.agent is None:
         work = backend.run_blocking(run_remote_branch, run, branch)
         record = await backend.in_time(run, work)
-        await backend.write(run, _write_branch, run, lock, record)
+        await backend.write(run, table.write, record)
     else:
-        below = branch_run(run, branch, lock, effect)
-        await drive(below, backend, emit and partial(_forward, effect, branch, emit))
+        below = table.open_run(branch)
+        forward = emit and partial(_forward, effect, table.find_listener(branch), emit)
+        await drive(below, backend, forward)
         record = below.outcome
     if emit is not None and "control" not in record:
         await emit(BranchEnded(effect, run, branch, record))
     return record
 
 
-async def _forward(effect: Collaborate, branch: Branch, emit: Emit, update: Update) -> None:
-    if effect.live or not isinstance(update, str):
-        await emit(branch.forward(update))
-
-
-def _write_branch(run: Run, lock: Lock, record: Record) -> None:
-    with lock:  # beside branches of other threads
-        run.write([record])
+async def _forward(
+    effect: Branches, hear: Callable[[str], None] | None, emit: Emit, update: Update
+) -> None:
+    if isinstance(update, str):
+        if not effect.live:
+            return
+        if hear is not None:
+            # Who listens gets the text at once, in order with all else that the iteration reports;
+            # above it only counts that a text came.
+            hear(update)
+            update = ""
+    await emit(update)

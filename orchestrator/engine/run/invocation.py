@@ -19,21 +19,17 @@ from orchestrator.actions.base import Call, CallContext
 from orchestrator.engine.calls import AttributeMerger
 from orchestrator.engine.effects import (
     LIVE,
-    Answer,
+    Branches,
     CallModel,
-    Collaborate,
     Dispatch,
     Effect,
-    Failure,
     Guard,
     Live,
     Orchestrate,
-    Refusal,
-    Result,
     Retrieve,
-    ReturnControl,
 )
 from orchestrator.engine.plan import Memory, Plan
+from orchestrator.engine.results import Answer, ControlReturn, Failure, Refusal, Result
 from orchestrator.engine.run.replay import Replay
 from orchestrator.engine.run.restore import add_routed_turns, restore_team
 from orchestrator.errors import LimitExceeded, OrchestratorError, SessionConflict
@@ -148,7 +144,7 @@ class Run:
         """Whether something is to be written before the next effect is carried out."""
         if not self._unwritten:
             return False
-        if isinstance(following, Collaborate):  # what collaborators write comes after it
+        if isinstance(following, Branches):  # what collaborators write comes after it
             return True
         # What was paid for is not paid for again after a crash.
         return self._durable and isinstance(following, (CallModel, Retrieve, Guard, Orchestrate))
@@ -272,7 +268,7 @@ class Run:
     def finish(self, result: Result) -> None:
         """Writes the turn's end, or its suspension, and takes the turn into the history."""
         self.result = result
-        if isinstance(result, ReturnControl):
+        if isinstance(result, ControlReturn):
             suspend: Record = {
                 "kind": "suspend",
                 "invocation_id": result.invocation_id,
@@ -310,7 +306,7 @@ class Run:
         if "closing" not in more:
             # A session is idle from here on; that it is was noted when its turn began, at least.
             yield partial(self._touch, memory.store, more["memory_id"])
-        if not isinstance(result, ReturnControl):
+        if not isinstance(result, ControlReturn):
             yield from self._summary_work(memory, more["memory_id"])
 
     def _touch(self, store: MemoryStore, memory_id: str) -> None:

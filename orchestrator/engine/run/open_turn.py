@@ -40,7 +40,7 @@ class Input:
         session_id: The session (botocore: 2 to 100 of `0-9a-zA-Z._:-`).
         session_attributes: Added to the session's attributes; they never reach a prompt.
         prompt_session_attributes: Attributes of this turn; they do reach prompts.
-        results: The caller's results of a return of control, from `ReturnControl.answer` or in
+        results: The caller's results of a return of control, from `ControlReturn.answer` or in
             the shape of Bedrock's `sessionState`.
         conversation_history: Messages to begin a new session with.
         end_session: Whether the session ends with the turn; said once, it holds for the turn's

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.actions.base import ActionResult, Call, CallContext
 from orchestrator.engine.effects import (
-    Answer,
     Branch,
     CallModel,
     Dispatch,
     Effect,
-    Failure,
     Guard,
     Orchestrate,
     Retrieve,
 )
+from orchestrator.engine.results import Answer, Failure
 from orchestrator.engine.run.invocation import Run, end_record
 from orchestrator.engine.run.stream_filter import build_stream_filter
 from orchestrator.errors import ActionOutcomeUnknown, DependencyFailed, OrchestratorError
@@ -288,13 +287,16 @@ def _verdict(guardrail: Guardrail, text: str, source: Source) -> Verdict:
 
 
 def orchestrate(run: Run, effect: Orchestrate) -> Record:
-    """Has an orchestration of one's own say what to do.
+    """Has a custom orchestration decide what to do.
 
     Raises:
         DependencyFailed: It failed, or said something that cannot be understood.
     """
     began, session = run.now(), run.session
-    told = effect.ask(run.replay.outside(run.session_id, session.attributes))
+    decide = run.replay.turn.decide
+    if decide is None:
+        raise AssertionError("a custom orchestration says whom to ask")
+    told = decide(run.replay.view_session(run.session_id, session.attributes))
     if "attributes" in told:
         session.attributes = told["attributes"]
     times = {"began": began, "ended": run.now()}

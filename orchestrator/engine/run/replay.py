@@ -23,23 +23,22 @@ from orchestrator.engine.effects import (
     LIVE,
     AwaitResults,
     Branch,
+    Branches,
     CallModel,
-    Collaborate,
     Converse,
     Dispatch,
     Effect,
-    Failure,
     Guard,
-    Iterate,
     Live,
     Orchestrate,
-    Outside,
-    Result,
     Retrieve,
+    SessionView,
 )
 from orchestrator.engine.plan import ORCHESTRATION, Plan
 from orchestrator.engine.prompt_history import Talk, select_history
-from orchestrator.engine.turn import Start, Turn
+from orchestrator.engine.results import Failure, Result
+from orchestrator.engine.state import Iteration, Start, Turn
+from orchestrator.engine.turn import run_turn
 from orchestrator.errors import DependencyFailed, OrchestratorError, SessionConflict
 from orchestrator.message import Message, Text
 from orchestrator.prompts import BoundPrompt
@@ -55,8 +54,7 @@ _KINDS: dict[type, str] = {
     AwaitResults: "returned",
     Retrieve: "retrieved",
     Guard: "guarded",
-    Collaborate: "branch",
-    Iterate: "branch",
+    Branches: "branch",
     Orchestrate: "orchestrated",
 }
 STOPPED = "cancelled"
@@ -79,17 +77,20 @@ class Replay:
         past: What happened before; later turns may be appended, and are not shown.
         before: How many messages of the past's history are before the turn.
         result: The turn's result, once it has one.
+        branches: The turns of branches that run here, by branch id.
         iterates: Whether it is no whole turn, but an iteration of a loop in one.
     """
 
     __slots__ = (
         "_attachments",
         "_bound",
+        "_by_branch",
         "_feed",
         "_generator",
         "_intents",
         "_more",
         "before",
+        "branches",
         "iterates",
         "log",
         "past",
@@ -116,12 +117,14 @@ class Replay:
         self.steps: list[tuple[Effect, Any]] = []
         self.result: Result | None = None
         self.iterates = False
+        self.branches: dict[str, Replay] = {}
+        self._by_branch: dict[str, list[Record]] | None = None
         self._bound: dict[str, tuple[Mapping[str, str], Mapping[str, str], BoundPrompt | None]] = {}
         self._more: Mapping[str, Any] = log.start.get("with") or _NOTHING
         self._attachments: Attachments | None = None
         if plan.features.orchestration is not None:
             self.turn.start.earlier = self._load_plain_history
-        self._generator = self.turn.run()
+        self._generator = run_turn(self.turn)
         self._feed: list[Record] = []
         self._intents: Collection[str] = ()
         if len(log.records) > 1:
@@ -136,35 +139,37 @@ class Replay:
                 for call in record["calls"]
             }
 
-    def branch(self, branch: Branch) -> Replay:
-        """The turn of a collaborator that runs here, within this one."""
-        if branch.replay is None:
-            plan = branch.collaborator.agent
-            if plan is None:
-                raise AssertionError("an agent elsewhere has its own journal")
-            start = self._start_of(branch)
-            if branch.is_routed:  # it reads the user's own message; others, their supervisor's
-                start.attachments = self.turn.attachments
-            before = next(
-                (one["before"] for one in self.log.records if _is_branch_end(one, branch)), None
-            )
-            branch.replay = Replay(plan, self.log, self._past_of(branch), start, before)
-        return branch.replay
+    def below(self, branch: Branch) -> Replay:
+        """The turn of a branch that runs here: a collaborator's, or an iteration's."""
+        known = self.branches.get(branch.id)
+        if known is None:
+            iteration = self.turn.iterations.get(branch.id)
+            if iteration is None:
+                known = self._build_collaborator(branch)
+            else:
+                known = self._build_iteration(branch, iteration)
+            self.branches[branch.id] = known
+        return known
 
-    def iteration(self, effect: Iterate, branch: Branch) -> Replay:
-        """An iteration of a loop that runs here, within this turn."""
-        if branch.replay is None:
-            plan, work = branch.collaborator.agent, branch.work
-            if plan is None or work is None:
-                raise AssertionError("an iteration is the agent's own")
-            if effect.begun is None:
-                effect.begun = _by_branch(self.log.records)
-            records = effect.begun.get(branch.id, [])
-            start = self._start_of(branch)
-            made = Replay(plan, self.log, self.past, start, self.before, records)
-            made.iterates, made._generator = True, work(made.turn)
-            branch.replay = made
-        return branch.replay
+    def _build_collaborator(self, branch: Branch) -> Replay:
+        plan = branch.collaborator.agent
+        if plan is None:
+            raise AssertionError("a remote agent has its own journal")
+        start = self._start_of(branch)
+        if branch.is_routed:  # it reads the user's own message; others, their supervisor's
+            start.attachments = self.turn.attachments
+        before = next(
+            (one["before"] for one in self.log.records if _is_branch_end(one, branch)), None
+        )
+        return Replay(plan, self.log, self._past_of(branch), start, before)
+
+    def _build_iteration(self, branch: Branch, iteration: Iteration) -> Replay:
+        if self._by_branch is None:
+            self._by_branch = _by_branch(self.log.records)
+        records, start = self._by_branch.get(branch.id, []), self._start_of(branch)
+        made = Replay(self.turn.plan, self.log, self.past, start, self.before, records)
+        made.iterates, made._generator = True, iteration.work(made.turn)
+        return made
 
     def _start_of(self, branch: Branch) -> Start:
         """What the turn of a branch begins with."""
@@ -234,7 +239,7 @@ class Replay:
             and end["result"] == "failure"
             and (end["stop_reason"] != "seconds" or "cut" in end)
         )
-        if isinstance(reached, Collaborate) or (failed and isinstance(reached, LIVE)):
+        if isinstance(reached, Branches) or (failed and isinstance(reached, LIVE)):
             self.steps.append((reached, None))
 
     @property
@@ -250,11 +255,11 @@ class Replay:
             if isinstance(effect, AwaitResults):
                 if outcome is not None:
                     last = index
-            elif isinstance(effect, Collaborate) and self._resumes(effect):
+            elif isinstance(effect, Branches) and self._resumes(effect):
                 last = index
         return last
 
-    def _resumes(self, effect: Collaborate) -> bool:
+    def _resumes(self, effect: Branches) -> bool:
         """Whether one of these collaborators, or of theirs, has the caller's last results."""
         for record in reversed(self.log.records):
             if record["kind"] == "returned":
@@ -281,18 +286,12 @@ class Replay:
         if not path:
             effect, outcome = self.steps[-1] if self.steps else (None, None)
             return effect if isinstance(effect, AwaitResults) and outcome is None else None
-        if isinstance(reached, Collaborate):
+        if isinstance(reached, Branches):
             for branch in reached.branches:
                 if branch.has(path):
                     below = "" if path == branch.id else path
-                    return self.below(reached, branch).find_awaited_results(below)
+                    return self.below(branch).find_awaited_results(below)
         return None
-
-    def below(self, effect: Collaborate, branch: Branch) -> Replay:
-        """The turn of a branch of an effect: a collaborator's, or an iteration's."""
-        if isinstance(effect, Iterate):
-            return self.iteration(effect, branch)
-        return self.branch(branch)
 
     def stop(self) -> Failure:
         """Ends an iteration where it is, since another one has failed; its result."""
@@ -357,9 +356,9 @@ class Replay:
         asks = self._more and any(span.origin == "question" for it in messages for span in it.spans)
         return bound, self._with_files(messages) if asks else messages
 
-    def outside(self, session_id: str, attributes: Mapping[str, str]) -> Outside:
-        """What an orchestration of one's own may know of the session."""
-        return Outside(session_id, attributes, self.past.history[: self.before])
+    def view_session(self, session_id: str, attributes: Mapping[str, str]) -> SessionView:
+        """What a custom orchestration may know of the session."""
+        return SessionView(session_id, attributes, self.past.history[: self.before])
 
     def _values(self, effect: CallModel) -> dict[str, str]:
         turn = self.turn
@@ -375,7 +374,7 @@ class Replay:
             values.update(effect.of_past(talk))
         return values
 
-    def take_known_branches(self, effect: Collaborate) -> dict[str, Record]:
+    def take_known_branches(self, effect: Branches) -> dict[str, Record]:
         """What the journal knows of collaborators' work: `branch` records by branch id."""
         known: dict[str, Record] = {}
         ids = {branch.id for branch in effect.branches}
@@ -415,9 +414,9 @@ class Replay:
             if call.key in self._intents and call.id not in known and not call.operation.idempotent
         ]
 
-    def give_up(self, effect: Dispatch | Collaborate, at: int) -> None:
+    def give_up(self, effect: Dispatch | Branches, at: int) -> None:
         """Tells the turn what is known of what it was stopped in, for its transcript."""
-        if isinstance(effect, Collaborate):
+        if isinstance(effect, Branches):
             self._give_up_team(effect, at)
             return
         known = self.take_known_actions(effect)
@@ -426,7 +425,7 @@ class Replay:
                 [known.get(call.id) or _build_unknown_record(call, at) for call in effect.calls]
             )
 
-    def _give_up_team(self, effect: Collaborate, at: int) -> None:
+    def _give_up_team(self, effect: Branches, at: int) -> None:
         ended = self.take_known_branches(effect)
         paths = [one.get("branch", "") for one in self.log.records]
         if ended or any(branch.has(path) for path in paths for branch in effect.branches):
@@ -438,7 +437,7 @@ class Replay:
             raise build_version_conflict(f"goes on with a {record['kind']!r} record")
         if isinstance(effect, Dispatch):
             return self._take_outcomes([call.id for call in effect.calls])
-        if isinstance(effect, Collaborate):
+        if isinstance(effect, Branches):
             return self._take_outcomes([branch.id for branch in effect.branches])
         return self._feed.pop()
 

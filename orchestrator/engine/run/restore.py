@@ -11,18 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from orchestrator.engine.attachments import mention_files
-from orchestrator.engine.effects import (
-    Answer,
-    Branch,
-    Collaborate,
-    Dispatch,
-    Failure,
-    Refusal,
-    Result,
-    ReturnControl,
-)
+from orchestrator.engine.effects import Branch, Branches, Dispatch
 from orchestrator.engine.payloads import readable
 from orchestrator.engine.plan import Plan
+from orchestrator.engine.results import Answer, ControlReturn, Failure, Refusal, Result
 from orchestrator.engine.run.replay import Replay
 from orchestrator.errors import OrchestratorError, SessionConflict
 from orchestrator.message import Message
@@ -46,13 +38,13 @@ def add_routed_turns(replay: Replay, log: TurnLog, verdict: Result) -> None:
         SessionConflict: The journal was written by another version of the agent.
     """
     for effect, _ in replay.steps:
-        if not isinstance(effect, Collaborate) or not effect.routed:
+        if not isinstance(effect, Branches) or not effect.routed:
             continue
         for branch in effect.branches:
             if branch.collaborator.agent is None or branch.id in log.taken:
                 continue
-            known = branch.replay is not None
-            below = replay.branch(branch)
+            known = branch.id in replay.branches
+            below = replay.below(branch)
             if not known:  # another process has run it
                 below.send(None)
             _take(log, branch, below, _rebuild_transcript(below, verdict))
@@ -90,15 +82,15 @@ def _iterate_branches(replay: Replay, end: Record | None) -> Iterator[tuple[str,
     reached = replay.send(None)
     steps = [effect for effect, _ in replay.steps]
     for effect in (*steps, reached):
-        if not isinstance(effect, Collaborate):
+        if not isinstance(effect, Branches):
             continue
         for branch in effect.branches:
             if branch.collaborator.agent is not None:
-                below = replay.below(effect, branch)
+                below = replay.below(branch)
                 yield from _iterate_branches(below, end)
                 if not below.iterates:  # one of those is no turn of an agent
                     yield replay.path, branch, below
-    if end is not None and isinstance(reached, (Dispatch, Collaborate)):
+    if end is not None and isinstance(reached, (Dispatch, Branches)):
         replay.give_up(reached, end["at"])
 
 
@@ -109,7 +101,7 @@ def _read_result(replay: Replay, end: Record | None) -> Result | None:
 
 
 def _to_final_result(result: Result | None) -> Result:
-    return STOPPED if result is None or isinstance(result, ReturnControl) else result
+    return STOPPED if result is None or isinstance(result, ControlReturn) else result
 
 
 def _rebuild_transcript(below: Replay, verdict: Result) -> list[Message]:
@@ -164,7 +156,7 @@ def _transcript(plan: Plan, log: TurnLog, past: Past) -> list[Message]:
     end = log.records[-1]
     try:
         reached = replay.send(None)
-        if isinstance(reached, (Dispatch, Collaborate)):
+        if isinstance(reached, (Dispatch, Branches)):
             replay.give_up(reached, end["at"])
     except SessionConflict:
         return _plain_transcript(plan, log.start, end)

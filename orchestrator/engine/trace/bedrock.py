@@ -17,16 +17,14 @@ from orchestrator.engine.decisions import NO_ANSWER
 from orchestrator.engine.effects import (
     AwaitResults,
     Branch,
+    Branches,
     CallModel,
-    Collaborate,
     Converse,
     Dispatch,
     Effect,
     Guard,
-    Iterate,
     Orchestrate,
     Retrieve,
-    ReturnControl,
 )
 from orchestrator.engine.guardrail_checks import ANSWER_GUARD, MEMORY_GUARD
 from orchestrator.engine.plan import (
@@ -36,6 +34,7 @@ from orchestrator.engine.plan import (
     PRE_PROCESSING,
     Plan,
 )
+from orchestrator.engine.results import ControlReturn
 from orchestrator.engine.run.replay import Replay
 from orchestrator.engine.trace.parts import (
     ROUTING_TRACE,
@@ -92,7 +91,7 @@ class TraceParts(PartWriter):
 
     def of_branch(self, branch: Branch, started: int) -> TraceParts:
         """The trace of a collaborator's turn within this one, or of an iteration of it."""
-        replay = self._replay.branch(branch)
+        replay = self._replay.below(branch)
         if replay.iterates:
             above, name = self._chain[:-1], self._blank.get("collaboratorName", "")
             return TraceParts(
@@ -150,17 +149,17 @@ class TraceParts(PartWriter):
                 began: int = outcome["began"]
             else:
                 began = _began(outcome, end, self._started)
-            teamwork = isinstance(effect, Collaborate)
+            teamwork = isinstance(effect, Branches)
             if index > since or not since or teamwork:
                 parts += self.before(effect, began, outcome)
-            if isinstance(effect, Collaborate):
+            if isinstance(effect, Branches):
                 parts += self._teamwork(effect, outcome, began)
             elif outcome is not None:
                 parts += self.after(effect, outcome)
         parts += self.build_end_parts(end)
         return parts
 
-    def _teamwork(self, effect: Collaborate, outcome: Any, began: int) -> list[dict[str, Any]]:
+    def _teamwork(self, effect: Branches, outcome: Any, began: int) -> list[dict[str, Any]]:
         parts: list[dict[str, Any]] = []
         records: list[Record | None] = outcome or list(
             map(self._find_branch_record, effect.branches)
@@ -170,7 +169,7 @@ class TraceParts(PartWriter):
             if self.is_reported(branch):
                 continue
             if branch.collaborator.agent is not None and not self._still_waits(branch):
-                replay = self._replay.below(effect, branch)
+                replay = self._replay.below(branch)
                 inner = self.of_branch(branch, record["began"] if record else began)
                 ended = record if record is not None and "control" not in record else None
                 if not replay.steps:
@@ -189,7 +188,7 @@ class TraceParts(PartWriter):
         waits = log.suspend_record
         if waits is None or not branch.has(waits.get("waits", "")):
             return None
-        control = ReturnControl(waits["invocation_id"], waits["inputs"])
+        control = ControlReturn(waits["invocation_id"], waits["inputs"])
         return {"id": branch.id, "control": control, "began": waits["at"], "ended": waits["at"]}
 
     def before(self, effect: Effect, at: int, outcome: Any = None) -> list[dict[str, Any]]:
@@ -222,7 +221,7 @@ class TraceParts(PartWriter):
                 lookup = {"knowledgeBaseId": effect.knowledge_base_id, "text": effect.query}
                 asked = {"invocationType": "KNOWLEDGE_BASE", "knowledgeBaseLookupInput": lookup}
                 parts.append(self._step(at, "invocationInput", asked))
-            case Collaborate() if not isinstance(effect, Iterate):
+            case Branches(iterates=False):
                 parts += [
                     self._message_part(effect, branch, at)
                     for branch in effect.branches
@@ -230,7 +229,7 @@ class TraceParts(PartWriter):
                 ]
         return parts
 
-    def _message_part(self, effect: Collaborate, branch: Branch, at: int) -> dict[str, Any]:
+    def _message_part(self, effect: Branches, branch: Branch, at: int) -> dict[str, Any]:
         told = {
             "agentCollaboratorName": branch.collaborator.name,
             "agentCollaboratorAliasArn": branch.collaborator.alias_arn,
@@ -248,7 +247,7 @@ class TraceParts(PartWriter):
         return self._team_step(effect, at, "invocationInput", asked)
 
     def build_branch_end_parts(
-        self, effect: Collaborate, branch: Branch, record: Record
+        self, effect: Branches, branch: Branch, record: Record
     ) -> list[dict[str, Any]]:
         """The parts that tell how a collaborator's work ended.
 
@@ -257,7 +256,7 @@ class TraceParts(PartWriter):
             branch: This one's.
             record: Its outcome.
         """
-        if isinstance(effect, Iterate):
+        if effect.iterates:
             return []  # its own parts tell it
         ended, control = record["ended"], record.get("control")
         parts = [self._prepend_callers(branch, part) for part in record.get("trace", ())]
@@ -291,7 +290,7 @@ class TraceParts(PartWriter):
         return {**part, "callerChain": [*chain, *own], "collaboratorName": name}
 
     def _team_step(
-        self, effect: Collaborate, at: int, member: str, told: dict[str, Any]
+        self, effect: Branches, at: int, member: str, told: dict[str, Any]
     ) -> dict[str, Any]:
         if not effect.routed:
             return self._step(at, member, told)
@@ -310,7 +309,7 @@ class TraceParts(PartWriter):
                 return self._guard_parts(effect, outcome)
             case Orchestrate():
                 return self._custom_parts(effect, outcome)
-            case Collaborate():
+            case Branches():
                 return []  # each collaborator's end is told as it comes: `of_work`
             case AwaitResults():
                 return [

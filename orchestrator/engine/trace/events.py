@@ -6,15 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from orchestrator.engine.effects import (
-    Answer,
-    AwaitResults,
-    CallModel,
-    Collaborate,
-    Refusal,
-    ReturnControl,
-)
+from orchestrator.engine.effects import AwaitResults, Branches, CallModel
 from orchestrator.engine.plan import Plan
+from orchestrator.engine.results import Answer, ControlReturn, Refusal
 from orchestrator.engine.run.branches import BranchRun
 from orchestrator.engine.run.driver import BranchEnded, Progress, Update
 from orchestrator.engine.run.invocation import Run, count_known_records
@@ -73,15 +67,15 @@ class RunEvents:
         if item.outcome is None:
             self._note_shown(item)
             yield from told.before(item.effect, self._run.now())
-        elif isinstance(item.effect, Collaborate):
-            yield from self._report_waiting_calls(item.effect, told, item.outcome)
+        elif isinstance(item.effect, Branches):
+            yield from self._report_waiting_calls(item, item.effect, told)
         else:
             yield from told.after(item.effect, item.outcome)
 
     def _note_shown(self, item: Progress) -> None:
         # What was streamed stands until another text begins to: other calls show nothing.
         effect = item.effect
-        if not isinstance(effect, CallModel | Collaborate) or not effect.live:
+        if not isinstance(effect, CallModel | Branches) or not effect.live:
             return
         if isinstance(item.run, BranchRun) and item.run.branch.id not in self._shown:
             return
@@ -108,14 +102,16 @@ class RunEvents:
         return known
 
     def _report_waiting_calls(
-        self, effect: Collaborate, told: TraceParts, outcome: list[Record]
+        self, item: Progress, effect: Branches, told: TraceParts
     ) -> Iterator[dict[str, Any]]:
         """The calls that collaborators wait for: no driver carries them out, so none tells them."""
-        waiting = find_waiting_record(outcome)
-        for branch, record in zip(effect.branches, outcome, strict=True):
+        waiting = find_waiting_record(item.outcome)
+        record: Record
+        for branch, record in zip(effect.branches, item.outcome, strict=True):
             inner = self._team.get(branch.id)
-            if "control" in record and inner is not None and branch.replay is not None:
-                last, _ = branch.replay.steps[-1]
+            replay = item.run.replay.branches.get(branch.id)
+            if "control" in record and inner is not None and replay is not None:
+                last, _ = replay.steps[-1]
                 if isinstance(last, AwaitResults):
                     yield from inner.before(last, self._run.now())
             if record is waiting:
@@ -126,7 +122,7 @@ class RunEvents:
         run = self._run
         if not self._begun:
             yield from self._report_resumption()
-        if isinstance(run.result, ReturnControl) and not run.result.branch:
+        if isinstance(run.result, ControlReturn) and not run.result.branch:
             # No driver carries a hand-over out, so none reports it.
             for part in self._parts.before(run.replay.steps[-1][0], run.now()):
                 yield TracePart(part)
@@ -164,7 +160,7 @@ def reply_of(run: Run) -> Reply:
         return Reply(text, reason, session_id, citations=cited, details=details)
     if isinstance(result, Refusal):
         return Reply(result.text, result.stop_reason, session_id, details=details)
-    if isinstance(result, ReturnControl):
+    if isinstance(result, ControlReturn):
         return Reply("", "return_control", session_id, return_control=result, details=details)
     reason = result.code if result is not None and result.code else "failure"
     return Reply("", reason, session_id, details=details)
@@ -184,7 +180,7 @@ class _RunDetails(Details):
         # Later invocations may have gone on with the turn; they do not change what this one told.
         run = self._run
         told = run.record_count
-        end = None if isinstance(run.result, ReturnControl) else run.log.end
+        end = None if isinstance(run.result, ControlReturn) else run.log.end
         return _trace_parts(run, told).whole(end, run.replay.resume_step if told else 0)
 
     def records(self) -> list[Record]:
@@ -223,7 +219,7 @@ def rebuild_reply(plan: Plan, session: Session, log: TurnLog, session_id: str) -
     end = log.end or log.suspend_record or log.start
     control = None
     if end["kind"] == "suspend":
-        control = ReturnControl(end["invocation_id"], end["inputs"])
+        control = ControlReturn(end["invocation_id"], end["inputs"])
     details = _JournalDetails(log)
     reply = Reply(
         text=end.get("text", ""),

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.engine.effects import ReturnControl
+from orchestrator.engine.results import ControlReturn
 from orchestrator.models.usage import Usage
 from orchestrator.sessions.journal import Record
 
 __all__ = [
+    "ControlReturn",
     "Details",
     "Event",
     "Files",
     "Reply",
-    "ReturnControl",
     "TextDelta",
     "TracePart",
     "TurnEnd",
@@ -86,7 +86,7 @@ class Reply:
         session_id: str,
         *,
         citations: list[dict[str, Any]] | None = None,
-        return_control: ReturnControl | None = None,
+        return_control: ControlReturn | None = None,
         details: Details | None = None,
     ) -> None:
         self.text = text
@@ -186,7 +186,7 @@ class TurnEnd:
     reply: Reply
 
 
-Event = TextDelta | TracePart | ReturnControl | Files | TurnEnd
+Event = TextDelta | TracePart | ControlReturn | Files | TurnEnd
 
 
 def files_of(records: Sequence[Record]) -> list[dict[str, Any]]:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.actions.parser_lambda import describe_parser_exception, parser_function
-from orchestrator.engine.effects import Answer, Effect, Orchestrate, Outside, Result
+from orchestrator.engine.effects import Effect, SessionView
+from orchestrator.engine.results import Answer, Result
 from orchestrator.errors import DependencyFailed, OrchestratorError
 from orchestrator.flows.custom.converse_request import NotConverse, read_request
 from orchestrator.flows.custom.lambda_contract import (
@@ -42,7 +43,7 @@ from orchestrator.sessions.journal import Record
 from orchestrator.support.safe_json import json_or
 
 if TYPE_CHECKING:
-    from orchestrator.engine.turn import Turn
+    from orchestrator.engine.state import Turn
 
 
 class LambdaOrchestration:
@@ -105,7 +106,7 @@ class LambdaOrchestration:
     ) -> Generator[Effect, Any, Record]:
         turn = work.turn
         ask = partial(self._call_function, work=work, state=state, text=text, steps=steps[:])
-        told: Record = yield Orchestrate(state, turn.number, ask)
+        told = yield from turn.orchestrate(state, ask)
         turn.prompt_attributes = told.get("prompt_attributes", turn.prompt_attributes)
         return told
 
@@ -132,10 +133,10 @@ class LambdaOrchestration:
             turn.scratchpad.append(TurnSteps(steps))
 
     def _call_function(
-        self, outside: Outside, *, work: Work, state: str, text: str, steps: list[dict[str, Any]]
+        self, view: SessionView, *, work: Work, state: str, text: str, steps: list[dict[str, Any]]
     ) -> dict[str, Any]:
         turn = work.turn
-        turns = build_session_turns(outside.history)
+        turns = build_session_turns(view.history)
         if steps:
             turns.append(turn_of(turn.question, "", steps))
         plan = turn.plan
@@ -153,10 +154,10 @@ class LambdaOrchestration:
             "input": {"text": text},
             "context": {
                 "requestId": turn.start.request_id,
-                "sessionId": outside.session_id,
+                "sessionId": view.session_id,
                 "agentConfiguration": agent,
                 "session": turns,
-                "sessionAttributes": dict(outside.attributes),
+                "sessionAttributes": dict(view.attributes),
                 "promptSessionAttributes": dict(turn.prompt_attributes),
             },
         }

@@ -11,16 +11,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from orchestrator.engine.decisions import Act
-from orchestrator.engine.effects import (
-    Answer,
-    Converse,
-    Effect,
-    Failure,
-    Guard,
-    Refusal,
-    ReturnControl,
-)
+from orchestrator.engine.effects import Converse, Effect, Guard
 from orchestrator.engine.plan import ORCHESTRATION, StagePlan
+from orchestrator.engine.results import Answer, ControlReturn, Failure, Refusal
 from orchestrator.engine.steps import act
 from orchestrator.engine.toolbox import Toolbox
 from orchestrator.errors import DependencyFailed, LimitExceeded
@@ -35,7 +28,7 @@ from orchestrator.parsers.calls import Calls
 from orchestrator.sessions.journal import Record
 
 if TYPE_CHECKING:
-    from orchestrator.engine.turn import Turn
+    from orchestrator.engine.state import Turn
 
 _HOW_TO_CALL = (
     "To call one, write its name and its arguments as JSON between <tool_call> and </tool_call>:\n"
@@ -43,7 +36,7 @@ _HOW_TO_CALL = (
 )
 _ALONE = "Send the user a message alone, when the other calls have answered."
 
-Ended = Answer | Refusal | ReturnControl | Failure
+Ended = Answer | Refusal | ControlReturn | Failure
 
 
 @dataclass(frozen=True, slots=True)

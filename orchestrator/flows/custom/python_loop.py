@@ -21,7 +21,8 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from orchestrator.engine.effects import Answer, Effect, Orchestrate, Result
+from orchestrator.engine.effects import Effect
+from orchestrator.engine.results import Answer, Result
 from orchestrator.errors import (
     DefinitionError,
     DependencyFailed,
@@ -39,7 +40,7 @@ from orchestrator.message import Block, Message, clean, text_of
 from orchestrator.support.user_code import describe_exception, place_in_function
 
 if TYPE_CHECKING:
-    from orchestrator.engine.turn import Turn
+    from orchestrator.engine.state import Turn
 
 T = TypeVar("T")
 
@@ -254,7 +255,7 @@ class CustomTurn:
 
         def do(work: Work) -> Generator[Effect, Any, None]:
             told = {"event": "TRACE", "text": "", "trace": clean(text)}
-            yield Orchestrate("TRACE", work.turn.number, lambda outside: told)
+            yield from work.turn.orchestrate("TRACE", lambda _: told)
 
         return Request(do)
 

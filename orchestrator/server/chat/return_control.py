@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from orchestrator.agent.agent import Agent
-from orchestrator.engine.effects import ReturnControl
+from orchestrator.engine.results import ControlReturn
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.message import to_json
 from orchestrator.models._encoding import tool_name
@@ -24,7 +24,7 @@ _DENIED = ("deny", "denied", "false", "no")
 _CONFIRMED = ("confirm", "confirmed", "true", "yes")
 
 
-def to_tool_calls(control: ReturnControl, session_id: str) -> list[dict[str, Any]]:
+def to_tool_calls(control: ControlReturn, session_id: str) -> list[dict[str, Any]]:
     """The calls of a hand-over as `tool_calls`.
 
     Those that wait for the user's consent say so in `actionInvocationType`, as Bedrock does.
@@ -83,7 +83,7 @@ def build_results(agent: Agent, session_id: str, results: ToolResults) -> dict[s
         name = str(call.get("function") or call["apiPath"])
         values.setdefault(name, []).append(_to_answer(call, texts[place]))
     answers = {name: them if len(them) > 1 else them[0] for name, them in values.items()}
-    return ReturnControl(hand_over, inputs).answer(answers)
+    return ControlReturn(hand_over, inputs).answer(answers)
 
 
 def _parse_id(id: str) -> re.Match[str]:
@@ -131,7 +131,7 @@ def _parse_value(parameter: Mapping[str, Any]) -> Any:
 
 
 def _to_answer(call: Mapping[str, Any], text: str) -> str | bool:
-    """A result as `ReturnControl.answer` takes it."""
+    """A result as `ControlReturn.answer` takes it."""
     kind = call.get("actionInvocationType", "RESULT")
     if kind == "RESULT":
         return text

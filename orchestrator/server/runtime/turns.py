@@ -13,9 +13,9 @@ from orchestrator.agent.agent import Agent
 from orchestrator.engine.input_files import MOST_BYTES
 from orchestrator.engine.run.options import Options
 from orchestrator.engine.trace.reply import (
+    ControlReturn,
     Event,
     Reply,
-    ReturnControl,
     TextDelta,
     TracePart,
     TurnEnd,
@@ -203,7 +203,7 @@ def _final_events(reply: Reply, said: bool) -> Iterator[Told]:
         yield "files", {"files": files[start : start + _FILES]}
 
 
-def _render_return_control(control: ReturnControl) -> dict[str, Any]:
+def _render_return_control(control: ControlReturn) -> dict[str, Any]:
     return {
         "invocationId": control.invocation_id,
         "invocationInputs": control.invocation_inputs,

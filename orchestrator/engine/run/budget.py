@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from threading import RLock
 
-from orchestrator.engine.effects import CallModel, Live, Result
+from orchestrator.engine.effects import CallModel, Live
+from orchestrator.engine.results import Result
 from orchestrator.errors import LimitExceeded
 from orchestrator.limits import Limits
 

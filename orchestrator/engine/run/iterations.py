@@ -7,38 +7,20 @@ its own. The journal, the budgets and what drives it are the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import replace
+from threading import RLock
 from typing import Any
 
-from orchestrator.engine.budget import Budget
-from orchestrator.engine.effects import (
-    LIVE,
-    Answer,
-    Branch,
-    Collaborate,
-    Converse,
-    Failure,
-    Iterate,
-    Live,
-    Refusal,
-    Result,
-    ReturnControl,
-)
+from orchestrator.engine.effects import LIVE, Branch, Branches, Converse, Live
+from orchestrator.engine.results import Answer, ControlReturn, Failure, Refusal, Result
 from orchestrator.engine.run.branches import BranchRun, Lock
+from orchestrator.engine.run.budget import Budget
 from orchestrator.engine.run.invocation import Run, end_record
 from orchestrator.engine.run.replay import STOPPED
+from orchestrator.engine.state import Iteration
 from orchestrator.errors import DefinitionError, FlowError, OrchestratorError, rebuild_error
 from orchestrator.sessions import Record
-
-__all__ = [
-    "IterationRun",
-    "branch_run",
-    "build_skipped_record",
-    "error_of",
-    "most_at_once",
-    "prepare_branches",
-]
 
 _DONE = "end_turn"
 
@@ -46,20 +28,19 @@ _DONE = "end_turn"
 class IterationRun(BranchRun):
     """One iteration at work, within the run of the turn that has the loop."""
 
-    __slots__ = ("_asked", "_effect")
+    __slots__ = ("_asked", "_table")
 
-    def __init__(self, parent: Run, branch: Branch, lock: Lock, effect: Iterate) -> None:
-        self._effect = effect
+    def __init__(self, parent: Run, branch: Branch, table: BranchTable) -> None:
         self._asked = False
-        super().__init__(
-            parent, branch, lock, parent.replay.iteration(effect, branch), effect.budget
-        )
+        self._table = table
+        replay = parent.replay.below(branch)
+        super().__init__(parent, branch, table.lock, replay, table.budget)
 
     @property
     def is_stopped(self) -> bool:
         """Whether another iteration of the loop, or of one around it, has failed."""
         above = self.parent
-        return self._effect.stopped or (isinstance(above, IterationRun) and above.is_stopped)
+        return self._table.is_stopped or (isinstance(above, IterationRun) and above.is_stopped)
 
     def begin(self) -> Live | Result:
         """The first effect to carry out, or the result."""
@@ -83,7 +64,7 @@ class IterationRun(BranchRun):
         self.result = result
         self._pay()
         ended = self.now()
-        if isinstance(result, ReturnControl):
+        if isinstance(result, ControlReturn):
             control = replace(result, branch=result.branch or self.branch.id)
             self.flush()
             self.outcome = {
@@ -107,14 +88,14 @@ class IterationRun(BranchRun):
             "ended": ended,
         }
         if not _is_success(self.outcome):
-            self._effect.stopped = True
+            self._table.is_stopped = True
         self.flush(self.outcome)
 
     def _more(self, result: Answer | Refusal | Failure) -> Record:
         asks = _count_model_calls(self)
         if not isinstance(result, Failure):
             return {"asks": asks}
-        self.branch.failed = result.error
+        self.parent.replay.turn.iterations[self.branch.id].error = result.error
         return {"asks": asks, "fault": _fault(result.error)}
 
 
@@ -122,7 +103,7 @@ def _count_model_calls(run: Run) -> int:
     """How many model calls an iteration has made, with those of loops in it."""
     made = 0
     for effect, outcome in run.replay.steps:
-        if isinstance(effect, Iterate):
+        if isinstance(effect, Branches) and effect.iterates:
             made += sum(one.get("asks", 0) for one in outcome or ())
         else:
             made += isinstance(effect, Converse)
@@ -143,17 +124,17 @@ def _fault(error: OrchestratorError) -> Record:
     return told
 
 
-def error_of(branch: Branch, record: Record) -> OrchestratorError | None:
+def error_of(iteration: Iteration, record: Record) -> OrchestratorError | None:
     """Why an iteration failed; `None` when it did not, or only stopped because another had failed.
 
     Args:
-        branch: The iteration.
+        iteration: The iteration, as this process knows it.
         record: Its record.
     """
     if record["result"] != "failure" or record["stop_reason"] == STOPPED:
         return None
-    if branch.failed is not None:
-        return branch.failed
+    if iteration.error is not None:
+        return iteration.error
     told = record.get("fault") or {}
     error = rebuild_error(record["error"], record["message"], record["stop_reason"])
     if isinstance(error, FlowError) and "reason" in told:
@@ -169,45 +150,82 @@ def _is_success(record: Record) -> bool:
     return bool(record["result"] == "answer" and record["stop_reason"] == _DONE)
 
 
-def prepare_branches(run: Run, effect: Collaborate, known: Mapping[str, Record]) -> None:
-    """Begins branches, some of whose ends the journal has: what those spent is spent."""
-    if not isinstance(effect, Iterate):
-        return
-    above: Budget | None = getattr(run, "_budget", None)
-    for record in known.values():
-        effect.stopped = effect.stopped or not _is_success(record)
-        asks = record.get("asks", 0)
-        if above is not None:  # whose turn pays the rest, when it takes their ends
-            above.add((0, 0, 0), asks)
-        elif effect.budget is not None:
-            effect.budget.add(record["usage"], asks)
+class BranchTable:
+    """What lives while the branches of an effect run: their lock, their outcomes, their budget.
 
+    Attributes:
+        lock: Held while a branch writes to the journal, which all share.
+        records: The outcomes so far, by branch id.
+        budget: What all iterations of a loop may spend together, if the loop is not itself in one.
+        is_stopped: Whether an iteration has failed: the others stop at their next step.
+    """
 
-def most_at_once(run: Run, effect: Collaborate) -> int:
-    """How many branches of an effect may run at the same time."""
-    most = run.plan.limits.parallel
-    return min(most, effect.most) if isinstance(effect, Iterate) else most
+    def __init__(self, run: Run, effect: Branches) -> None:
+        self._run = run
+        self._effect = effect
+        self.lock: Lock = RLock()
+        self.records = run.replay.take_known_branches(effect)
+        self.budget: Budget | None = None
+        self.is_stopped = False
+        if effect.iterates:
+            self._begin_loop(run, effect)
 
+    def _begin_loop(self, run: Run, effect: Branches) -> None:
+        # What iterations have spent whose ends the journal has is spent. In a loop within another,
+        # the turn around it pays, when it takes their ends: only their model calls are counted.
+        above: Budget | None = getattr(run, "_budget", None)
+        turn = run.replay.turn
+        self.budget = Budget(turn.limits, turn.spending, effect.asks)
+        for record in self.records.values():
+            self.is_stopped = self.is_stopped or not _is_success(record)
+            asks = record.get("asks", 0)
+            if above is not None:
+                above.add((0, 0, 0), asks)
+            else:
+                self.budget.add(record["usage"], asks)
 
-def branch_run(run: Run, branch: Branch, lock: Lock, effect: Collaborate) -> BranchRun:
-    """The run of one branch of an effect."""
-    if isinstance(effect, Iterate):
-        return IterationRun(run, branch, lock, effect)
-    return BranchRun(run, branch, lock)
+    @property
+    def most(self) -> int:
+        """How many branches may run at the same time."""
+        most = self._run.plan.limits.parallel
+        return min(most, self._effect.most) if self._effect.iterates else most
 
+    def list_open_branches(self) -> list[Branch]:
+        """The branches whose outcome is not known."""
+        return [branch for branch in self._effect.branches if branch.id not in self.records]
 
-def build_skipped_record(run: Run, branch: Branch, effect: Collaborate) -> Record | None:
-    """The record of an iteration that is not begun, because another has failed; else `None`."""
-    if not isinstance(effect, Iterate) or not effect.stopped:
-        return None
-    at = run.now()
-    return {
-        "kind": "branch",
-        "id": branch.id,
-        "result": "failure",
-        "text": "",
-        "stop_reason": STOPPED,
-        "usage": (0, 0, 0),
-        "began": at,
-        "ended": at,
-    }
+    def list_records(self) -> list[Record]:
+        """The outcomes, in the branches' order."""
+        return [self.records[branch.id] for branch in self._effect.branches]
+
+    def open_run(self, branch: Branch) -> BranchRun:
+        """The run of one branch."""
+        if self._effect.iterates:
+            return IterationRun(self._run, branch, self)
+        return BranchRun(self._run, branch, self.lock)
+
+    def build_skipped_record(self, branch: Branch) -> Record | None:
+        """The record of an iteration that is not begun, because another has failed; else `None`."""
+        if not self.is_stopped:
+            return None
+        at = self._run.now()
+        return {
+            "kind": "branch",
+            "id": branch.id,
+            "result": "failure",
+            "text": "",
+            "stop_reason": STOPPED,
+            "usage": (0, 0, 0),
+            "began": at,
+            "ended": at,
+        }
+
+    def write(self, record: Record) -> None:
+        """Writes the end of a branch that ran elsewhere, beside others of other threads."""
+        with self.lock:
+            self._run.write([record])
+
+    def find_listener(self, branch: Branch) -> Callable[[str], None] | None:
+        """Who listens to what the models of an iteration write, as it streams."""
+        iteration = self._run.replay.turn.iterations.get(branch.id)
+        return iteration.hear if iteration is not None else None

@@ -1,0 +1,405 @@
+"""What a turn has come to know: its data, its budgets, its scratchpad and its transcript.
+
+The helpers of the loop (steps, retrieval, guardrail checks, collaboration) work on this; `turn.py`
+has the loop itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from orchestrator.engine.calls import Slot
+from orchestrator.engine.effects import CallModel, Converse, Effect, Orchestrate, SessionView
+from orchestrator.engine.payloads import Payloads
+from orchestrator.engine.plan import Plan, StagePlan
+from orchestrator.engine.prompt_history import Talk
+from orchestrator.engine.results import Answer, Failure, Refusal, Result
+from orchestrator.errors import LimitExceeded, OrchestratorError
+from orchestrator.limits import Limits
+from orchestrator.message import Block, Message
+from orchestrator.prompts import Dialect
+from orchestrator.prompts.steps import EMPTY
+from orchestrator.prompts.values import render_memory_values
+from orchestrator.sessions.journal import Record
+
+NO_VALUES: Mapping[str, str] = {}
+
+
+@dataclass(slots=True)
+class Start:
+    """What a turn begins with.
+
+    Attributes:
+        request_id: A UUID; trace ids, idempotency keys and hand-over ids are made from it.
+        question: The user's input.
+        prompt_attributes: Prompt session attributes.
+        path: The branch of the journal that the turn's records are in; empty for the agent that
+            was invoked.
+        team: Names the agent in its team: the names above it, and its own.
+        limits: Budgets, when they are not the agent's own.
+        last_agent: The collaborator that answered last.
+        summaries: What is remembered of earlier sessions, newest first: `text` and more.
+        retrieval: Retrieval configurations of this invocation, by knowledge base id.
+        files: Files of this invocation for programs (Bedrock: `InputFile`), their bytes in Base64.
+        attachments: Files of this invocation for the model, likewise.
+        closing: Whether there is no question: the session only ends.
+        history: What the caller told of an earlier conversation, for the guardrail to read.
+        remembers: Tells at the turn's end whether the session ends with it and is remembered.
+        earlier: Tells what was said in the session before, to an orchestration of one's own.
+    """
+
+    request_id: str
+    question: str
+    prompt_attributes: Mapping[str, str] = field(default_factory=dict)
+    path: str = ""
+    team: str = ""
+    limits: Limits | None = None
+    last_agent: str = ""
+    summaries: Sequence[Mapping[str, Any]] = ()
+    retrieval: Mapping[str, Mapping[str, Any]] | None = None
+    files: Sequence[Mapping[str, Any]] = ()
+    attachments: Sequence[Mapping[str, str]] = ()
+    closing: bool = False
+    history: Sequence[Mapping[str, Any]] = ()
+    remembers: Callable[[], bool] = bool
+    earlier: Callable[[], Sequence[Message]] = tuple
+
+
+@dataclass(slots=True)
+class Iteration:
+    """What an iteration of a script's loop does; its branch names it.
+
+    Attributes:
+        work: What it does, in a turn that is a part of this one.
+        hear: Gets what its models write, as it streams.
+        error: What it failed with in this process.
+    """
+
+    work: Callable[[Turn], Generator[Effect, Any, Result]]
+    hear: Callable[[str], None] | None = None
+    error: OrchestratorError | None = None
+
+
+class Turn:
+    """What a turn has come to know.
+
+    Attributes:
+        plan: The agent.
+        start: What the turn begins with.
+        prompt_attributes: Prompt session attributes; actions may replace them.
+        last_reply: The `model` record of the loop's last reply.
+        scratchpad: Messages of the loop's finished steps.
+        responses: Outputs of actions and knowledge bases, for `$responses$`.
+        reprompts: What the model was told to do better: step number and text.
+        sources: Retrieved references by source id.
+        dialect: The dialect of the loop's model.
+        question: The user's input, as the guardrail lets it be read.
+        attachments: Files for the model, as the guardrail lets them be read.
+        number: The step that the loop is at.
+        results: The results of the last step, as `Slot.as_result` makes them.
+        guarded: The prompt session attributes that the guardrail has read.
+        topics: The session's summary that is to be kept, once it was made; may be empty.
+        unremembered: Why the session could not be summarised, if that failed.
+        limits: The budgets.
+        begun: The calls of the step that is being carried out.
+        done: Calls that may not be repeated; `None` when they may.
+        excluded: Tool names that may not be called any more.
+        iterations: Iterations of a script's loops that run side by side, by branch id.
+        decide: Whom the `Orchestrate` effect that was yielded last asks.
+    """
+
+    __slots__ = (
+        "_actions",
+        "_calls",
+        "_payloads",
+        "_step",
+        "_tokens",
+        "attachments",
+        "begun",
+        "decide",
+        "dialect",
+        "done",
+        "excluded",
+        "guarded",
+        "iterations",
+        "last_reply",
+        "limits",
+        "number",
+        "plan",
+        "prompt_attributes",
+        "question",
+        "reprompts",
+        "responses",
+        "results",
+        "scratchpad",
+        "sources",
+        "start",
+        "topics",
+        "unremembered",
+    )
+
+    def __init__(self, plan: Plan, start: Start) -> None:
+        self.plan = plan
+        self.start = start
+        self.prompt_attributes = start.prompt_attributes
+        self.scratchpad: list[Message] = []
+        self.responses: list[dict[str, str]] = []
+        self.reprompts: list[tuple[int, str]] = []
+        self.sources: dict[str, dict[str, Any]] = {}
+        self._payloads: Payloads | None = None
+        self.guarded = NO_VALUES
+        self.topics: Sequence[Mapping[str, Any]] | None = None
+        self.unremembered: OrchestratorError | None = None
+        self.question = start.question
+        self.attachments = start.attachments
+        self.number = 0
+        self.results: Sequence[dict[str, Any]] = ()
+        self.dialect = plan.orchestration.dialect
+        self.limits = start.limits or plan.limits
+        self._calls = self._tokens = self._actions = 0
+        self.last_reply: Record = {}
+        self._step = 0, self.last_reply
+        self.begun: Sequence[Slot] = ()
+        self.done: set[tuple[str, str]] | None = set() if self.dialect.no_repeat else None
+        self.excluded: frozenset[str] = frozenset()
+        self.iterations: dict[str, Iteration] = {}
+        self.decide: Callable[[SessionView], dict[str, Any]] | None = None
+
+    def ask(
+        self,
+        stage: StagePlan,
+        values: Mapping[str, str] = NO_VALUES,
+        *,
+        number: int = 0,
+        live: bool = False,
+        again: list[Message] | None = None,
+        of_past: Callable[[Talk], Mapping[str, str]] | None = None,
+    ) -> Generator[Effect, Any, Record]:
+        """Asks the model of a stage outside the loop; its `model` record.
+
+        Args:
+            stage: The stage.
+            values: Placeholder values that are not the same in every turn.
+            number: The step that the call belongs to.
+            live: Whether the answer may be shown while it streams.
+            again: Replies that could not be understood, and what was said to them.
+            of_past: Makes further values of what was said in the session before.
+
+        Raises:
+            LimitExceeded: The turn may not call a model any more.
+        """
+        self.spend_model_call()
+        attributes, none, again = self.prompt_attributes, frozenset[str](), again or []
+        outcome: Record = yield CallModel(
+            stage, number, values, again, len(again), attributes, live, none, of_past
+        )
+        self.add_tokens(outcome)
+        return outcome
+
+    def converse(self, effect: Converse) -> Generator[Effect, Any, Record]:
+        """Asks a model for an orchestration of one's own; its `model` record.
+
+        Raises:
+            LimitExceeded: The turn may not call a model any more.
+        """
+        self.spend_model_call()
+        outcome: Record = yield effect
+        self.add_tokens(outcome)
+        return outcome
+
+    def orchestrate(
+        self, state: str, decide: Callable[[SessionView], dict[str, Any]]
+    ) -> Generator[Effect, Any, Record]:
+        """Has a custom orchestration decide what to do; its `orchestrated` record.
+
+        Args:
+            state: Where the turn is, such as `MODEL_INVOKED`.
+            decide: Decides; the members of the record besides `kind`, `state` and times. May block.
+        """
+        self.decide = decide
+        outcome: Record = yield Orchestrate(state, self.number)
+        return outcome
+
+    @property
+    def payloads(self) -> Payloads:
+        """What collaborators shared."""
+        if self._payloads is None:
+            self._payloads = Payloads(self.plan.limits.result_bytes)
+        return self._payloads
+
+    @property
+    def streams(self) -> bool:
+        """Whether the answer may be shown while the loop's model writes it."""
+        return self.plan.post_processing is None
+
+    @property
+    def spending(self) -> tuple[int, int, int]:
+        """What the turn has spent: tokens, model calls and actions."""
+        return self._tokens, self._calls, self._actions
+
+    def count(self, outcome: Record) -> None:
+        """Takes what a collaborator spent into this turn's budgets."""
+        tokens, calls, actions = outcome["usage"]
+        self._tokens += tokens
+        self._calls += calls
+        self._actions += actions
+
+    def budget(self, own: Limits) -> Limits:
+        """What a collaborator with the limits `own` may spend of this turn's budgets.
+
+        Raises:
+            LimitExceeded: There is nothing left.
+        """
+        limits = self.limits
+        self.spend_model_call(0)
+        return replace(
+            own,
+            model_calls=min(own.model_calls, limits.model_calls - self._calls),
+            tokens=min(own.tokens, limits.tokens - self._tokens),
+            actions=min(own.actions, max(limits.actions - self._actions, 0)),
+        )
+
+    def take_reply(self, content: list[Block]) -> None:
+        """Has the next step be that of a reply that an orchestration of one's own made."""
+        self.last_reply = {"content": content}
+
+    def forget_reply(self) -> None:
+        """Has later turns read the answer's text alone, and nothing else that the model wrote."""
+        before, reply = self._step
+        if reply is self.last_reply and reply:  # it made calls, too: their results stay
+            del self.scratchpad[before:]
+            self.scratchpad += self.dialect.step_messages([{"text": EMPTY}], self.results)
+        self.last_reply = {}
+
+    def values(self, stage: StagePlan) -> dict[str, str]:
+        """Placeholder values of this turn that few agents need."""
+        dialect = stage.dialect
+        values = render_memory_values(dialect, self.start.summaries)
+        if self.start.files:
+            name = "code_interpreter_files"
+            files = [{"name": file["name"], "type": file["type"]} for file in self.start.files]
+            values[name] = dialect.partial(name, files=files)
+        return values
+
+    def spend_model_call(self, count: int = 1) -> None:
+        """Counts a model call that is about to be made.
+
+        Raises:
+            LimitExceeded: The turn may not call a model any more.
+        """
+        limits = self.limits
+        if self._calls >= limits.model_calls:
+            raise build_limit_error("model_calls", limits.model_calls, "model calls")
+        if self._tokens >= limits.tokens:
+            raise build_limit_error("tokens", limits.tokens, "tokens")
+        self._calls += count
+
+    def add_tokens(self, outcome: Record) -> None:
+        """Counts what a model call has used."""
+        usage = outcome["usage"]
+        self._tokens += usage[0] + usage[1]
+
+    def spend_actions(self, slots: list[Slot]) -> None:
+        """Counts the calls that are about to be carried out.
+
+        Raises:
+            LimitExceeded: They are too many.
+        """
+        for slot in slots:
+            if slot.text is None:
+                self._actions += 1
+        if self._actions > self.limits.actions:
+            raise build_limit_error("actions", self.limits.actions, "action calls")
+
+    def add_response(self, slot: Slot) -> None:
+        """Keeps an output for post-processing, if it runs."""
+        if self.plan.post_processing is not None:
+            self.responses.append({"name": slot.name, "text": slot.text or ""})
+
+    def add_step(self, results: list[dict[str, Any]]) -> None:
+        """Takes a finished step into the scratchpad: the model's last reply, and its results."""
+        self.results = results
+        self._step = len(self.scratchpad), self.last_reply
+        self.scratchpad += self.dialect.step_messages(self.last_reply["content"], results)
+
+    def transcript(self, result: Result) -> list[Message]:
+        """The finished turn as messages, for the history of the next turns.
+
+        A refused input leaves nothing. A turn that failed, or whose answer was refused, is told
+        only when it had carried out something, so that the model knows of it.
+        """
+        dialect = self.dialect
+        if self.start.closing:
+            return []
+        told = self._build_unfinished_step() if isinstance(result, Failure) else []
+        question = dialect.question_message(self.question)
+        match result:
+            case Answer(stop_reason="ask_user", text=text):
+                last = dialect.answer_message([{"text": f"<answer>{text}</answer>"}])
+            case Answer():
+                return self.defer_transcript(result)()
+            case Failure() if self.scratchpad or told:
+                last = dialect.answer_message([{"text": "<answer>(The turn failed.)</answer>"}])
+            case Refusal() if self.scratchpad:  # not with what was refused: it would be again
+                last = dialect.answer_message([{"text": "<answer>(No answer was given.)</answer>"}])
+            case _:
+                return []
+        return [question, *self.scratchpad, *told, last]
+
+    def defer_transcript(self, result: Result) -> Callable[[], list[Message]]:
+        """Makes the transcript when it is needed; after an answer, without keeping the turn."""
+        if isinstance(result, Answer) and result.stop_reason != "ask_user":
+            if self.plan.orchestration.verbatim:
+                return partial(
+                    _build_plain_transcript, self.plan.orchestration, self.question, result.text
+                )
+            # What is not the loop's own last reply, word for word, is told as its text alone.
+            content = self.last_reply.get("content") or [
+                {"text": f"<answer>{result.text}</answer>"}
+            ]
+            return _DeferredTranscript(self.dialect, self.question, self.scratchpad, content)
+        return partial(self.transcript, result)
+
+    def _build_unfinished_step(self) -> list[Message]:
+        # What was carried out in a step that failed, or whose hand-over nobody answered.
+        known = [slot for slot in self.begun if slot.text is not None]
+        if not any(slot.call or slot.search or slot.branch for slot in known):
+            return []
+        if self.plan.features.guard_results:
+            for slot in known:
+                slot.keep_back()
+        results = [slot.as_result() for slot in known]
+        return self.dialect.step_messages(self.last_reply["content"], results)
+
+
+class _DeferredTranscript:
+    # One object, where a partial function would be two, until the session has its next turn.
+    __slots__ = ("_content", "_dialect", "_question", "_scratchpad")
+
+    def __init__(
+        self, dialect: Dialect, question: str, scratchpad: list[Message], content: list[Block]
+    ) -> None:
+        self._dialect = dialect
+        self._question = question
+        self._scratchpad = scratchpad
+        self._content = content
+
+    def __call__(self) -> list[Message]:
+        question = self._dialect.question_message(self._question)
+        return [question, *self._scratchpad, self._dialect.answer_message(self._content)]
+
+
+def _build_plain_transcript(stage: StagePlan, question: str, text: str) -> list[Message]:
+    return [stage.dialect.question_message(question), stage.to_history_message(text)]
+
+
+def build_limit_error(name: str, value: object, what: str) -> LimitExceeded:
+    """The error of a budget that is used up."""
+    return LimitExceeded(
+        f"the turn reached its limit of {value} {what}; raise the limit {name!r}, or find out "
+        "from the trace why it needs so many",
+        limit=name,
+    )
