@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import DependencyFailed, FlowError
-from orchestrator.sessions.journal import Record, describe_problem
+from orchestrator.sessions.journal import Record
+from orchestrator.sessions.records import RecordError, upgrade_record
 
 __all__ = ["SECRET_VARIABLE", "read_state", "state_of"]
 
@@ -73,12 +74,13 @@ def read_state(state: Any, digest: str) -> dict[str, Any]:
             "the state is of another script, or of another version of this one",
             message_zh="状态属于另一个脚本，或此脚本的另一版本",
         )
-    for record in given["journal"]:
-        if wrong := describe_problem(record):
-            raise FlowError(
-                f"the state's journal has a record that {wrong}",
-                message_zh=f"状态的日志中有无效记录: {wrong}",
-            )
+    try:
+        given["journal"] = [upgrade_record(record) for record in given["journal"]]
+    except RecordError as error:
+        raise FlowError(
+            f"the state's journal has a record that {error}",
+            message_zh=f"状态的日志中有无效记录: {error}",
+        ) from error
     return given
 
 

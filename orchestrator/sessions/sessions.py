@@ -14,10 +14,10 @@ from weakref import WeakValueDictionary
 
 from orchestrator.errors import DependencyFailed, SessionConflict
 from orchestrator.sessions.journal import (
+    VERSION,
     Record,
     SessionStore,
     build_closed_record,
-    describe_problem,
 )
 from orchestrator.sessions.memory_store import MemoryStore
 from orchestrator.sessions.session import Session, TurnLog
@@ -132,7 +132,7 @@ class Sessions:
 
     def _read(self, session: Session) -> None:
         if news := self._load_new_records(session):
-            session.apply(list(_check_records(news, session.label, session.count)))
+            session.apply(list(_upgrade_records(news, session.label, session.count)))
             if self.durable:
                 session.size += _size(news)
 
@@ -143,7 +143,7 @@ class Sessions:
         if last is None:
             return self.store.load(session.key)
         found = self.store.load(session.key, session.count - 1)
-        if found and (found[0] is last or found[0] == json.loads(json.dumps(last))):
+        if found and (found[0] is last or _is_same(found[0], last)):
             return found[1:]
         session.forget()
         return self.store.load(session.key)
@@ -200,7 +200,7 @@ class Sessions:
         Raises:
             DependencyFailed: The store, or the session's journal in it, cannot be read.
         """
-        return _check_records(self.store.load(self.key(label)), label, 0)
+        return _upgrade_records(self.store.load(self.key(label)), label, 0)
 
     def end(self, label: str) -> None:
         """Ends a session: its next turn begins with no attributes and no conversation.
@@ -271,14 +271,14 @@ class Sessions:
             session.size += _size(records)
 
     def lease(self, seconds: float | None) -> dict[str, Any]:
-        """The members of a record that say which process runs a turn, and until when.
+        """The members of a record that say which process goes on with a turn, and until when.
 
         None for a store that ends with the process.
         """
         if not self.durable:
             return {}
         span = 3_600_000_000_000 if seconds is None else int(seconds * 1e9)
-        return {"owner": self._processes.me, "until": self.clock() + span + _GRACE}
+        return {"v": VERSION, "owner": self._processes.me, "until": self.clock() + span + _GRACE}
 
     def is_running(self, log: TurnLog) -> bool:
         """Whether another process still runs this turn."""
@@ -334,15 +334,26 @@ def _in_use(store: SessionStore) -> _InUse:
         return _IN_USE.setdefault(getattr(store, "identity", id(store)), _InUse())
 
 
-def _check_records(records: Sequence[Record], label: str, first: int) -> Iterator[Record]:
+def _is_same(read: Any, known: Record) -> bool:
+    if isinstance(read, dict) and "v" in known:
+        read = {**read, "v": known["v"]}  # the known one may have been upgraded
+    return bool(read == json.loads(json.dumps(known)))
+
+
+def _upgrade_records(records: Sequence[Record], label: str, first: int) -> Iterator[Record]:
+    # Imported by whoever reads from a store: an agent that keeps its sessions in memory never does.
+    from orchestrator.sessions.records import RecordError, upgrade_record
+
     for place, record in enumerate(records, first):
-        if wrong := describe_problem(record):
+        try:
+            upgraded = upgrade_record(record)
+        except RecordError as error:
             raise DependencyFailed(
-                f"the journal of session {label!r} cannot be read: record {place} {wrong}; delete "
-                "the session, or use another session id",
+                f"the journal of session {label!r} cannot be read: record {place} {error}; "
+                f"{error.way_out}",
                 resource=label,
-            )
-        yield record
+            ) from error
+        yield upgraded
 
 
 def _size(value: Any) -> int:

@@ -23,7 +23,7 @@ from orchestrator.memory.summaries import to_prompt_summaries
 from orchestrator.message import clean
 from orchestrator.prompts.steps import EMPTY
 from orchestrator.sessions import Record, Session, Sessions, TurnLog
-from orchestrator.sessions.journal import build_cancelled_record, build_closed_record
+from orchestrator.sessions.journal import VERSION, build_cancelled_record, build_closed_record
 from orchestrator.support.ids import request_id
 
 __all__ = ["Input", "check_memory_id", "check_session_id", "open_turn"]
@@ -224,6 +224,7 @@ def _add_options(record: Record, session: Session, given: Input) -> None:
 def _turn_record(plan: Plan, sessions: Sessions, session: Session, given: Input) -> Record:
     record: Record = {
         "kind": "turn",
+        "v": VERSION,
         "id": request_id(),
         "at": sessions.clock(),
         "question": clean(given.question),

@@ -203,12 +203,11 @@ class Replay:
             SessionConflict: The journal was written by another version of the agent.
             DependencyFailed: Something in the journal cannot be understood.
         """
-        fed = False
+        fed = None
         try:
             while True:
                 effect = self._generator.send(outcome)
-                outcome = self._take_outcome(effect) if self._feed else None
-                fed = outcome is not None
+                fed = outcome = self._take_outcome(effect) if self._feed else None
                 if outcome is None and not isinstance(effect, AwaitResults):
                     return effect
                 self.steps.append((effect, outcome))
@@ -217,12 +216,15 @@ class Replay:
             self.result = result
             return result
         except (LookupError, TypeError, ValueError, AttributeError) as error:
-            if not fed:
-                raise
-            raise DependencyFailed(
-                "the session's journal has a record that cannot be understood "
-                f"({type(error).__name__}); delete the session, or use another session id"
-            ) from error
+            # Either the record does not fit, which its reader could not see, or it is a defect.
+            from orchestrator.sessions.records import find_misread_reply
+
+            if problem := find_misread_reply(fed):
+                raise DependencyFailed(
+                    "the session's journal has a model's reply that cannot be understood "
+                    f"({problem}); delete the session, or use another session id"
+                ) from error
+            raise
 
     def run_to_end(self, end: Record | None) -> None:
         """Runs the turn as far as its journal goes, for its trace.
