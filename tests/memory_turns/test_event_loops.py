@@ -79,7 +79,7 @@ def test_no_loop_reads_or_writes_a_memory(store: Any, streams: bool, tmp_path: P
 
     asyncio.run(main())
     assert store.on_loops == []
-    assert {"touch", "recent", "unsummarised", "add"} <= set(store.asked)
+    assert {"touch", "recent", "find_unsummarised", "add"} <= set(store.asked)
     assert remembered(subject, "ana") == [("s-2", "new: said new"), ("s-1", "idle: said idle")]
 
 
