@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.findings import format_path
-from orchestrator.cli.progress import progress_bar
 from orchestrator.cli.return_control import ask_yes_no
-from orchestrator.cli.terminal import Terminal
+from orchestrator.cli.terminal import Terminal, progress_bar
 from orchestrator.errors import DependencyFailed, ModelNotReady, ValidationError
 
 if TYPE_CHECKING:

@@ -10,19 +10,16 @@ import typer
 
 from orchestrator.cli import knowledge, memory, models, sessions
 from orchestrator.cli.chat import chat
-from orchestrator.cli.diff import diff
 from orchestrator.cli.import_ import import_
-from orchestrator.cli.init import init
+from orchestrator.cli.init import init, schema
 from orchestrator.cli.invoke import invoke
 from orchestrator.cli.lint import lint
 from orchestrator.cli.parse import parse
-from orchestrator.cli.pull import pull
-from orchestrator.cli.push import push
 from orchestrator.cli.render import render
 from orchestrator.cli.run import run
-from orchestrator.cli.schema import schema
 from orchestrator.cli.serve import serve
 from orchestrator.cli.trace import trace
+from orchestrator.cli.transfer import diff, pull, push
 from orchestrator.cli.verb import Verb, Verbs
 
 app = typer.Typer(

@@ -206,7 +206,7 @@ class FlowRunner:
 
     def _ask_user(self, result: FlowResult) -> dict[str, Any] | None:
         """What the user wants, where the run waits; `None` when he wants to leave."""
-        from orchestrator.cli.keyboard import Keyboard
+        from orchestrator.cli.chat import Keyboard
 
         keyboard = Keyboard(None, colour=self._terminal.err.color_system)
         with keyboard:

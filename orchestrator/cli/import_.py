@@ -10,7 +10,7 @@ import typer
 from orchestrator.cli.options import parse_pairs
 from orchestrator.cli.terminal import Terminal
 from orchestrator.cli.transfer import Force, Into, show_notes, write_agent
-from orchestrator.cli.verb import verb
+from orchestrator.cli.verb import option, verb
 from orchestrator.errors import ValidationError
 
 if TYPE_CHECKING:
@@ -29,13 +29,7 @@ def import_(
         ),
     ],
     name: Annotated[
-        str | None,
-        typer.Option(
-            "--name",
-            metavar="RESOURCE",
-            help="The agent to take, of a file with several.",
-            show_default=False,
-        ),
+        str | None, option("--name", "RESOURCE", "The agent to take, of a file with several.")
     ] = None,
     every: Annotated[
         bool, typer.Option("--all", help="Take all agents, each into a folder of its own.")
@@ -43,11 +37,10 @@ def import_(
     into: Into = None,
     parameter: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--parameter",
-            metavar="NAME=VALUE",
-            help="A parameter of a CloudFormation template, such as AWS::Region. Repeatable.",
-            show_default=False,
+            "NAME=VALUE",
+            "A parameter of a CloudFormation template, such as AWS::Region. Repeatable.",
         ),
     ] = None,
     force: Force = False,

@@ -1,4 +1,4 @@
-"""`orchestrator init`: a new agent that runs at once."""
+"""`orchestrator init`: a new agent that runs at once; `orchestrator schema`: its JSON Schema."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli.schema import SCHEMA_FILE, write_schema
 from orchestrator.cli.terminal import Terminal
-from orchestrator.cli.verb import verb
+from orchestrator.cli.verb import option, verb
 from orchestrator.errors import ValidationError
 from orchestrator.support.content_root import content_root
 
@@ -92,3 +91,42 @@ def _set_member(text: str, member: str, value: str) -> str:
 def _agent_name(folder: str) -> str:
     """The folder's name as an agent's name: letters and digits, with single `_` or `-` between."""
     return re.sub(r"[^0-9A-Za-z]+", "-", folder).strip("-")[:100].strip("-") or "agent"
+
+
+SCHEMA_FILE = "agent.schema.json"
+"""The name under which `init` puts the schema beside an `agent.yaml`."""
+
+
+@verb
+def schema(
+    terminal: Terminal,
+    output: Annotated[
+        Path | None, option("--output", "FILE", "Write it to this file.", "-o")
+    ] = None,
+) -> None:
+    """Print the JSON Schema of agent.yaml, for editors.
+
+    Editors with a YAML language server complete and check an agent.yaml whose first line names the
+    schema: # yaml-language-server: $schema=agent.schema.json
+
+    [bold]Examples[/bold]
+      $ orchestrator schema --output my-agent/agent.schema.json
+    """
+    from orchestrator.definition import definition_schema
+
+    if output is None:
+        terminal.document(definition_schema())
+        return
+    write_schema(output)
+    if terminal.json:
+        terminal.document({"file": str(output)})
+    else:
+        terminal.print(f"wrote {output}")
+
+
+def write_schema(file: Path) -> None:
+    """Writes the schema into a file."""
+    from orchestrator.definition import definition_schema
+
+    text = json.dumps(definition_schema(), ensure_ascii=False, indent=2)
+    file.write_text(text + "\n", encoding="utf-8")

@@ -23,7 +23,7 @@ from orchestrator.cli.options import (
     turn_options,
 )
 from orchestrator.cli.terminal import Terminal, clean
-from orchestrator.cli.verb import verb
+from orchestrator.cli.verb import option, verb
 from orchestrator.errors import ValidationError
 
 if TYPE_CHECKING:
@@ -53,12 +53,11 @@ def invoke(
     memory_id: MemoryId = None,
     results: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--results",
-            metavar="FILE",
-            help="JSON with the results of a return of control ('-': stdin): a mapping from each "
+            "FILE",
+            "JSON with the results of a return of control ('-': stdin): a mapping from each "
             "call's function or path to its result, or to true or false to confirm it.",
-            show_default=False,
         ),
     ] = None,
     trace: Annotated[bool, typer.Option("--trace", help="Show every step, on stderr.")] = False,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orchestrator.cli.terminal import Terminal, clean, join_facts, shorten
-from orchestrator.cli.verb import Verb, Verbs, verb
+from orchestrator.cli.verb import Verb, Verbs, option, verb
 from orchestrator.errors import ResourceNotFound, ValidationError
 
 if TYPE_CHECKING:
@@ -27,12 +27,7 @@ app = typer.Typer(
 Folder = Annotated[
     Path, typer.Argument(metavar="FOLDER", help="An agent's folder, or a folder of documents.")
 ]
-Id = Annotated[
-    str | None,
-    typer.Option(
-        "--id", metavar="ID", help="Only this knowledge base of the agent.", show_default=False
-    ),
-]
+Id = Annotated[str | None, option("--id", "ID", "Only this knowledge base of the agent.")]
 Keywords = Annotated[
     bool,
     typer.Option("--keywords", help="Search by keywords only; needs no embedding model."),
@@ -73,13 +68,7 @@ def search(
         int, typer.Option("--results", "-n", metavar="N", help="How many passages to show.")
     ] = 5,
     condition: Annotated[
-        str | None,
-        typer.Option(
-            "--filter",
-            metavar="JSON",
-            help="A metadata filter of Bedrock, as JSON.",
-            show_default=False,
-        ),
+        str | None, option("--filter", "JSON", "A metadata filter of Bedrock, as JSON.")
     ] = None,
 ) -> None:
     """Show the passages that an agent would get for a question.

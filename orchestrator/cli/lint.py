@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from orchestrator.cli.agents import get_agent_root
+from orchestrator.cli.findings import as_findings
 from orchestrator.cli.options import Folder, Model
 from orchestrator.cli.terminal import Terminal, clean
 from orchestrator.cli.verb import AGENT_FAILED, verb
+from orchestrator.diagnostics import Diagnostic
+from orchestrator.errors import DefinitionError, OrchestratorError
+from orchestrator.support.content_root import content_root
 
 if TYPE_CHECKING:
+    from orchestrator.definition import AgentDefinition
     from orchestrator.diagnostics import Diagnostic
+    from orchestrator.prompts import Dialect
+
 
 READ_ONLY = "read-only-member"
 
@@ -41,9 +53,7 @@ def lint(
       $ orchestrator lint greeting.prompty
     """
     from orchestrator.cli.findings import show_finding
-    from orchestrator.cli.lint_agent import lint_agent
-    from orchestrator.cli.scripts import is_script, lint_script
-    from orchestrator.cli.templates import is_template, lint_template_file
+    from orchestrator.cli.scripts import is_script, is_template, lint_script, lint_template_file
 
     if is_script(folder):
         found = lint_script(folder)
@@ -99,3 +109,322 @@ def _show_summary(terminal: Terminal, found: Sequence[Diagnostic], count: Counte
     for place, part in enumerate(parts):
         line.append(", " if place else "").append(*part)
     terminal.print(line)
+
+
+def lint_agent(
+    folder: Path, model: str | None = None, *, strict: bool = False, level: int = 1
+) -> list[Diagnostic]:
+    """Checks an agent, and those that it leads, without running a turn or needing its models.
+
+    Python files that action groups name with `python:` are run, since their functions are the
+    group; handlers and parsers are not.
+
+    Args:
+        folder: The agent's folder or file.
+        model: Used instead of the definition's model.
+        strict: Report what Bedrock's API may refuse as an error.
+        level: How many agents lead to this one, itself included.
+
+    Returns:
+        The findings in the order of their places.
+
+    Raises:
+        ResourceNotFound: There is nothing at `folder`.
+    """
+    from orchestrator.definition import lint_collaborator, lint_definition, load_definition
+
+    found: list[Diagnostic] = []
+    definition: AgentDefinition | None = None
+    try:
+        definition = load_definition(folder)
+        found += lint_definition(definition)
+        found += lint_collaborator(definition) if level > 1 else ()
+        for part in (_check_actions, _check_knowledge, _check_guardrail, _check_parsers):
+            found += _collect_mistakes(part, definition)
+        found += _lint_script(definition)
+        found += _lint_team(definition, model, strict, level)
+    except DefinitionError as error:
+        found += as_findings(error)
+    found += _Templates(get_agent_root(folder), definition, model, strict).lint()
+    return sorted(
+        dict.fromkeys(found), key=lambda it: (it.file or "", it.line or 0, it.column or 0)
+    )
+
+
+def _collect_mistakes(
+    build: Callable[[AgentDefinition], object], definition: AgentDefinition
+) -> tuple[Diagnostic, ...]:
+    """What is wrong with a part of an agent, so that it cannot be built."""
+    try:
+        build(definition)
+    except DefinitionError as error:
+        return as_findings(error)
+    return ()
+
+
+def _check_actions(definition: AgentDefinition) -> None:
+    from orchestrator.actions import Catalog
+    from orchestrator.definition import build_action_groups
+
+    Catalog(build_action_groups(definition))
+
+
+def _check_knowledge(definition: AgentDefinition) -> None:
+    from orchestrator.definition.knowledge_base import build_knowledge_bases
+
+    build_knowledge_bases(definition, definition.source.folder)
+
+
+def _check_guardrail(definition: AgentDefinition) -> None:
+    from orchestrator.definition.guardrail_file import build_guardrail
+
+    build_guardrail(definition)
+
+
+def _lint_script(definition: AgentDefinition) -> list[Diagnostic]:
+    """The script that orchestrates the agent."""
+    from orchestrator.cli.scripts import lint_script
+    from orchestrator.definition.files import locate
+
+    if definition.orchestration is None:
+        return []
+    given = ("question", "content")  # by every turn
+    found = lint_script(locate(definition, definition.orchestration, ("orchestration",)))
+    found = [one for one in found if one.code != "argument" or _extract_name(one) not in given]
+    return _check_calls(definition, found)
+
+
+def _check_calls(definition: AgentDefinition, found: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """What is said of the functions that a program calls: those of the agent are there."""
+    from orchestrator.actions.names import did_you_mean
+
+    try:
+        known = _list_callable_names(definition)
+    except DefinitionError:  # which is told by itself
+        return list(found)
+    kept = []
+    for one in found:
+        name = _extract_name(one)
+        if one.code == "function" and name not in known:
+            text = f"the agent has no action @{name}(...){did_you_mean(name, known)}"
+            kept.append(replace(one, severity="warning", message=text, suggestion=""))
+        elif one.code != "function":
+            kept.append(one)
+    return kept
+
+
+def _list_callable_names(definition: AgentDefinition) -> set[str]:
+    """The names by which the agent's script calls its actions, searches and collaborators."""
+    from orchestrator.actions import Catalog
+    from orchestrator.definition import build_action_groups, collaborators_of
+    from orchestrator.definition.knowledge_base import build_knowledge_bases
+
+    names: set[str] = set()
+    for one in Catalog(build_action_groups(definition)).operations:
+        names |= {one.name, f"{one.group}__{one.name}", one.tool_use_name}
+    bases = build_knowledge_bases(definition, definition.source.folder)
+    names |= {"search", *(one.id for one in bases)} if bases else set()
+    names |= {one.collaborator_name for one in collaborators_of(definition)}
+    return {re.sub(r"\W", "_", name) for name in names}
+
+
+def _extract_name(finding: Diagnostic) -> str:
+    return finding.message.split()[0].lstrip("$@")
+
+
+def _check_parsers(definition: AgentDefinition) -> None:
+    from orchestrator.agent.overrides import build_overrides
+    from orchestrator.agent.source import AgentSource
+
+    # With a model for all stages, those that they name need not be there.
+    build_overrides(AgentSource(definition, definition.source.folder or Path(), model="local"))
+
+
+def _lint_team(
+    definition: AgentDefinition, model: str | None, strict: bool, level: int
+) -> Iterator[Diagnostic]:
+    """The agents in folders that an agent leads."""
+    from orchestrator.definition import collaborators_of
+    from orchestrator.definition.files import locate_folder
+    from orchestrator.engine.plan import MOST_LEVELS
+
+    try:
+        members = collaborators_of(definition)
+    except DefinitionError as error:
+        yield from as_findings(error)
+        return
+    for index, member in enumerate(members):
+        where = member.agent_descriptor
+        if where is None or where.folder is None:
+            continue
+        at = ("agentCollaborators", index, "agentDescriptor", "folder")
+        if level == MOST_LEVELS:
+            text = f"this is level {level + 1} of agents that lead agents; the most are {level}"
+            yield definition.source.diagnostic("error", "levels", text, *at)
+            continue
+        folder = locate_folder(definition, where.folder, at)
+        yield from lint_agent(folder, model, strict=strict, level=level + 1)
+
+
+_SHIPPED = ("templates", "memory")
+
+
+class _Templates:
+    """The templates that an agent uses, and all those in its `templates/` folder."""
+
+    def __init__(
+        self, root: Path, definition: AgentDefinition | None, model: str | None, strict: bool
+    ) -> None:
+        self.root = root
+        self.definition = definition
+        self.model = model
+        self.strict = strict
+        self.own = root / "templates" if (root / "templates").is_dir() else None
+
+    def lint(self) -> Iterator[Diagnostic]:
+        """What is said against them."""
+        from orchestrator.prompts import STAGES, dialect_for, load_dialect
+
+        dialects: dict[str, Dialect] = {}
+        for stage in STAGES:
+            model_id = ""
+            try:
+                model_id = self.find_model_id(stage)
+            except OrchestratorError as error:
+                yield self.make_model_finding(error, stage)
+            try:
+                name = dialect_for(model_id, self.own)
+                dialect = load_dialect(name, self.own, model_id=model_id)
+                dialects[name] = dialect
+                yield from self.lint_stage(stage, dialect)
+            except DefinitionError as error:
+                yield from as_findings(error)
+        if self.own is not None:
+            yield from self.lint_folder(self.own, dialects)
+
+    def find_model_id(self, stage: str) -> str:
+        """The id of the model that answers a stage; empty when none is named."""
+        from orchestrator.agent.source import AgentSource
+        from orchestrator.models import resolve_model
+
+        prompt = self.definition.prompt(stage) if self.definition else None
+        if self.model is not None:
+            return resolve_model(self.model).model_id
+        spec = prompt and prompt.foundation_model
+        spec = spec or (self.definition.foundation_model if self.definition else None)
+        if self.definition is None or not spec:
+            return ""
+        return AgentSource(self.definition, self.root).find_model(spec).model_id
+
+    def lint_stage(self, stage: str, dialect: Dialect) -> Iterator[Diagnostic]:
+        """The template that a turn would use in a stage."""
+        from orchestrator.definition import prompt_text
+        from orchestrator.prompts import lint_template
+
+        given = prompt_text(self.definition, stage, self.root) if self.definition else None
+        if given is not None:
+            yield from lint_template(
+                given.text,
+                stage=stage,
+                dialect=dialect,
+                source=given.source,
+                strict=self.strict,
+                language=given.language,
+            )
+        else:
+            yield from self.lint_default(stage, dialect)
+
+    def lint_default(self, stage: str, dialect: Dialect) -> Iterator[Diagnostic]:
+        """The template of a dialect, be it shipped or the user's own."""
+        from orchestrator.prompts import lint_template
+
+        default = dialect.stages.get(stage)
+        if default is None:
+            return
+        source = Path(default.source)
+        shipped = any(source.is_relative_to(content_root() / folder) for folder in _SHIPPED)
+        for finding in lint_template(
+            default.template,
+            stage=stage,
+            dialect=dialect,
+            source=default.source,
+            strict=self.strict and not shipped,
+        ):
+            # What a shipped template could do better is not for its users to mend.
+            if not shipped or finding.severity == "error":
+                yield finding
+
+    def make_model_finding(self, error: OrchestratorError, stage: str) -> Diagnostic:
+        """A finding about a model that does not exist."""
+        if self.definition is None or self.model is not None:
+            return Diagnostic(severity="error", code="model", message=error.message)
+        keys: tuple[str | int, ...] = ("foundationModel",)
+        overrides = self.definition.prompt_override_configuration
+        for index, prompt in enumerate(overrides.prompt_configurations if overrides else ()):
+            if prompt.prompt_type == stage and prompt.foundation_model:
+                at = ("promptOverrideConfiguration", "promptConfigurations", index)
+                keys = (*at, "foundationModel")
+        return self.definition.source.diagnostic("error", "model", error.message, *keys)
+
+    def lint_folder(self, own: Path, used: dict[str, Dialect]) -> Iterator[Diagnostic]:
+        """The files of the user's own folder."""
+        from orchestrator.prompts import load_dialect
+
+        known = _list_known_files(own) | self.list_named_files()
+        for file in sorted(own.rglob("*")):
+            if file.is_file() and not file.name.startswith("."):
+                yield from _lint_file(file, own, known)
+        for sub in sorted(it for it in own.iterdir() if it.is_dir()):
+            try:
+                dialect = used.get(sub.name) or load_dialect(sub.name, own)
+                for stage, default in dialect.stages.items():
+                    if Path(default.source).is_relative_to(sub):
+                        yield from self.lint_default(stage, dialect)
+            except DefinitionError as error:
+                yield from as_findings(error)
+
+    def list_named_files(self) -> set[str]:
+        """Names of the template files that the definition names."""
+        overrides = self.definition and self.definition.prompt_override_configuration
+        prompts = overrides.prompt_configurations if overrides else ()
+        named = (prompt.base_prompt_template_file for prompt in prompts)
+        return {Path(name).name for name in named if name}
+
+
+def _list_known_files(own: Path) -> set[str]:
+    """Names of files that some dialect reads, also those of templates in other languages."""
+    from orchestrator.prompts.languages import ENDINGS
+    from orchestrator.prompts.template_files import read_yaml
+
+    known = {"README.md", "dialect.yaml"}
+    known |= {file.name for file in (content_root() / "templates").glob("*/*")}
+    known |= {file.name for file in (content_root() / "memory").glob("memory_*")}
+    for file in own.glob("*/dialect.yaml"):
+        try:
+            stages = read_yaml(file.read_text(encoding="utf-8"), file).get("stages") or {}
+            known |= {str(it["template"]) for it in stages.values() if "template" in it}
+        except (DefinitionError, AttributeError, TypeError, UnicodeDecodeError):
+            continue  # told when the dialect itself is loaded
+    stages = {Path(name).stem for name in known if name.endswith((".json", ".txt"))}
+    return known | {stem + ending for stem in stages for ending in ENDINGS}
+
+
+def _lint_file(file: Path, own: Path, known: set[str]) -> Iterator[Diagnostic]:
+    from orchestrator.prompts.partials import compile_partial
+
+    if file.name not in known:
+        close = get_close_matches(file.name, sorted(known), n=1)
+        yield Diagnostic(
+            severity="warning",
+            code="unused-template",
+            message=f"nothing reads {str(file.relative_to(own))!r}",
+            suggestion=f"did you mean {close[0]!r}?" if close else "give it a shipped file's name",
+            file=str(file),
+        )
+    elif file.suffix == ".j2" and known.isdisjoint((f"{file.stem}.json", f"{file.stem}.txt")):
+        try:
+            compile_partial(file.read_text(encoding="utf-8"), str(file))
+        except DefinitionError as error:
+            yield from as_findings(error)
+        except UnicodeDecodeError:
+            yield from as_findings(DefinitionError("the file is not UTF-8 text", file=file))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.steps import describe_activity
 from orchestrator.cli.terminal import Terminal, WordWrap, clean
-from orchestrator.cli.trace_view import TraceView
+from orchestrator.cli.trace import TraceView
 
 if TYPE_CHECKING:
     from rich.status import Status

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from orchestrator.cli.terminal import Terminal, clean, join_facts
-from orchestrator.cli.verb import Verb, Verbs, verb
+from orchestrator.cli.verb import Verb, Verbs, option, verb
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -26,12 +26,7 @@ Id = Annotated[str, typer.Argument(metavar="MEMORY", help="The memory's id.")]
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The agent's folder.")]
 State = Annotated[
     Path | None,
-    typer.Option(
-        "--state",
-        metavar="FILE",
-        help="The SQLite file. Default: FOLDER/.orchestrator/memory.sqlite.",
-        show_default=False,
-    ),
+    option("--state", "FILE", "The SQLite file. Default: FOLDER/.orchestrator/memory.sqlite."),
 ]
 HERE = Path(".")
 _ALL = 1_000_000
@@ -53,7 +48,7 @@ def list_memories(terminal: Terminal, folder: Folder = HERE, state: State = None
       $ orchestrator memory list my-agent
       $ orchestrator memory list --state memory.sqlite --json
     """
-    from orchestrator.cli.session_view import iso_time, local_time
+    from orchestrator.cli.session_state import iso_time, local_time
 
     found = _open(folder, state).memories(_now())
     if terminal.json:
@@ -86,7 +81,7 @@ def show(terminal: Terminal, memory: Id, folder: Folder = HERE, state: State = N
     [bold]Examples[/bold]
       $ orchestrator memory show ana my-agent
     """
-    from orchestrator.cli.session_view import local_time
+    from orchestrator.cli.session_state import local_time
     from orchestrator.memory import memory_contents
 
     store = _open(folder, state)
@@ -110,12 +105,7 @@ def delete(
     memory: Id,
     folder: Folder = HERE,
     state: State = None,
-    session: Annotated[
-        str | None,
-        typer.Option(
-            "--session", metavar="ID", help="Forget only this session.", show_default=False
-        ),
-    ] = None,
+    session: Annotated[str | None, option("--session", "ID", "Forget only this session.")] = None,
 ) -> None:
     """Forget a memory, or one session of it.
 

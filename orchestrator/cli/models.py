@@ -9,7 +9,7 @@ import typer
 
 from orchestrator.cli.findings import format_path
 from orchestrator.cli.terminal import Terminal
-from orchestrator.cli.verb import Verb, Verbs, verb
+from orchestrator.cli.verb import Verb, Verbs, option, verb
 
 if TYPE_CHECKING:
     from orchestrator.models.weights import ModelListing
@@ -49,10 +49,7 @@ def pull(
     terminal: Terminal,
     name: Name = "default",
     source: Annotated[
-        Path | None,
-        typer.Option(
-            "--source", metavar="PATH", help="Take it from this file or folder.", show_default=False
-        ),
+        Path | None, option("--source", "PATH", "Take it from this file or folder.")
     ] = None,
 ) -> None:
     """Download a model, resume where an earlier download stopped, and verify its sha256.
@@ -63,7 +60,7 @@ def pull(
       $ orchestrator models pull minilm
       $ orchestrator models pull --source /media/usb
     """
-    from orchestrator.cli.progress import progress_bar
+    from orchestrator.cli.terminal import progress_bar
     from orchestrator.models import weights
 
     wanted = weights.find(name)
@@ -84,7 +81,7 @@ def path(terminal: Terminal, name: Name = "default") -> None:
     [bold]Examples[/bold]
       $ orchestrator models path 0.5b
     """
-    from orchestrator.cli.progress import progress_bar
+    from orchestrator.cli.terminal import progress_bar
     from orchestrator.models import weights
 
     with progress_bar(terminal) as progress:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orchestrator.cli.verb import option
 from orchestrator.errors import ResourceNotFound, ValidationError
 
 if TYPE_CHECKING:
@@ -19,68 +20,45 @@ Folder = Annotated[
 ]
 Model = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--model",
-        metavar="SPEC",
-        help="Use this model instead of the agent's: local, local:0.5b, a Bedrock model id, "
+        "SPEC",
+        "Use this model instead of the agent's: local, local:0.5b, a Bedrock model id, "
         "openai:NAME@URL, scripted:FILE, scripted:FILE@MODEL_ID or replay:FILE.",
-        show_default=False,
     ),
 ]
 Tools = Annotated[
     list[str] | None,
-    typer.Option(
-        "--tool",
-        metavar="NAME=FILE:FUNCTION",
-        help="A Python function that a script may call. Repeatable.",
-        show_default=False,
-    ),
+    option("--tool", "NAME=FILE:FUNCTION", "A Python function that a script may call. Repeatable."),
 ]
 Session = Annotated[
     str | None,
-    typer.Option(
-        "--session",
-        metavar="ID",
-        help="Go on with this session; it is kept in the agent's folder.",
-        show_default=False,
-    ),
+    option("--session", "ID", "Go on with this session; it is kept in the agent's folder."),
 ]
 State = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--state",
-        metavar="FILE",
-        help="Keep sessions in this SQLite file; ':memory:' keeps none. "
+        "FILE",
+        "Keep sessions in this SQLite file; ':memory:' keeps none. "
         "Default with --session: FOLDER/.orchestrator/sessions.sqlite.",
-        show_default=False,
     ),
 ]
 Attributes = Annotated[
     list[str] | None,
-    typer.Option(
-        "--attribute",
-        metavar="NAME=VALUE",
-        help="A session attribute, for actions only. Repeatable.",
-        show_default=False,
-    ),
+    option("--attribute", "NAME=VALUE", "A session attribute, for actions only. Repeatable."),
 ]
 PromptAttributes = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--prompt-attribute",
-        metavar="NAME=VALUE",
-        help="A prompt session attribute, which the model reads. Repeatable.",
-        show_default=False,
+        "NAME=VALUE",
+        "A prompt session attribute, which the model reads. Repeatable.",
     ),
 ]
 Files = Annotated[
     list[Path] | None,
-    typer.Option(
-        "--file",
-        metavar="PATH",
-        help="A file that comes with the question. Repeatable, up to five.",
-        show_default=False,
-    ),
+    option("--file", "PATH", "A file that comes with the question. Repeatable, up to five."),
 ]
 UseCase = Annotated[
     str,
@@ -92,11 +70,8 @@ UseCase = Annotated[
 ]
 MemoryId = Annotated[
     str | None,
-    typer.Option(
-        "--memory-id",
-        metavar="ID",
-        help="Whose memory the session belongs to, for an agent that remembers.",
-        show_default=False,
+    option(
+        "--memory-id", "ID", "Whose memory the session belongs to, for an agent that remembers."
     ),
 ]
 

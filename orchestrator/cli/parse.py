@@ -10,7 +10,7 @@ import typer
 from orchestrator.cli.options import read_input
 from orchestrator.cli.render import to_stage_name
 from orchestrator.cli.terminal import Terminal, clean
-from orchestrator.cli.verb import AGENT_FAILED, verb
+from orchestrator.cli.verb import AGENT_FAILED, option, verb
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,11 +51,10 @@ def parse(
     ] = "auto",
     parser_lambda: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--parser-lambda",
-            metavar="FILE",
-            help="A parser of your own instead: parser.py, parser.py:function or a Lambda's ARN.",
-            show_default=False,
+            "FILE",
+            "A parser of your own instead: parser.py, parser.py:function or a Lambda's ARN.",
         ),
     ] = None,
 ) -> None:

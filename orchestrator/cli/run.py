@@ -11,7 +11,7 @@ import typer
 
 from orchestrator.cli.options import Tools, read_input
 from orchestrator.cli.terminal import Terminal, clean
-from orchestrator.cli.verb import AGENT_FAILED, verb
+from orchestrator.cli.verb import AGENT_FAILED, option, verb
 from orchestrator.errors import FlowError, ValidationError
 
 if TYPE_CHECKING:
@@ -47,52 +47,33 @@ _Step = Annotated[
 ]
 _Parallel = Annotated[
     int | None,
-    typer.Option(
+    option(
         "--parallel",
-        metavar="NUMBER",
-        min=1,
-        help="Run so many items of a FOR at the same time, where they do not need each other; "
+        "NUMBER",
+        "Run so many items of a FOR at the same time, where they do not need each other; "
         "1: one by one.",
-        show_default=False,
+        min=1,
     ),
 ]
 _Resume = Annotated[
     Path | None,
-    typer.Option(
-        "--resume",
-        metavar="FILE",
-        help="Go on with the run that wrote this state; '--step': for one statement.",
-        show_default=False,
+    option(
+        "--resume", "FILE", "Go on with the run that wrote this state; '--step': for one statement."
     ),
 ]
 _Text = Annotated[
-    str,
-    typer.Option(
-        "--text",
-        metavar="TEXT",
-        help="With --resume: what the user says to a run that asked him.",
-        show_default=False,
-    ),
+    str, option("--text", "TEXT", "With --resume: what the user says to a run that asked him.")
 ]
 _State = Annotated[
     Path | None,
-    typer.Option(
+    option(
         "--state",
-        metavar="FILE",
-        help="Write the state of a run that waits to this file. Default: NAME.state.json, "
+        "FILE",
+        "Write the state of a run that waits to this file. Default: NAME.state.json, "
         "or NAME.2.state.json where that has another run's.",
-        show_default=False,
     ),
 ]
-_Seed = Annotated[
-    int | None,
-    typer.Option(
-        "--seed",
-        metavar="NUMBER",
-        help="Make random choices the same again.",
-        show_default=False,
-    ),
-]
+_Seed = Annotated[int | None, option("--seed", "NUMBER", "Make random choices the same again.")]
 
 
 @verb

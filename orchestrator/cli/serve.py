@@ -13,7 +13,7 @@ import typer
 
 from orchestrator.cli.options import parse_pairs
 from orchestrator.cli.terminal import Terminal, clean
-from orchestrator.cli.verb import verb
+from orchestrator.cli.verb import option, verb
 from orchestrator.errors import ValidationError
 
 if TYPE_CHECKING:
@@ -30,59 +30,45 @@ _Port = Annotated[
 ]
 _Agents = Annotated[
     Path | None,
-    typer.Option(
+    option(
         "--agents",
-        metavar="DIR",
-        help="A folder of agents' folders, or one agent's; read again when files change.",
-        show_default=False,
+        "DIR",
+        "A folder of agents' folders, or one agent's; read again when files change.",
     ),
 ]
 _State = Annotated[
     Path | None,
-    typer.Option(
+    option(
         "--state",
-        metavar="FILE",
-        help="Keep sessions in this SQLite file, and all else beside it. Default: in memory.",
-        show_default=False,
+        "FILE",
+        "Keep sessions in this SQLite file, and all else beside it. Default: in memory.",
     ),
 ]
 _Model = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--model",
-        metavar="SPEC|PATTERN=SPEC",
-        help="Use this model instead of every other, or instead of those that fit a pattern "
+        "SPEC|PATTERN=SPEC",
+        "Use this model instead of every other, or instead of those that fit a pattern "
         "such as 'anthropic.*'. Repeatable.",
-        show_default=False,
     ),
 ]
 _Function = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--lambda",
-        metavar="NAME=FILE[:FUNCTION]",
-        help="Use this function, by default `lambda_handler`, for the Lambda function of a "
+        "NAME=FILE[:FUNCTION]",
+        "Use this function, by default `lambda_handler`, for the Lambda function of a "
         "name or ARN. Repeatable.",
-        show_default=False,
     ),
 ]
 _Bucket = Annotated[
     list[str] | None,
-    typer.Option(
-        "--bucket",
-        metavar="NAME=FOLDER",
-        help="Use this folder for an S3 bucket. Repeatable.",
-        show_default=False,
-    ),
+    option("--bucket", "NAME=FOLDER", "Use this folder for an S3 bucket. Repeatable."),
 ]
 _Keys = Annotated[
     Path | None,
-    typer.Option(
-        "--keys",
-        metavar="FILE",
-        help="Access keys, which callers have to sign with, and their tenants.",
-        show_default=False,
-    ),
+    option("--keys", "FILE", "Access keys, which callers have to sign with, and their tenants."),
 ]
 _Everybody = Annotated[
     bool, typer.Option("--open", help="Serve everybody who reaches the address, without keys.")

@@ -1,13 +1,21 @@
-"""What kept sessions and their turns are doing: state, open questions, calls without an outcome."""
+"""Stored sessions and their turns: their state, open questions, calls without an outcome."""
 
 from __future__ import annotations
 
+import shlex
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.errors import OrchestratorError, SessionConflict
+from orchestrator.cli.terminal import Terminal, clean
+from orchestrator.errors import (
+    OrchestratorError,
+    ResourceNotFound,
+    SessionConflict,
+    ValidationError,
+)
 
 if TYPE_CHECKING:
     from orchestrator.actions.base import Call
@@ -109,3 +117,214 @@ def _describe_call(agent: Agent, call: Call) -> str:
 
     told = invocation_input(WaitingCall(call, ""), agent.plan.agent_id)
     return format_call(next(iter(told.values())))
+
+
+_UNKNOWN = "whether it took effect is not known"
+_ENDINGS = {"cancelled": "stopped by the user", "end_turn": ""}
+_STATES = {
+    "running": "running in another process",
+    "interrupted": "its process stopped",
+    "waiting": "waits for you",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TurnView:
+    """A turn with what its records tell of its state.
+
+    Attributes:
+        turn: The turn.
+        state: `ended`, `waiting`, `running` or `interrupted`.
+        begun: Its calls that were begun and have no outcome.
+        inputs: The calls that it waits for, in Bedrock's shape.
+    """
+
+    turn: StoredTurn
+    state: str
+    begun: list[UnfinishedCall]
+    inputs: list[dict[str, Any]]
+
+    def as_dict(self, *, trace: bool) -> dict[str, Any]:
+        """The turn as JSON members."""
+        members = {
+            **self.turn.as_dict(trace=trace),
+            "time": iso_time(self.turn.at),
+            "state": self.state,
+            "begun": [{"call": call.text, "key": call.key} for call in self.begun],
+            "waits_for": self.inputs,
+        }
+        if self.state == "running":
+            members["stop_reason"] = "running"
+        return members
+
+
+def show_turn(terminal: Terminal, shown: TurnView, session: str, folder: str) -> None:
+    """Writes a turn, and how to go on with it when it has not ended."""
+    from rich.text import Text
+
+    turn = shown.turn
+    if turn.new:
+        terminal.print(Text("the session began anew", "quiet"))
+    terminal.print(Text.assemble(("you ", "you"), (local_time(turn.at), "quiet")))
+    terminal.block(clean(turn.question), 2)
+    if turn.note:
+        terminal.block(Text(turn.note, "warning"), 2)
+    _show_steps(terminal, shown)
+    ending = _STATES.get(shown.state) or _ENDINGS.get(turn.stop_reason, turn.stop_reason)
+    terminal.print(Text.assemble(("agent", "agent"), (f" {ending}" if ending else "", "quiet")))
+    terminal.block(clean(turn.text), 2)
+    for line in _suggest_next_steps(shown, session, folder):
+        terminal.block(line, 2)
+    terminal.print()
+
+
+def _show_steps(terminal: Terminal, shown: TurnView) -> None:
+    from orchestrator.cli.steps import Step
+    from orchestrator.cli.trace import TraceView
+
+    calls = [(call.text, f"began; {_UNKNOWN}; key {call.key}") for call in shown.begun]
+    if shown.state == "running":
+        calls = [(text, "runs") for text, _ in calls]
+    if shown.turn.trace:
+        view = TraceView(terminal)
+        for part in shown.turn.trace:
+            view.show(view.feed(part))
+        view.flush()
+        view.show(Step("calls", text, told) for text, told in calls)
+        view.finish()
+    else:
+        for text, told in calls:
+            terminal.block(f"{clean(text)} {told}", 2)
+
+
+def _suggest_next_steps(shown: TurnView, session: str, folder: str) -> list[str]:
+    from orchestrator.cli.return_control import list_waiting_calls
+
+    again = f"orchestrator invoke {shlex.quote(folder)} --session {shlex.quote(session)}"
+    if shown.state == "waiting":
+        waits = [f"{clean(call.text)} ({call.wants})" for call in list_waiting_calls(shown.inputs)]
+        return [*waits, f"Go on with `{again} --results FILE`; another question gives it up."]
+    if shown.state == "interrupted" and shown.begun:
+        return [
+            "Look at the system behind it, by the key, before you ask again. "
+            f"`{again}` ends the turn and does not run it again, unless it is idempotent."
+        ]
+    if shown.state == "interrupted":
+        return [f"Go on with `{again}`; another question gives it up."]
+    return []
+
+
+def local_time(at: int) -> str:
+    """A time in nanoseconds since 1970, for people."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at / 1e9))
+
+
+def iso_time(at: int) -> str:
+    """The same for programs: ISO 8601, in UTC."""
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(at / 1e9, UTC).isoformat(timespec="milliseconds")
+
+
+@dataclass(slots=True)
+class StoredTurn:
+    """One turn of a kept session, as the command line shows it.
+
+    Attributes:
+        question: The user's input.
+        text: The answer.
+        stop_reason: How it ended; `return_control` when it waits, `interrupted` when it was left.
+        at: When it began, in nanoseconds since 1970.
+        new: Whether the session began anew with it.
+        trace: Its trace parts, when an agent was there to make them.
+        note: What to know of the trace, or why there is none.
+        records: The journal's own records, when the trace cannot be told.
+    """
+
+    question: str
+    text: str
+    stop_reason: str
+    at: int
+    new: bool = False
+    trace: list[dict[str, Any]] = field(default_factory=list)
+    note: str = ""
+    records: list[dict[str, Any]] = field(default_factory=list)
+
+    def as_dict(self, *, trace: bool) -> dict[str, Any]:
+        """The turn as JSON members."""
+        members: dict[str, Any] = {
+            "question": self.question,
+            "text": self.text,
+            "stop_reason": self.stop_reason,
+            "at": self.at,
+        }
+        if self.note:
+            members["note"] = self.note
+        if self.records:
+            members["records"] = self.records
+        return {**members, "trace": self.trace} if trace else members
+
+
+def open_sessions(file: Path) -> Sessions:
+    """The sessions that a file keeps.
+
+    Raises:
+        ResourceNotFound: There is no such file.
+    """
+    from orchestrator.sessions import Sessions
+
+    if not file.is_file():
+        raise ResourceNotFound(
+            f"no sessions are kept in {str(file)!r}; `orchestrator invoke --session ID` keeps one"
+        )
+    return Sessions.of(file)
+
+
+def find_session(sessions: Sessions, name: str) -> SessionInfo:
+    """The kept session that is called `name`: its id, or `agent/alias/id`.
+
+    Raises:
+        ResourceNotFound: There is none.
+        ValidationError: Several agents have a session of that id.
+    """
+    found = [
+        info
+        for info in sessions.store.list()
+        if name in (info.label, info.label.rsplit("/", 1)[-1])
+    ]
+    if not found:
+        raise ResourceNotFound(
+            f"there is no session {name!r}; `orchestrator sessions list` lists them"
+        )
+    if len(found) > 1:
+        labels = ", ".join(repr(info.label) for info in found)
+        raise ValidationError(f"several agents have a session {name!r}: give one of {labels}")
+    return found[0]
+
+
+def read_turns(sessions: Sessions, info: SessionInfo, agent: Agent | None) -> Iterator[StoredTurn]:
+    """The turns of a session, oldest first.
+
+    Args:
+        sessions: Where it is kept.
+        info: The session.
+        agent: The agent that it is of, for traces; they are read from the journal again.
+    """
+    from orchestrator.engine.trace import past_turns as kept
+
+    for turn in kept.load_past_turns(sessions, info.label, agent.plan if agent else None):
+        told = StoredTurn(turn.question, turn.text, turn.stop_reason, turn.at, turn.new)
+        try:
+            told.trace = turn.trace
+            if turn.has_changed:
+                told.note = (
+                    "the agent was changed since: what was said and done is told as it was, the "
+                    "prompts and settings as they are now"
+                )
+        except SessionConflict:
+            told.records = turn.records
+            told.note = (
+                "the agent was changed since, so that its trace cannot be told any more; "
+                "--json has the journal's own records"
+            )
+        yield told

@@ -1,4 +1,4 @@
-"""`orchestrator sessions`: the kept sessions."""
+"""`orchestrator sessions`: the stored sessions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from orchestrator.cli.options import Model
 from orchestrator.cli.terminal import Terminal, clean, join_facts
-from orchestrator.cli.verb import Verb, Verbs, verb
+from orchestrator.cli.verb import Verb, Verbs, option, verb
 
 if TYPE_CHECKING:
     from orchestrator.sessions import Sessions
@@ -26,12 +26,7 @@ Id = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The agent's folder.")]
 State = Annotated[
     Path | None,
-    typer.Option(
-        "--state",
-        metavar="FILE",
-        help="The SQLite file. Default: FOLDER/.orchestrator/sessions.sqlite.",
-        show_default=False,
-    ),
+    option("--state", "FILE", "The SQLite file. Default: FOLDER/.orchestrator/sessions.sqlite."),
 ]
 HERE = Path(".")
 
@@ -45,8 +40,7 @@ def list_sessions(terminal: Terminal, folder: Folder = HERE, state: State = None
       $ orchestrator sessions list my-agent
       $ orchestrator sessions list --state sessions.sqlite --json
     """
-    from orchestrator.cli.session_state import agent_name, session_state
-    from orchestrator.cli.session_view import iso_time, local_time
+    from orchestrator.cli.session_state import agent_name, iso_time, local_time, session_state
 
     sessions = _open(folder, state)
     listed: list[dict[str, Any]] = [
@@ -89,9 +83,15 @@ def show(
       $ orchestrator sessions show s-1 my-agent --trace
     """
     from orchestrator.agent.agent import Agent
-    from orchestrator.cli.session_state import find_unfinished_calls, turn_logs, turn_state
-    from orchestrator.cli.session_view import TurnView, show_turn
-    from orchestrator.cli.stored_sessions import find_session, read_turns
+    from orchestrator.cli.session_state import (
+        TurnView,
+        find_session,
+        find_unfinished_calls,
+        read_turns,
+        show_turn,
+        turn_logs,
+        turn_state,
+    )
 
     sessions = _open(folder, state)
     info = find_session(sessions, session)
@@ -119,7 +119,7 @@ def end(terminal: Terminal, session: Id, folder: Folder = HERE, state: State = N
     [bold]Examples[/bold]
       $ orchestrator sessions end s-1 my-agent
     """
-    from orchestrator.cli.stored_sessions import find_session
+    from orchestrator.cli.session_state import find_session
 
     sessions = _open(folder, state)
     info = find_session(sessions, session)
@@ -135,7 +135,7 @@ def delete(terminal: Terminal, session: Id, folder: Folder = HERE, state: State 
     [bold]Examples[/bold]
       $ orchestrator sessions delete s-1 my-agent
     """
-    from orchestrator.cli.stored_sessions import find_session
+    from orchestrator.cli.session_state import find_session
 
     sessions = _open(folder, state)
     info = find_session(sessions, session)
@@ -145,7 +145,7 @@ def delete(terminal: Terminal, session: Id, folder: Folder = HERE, state: State 
 
 def _open(folder: Path, state: Path | None) -> Sessions:
     from orchestrator.cli.agents import get_sessions_file
-    from orchestrator.cli.stored_sessions import open_sessions
+    from orchestrator.cli.session_state import open_sessions
 
     return open_sessions(state or get_sessions_file(folder))
 

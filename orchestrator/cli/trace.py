@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json as json_module
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 import typer
 
 from orchestrator.cli.options import read_input
-from orchestrator.cli.terminal import Terminal
+from orchestrator.cli.steps import Step, Steps, format_duration
+from orchestrator.cli.terminal import Terminal, clean, join_facts, shorten
 from orchestrator.cli.verb import verb
 from orchestrator.errors import ValidationError
 
@@ -33,7 +34,6 @@ def trace(
       $ orchestrator invoke my-agent "Hi" --json | orchestrator trace
     """
     from orchestrator.cli.steps import list_steps
-    from orchestrator.cli.trace_view import show_trace
 
     parts = list(_find_parts(_read(read_input(file), file)))
     if not parts:
@@ -64,3 +64,108 @@ def _find_parts(value: Any) -> list[Mapping[str, Any]]:
     if isinstance(inner, dict) and "trace" not in inner:
         return [value]
     return [part for item in value.values() for part in _find_parts(item)]
+
+
+_LINE = 600
+_LOOK = {
+    "thinks": "thinking",
+    "calls": "call",
+    "hands over": "call",
+    "may call": "call",
+    "may not call": "warning",
+    "searches": "call",
+    "runs code": "call",
+    "asks the agent": "call",
+    "answers": "answer",
+    "asks the user": "answer",
+    "fails": "error",
+    "refuses the input": "warning",
+    "is told to try again": "warning",
+    "is stopped by the guardrail": "warning",
+    "is masked by the guardrail": "warning",
+}
+_QUOTED = frozenset({"calls", "searches", "runs code", "is given", "hands over", "hears from"})
+_ROUTES = frozenset({"chooses an agent", "keeps the previous agent"})
+
+
+class TraceView:
+    """Writes the steps of one turn as its trace parts come.
+
+    Attributes:
+        live: Whether the answer is streamed and a failure told elsewhere, and so not here.
+    """
+
+    def __init__(self, terminal: Terminal, *, live: bool = False, stderr: bool = False) -> None:
+        self.live = live
+        self._terminal = terminal
+        self._stderr = stderr
+        self._steps = Steps()
+        self._number = 0
+        self._last = ""
+        self._speaks = ""
+
+    def feed(self, part: Mapping[str, Any]) -> list[Step]:
+        """Takes a part, and returns the steps that can now be shown."""
+        return list(self._steps.feed(part))
+
+    def flush(self) -> None:
+        """Writes what waited for a later part."""
+        self.show(self._steps.flush())
+
+    def finish(self) -> None:
+        """Writes what is left, and the sum."""
+        self.flush()
+        steps = self._steps
+        facts = []
+        if steps.model_calls:
+            plural = "" if steps.model_calls == 1 else "s"
+            facts.append(f"{steps.model_calls} model call{plural}")
+            facts.append(f"{steps.tokens[0]:,} → {steps.tokens[1]:,} tokens")
+        facts += format_duration(steps.milliseconds)
+        if facts:
+            from rich.text import Text
+
+            self._terminal.block(Text(join_facts(facts), "quiet"), stderr=self._stderr)
+
+    def show(self, steps: Iterable[Step]) -> None:
+        """Writes steps."""
+        for step in steps:
+            if self._last in _ROUTES and step.verb == "asks the agent":
+                self._speaks = step.subject  # to the user itself
+            self._last = step.verb
+            told = self.live and step.agent in ("", self._speaks)
+            if told and step.verb in ("answers", "fails"):
+                continue
+            if told and step.verb == "asks the user":
+                step.text = ""
+            self._number += 1
+            self._show(step)
+
+    def _show(self, step: Step) -> None:
+        from rich.text import Text
+
+        number = f"{self._number:>2}. "
+        head = Text.assemble((number, "quiet"))
+        if step.agent:
+            head.append(clean(step.agent), "agent").append(" ")
+        head.append(step.verb, _LOOK.get(step.verb, "name"))
+        if step.subject:
+            head.append(" ").append(clean(step.subject), "name")
+        if step.facts:
+            head.append(f"  {join_facts(step.facts)}", "quiet")
+        self._terminal.block(head, stderr=self._stderr)
+        if step.text:
+            arrow = ("→ ", "quiet") if step.verb in _QUOTED else ""
+            look = "answer" if step.verb in ("answers", "asks the user") else ""
+            body = Text.assemble(arrow, (shorten(step.text, _LINE), look))
+            self._terminal.block(body, len(number), stderr=self._stderr)
+
+
+def show_trace(
+    terminal: Terminal, parts: Iterable[Mapping[str, Any]], *, stderr: bool = False
+) -> None:
+    """Writes a whole trace."""
+    view = TraceView(terminal, stderr=stderr)
+    for part in parts:
+        view.show(view.feed(part))
+    view.finish()

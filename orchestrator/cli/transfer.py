@@ -1,4 +1,4 @@
-"""What the verbs that carry agents share: options of an endpoint, notes, and differences."""
+"""`orchestrator pull`, `push` and `diff`: agents between AWS, or a server, and folders."""
 
 from __future__ import annotations
 
@@ -9,53 +9,32 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestrator.cli.findings import format_path, show_finding
+from orchestrator.cli.findings import error_document, format_path, show_error, show_finding
+from orchestrator.cli.options import Folder, parse_pairs
 from orchestrator.cli.terminal import Terminal, clean
+from orchestrator.cli.verb import AGENT_FAILED, option, verb
+from orchestrator.errors import OrchestratorError, ValidationError
 
 if TYPE_CHECKING:
     from orchestrator.diagnostics import Diagnostic
     from orchestrator.transfer import Change
 
+
 Endpoint = Annotated[
     str | None,
-    typer.Option(
-        "--endpoint-url",
-        metavar="URL",
-        help="Another address than AWS's, such as that of `orchestrator serve`.",
-        show_default=False,
+    option(
+        "--endpoint-url", "URL", "Another address than AWS's, such as that of `orchestrator serve`."
     ),
 ]
-Region = Annotated[
-    str | None,
-    typer.Option("--region", metavar="NAME", help="The AWS region.", show_default=False),
-]
-Profile = Annotated[
-    str | None,
-    typer.Option(
-        "--profile", metavar="NAME", help="A profile of AWS's configuration.", show_default=False
-    ),
-]
+Region = Annotated[str | None, option("--region", "NAME", "The AWS region.")]
+Profile = Annotated[str | None, option("--profile", "NAME", "A profile of AWS's configuration.")]
 Alias = Annotated[
     str | None,
-    typer.Option(
-        "--alias",
-        metavar="ALIAS",
-        help="The version that this alias, by its id or name, leads to.",
-        show_default=False,
-    ),
+    option("--alias", "ALIAS", "The version that this alias, by its id or name, leads to."),
 ]
-Version = Annotated[
-    str | None,
-    typer.Option("--version", metavar="N", help="This version.", show_default=False),
-]
+Version = Annotated[str | None, option("--version", "N", "This version.")]
 Into = Annotated[
-    Path | None,
-    typer.Option(
-        "--into",
-        metavar="FOLDER",
-        help="The folder to write. Default: the agent's name.",
-        show_default=False,
-    ),
+    Path | None, option("--into", "FOLDER", "The folder to write. Default: the agent's name.")
 ]
 Force = Annotated[
     bool, typer.Option("--force", help="Overwrite files with other texts; remove what is left.")
@@ -133,3 +112,197 @@ def _report_written(terminal: Terminal, folder: Path, written: Sequence[Change])
         terminal.path(f"{did} {format_path(folder / it.path)}")
     if not written:
         terminal.path(f"{format_path(folder)} is as it was: there is nothing to do")
+
+
+@verb
+def pull(
+    terminal: Terminal,
+    agent_id: Annotated[str, typer.Argument(metavar="AGENT_ID", help="The agent's id.")],
+    alias: Alias = None,
+    version: Version = None,
+    into: Into = None,
+    force: Force = False,
+    endpoint_url: Endpoint = None,
+    region: Region = None,
+    profile: Profile = None,
+) -> None:
+    """Carry an agent from AWS, or any endpoint, into a folder.
+
+    Comes with its templates, schemas and collaborators. Files that are there are not overwritten.
+
+    [bold]Examples[/bold]
+      $ orchestrator pull ABCDEFGHIJ
+      $ orchestrator pull ABCDEFGHIJ --alias KLMNOPQRST --into agents/claims
+      $ orchestrator pull ABCDEFGHIJ --endpoint-url http://127.0.0.1:8080
+    """
+    from orchestrator.transfer import connect, files_of, read_agent
+
+    if alias is not None and version is not None:
+        raise ValidationError("give --alias or --version, not both")
+    remote = connect(endpoint_url, region, profile)
+    document = read_agent(remote, agent_id, alias=alias, version=version)
+    files = files_of(document)
+    told = write_agent(terminal, files, into or Path(document.name), force=force)
+    notes = document.all_notes()
+    if terminal.json:
+        terminal.document({**told, "notes": [it.as_dict() for it in notes]})
+    show_notes(terminal, notes)
+
+
+_Alias = Annotated[
+    str | None, option("--alias", "NAME", "Have this alias lead to a version with what is pushed.")
+]
+_AgentId = Annotated[str | None, option("--agent-id", "ID", "Change this agent.")]
+_Create = Annotated[bool, typer.Option("--create", help="Make a new agent.")]
+_DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Tell what would be done, and do nothing.")
+]
+_Lambdas = Annotated[
+    list[str] | None,
+    option(
+        "--lambda",
+        "GROUP=ARN",
+        "The Lambda function that an action group calls there. Also AGENT/GROUP, "
+        "overrideLambda and customOrchestration. Repeatable.",
+    ),
+]
+_Model = Annotated[str | None, option("--model", "ID", "The foundation model there.")]
+_Skip = Annotated[
+    bool, typer.Option("--skip-unsupported", help="Leave out what Bedrock does not have.")
+]
+
+
+@verb
+def push(
+    terminal: Terminal,
+    folder: Folder,
+    alias: _Alias = None,
+    agent_id: _AgentId = None,
+    create: _Create = False,
+    dry_run: _DryRun = False,
+    lambdas: _Lambdas = None,
+    model: _Model = None,
+    skip: _Skip = False,
+    endpoint_url: Endpoint = None,
+    region: Region = None,
+    profile: Profile = None,
+) -> None:
+    """Carry an agent's folder into AWS, or to any endpoint.
+
+    The agent there is the one with the folder's agentId, or else with its name; without one it is
+    made. Agents that it leads come first. All is checked before anything is sent.
+
+    [bold]Examples[/bold]
+      $ orchestrator push my-agent --dry-run
+      $ orchestrator push my-agent --alias live --lambda orders=arn:aws:lambda:...
+      $ orchestrator push my-agent --endpoint-url http://127.0.0.1:8080
+    """
+    from orchestrator.transfer import Options, Step, connect, read_folder
+    from orchestrator.transfer import push as carry_push
+
+    if create and agent_id is not None:
+        raise ValidationError("give --create or --agent-id, not both")
+    options = Options(
+        alias=alias,
+        agent_id=agent_id,
+        create=create,
+        dry_run=dry_run,
+        skip=skip,
+        lambdas=parse_pairs(lambdas, "--lambda"),
+        model=model,
+    )
+    told: list[dict[str, str]] = []
+
+    def report_step(step: Step) -> None:
+        text = step.dry_run_text if dry_run else step.text_when_done
+        told.append({"agent": step.agent, "step": text})
+        if not terminal.json:
+            terminal.block(f"{step.agent}: {text}")
+
+    document = read_folder(folder)
+    remote = connect(endpoint_url, region, profile)
+    try:
+        pushed = carry_push(document, remote, options, tell=report_step)
+    except OrchestratorError as error:
+        if not told:
+            raise
+        _report_failure(terminal, error, told)
+        raise typer.Exit(AGENT_FAILED) from error
+    if terminal.json:
+        ids = {"agentId": pushed.agent_id or None, "agentAliasId": pushed.alias_id or None}
+        notes = [it.as_dict() for it in pushed.notes]
+        terminal.document({**ids, "dry_run": dry_run, "steps": told, "notes": notes})
+    else:
+        _report_end(terminal, pushed.agent_id, pushed.alias_id, anything=bool(told))
+    show_notes(terminal, pushed.notes)
+
+
+def _report_end(terminal: Terminal, agent_id: str, alias_id: str, *, anything: bool) -> None:
+    if not anything:
+        terminal.print("there is nothing to do")
+    if agent_id:
+        alias = f", alias {alias_id}" if alias_id else ""
+        terminal.print(f"agent {agent_id}{alias}")
+
+
+def _report_failure(terminal: Terminal, error: Exception, told: list[dict[str, str]]) -> None:
+    if terminal.json:
+        terminal.document({**error_document(error), "steps": told})
+    show_error(terminal, error)
+    if told:
+        terminal.note("what is told above is done; run the same command again to go on")
+
+
+@verb
+def diff(
+    terminal: Terminal,
+    folder: Folder,
+    agent_id: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="AGENT_ID",
+            help="The agent's id. Default: the agent with the folder's agentId or name.",
+            show_default=False,
+        ),
+    ] = None,
+    alias: Alias = None,
+    version: Version = None,
+    endpoint_url: Endpoint = None,
+    region: Region = None,
+    profile: Profile = None,
+) -> None:
+    """Show how a folder differs from an agent elsewhere.
+
+    Lines with - are as it is there, those with + as in the folder, and as push would make it.
+    The exit code is 0 when there is no difference, 1 when there is one.
+
+    [bold]Examples[/bold]
+      $ orchestrator diff my-agent
+      $ orchestrator diff my-agent ABCDEFGHIJ --version 3
+      $ orchestrator diff my-agent --endpoint-url http://127.0.0.1:8080 --json
+    """
+    from orchestrator.transfer import connect, difference, read_folder
+
+    if alias is not None and version is not None:
+        raise ValidationError("give --alias or --version, not both")
+    document = read_folder(folder)
+    remote = connect(endpoint_url, region, profile)
+    found = difference(document, remote, agent_id, alias=alias, version=version)
+    if terminal.json:
+        terminal.document(
+            {
+                "agentId": found.agent_id,
+                "same": not found.changes,
+                "changes": [
+                    {"path": it.path, "there": it.before, "here": it.after} for it in found.changes
+                ],
+                "notes": [it.as_dict() for it in found.notes],
+            }
+        )
+    else:
+        show_changes(terminal, found.changes)
+        if not found.changes:
+            terminal.print(f"no difference from the agent {found.agent_id}")
+    show_notes(terminal, found.notes)
+    if found.changes:
+        raise typer.Exit(AGENT_FAILED)

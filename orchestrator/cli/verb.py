@@ -30,6 +30,11 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 P = ParamSpec("P")
 
 
+def option(flag: str, metavar: str, help: str, *short: str, **settings: Any) -> Any:
+    """An option that may be left out, and whose help says itself what happens then."""
+    return typer.Option(flag, *short, metavar=metavar, help=help, show_default=False, **settings)
+
+
 def verb(function: Callable[Concatenate[Terminal, P], None]) -> Callable[..., None]:
     """Makes a function a command of the command line.
 
