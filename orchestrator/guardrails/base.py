@@ -1,4 +1,4 @@
-"""The guardrail seam: a text in, what may be said instead out."""
+"""The guardrail seam: a text goes in, and a verdict with the text to show comes out."""
 
 from __future__ import annotations
 

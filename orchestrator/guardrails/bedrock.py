@@ -35,12 +35,12 @@ class _Answer(NamedTuple):
 class BedrockGuardrail:
     """A guardrail of Amazon Bedrock. Safe for many threads at once.
 
-    A text longer than one request may be is checked in pieces, cut between sentences or words,
-    and each cut together with what stands around it, so that nothing hides at a seam.
+    A text that is too long for one request is checked in pieces, cut between sentences or words,
+    and each cut together with the text around it, so that nothing hides at a seam.
 
     Attributes:
         id: The guardrail's id or ARN.
-        version: Its version: a number, or `DRAFT`.
+        version: A number, or `DRAFT`.
         reach: Letters and digits that streaming holds back (`GuardedStream`).
     """
 
@@ -58,8 +58,8 @@ class BedrockGuardrail:
         """Names the guardrail; nothing is sent, and boto3 is not loaded, before the first check.
 
         Args:
-            id: The guardrail's id or ARN. An ARN tells the region.
-            version: Its version: a number, or `DRAFT`.
+            id: The guardrail's id or ARN. An ARN has the region.
+            version: A number, or `DRAFT`.
             client: A bedrock-runtime client of boto3 to use.
             region: The AWS region; by default the environment's or the profile's.
             endpoint_url: Another address of the service.
@@ -87,11 +87,10 @@ class BedrockGuardrail:
         """Assesses a text.
 
         Raises:
-            AccessDenied: There are no credentials, or they may not use the guardrail.
             ResourceNotFound: There is no such guardrail, or no such version of it.
-            ThrottlingError: The service refused more requests, after retries.
             ValidationError: The service refused the request.
-            DependencyFailed: The service cannot be reached, or failed.
+            DependencyFailed: The service cannot be reached or failed; its subclasses say why
+                (`AccessDenied`, `ThrottlingError`).
         """
         pieces = list(pieces_of(text))
         assessments: list[dict[str, Any]] = []

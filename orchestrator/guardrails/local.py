@@ -25,10 +25,10 @@ _ACTED = {"BLOCK": "BLOCKED", "ANONYMIZE": "ANONYMIZED"}
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic that is not talked about (Bedrock: `GuardrailTopicConfig`).
+    """A denied topic (Bedrock: `GuardrailTopicConfig`).
 
     Attributes:
-        name: Its name. Where it stands in a text as a phrase, the topic is there.
+        name: Its name. A text that has it as a phrase has the topic.
         definition: What it is about; used with an embedder only.
         examples: Phrases that belong to it. Found as phrases, and by meaning with an embedder.
         input: Whether it is denied to the user.
@@ -44,12 +44,12 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word or phrase that is not said (Bedrock: `GuardrailWordConfig`).
+    """A denied word or phrase (Bedrock: `GuardrailWordConfig`).
 
     Attributes:
         text: The word or phrase; case, diacritics, spacing and punctuation do not matter.
-        input: Whether the user may not say it.
-        output: Whether the agent may not say it.
+        input: Whether it is denied to the user.
+        output: Whether it is denied to the agent.
     """
 
     text: str
@@ -62,7 +62,7 @@ class Pii:
     """A type of sensitive information (Bedrock: `GuardrailPiiEntityConfig`).
 
     Attributes:
-        type: Bedrock's name of it: `EMAIL`, `PHONE`, ...; one of `PII_TYPES`.
+        type: Bedrock's name: `EMAIL`, `PHONE`, ...; one of `PII_TYPES`.
         input: What is done about it in the user's input.
         output: What is done about it in answers.
     """
@@ -174,12 +174,11 @@ class LocalGuardrail:
     """Checks texts in this process. Safe for many threads at once; time linear in the text.
 
     Texts are read without the tricks of Unicode (`orchestrator.guardrails.fold`), and masked as
-    they were written. Assessments have Bedrock's shape, with what was found as `match`.
+    they were written. Assessments have Bedrock's shape, with the finding as `match`.
 
     Attributes:
         id: Its id, for errors and diagnostics.
-        reach: Letters and digits that the longest finding with spaces in it may have, which
-            streaming holds back (`GuardedStream`).
+        reach: Letters and digits that the longest finding with spaces in it may have.
         bounded: Whether findings depend on nothing further away: not with an embedder.
     """
 
@@ -202,18 +201,17 @@ class LocalGuardrail:
         Args:
             id: Its id.
             topics: Denied topics.
-            words: Words and phrases that are not said.
-            profanity: One's own list for Bedrock's managed list `PROFANITY`; none is shipped.
+            words: Denied words and phrases.
+            profanity: A custom list for Bedrock's managed list `PROFANITY`; none is shipped.
             pii: Types of sensitive information.
             regexes: Regular expressions.
-            blocked_input_messaging: What is answered to an input that is blocked.
-            blocked_outputs_messaging: What stands for an answer that is blocked.
+            blocked_input_messaging: The answer to an input that is blocked.
+            blocked_outputs_messaging: What replaces an answer that is blocked.
             embedder: Also finds topics by meaning.
             threshold: The cosine from which on a sentence belongs to a topic.
 
         Raises:
-            DefinitionError: A phrase has no words, a type is not known here, or an expression is
-                wrong.
+            DefinitionError: A phrase has no words, a type is not known, or an expression is wrong.
         """
         for entity in pii:
             _check_type(entity.type)

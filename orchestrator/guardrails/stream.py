@@ -1,10 +1,10 @@
-"""An answer that is checked while it streams: nothing is shown before it was looked at.
+"""An answer that is checked while it streams: nothing is shown before it was checked.
 
-The text so far is checked as a whole, again and again (Bedrock: `applyGuardrailInterval`). What
-then may be shown ends a little before the end of the text, because what stands there may yet
-become something that is blocked or masked: `john.doe` becomes an address of mail. How much is held
-back depends on the guardrail: a finding without spaces in it never reaches over a space, and one
-with spaces has at most `reach` letters and digits.
+The text so far is checked as a whole at intervals (Bedrock: `applyGuardrailInterval`). What may
+then be shown ends a little before the end of the text, because what stands there may yet become
+a finding: `john.doe` becomes an e-mail address. How much is held back depends on the guardrail: a
+finding without spaces never reaches over a space, and one with spaces has at most `reach` letters
+and digits.
 """
 
 from __future__ import annotations
@@ -35,18 +35,17 @@ class _Border(NamedTuple):
 
 
 class GuardedStream:
-    """Lets a text through piece by piece, as a guardrail allows. Without I/O of its own.
+    """Lets a text through piece by piece, as a guardrail allows. It does no I/O.
 
-    What comes out is what the guardrail makes of the whole text, as far as its findings are no
-    longer than `reach`. A finding that depends on all of the text (a topic, a content filter) may
-    be made when some of the text was shown already; from then on nothing more is.
+    The output is what the guardrail makes of the whole text, as far as its findings are no longer
+    than `reach`. A finding that depends on all of the text (a topic, a content filter) may come
+    when some of the text was already shown; then nothing more is.
 
-    Each check looks at the text from its beginning, unless the guardrail is `bounded`: with one
-    that is paid for by the character, a larger interval costs less.
+    Each check reads the text from its beginning, unless the guardrail is `bounded`: where
+    characters are paid for, a larger interval costs less.
 
     Attributes:
-        verdict: The last verdict; after `finish` that of the whole text. It is the one to tell in
-            the trace.
+        verdict: The last verdict; after `finish` that of the whole text, which is for the trace.
         blocked: Whether the text was blocked.
         checks: How many checks were made.
     """
@@ -64,11 +63,9 @@ class GuardedStream:
         Args:
             check: Asks the guardrail about the text so far.
             interval: After how many further characters the text is checked again.
-            reach: Letters and digits that the longest finding with spaces in it may have
-                (`LocalGuardrail.reach`).
-            bounded: Whether no finding depends on text that is further away than that
-                (`LocalGuardrail.bounded`). Then only the whole text is checked from its
-                beginning, and a stream takes time linear in its length.
+            reach: Letters and digits that the longest finding with spaces in it may have.
+            bounded: Whether no finding depends on text that is further away than that. Then only
+                the last check reads the whole text, and a stream takes time linear in its length.
         """
         self.verdict = Verdict()
         self.blocked = False

@@ -24,8 +24,9 @@ class KnowledgeBase(Protocol):
         """The passages that fit `query` best, best first.
 
         Args:
-            query: What to look for. One of a model is never empty, and has at most 20,000
-                characters (Bedrock: KnowledgeBaseQuery): it is told of others, and may ask anew.
+            query: What to look for. A model's query is never empty, and has at most 20,000
+                characters (Bedrock: KnowledgeBaseQuery): the model is told of a worse one, and may
+                ask again.
             configuration: Bedrock's `retrievalConfiguration` of this call, whose members win over
                 the knowledge base's own: `{"vectorSearchConfiguration": {"numberOfResults",
                 "overrideSearchType", "filter", ...}}`.

@@ -85,19 +85,13 @@ class BedrockKnowledgeBase:
         )
 
     def retrieve(self, query: str, configuration: Mapping[str, Any] | None = None) -> References:
-        """The passages that fit `query` best, best first.
+        """Bedrock's retrieved references for `query`, best first, at most `numberOfResults`.
 
-        Args:
-            query: What to look for, at most 20,000 characters.
-            configuration: Bedrock's `retrievalConfiguration` of this call, whose members win over
-                the knowledge base's own.
-
-        Returns:
-            Bedrock's retrieved references as they came, at most `numberOfResults`; further pages
-            are asked for while there are fewer.
+        The members of `configuration`, Bedrock's `retrievalConfiguration`, win over the knowledge
+        base's own. Further pages are asked for while there are fewer results.
 
         Raises:
-            ValidationError: The query or the configuration is wrong.
+            ValidationError: The query (at most 20,000 characters) or the configuration is wrong.
             ResourceNotFound: There is no such knowledge base in the region.
             DependencyFailed: The search failed (`AccessDenied`, `ThrottlingError`, ...).
         """

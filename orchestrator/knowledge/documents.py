@@ -1,7 +1,6 @@
 """A folder's documents: found, confined to the folder, and read into blocks.
 
-Hidden files and links are passed over: what a link points to is not in the folder. What cannot be
-read is told, never guessed.
+Hidden files and links are passed over. A document that cannot be read is reported, never guessed.
 """
 
 from __future__ import annotations

@@ -30,9 +30,7 @@ _CELLS = frozenset(("td", "th"))
 def html_blocks(text: str) -> list[Block]:
     """The blocks of an HTML page. Scripts, forms, navigation and hidden parts are left out.
 
-    Raises:
-        ModuleNotFoundError: `selectolax` is not installed.
-        Unreadable: Its elements are nested too deeply.
+    A page whose elements are nested too deeply is `Unreadable`.
     """
     from selectolax.lexbor import LexborHTMLParser
 

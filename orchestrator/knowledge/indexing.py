@@ -28,12 +28,12 @@ class IndexReport:
     """What indexing has done.
 
     Attributes:
-        added: Names of documents that were not there before.
-        changed: Names of documents that were different before.
+        added: Names of new documents.
+        changed: Names of documents that changed.
         removed: Names of documents that are gone.
-        unchanged: How many documents were left as they are.
-        embedded: How many passages were embedded.
-        passages: How many passages there are now.
+        unchanged: Number of documents left as they are.
+        embedded: Number of passages that were embedded.
+        passages: Number of passages there are now.
         skipped: Documents that cannot be read, with the reason; they are not found.
     """
 

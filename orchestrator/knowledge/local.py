@@ -37,9 +37,8 @@ _RERANKED = 25  # how many passages a reranker chooses from, at least
 class LocalKnowledgeBase:
     """Searches a folder of Markdown, text, HTML and PDF files. Safe for many threads.
 
-    The index is brought up to date at the first search of a process, and whenever `index` is
-    called, also by another process. Files and folders whose names begin with a dot, and links, are
-    not read.
+    The index is updated at the first search of a process, and whenever `index` is called, also by
+    another process. Files and folders whose names begin with a dot, and links, are not read.
 
     Attributes:
         id: The knowledge base id, as the model calls it.
@@ -142,7 +141,12 @@ class LocalKnowledgeBase:
     def retrieve(
         self, query: str, configuration: Mapping[str, Any] | None = None
     ) -> list[dict[str, Any]]:
-        """The passages that fit `query` best, best first.
+        """The passages that fit `query` best, best first, as Bedrock's retrieved references.
+
+        `content.text` is the passage under its headings; `location` is `CUSTOM` with the file's
+        path in the folder; `metadata` holds the file's attributes, `x-amz-bedrock-kb-source-uri`,
+        `x-amz-bedrock-kb-chunk-id`, and for a PDF `x-amz-bedrock-kb-document-page-number`; `score`
+        is from 0 to 1, and comparable only within one search.
 
         Args:
             query: What to look for.
@@ -150,16 +154,9 @@ class LocalKnowledgeBase:
                 `vectorSearchConfiguration` with `numberOfResults` (5 by default, at most 100),
                 `overrideSearchType`, `filter` and `rerankingConfiguration`.
 
-        Returns:
-            Bedrock's retrieved references. `content.text` is the passage under its headings;
-            `location` is `CUSTOM` with the file's path in the folder; `metadata` holds the file's
-            own attributes, `x-amz-bedrock-kb-source-uri`, `x-amz-bedrock-kb-chunk-id`, and for a
-            PDF `x-amz-bedrock-kb-document-page-number`; `score` is from 0 to 1, and comparable
-            only with others of the same search.
-
         Raises:
             ValidationError: The query or the configuration is wrong.
-            ResourceNotFound: The folder is not there.
+            ResourceNotFound: The folder does not exist.
             DependencyFailed: The index, the embedder or the reranker failed.
         """
         search = search_of(merge_configurations(self._configuration, configuration))

@@ -1,12 +1,8 @@
 """Metadata of a document: the file beside it, in Bedrock's form.
 
-`guide.md.metadata.json` holds the attributes of `guide.md` (Bedrock: "Include metadata in a data
-source"), each as a plain value or typed:
-
-```json
-{"metadataAttributes": {"year": 2026, "team": {
-    "value": {"type": "STRING", "stringValue": "payroll"}, "includeForEmbedding": true}}}
-```
+`guide.md.metadata.json` holds the attributes of `guide.md`, each as a plain value or typed:
+`{"metadataAttributes": {"year": 2026, "team": {"value": {"type": "STRING", "stringValue":
+"payroll"}, "includeForEmbedding": true}}}` (Bedrock: "Include metadata in a data source").
 """
 
 from __future__ import annotations

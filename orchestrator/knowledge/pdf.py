@@ -46,7 +46,6 @@ def pdf_blocks(data: bytes) -> list[Block]:
     """The paragraphs of a PDF; pictures of text are not read.
 
     Raises:
-        ModuleNotFoundError: `pypdf` is not installed.
         Unreadable: It is encrypted, broken or too large, or takes too long.
     """
     from pypdf import PdfReader, apply_configuration

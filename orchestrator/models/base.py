@@ -22,7 +22,7 @@ from orchestrator.models.usage import Usage
 
 @dataclass(frozen=True, slots=True)
 class OperationFormat:
-    """One operation as a model has to write it: its full tool name and its parameters.
+    """One operation as a model has to write it.
 
     Attributes:
         name: The tool name in the dialect's grammar: `GET::claims::/claims/{id}`, `hr__get_days`.
@@ -154,9 +154,9 @@ class Model(ABC):
         yield reply
 
     def count(self, request: ModelRequest) -> int | None:
-        """The tokens of a request's prompt, as the model itself would count them.
+        """The tokens of a request's prompt, as the model itself would count them. It may block.
 
-        `None` when it cannot tell without answering (Bedrock: CountTokens). It may block.
+        `None` when it cannot say without answering (Bedrock: CountTokens).
 
         Raises:
             DependencyFailed: The model failed, or one of its subclasses says why.

@@ -112,9 +112,8 @@ class BedrockModel(Model):
             AccessDenied: There are no credentials, or they are refused.
             ThrottlingError: The model's rate limit was still reached after the retries.
             ResourceNotFound: There is no such model in the region.
-            ModelNotReady: The model is not loaded yet.
             ValidationError: Bedrock refused the request.
-            DependencyFailed: The model failed or could not be reached.
+            DependencyFailed: The model failed, is not loaded, or could not be reached.
         """
         with translate_errors(self._target):
             if request.raw_text and self._shape is not None:

@@ -11,11 +11,11 @@ _SCALARS = (int, float, bool)
 
 
 def normalise_blocks(content: Any) -> list[Block]:
-    """The blocks of a reply that have Converse's shape, as everything after relies on it.
+    """The blocks of a reply that have Converse's shape, as all later code expects.
 
-    Halves of surrogate pairs go; a tool call without an id, or with that of another, gets one of
-    its own; input that is JSON text becomes what it says. A call whose name or input cannot be
-    used stays, for the parser to tell the model; any other block of a wrong type is left out.
+    Halves of surrogate pairs go; a tool call without an id, or with that of another, gets a new
+    one; input that is JSON text becomes its value. A call whose name or input cannot be used stays,
+    for the parser to tell the model; any other block of a wrong type is left out.
     """
     if type(content) is list:
         # Nearly every reply is right as it is: texts, and at most one call.

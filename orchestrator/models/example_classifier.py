@@ -148,9 +148,7 @@ class ExampleClassifier(Model):
         """Answers with a category and, as its thinking, the example that decided.
 
         Raises:
-            ModelNotReady: The embedder's weights or libraries are not here; the message says how
-                to get them.
-            DependencyFailed: The embedder failed.
+            DependencyFailed: The embedder failed; `ModelNotReady` says how to get its weights.
         """
         question, before = _conversation(request)
         near = self._nearest(question)

@@ -87,9 +87,8 @@ def runtime(file: Path, settings: Settings, progress: Progress | None = None) ->
     """The loaded model of `file`; loaded at the first call, then shared in the process.
 
     Raises:
-        ModelNotReady: The runtime is not installed.
         ValidationError: The file is not a model that can be used here.
-        DependencyFailed: It cannot be loaded.
+        DependencyFailed: It cannot be loaded; `ModelNotReady`: the runtime is not installed.
     """
     key = (file.resolve(), settings)
     with _lock:

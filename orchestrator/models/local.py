@@ -36,11 +36,11 @@ class LocalModel(Model):
     """A GGUF model that runs in this process.
 
     Nothing is downloaded: without its weights a call raises `ModelNotReady`, which says how to get
-    them. When the default model's weights are missing and the light one's are there, the light one
-    is used, with a warning; `model_id` tells which it is.
+    them. When only the light model's weights are there, the default is the light model, with a
+    warning.
 
     Attributes:
-        model_id: `local:<name>`, or `local:<file>.gguf` for a file of your own.
+        model_id: `local:<name>`, or `local:<file>.gguf` for a custom file.
     """
 
     def __init__(
@@ -55,12 +55,11 @@ class LocalModel(Model):
         """Names the model; it is loaded at the first call, or by `load`.
 
         Args:
-            spec: A name or alias of `orchestrator models list`, `"default"`, or the path of a
-                GGUF file.
+            spec: A name or alias of `orchestrator models list`, `"default"`, or a GGUF file's path.
             context: Tokens of prompt and reply together.
             threads: Threads that generate; 0 chooses by the number of cores.
             batch_threads: Threads that read the prompt; 0 chooses by the number of cores.
-            progress: Told how far loading is.
+            progress: Called while the model is loaded.
 
         Raises:
             ResourceNotFound: There is no such model or file.

@@ -106,9 +106,8 @@ class OpenAIModel(Model):
             AccessDenied: The key is missing or refused.
             ThrottlingError: The server's rate limit was still reached after the retries.
             ResourceNotFound: The server has no such model, or no such address.
-            ModelNotReady: The extra `openai` is not installed, or the server loads the model.
             ValidationError: The server refused the request.
-            DependencyFailed: The server failed or could not be reached.
+            DependencyFailed: The server failed, is not ready, or could not be reached.
         """
         response = self._open(request, stream=False)
         return self._read(response, request)

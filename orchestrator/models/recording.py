@@ -156,9 +156,8 @@ class ReplayModel(Model):
     """Answers from what `RecordingModel` wrote.
 
     Requests that were recorded several times are answered in that order, and then from the first
-    on again. A request that was not recorded raises `ResourceNotFound`, whose message shows the
-    difference to the nearest one that was: the prompt has changed since, so the recorded reply
-    says nothing about it.
+    on again. A request that was not recorded raises `ResourceNotFound` with the difference to the
+    nearest one that was: the prompt has changed since, so its reply would prove nothing.
 
     Attributes:
         model_id: The recorded model's id, so that the dialect is the same.

@@ -1,6 +1,6 @@
-"""Tool calls as text: the form that open chat models were trained on, and Converse's blocks.
+"""Tool calls as text, as open chat models were trained, from and to Converse's blocks.
 
-The embedded model reads and writes
+The embedded model reads and writes plain text when it answers, and else
 
 ```
 <tool_call>
@@ -10,9 +10,6 @@ The embedded model reads and writes
 what the function returned
 </tool_response>
 ```
-
-and plain text when it answers. Everybody else here speaks Converse: `toolUse` and `toolResult`
-blocks, and answers inside `<answer>`. This module is the translation, in both directions.
 """
 
 from __future__ import annotations

@@ -56,12 +56,11 @@ def build_response(stage: str, result: dict[str, Any]) -> dict[str, Any]:
 class Parser(Protocol):
     """Reads one reply as it streams. Never raises on any input, and takes linear time.
 
-    A custom parser (`orchestrator.actions.parser_lambda`) may raise `DependencyFailed` in
-    `finish`.
+    A custom parser (`orchestrator.actions.parser_lambda`) may raise `DependencyFailed` in `finish`.
 
     Attributes:
-        blocking: Whether `finish` may wait for something else than the processor, so that it must
-            not run in an event loop's thread. It is the same for all parsers of one maker.
+        blocking: Whether `finish` may wait for more than the processor, so that it must not run in
+            an event loop's thread. It is the same for all parsers of one maker.
     """
 
     blocking: ClassVar[bool]
@@ -69,10 +68,10 @@ class Parser(Protocol):
     def feed(self, text: str) -> Sequence[tuple[str, str]]:
         """Takes the next piece of the reply's text; returns what it now knows, as (kind, text).
 
-        The `ANSWER` pieces of a reply that ends the turn, joined, are the final response's text
-        when an answer tag was opened outside the model's thinking, and nothing otherwise (the
-        text is then known only at the end). White space at the answer's ends is held back. Only
-        a message to the user (`AgentCommunication`) after such an answer adds to its text.
+        The `ANSWER` pieces of a reply that ends the turn, joined, are the final response's text if
+        an answer tag was opened outside the thinking; else the text is known only at the end. White
+        space at the answer's ends is held back. Only a message to the user (`AgentCommunication`)
+        after such an answer adds to its text.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Why a reply could not be understood, and what the model is told about it.
+"""Why a reply could not be understood, and the answer that the model gets.
 
 The texts for XML calls and for a missing question are the service's own, recorded or documented
 (AWS: "Write a custom parser Lambda function"); the others are ours, in the same manner.

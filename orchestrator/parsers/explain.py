@@ -1,4 +1,4 @@
-"""What a parser makes of a reply, told for people: the `orchestrator parse` command."""
+"""How a parser understands a reply, for people: the `orchestrator parse` command."""
 
 from __future__ import annotations
 
@@ -20,23 +20,20 @@ def explain(
     *,
     new_parser: Callable[[], Parser] | None = None,
 ) -> dict[str, Any]:
-    """How a reply is understood.
+    """How a reply is understood, as JSON members.
+
+    `grammar` is the parser whose grammar the reply's calls are written in, or empty. `pieces` has
+    `{"kind", "start", "end", "text"}` with offsets in the joined text blocks (kinds: those of
+    `orchestrator.parsers.scanner.Piece`, and `category`, `route` and `topic`), and
+    `{"kind": "toolUse", "text": name}` for native calls. `response` is the parser-Lambda object,
+    `reprompt` the text for the model, `raw` the call that could not be understood.
 
     Args:
         reply: A text, or content blocks: Converse's, or Anthropic's as a trace's `rawResponse`
             shows them.
         stage: The prompt type.
         name: The parser.
-        new_parser: Makes the parser to use instead; `name` is then only told.
-
-    Returns:
-        JSON members: `stage`, `parser`, `grammar` (the parser whose grammar the reply's calls are
-        written in, or empty), `pieces` (a list of `{"kind", "start", "end", "text"}`, offsets in
-        the text blocks joined, and `{"kind": "toolUse", "text": name}` for native calls),
-        `response` (the parser-Lambda object), `code`, `reprompt` (the text for the model, or
-        empty), `raw` (the call that could not be understood) and `notes`. Kinds of pieces are
-        those of `orchestrator.parsers.scanner.Piece`, and in the stages that are read whole
-        `category`, `route` and `topic`.
+        new_parser: Makes the parser to use instead.
 
     Raises:
         ValidationError: There is no such stage or parser.

@@ -1,8 +1,8 @@
-"""The parser-Lambda object as somebody else's parser returns it: checked, and made one shape.
+"""The parser-Lambda object as a custom parser returns it: checked, and made one shape.
 
 Both versions are read (AWS: "Write a custom parser Lambda function"): 1.0, whose members are
-single objects, and 2.0, whose `actionGroupInvocations` and `agentKnowledgeBases` are lists. What
-comes out has lists, and only members that mean something.
+single objects, and 2.0, whose `actionGroupInvocations` and `agentKnowledgeBases` are lists. The
+result has lists, and only members that mean something.
 """
 
 from __future__ import annotations

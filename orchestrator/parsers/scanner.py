@@ -1,8 +1,8 @@
-"""Reads a reply's text piece by piece, and tells at once what each piece is.
+"""Reads a reply's text piece by piece, and says at once what each piece is.
 
-The scanner is the one place that knows a reply's structure: the pieces that it tells while the
-text streams and the result at the end come from the same steps, so they cannot disagree. Every
-character is looked at a bounded number of times, however the text is cut into pieces.
+The scanner is the one place that knows a reply's structure: the streamed pieces and the result at
+the end come from the same steps, so they cannot disagree. Every character is looked at a bounded
+number of times, however the text is cut into pieces.
 """
 
 from __future__ import annotations

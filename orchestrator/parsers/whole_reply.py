@@ -1,4 +1,4 @@
-"""The stages whose replies nobody waits for word by word: each is read when it is whole."""
+"""The stages whose replies nobody waits for word by word: each reply is read when it is whole."""
 
 from __future__ import annotations
 

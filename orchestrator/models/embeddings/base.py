@@ -19,9 +19,8 @@ class Embedder(Protocol):
     """Turns texts into vectors. Safe for many threads at once.
 
     Attributes:
-        id: Names the model and its version; an index that was made with another id is made anew.
-        dimensions: The length of a vector; 0 as long as a server's model has not told it, which
-            it does with its first vectors.
+        id: Names the model and its version; an index made with another id is made again.
+        dimensions: The length of a vector; 0 until a server's model has sent its first vectors.
     """
 
     id: str

@@ -39,10 +39,9 @@ _lock = Lock()
 class MiniLM:
     """Sentence vectors of all-MiniLM-L6-v2: the mean of the last layer, of length 1.
 
-    It reads English, and at most `MAX_PIECES` word pieces of a text (some 180 words): **what comes
-    after them does not count**, which is logged as a warning. Cutting long texts into passages is
-    the caller's part; `count` says how long they are. Each text is run by itself, so its vector
-    does not depend on the texts beside it; several are run in several threads.
+    It reads English, and at most `MAX_PIECES` word pieces of a text (some 180 words): **the rest
+    does not count**, which is logged as a warning. Cut long texts into passages; `count` measures
+    them. Each text is run by itself, so its vector does not depend on the texts beside it.
 
     Nothing is downloaded: without its weights a call raises `ModelNotReady`, which says how to get
     them (`orchestrator models pull minilm`). Instances share one loaded model.
@@ -99,12 +98,7 @@ class MiniLM:
         return unit_rows(self._run(engine, [one.ids for one in encoded]), len(encoded), self.id)
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """How many word pieces each text has, with the two marks; `MAX_PIECES` of them count.
-
-        Raises:
-            ValidationError: `texts` is not a list of texts.
-            ModelNotReady: The weights are not downloaded, or a library is not installed.
-        """
+        """How many word pieces each text has, with the two marks; `MAX_PIECES` of them count."""
         _, encoded = self._encode(texts)
         # An overflowing part has the two marks again.
         return [
