@@ -99,9 +99,9 @@ class BedrockGuardrail:
             before = pieces[index - 1][-_SEAM_CHARS:] if index else ""
             answer = self._apply(piece, source)
             seam = self._apply(before + piece[:_SEAM_CHARS], source) if before else answer
-            for said in (answer, seam):
-                if said.blocked:
-                    return Verdict("INTERVENED", said.text, True, [*assessments, *said.assessments])
+            for part in (answer, seam):
+                if part.blocked:
+                    return Verdict("INTERVENED", part.text, True, [*assessments, *part.assessments])
             assessments += answer.assessments
             allowed.append(answer.text)
             if seam is not answer and (crossing := _find_crossing(seam, before, piece)):
@@ -180,7 +180,7 @@ def trace_assessment(assessment: Mapping[str, Any]) -> dict[str, Any]:
 
     It is empty when nothing of the assessment was acted on.
     """
-    made: dict[str, Any] = {}
+    traced: dict[str, Any] = {}
     for policy, lists in _TRACED.items():
         found = assessment.get(policy) or {}
         for name, members in lists.items():
@@ -189,8 +189,8 @@ def trace_assessment(assessment: Mapping[str, Any]) -> dict[str, Any]:
                 for item in found.get(name, ())
                 if item.get("action", "NONE") != "NONE"
             ]:
-                made.setdefault(policy, {})[name] = items
-    return made
+                traced.setdefault(policy, {})[name] = items
+    return traced
 
 
 # Texts over a seam, their masks, and how they are told: `{"piiEntities": [...]}`.
@@ -214,9 +214,9 @@ def _find_crossing(seam: _Answer, before: str, piece: str) -> Crossing:
 
 def _mask_seam(allowed: list[str], crossing: Crossing) -> tuple[str, dict[str, Any]]:
     joined = "".join(allowed)
-    told: dict[str, Any] = {}
+    policy: dict[str, Any] = {}
     for match, mask, items in crossing:
         joined = joined.replace(match, mask)
         for name, item in items.items():
-            told.setdefault(name, []).extend(item)
-    return joined, {"sensitiveInformationPolicy": told}
+            policy.setdefault(name, []).extend(item)
+    return joined, {"sensitiveInformationPolicy": policy}

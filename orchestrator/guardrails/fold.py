@@ -75,16 +75,16 @@ _PLAIN = {
 
 class _Visible(dict[str, str]):
     def __missing__(self, char: str) -> str:
-        made = self[char] = _visible(char)
-        return made
+        shown = self[char] = _visible(char)
+        return shown
 
 
 class _Letters(dict[str, str]):
     def __missing__(self, char: str) -> str:
         plain = unicodedata.normalize("NFKD", _VISIBLE[char]).casefold()
-        kept = (it for it in unicodedata.normalize("NFKD", plain) if not _is_mark(it))
-        made = self[char] = "".join(_LOOKALIKES.get(it, it) for it in kept)
-        return made
+        chars = (it for it in unicodedata.normalize("NFKD", plain) if not _is_mark(it))
+        folded = self[char] = "".join(_LOOKALIKES.get(it, it) for it in chars)
+        return folded
 
 
 _VISIBLE = _Visible()
@@ -130,19 +130,19 @@ def is_letter(char: str) -> bool:
 
 
 def _read(text: str, table: dict[str, str], *, composed: bool = False) -> FoldedText:
-    made: list[str] = []
+    chars: list[str] = []
     starts, ends = array("Q"), array("Q")
     for place, char in enumerate(text):
         read = table[char]
-        if composed and made and unicodedata.combining(char):
+        if composed and chars and unicodedata.combining(char):
             # Letter and mark as the one character that a pattern is written with.
-            both = unicodedata.normalize("NFC", made[-1] + char)
+            both = unicodedata.normalize("NFC", chars[-1] + char)
             if len(both) == 1:
-                made[-1], read = both, ""
+                chars[-1], read = both, ""
         if not read and ends:
             ends[-1] = place + 1  # what is not seen goes with what stands before it
         for one in read:
-            made.append(one)
+            chars.append(one)
             starts.append(place)
             ends.append(place + 1)
-    return FoldedText(text, "".join(made), starts, ends)
+    return FoldedText(text, "".join(chars), starts, ends)

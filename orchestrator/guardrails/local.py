@@ -129,16 +129,16 @@ class _Side:
         return max(*longest, PII_REACH * bool(self.pii), REGEX_REACH * bool(self.regexes))
 
     def topics_in(self, text: str, words: Words) -> Assessed:
-        said = dict.fromkeys(self.names[found.phrase] for found in self.topics.find(words))
+        names = dict.fromkeys(self.names[found.phrase] for found in self.topics.find(words))
         if self.meanings is not None:
-            said |= dict.fromkeys(sorted(self.meanings.find(text)))
-        return {"topics": [{"name": it, "type": "DENY", "action": "BLOCKED"} for it in said]}
+            names |= dict.fromkeys(sorted(self.meanings.find(text)))
+        return {"topics": [{"name": it, "type": "DENY", "action": "BLOCKED"} for it in names]}
 
     def words_in(self, text: str, words: Words) -> Assessed:
-        said = dict.fromkeys(text[it.start : it.end] for it in self.words.find(words))
+        matches = dict.fromkeys(text[it.start : it.end] for it in self.words.find(words))
         listed = dict.fromkeys(text[it.start : it.end] for it in self.profanity.find(words))
         return {
-            "customWords": [{"match": it, "action": "BLOCKED"} for it in said],
+            "customWords": [{"match": it, "action": "BLOCKED"} for it in matches],
             "managedWordLists": [
                 {"match": it, "type": "PROFANITY", "action": "BLOCKED"} for it in listed
             ],
@@ -150,16 +150,16 @@ class _Side:
         reading = visible(text) if self.pii or self.regexes else FoldedText("", "")
         looked_at = plain(reading.text) if self.pii else ""
         for kind, action in self.pii.items():
-            made = _build_matches(reading, find_pii(kind, looked_at), kind, action)
-            matches += made
+            spans = _build_matches(reading, find_pii(kind, looked_at), kind, action)
+            matches += spans
             found["piiEntities"] += [
-                {"type": kind, **item} for item in _deduplicate_matches(text, made)
+                {"type": kind, **item} for item in _deduplicate_matches(text, spans)
             ]
         for regex, expression, action in self.regexes:
-            made = _build_matches(reading, expression.find(reading.text), regex.name, action)
-            matches += made
+            spans = _build_matches(reading, expression.find(reading.text), regex.name, action)
+            matches += spans
             known = {"name": regex.name, "regex": regex.pattern}
-            found["regexes"] += [{**known, **item} for item in _deduplicate_matches(text, made)]
+            found["regexes"] += [{**known, **item} for item in _deduplicate_matches(text, spans)]
         return matches, found
 
 
@@ -223,14 +223,14 @@ class LocalGuardrail:
             "OUTPUT": blocked_outputs_messaging,
         }
         for source, message in messages.items():
-            asked = attrgetter(source.lower())
-            denied = [it for it in topics if asked(it)]
+            of_side = attrgetter(source.lower())
+            denied = [it for it in topics if of_side(it)]
             side = self._sides[source] = _Side(
                 denied,
-                [it for it in map(_word, words) if asked(it)],
-                [it for it in map(_word, profanity) if asked(it)],
-                {it.type: asked(it) for it in pii if asked(it) != "NONE"},
-                [(it, made, asked(it)) for it, made in compiled if asked(it) != "NONE"],
+                [it for it in map(_word, words) if of_side(it)],
+                [it for it in map(_word, profanity) if of_side(it)],
+                {it.type: of_side(it) for it in pii if of_side(it) != "NONE"},
+                [(it, rule, of_side(it)) for it, rule in compiled if of_side(it) != "NONE"],
                 message,
             )
             if embedder is not None:
@@ -292,8 +292,8 @@ def _build_matches(
 
 
 def _deduplicate_matches(text: str, matches: Iterable[_Match]) -> list[dict[str, Any]]:
-    said = {(text[it.start : it.end], it.action): None for it in matches}
-    return [{"match": match, "action": action} for match, action in said]
+    distinct = {(text[it.start : it.end], it.action): None for it in matches}
+    return [{"match": match, "action": action} for match, action in distinct]
 
 
 def _mask_matches(text: str, matches: Iterable[_Match]) -> str:

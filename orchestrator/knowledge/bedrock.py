@@ -124,5 +124,5 @@ class BedrockKnowledgeBase:
 
 def _read_limit(settings: Mapping[str, Mapping[str, Any]]) -> int:
     """How many passages were asked for; what a reranker leaves of them comes in one page."""
-    asked = [members.get("numberOfResults", DEFAULT_RESULTS) for members in settings.values()]
-    return max(asked, default=DEFAULT_RESULTS)
+    limits = [members.get("numberOfResults", DEFAULT_RESULTS) for members in settings.values()]
+    return max(limits, default=DEFAULT_RESULTS)

@@ -56,13 +56,13 @@ class Passage:
 
 def passages_of(blocks: Sequence[Block], chunking: Chunking) -> list[Passage]:
     """Cuts a document into passages."""
-    made = []
+    passages = []
     for (headings, page), section in groupby(blocks, lambda it: (it.headings, it.page)):
         heading = " > ".join(headings)
         size = max(chunking.max_tokens - _size(heading), chunking.max_tokens // 2)
         overlap = size * chunking.overlap_percentage // 100
-        made += [Passage(text, heading, page) for text in _pack_blocks(section, size, overlap)]
-    return made
+        passages += [Passage(text, heading, page) for text in _pack_blocks(section, size, overlap)]
+    return passages
 
 
 def _size(text: str) -> int:
@@ -127,10 +127,10 @@ def _join_units(
 
 
 def _tail(units: list[tuple[str, int]], size: int) -> list[tuple[str, int]]:
-    kept: list[tuple[str, int]] = []
+    tail: list[tuple[str, int]] = []
     for unit in reversed(units):
         size -= unit[1]
         if size < 0:
             break
-        kept.insert(0, unit)
-    return kept
+        tail.insert(0, unit)
+    return tail

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from orchestrator.errors import ResourceNotFound
-from orchestrator.knowledge.blocks import Block
+from orchestrator.knowledge.blocks import Block, Unreadable
 from orchestrator.knowledge.html import html_blocks
 from orchestrator.knowledge.markdown import markdown_blocks
 from orchestrator.knowledge.metadata import SUFFIX, Attributes, read_attributes
-from orchestrator.knowledge.pdf import Unreadable, pdf_blocks
+from orchestrator.knowledge.pdf import pdf_blocks
 from orchestrator.message import clean
 
 _MOST_METADATA = 64 * 1024

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from orchestrator.knowledge.blocks import Unreadable
 from orchestrator.knowledge.chunks import Chunking, passages_of
 from orchestrator.knowledge.documents import Raw, find_documents, read_blocks, read_raw
 from orchestrator.knowledge.metadata import SOURCE
-from orchestrator.knowledge.pdf import Unreadable
 from orchestrator.knowledge.store import Store
 from orchestrator.models.embeddings import Embedder
 
@@ -111,8 +111,8 @@ class _Indexer:
         (self.report.changed if name in self.before else self.report.added).append(name)
 
     def _digest(self, raw: Raw) -> str:
-        made = f"{READING}:{self.chunking}:{raw.digest}"
-        return hashlib.sha256(made.encode()).hexdigest()
+        text = f"{READING}:{self.chunking}:{raw.digest}"
+        return hashlib.sha256(text.encode()).hexdigest()
 
 
 def embed_missing(store: Store, embedder: Embedder, progress: Progress | None = None) -> int:

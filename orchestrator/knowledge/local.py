@@ -127,8 +127,8 @@ class LocalKnowledgeBase:
         """The index, opened at the first use."""
         with self._opening:
             if self._store is None:
-                given = self._index
-                self._store = given if isinstance(given, Store) else Store(given)
+                index = self._index
+                self._store = index if isinstance(index, Store) else Store(index)
             return self._store
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from orchestrator.knowledge.pdf import Unreadable
+from orchestrator.knowledge.blocks import Unreadable
 from orchestrator.message import clean
 from orchestrator.support.safe_json import json_or
 
@@ -55,13 +55,13 @@ def read_attributes(data: bytes) -> Attributes:
     """The attributes in a metadata file; `Unreadable` says what is wrong with its form."""
     # AWS: "Include metadata in a data source". A value is plain, or an object with its type.
     document = json_or(data.decode("utf-8-sig", "replace"), None)
-    given = document.get("metadataAttributes") if isinstance(document, dict) else None
-    if not isinstance(given, dict):
+    attributes = document.get("metadataAttributes") if isinstance(document, dict) else None
+    if not isinstance(attributes, dict):
         raise Unreadable('its metadata file is not {"metadataAttributes": {...}}')
-    if len(given) > _MOST_ATTRIBUTES:
+    if len(attributes) > _MOST_ATTRIBUTES:
         raise Unreadable(f"its metadata file has more than {_MOST_ATTRIBUTES} attributes")
     values, embedded = {}, []
-    for name, value in given.items():
+    for name, value in attributes.items():
         if not name or name.startswith(RESERVED):
             raise Unreadable(f"the metadata attribute {name!r} has a reserved name; rename it")
         if isinstance(value, dict):

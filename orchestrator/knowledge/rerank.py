@@ -71,8 +71,8 @@ class BedrockReranker:
         Raises:
             ValidationError: The configuration names no model.
         """
-        given = _object(configuration, "bedrockRerankingConfiguration")
-        model = _object(given, "modelConfiguration")
+        settings = _object(configuration, "bedrockRerankingConfiguration")
+        model = _object(settings, "modelConfiguration")
         arn = model.get("modelArn")
         if configuration.get("type") != _TYPE or not isinstance(arn, str) or not arn:
             raise ValidationError(
@@ -81,8 +81,8 @@ class BedrockReranker:
             )
         return cls(
             arn,
-            results=given.get("numberOfRerankedResults"),
-            metadata=given.get("metadataConfiguration"),
+            results=settings.get("numberOfRerankedResults"),
+            metadata=settings.get("metadataConfiguration"),
             fields=model.get("additionalModelRequestFields"),
         )
 

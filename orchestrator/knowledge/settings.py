@@ -64,24 +64,24 @@ def merge_configurations(
     """
     # Bedrock's Retrieve takes one configuration, so the members of the call win here, before it.
     together: dict[str, dict[str, Any]] = {}
-    for given in (own, call):
-        for name, members in _objects(given):
+    for configuration in (own, call):
+        for name, members in _objects(configuration):
             together.setdefault(name, {}).update(members)
     check(together)
     return together
 
 
-def _objects(given: Mapping[str, Any] | None) -> list[tuple[str, Mapping[str, Any]]]:
-    if given is not None and not isinstance(given, Mapping):
+def _objects(configuration: Mapping[str, Any] | None) -> list[tuple[str, Mapping[str, Any]]]:
+    if configuration is not None and not isinstance(configuration, Mapping):
         raise ValidationError("retrievalConfiguration must be an object")
-    for name, members in (given or {}).items():
+    for name, members in (configuration or {}).items():
         if name not in _MEMBERS:
             raise ValidationError(
                 f"retrievalConfiguration has no member {name!r}; there are {', '.join(_MEMBERS)}"
             )
         if not isinstance(members, Mapping):
             raise ValidationError(f"retrievalConfiguration.{name} must be an object")
-    return list((given or {}).items())
+    return list((configuration or {}).items())
 
 
 def check(configuration: Mapping[str, Any]) -> None:
@@ -125,10 +125,10 @@ def search_of(configuration: Mapping[str, Any]) -> Search:
             "a local knowledge base makes no filter of a question: leave "
             "implicitFilterConfiguration out, and give a filter"
         )
-    given = members.get("filter")
+    filter_value = members.get("filter")
     return Search(
         results=members.get("numberOfResults", DEFAULT_RESULTS),
         semantic=members.get("overrideSearchType") == "SEMANTIC",
-        filter=compile_filter(given) if given is not None else None,
+        filter=compile_filter(filter_value) if filter_value is not None else None,
         reranking=members.get("rerankingConfiguration"),
     )

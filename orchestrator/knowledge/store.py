@@ -144,7 +144,7 @@ class Store:
         counts as text of every passage, without being shown.
         """
         with self._write_transaction() as db:
-            kept = {
+            vectors = {
                 tuple(row[:-1]): row[-1]
                 for row in db.execute(
                     "SELECT heading, text, more, vector FROM passage JOIN document "
@@ -163,7 +163,7 @@ class Store:
                 [
                     (
                         *(added.lastrowid, place, it.heading, it.text, more, it.page),
-                        kept.get((it.heading, it.text, more)),
+                        vectors.get((it.heading, it.text, more)),
                     )
                     for place, it in enumerate(passages)
                 ],

@@ -92,8 +92,8 @@ def _exception(headers: Any, payload: bytes) -> Exception:
     from botocore.exceptions import EventStreamError
 
     if headers.get(":message-type") == "exception":
-        said = _object(payload)
-        text = said.get("message") or said.get("Message") if isinstance(said, dict) else ""
+        error = _object(payload)
+        text = error.get("message") or error.get("Message") if isinstance(error, dict) else ""
         code = headers.get(":exception-type", "")
     else:
         code, text = headers.get(":error-code", ""), headers.get(":error-message", "")

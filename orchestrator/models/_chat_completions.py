@@ -72,19 +72,23 @@ def encode_body(
         parts.append(f'"tools":{tools}')
         if request.tool_choice:
             parts.append(f'"tool_choice":{encode(_choice(request.tool_choice))}')
-    said = [encode({"role": "system", "content": request.system})] if request.system else []
-    said += [text for message in messages if (text := encode_cached(message, _encode_message))]
-    parts.append(f'"messages":[{",".join(said)}]')
+    texts = [encode({"role": "system", "content": request.system})] if request.system else []
+    texts += [text for message in messages if (text := encode_cached(message, _encode_message))]
+    parts.append(f'"messages":[{",".join(texts)}]')
     return f"{{{','.join(parts)}}}"
 
 
-def _parameters(given: Mapping[str, Any], length: str) -> dict[str, Any]:
+def _parameters(inference: Mapping[str, Any], length: str) -> dict[str, Any]:
     # The protocol has no topK; servers that take one get it as an additional field.
-    found = {name: given[ours] for ours, name in _PARAMETERS.items() if given.get(ours) is not None}
-    if given.get("maximumLength"):
-        found[length] = given["maximumLength"]
-    if given.get("stopSequences"):
-        found["stop"] = list(given["stopSequences"])[:MAX_STOPS]
+    found = {
+        name: inference[ours]
+        for ours, name in _PARAMETERS.items()
+        if inference.get(ours) is not None
+    }
+    if inference.get("maximumLength"):
+        found[length] = inference["maximumLength"]
+    if inference.get("stopSequences"):
+        found["stop"] = list(inference["stopSequences"])[:MAX_STOPS]
     return found
 
 
@@ -120,8 +124,8 @@ def encode_tools(tools: Sequence[Mapping[str, Any]]) -> str:
 def _encode_message(message: Message) -> str:
     role, content = message["role"], message["content"]
     _check(role, content)
-    said = _assistant(content) if role == "assistant" else _user(content)
-    return ",".join(map(encode, said))
+    encoded = _assistant(content) if role == "assistant" else _user(content)
+    return ",".join(map(encode, encoded))
 
 
 def _check(role: str, content: Sequence[Block]) -> None:
@@ -146,14 +150,14 @@ def _assistant(content: Sequence[Block]) -> list[dict[str, Any]]:
 
 
 def _call(use: Mapping[str, Any]) -> dict[str, Any]:
-    given = use["input"]
-    arguments = given if isinstance(given, str) else encode(given)
+    values = use["input"]
+    arguments = values if isinstance(values, str) else encode(values)
     function = {"name": tool_name(use["name"]), "arguments": arguments}
     return {"id": use["toolUseId"], "type": "function", "function": function}
 
 
 def _user(content: Sequence[Block]) -> list[dict[str, Any]]:
-    said: list[dict[str, Any]] = [
+    messages: list[dict[str, Any]] = [
         {
             "role": "tool",
             "tool_call_id": block["toolResult"]["toolUseId"],
@@ -163,12 +167,12 @@ def _user(content: Sequence[Block]) -> list[dict[str, Any]]:
         if "toolResult" in block
     ]
     if any("image" in block for block in content):
-        said.append({"role": "user", "content": [part for part in map(_part, content) if part]})
-        return said
+        messages.append({"role": "user", "content": [part for part in map(_part, content) if part]})
+        return messages
     text = "\n\n".join(block["text"] for block in content if "text" in block)
     if text.strip():
-        said.append({"role": "user", "content": text})
-    return said
+        messages.append({"role": "user", "content": text})
+    return messages
 
 
 def _part(block: Block) -> dict[str, Any] | None:

@@ -77,17 +77,17 @@ def _sendable(block: Block) -> Block | None:
         return {"toolUse": _sendable_use(block["toolUse"])}
     if "toolResult" in block:
         result = block["toolResult"]
-        kept = [item for item in result["content"] if item.get("text", "-").strip()]
-        return {"toolResult": {**result, "content": kept or [{"text": EMPTY_RESULT}]}}
+        items = [item for item in result["content"] if item.get("text", "-").strip()]
+        return {"toolResult": {**result, "content": items or [{"text": EMPTY_RESULT}]}}
     return block
 
 
 def _sendable_use(use: Mapping[str, Any]) -> dict[str, Any]:
-    given = use["input"]
+    values = use["input"]
     return {
         **use,
         "name": tool_name(use["name"]),
-        "input": given if isinstance(given, dict) else {"malformed": given},
+        "input": values if isinstance(values, dict) else {"malformed": values},
     }
 
 
@@ -166,7 +166,7 @@ class Pieces:
 
     def reply(self) -> ModelReply:
         """The whole reply. Tool arguments that are not a JSON object are kept as they came."""
-        content = [made for _, block in sorted(self._blocks.items()) if (made := block.to_block())]
+        content = [item for _, block in sorted(self._blocks.items()) if (item := block.to_block())]
         reason = self.stop_reason
         if any(isinstance(b["toolUse"]["input"], str) for b in content if "toolUse" in b):
             reason = "malformed_tool_use"
@@ -207,8 +207,8 @@ class _Block:
         if self.redacted:
             return _plain({"reasoningContent": {"redactedContent": self.redacted}})
         if self.thinking:
-            said: dict[str, Any] = {"text": text}
+            reasoning: dict[str, Any] = {"text": text}
             if self.signature:
-                said["signature"] = self.signature
-            return {"reasoningContent": {"reasoningText": said}}
+                reasoning["signature"] = self.signature
+            return {"reasoningContent": {"reasoningText": reasoning}}
         return {"text": text} if text else None

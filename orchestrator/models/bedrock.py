@@ -159,13 +159,13 @@ class BedrockModel(Model):
             ValidationError: Bedrock refused the request: it counts for some models only.
             DependencyFailed: See `complete`.
         """
-        given: dict[str, Any]
+        counted: dict[str, Any]
         if request.raw_text and self._shape is not None:
-            given = {"invokeModel": {"body": self._text_members(request, self._shape)["body"]}}
+            counted = {"invokeModel": {"body": self._text_members(request, self._shape)["body"]}}
         else:
-            given = {"converse": self._build_count_request(request)}
+            counted = {"converse": self._build_count_request(request)}
         with translate_errors(self._target):
-            response = self._call("count_tokens", input=given)
+            response = self._call("count_tokens", input=counted)
         with _translate_errors(self.model_id):
             return int(response["inputTokens"])
 
@@ -241,8 +241,8 @@ class BedrockModel(Model):
         return members
 
     def _encode_tools(self, tools: Sequence[Mapping[str, Any]]) -> str:
-        kept, text = self._tools
-        if kept is not tools:
+        cached, text = self._tools
+        if cached is not tools:
             text = converse.encode_tools(tools)
             self._tools = (tools, text)
         return text
@@ -321,20 +321,20 @@ def _parameters(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     # `inferenceConfig` and `additionalModelRequestFields`: Converse knows no topK (AWS: "Inference
     # request parameters and response fields for foundation models").
-    given, additional = request.inference, dict(request.additional)
+    values, additional = request.inference, dict(request.additional)
     anthropic = "anthropic." in model_id
     if anthropic and _is_thinking(additional):
         refused = _SAMPLING  # Anthropic: thinking goes with none of them
     inference = {
-        name: given[ours]
+        name: values[ours]
         for ours, name in _NAMES.items()
-        if ours not in refused and given.get(ours) not in (None, [], ())
+        if ours not in refused and values.get(ours) not in (None, [], ())
     }
     if not inference.get("maxTokens", 1):
         del inference["maxTokens"]
     if anthropic and inference.get("topP") == 1 and "temperature" in inference:
         del inference["topP"]
-    top_k = given.get("topK")
+    top_k = values.get("topK")
     if top_k is not None and "topK" not in refused:
         if anthropic:
             additional.setdefault("top_k", top_k)

@@ -37,20 +37,20 @@ def normalise_blocks(content: Any) -> list[Block]:
 
 
 def _repair_blocks(content: Any) -> list[Block]:
-    made: list[Block] = []
+    blocks: list[Block] = []
     taken: set[str] = set()
     for block in content if isinstance(content, list | tuple) else ():
         if not isinstance(block, dict):
             continue
         if "toolUse" in block:
-            made.append({"toolUse": _tool_use(clean(block["toolUse"]), taken)})
+            blocks.append({"toolUse": _tool_use(clean(block["toolUse"]), taken)})
         elif "text" in block:
             text = block["text"]
             if isinstance(text, str):
-                made.append(block if text.isascii() else clean(block))
+                blocks.append(block if text.isascii() else clean(block))
         elif _fits(block):
-            made.append(clean(block))
-    return made
+            blocks.append(clean(block))
+    return blocks
 
 
 def _usual_call(use: Any) -> bool:

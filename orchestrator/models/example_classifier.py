@@ -160,9 +160,8 @@ class ExampleClassifier(Model):
 
     def _decide(self, near: _Match, question: str, before: Sequence[Message]) -> tuple[str, str]:
         why = ""
-        said = text_of(before[-1]["content"]) if before else ""
-        asked = bool(before) and before[-1]["role"] == "assistant" and bool(_ASKS.search(said))
-        if asked and near.similarity < _NEAR and not _QUESTION.search(question):
+        is_asking = bool(before) and _is_question(before[-1])
+        if is_asking and near.similarity < _NEAR and not _QUESTION.search(question):
             return "E", ", which is not near; the agent has just asked something"
         if near.similarity < _LEAST[near.category]:
             if before:
@@ -188,6 +187,10 @@ class ExampleClassifier(Model):
         return _Match(example.category, float(similarities[index]), example.shown)
 
 
+def _is_question(message: Message) -> bool:
+    return message["role"] == "assistant" and bool(_ASKS.search(text_of(message["content"])))
+
+
 def _of_function(description: Mapping[str, Any]) -> _Example:
     name = str(description["name"])
     words = _CAMEL.sub(" ", re.split(r"__|::", name)[-1]).replace("_", " ")
@@ -204,5 +207,5 @@ def _parts(text: str) -> list[str]:
 def _conversation(request: ModelRequest) -> tuple[str, Sequence[Message]]:
     messages = request.messages
     last = max((n for n, one in enumerate(messages) if one["role"] == "user"), default=-1)
-    said = text_of(messages[last]["content"]) if last >= 0 else ""
-    return request.question or said, messages[: max(last, 0)]
+    text = text_of(messages[last]["content"]) if last >= 0 else ""
+    return request.question or text, messages[: max(last, 0)]

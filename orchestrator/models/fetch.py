@@ -294,7 +294,7 @@ def _notice(weights: Weights, home: Path, origin: str) -> None:
     licence = Path(__file__).with_name(f"{weights.licence.lower()}.txt")
     shutil.copyfile(licence, home / "LICENSE")
     published = f"Published at {weights.url}\n" if weights.url else ""
-    told = (
+    entry = (
         f"{weights.file}\nsha256 {weights.sha256}\n\n{weights.attribution}\n"
         f"{published}Licensed under {weights.licence}; see LICENSE.\n"
         f"These bytes came from {origin} and were compared with the sha256 above.\n"
@@ -302,7 +302,7 @@ def _notice(weights: Weights, home: Path, origin: str) -> None:
     notice = home / "NOTICE"
     before = notice.read_text(encoding="utf-8") if notice.exists() else ""
     if weights.sha256 not in before:  # a folder may hold several files, each with its own
-        notice.write_text(f"{before}\n{told}" if before else told, encoding="utf-8")
+        notice.write_text(f"{before}\n{entry}" if before else entry, encoding="utf-8")
 
 
 @contextmanager

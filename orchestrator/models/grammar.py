@@ -85,15 +85,15 @@ def grammar_of(
     if form.choices:
         return _choices(form)
     key = (id(form.operations), form.unknown_value, form.excluded, must_call)
-    kept = _cache.get(key)
-    if kept is None:
+    cached = _cache.get(key)
+    if cached is None:
         # The operations are kept too: their identity must not be given to another object.
-        kept = (form.operations, "\n".join(_lines(form, must_call)) + _COMMON)
+        cached = (form.operations, "\n".join(_lines(form, must_call)) + _COMMON)
         with _lock:
             if len(_cache) >= _MOST:
                 _cache.clear()
-            _cache[key] = kept
-    return kept[1] + (_grounds(conversation) if form.unknown_value else "")
+            _cache[key] = cached
+    return cached[1] + (_grounds(conversation) if form.unknown_value else "")
 
 
 def _choices(form: CallFormat) -> str:

@@ -168,10 +168,11 @@ class LocalModel(Model):
             raise DependencyFailed(
                 f"the reply of {self.model_id!r} broke off", resource=self.model_id
             )
-        cached, read, made = timings["cache_n"], timings["prompt_n"], timings["predicted_n"]
-        if reason == "length" and cached + read + made >= self._settings.context:
+        cached, read = timings["cache_n"], timings["prompt_n"]
+        generated = timings["predicted_n"]
+        if reason == "length" and cached + read + generated >= self._settings.context:
             reason = _FULL
-        return Usage(read, made, cached), _STOP_REASONS[reason]
+        return Usage(read, generated, cached), _STOP_REASONS[reason]
 
     def _runtime(self, progress: Progress | None) -> Runtime:
         if self._file is None:
@@ -198,8 +199,8 @@ class LocalModel(Model):
             form = request.call_format
             body["grammar"] = grammar_of(form, grounds(request), must_call=must_call)
             if self._call_bias and not form.choices and not _has_results(request):
-                given = body.get("logit_bias", ())
-                body["logit_bias"] = [*given, [CALL_OPEN[0], self._call_bias]]
+                biases = body.get("logit_bias", ())
+                body["logit_bias"] = [*biases, [CALL_OPEN[0], self._call_bias]]
         return body
 
     def _handle_error(self, error: dict[str, Any]) -> tuple[Usage, str]:

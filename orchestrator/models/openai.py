@@ -159,8 +159,8 @@ class OpenAIModel(Model):
         return reply
 
     def _body(self, request: ModelRequest, stream: bool, refused: frozenset[str]) -> bytes:
-        kept, tools = self._tools
-        if request.tools and kept is not request.tools:
+        cached, tools = self._tools
+        if request.tools and cached is not request.tools:
             tools = chat.encode_tools(request.tools)
             self._tools = (request.tools, tools)
         body = chat.encode_body(
@@ -179,9 +179,9 @@ class OpenAIModel(Model):
         while True:
             refused = self._refused
             body = self._body(request, stream, refused)
-            asked = client.build_request("POST", self._url, content=body)
+            http_request = client.build_request("POST", self._url, content=body)
             try:
-                response = client.send(asked, stream=stream)
+                response = client.send(http_request, stream=stream)
                 if response.status_code == 200:
                     return response
                 response.read()
@@ -197,9 +197,9 @@ class OpenAIModel(Model):
         while True:
             refused = self._refused
             body = self._body(request, stream, refused)
-            asked = client.build_request("POST", self._url, content=body)
+            http_request = client.build_request("POST", self._url, content=body)
             try:
-                response = await client.send(asked, stream=stream)
+                response = await client.send(http_request, stream=stream)
                 if response.status_code == 200:
                     return response
                 await response.aread()
@@ -251,17 +251,17 @@ class OpenAIModel(Model):
     async def _async_client(self) -> Any:
         # Connections belong to an event loop: each loop has clients of its own, taken in turn.
         loop = asyncio.get_running_loop()
-        kept = self._async_clients.get(loop)
-        if kept is None:
+        entry = self._async_clients.get(loop)
+        if entry is None:
             connections = self._options[0]
             # A pool looks at all of its connections at each request: small ones are faster.
             options = self._client_options(min(connections, _POOL))
             clients = [_http().AsyncClient(**options) for _ in range(-(-connections // _POOL))]
             # A loop that shuts down closes the generators that began on it, and so the clients.
             closing = _close_clients(clients, self._async_clients, loop)
-            kept = self._async_clients[loop] = (cycle(clients), closing)
+            entry = self._async_clients[loop] = (cycle(clients), closing)
             await anext(closing)
-        return next(kept[0])
+        return next(entry[0])
 
 
 _POOL = 32
@@ -270,12 +270,12 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 async def _close_clients(
-    clients: list[Any], kept: dict[Any, Any], loop: Any
+    clients: list[Any], registry: dict[Any, Any], loop: Any
 ) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        kept.pop(loop, None)
+        registry.pop(loop, None)
         for client in clients:
             await client.aclose()
 

@@ -215,14 +215,14 @@ class ReplayModel(Model):
             self._asked[key] = count + 1
         return records[count % len(records)]
 
-    def _explain_miss(self, asked: Mapping[str, Any]) -> str:
-        lines = _to_lines(asked)
-        same = [r for r in self._records if r["request"]["stage"] == asked["stage"]]
+    def _explain_miss(self, canonical: Mapping[str, Any]) -> str:
+        lines = _to_lines(canonical)
+        same = [r for r in self._records if r["request"]["stage"] == canonical["stage"]]
         if not same:
             stages = sorted({record["request"]["stage"] for record in self._records})
             return (
                 f"the recording {str(self._path)!r} has no request of the stage "
-                f"{asked['stage']!r}, only of {', '.join(stages)}; record it again"
+                f"{canonical['stage']!r}, only of {', '.join(stages)}; record it again"
             )
         wanted = set(lines)
         nearest = max(same, key=lambda r: _likeness(_to_lines(r["request"]), wanted))
@@ -241,9 +241,9 @@ class ReplayModel(Model):
         more = [f"… {len(diff) - _DIFF_LINES} more lines"] if len(diff) > _DIFF_LINES else []
         return "\n".join(
             [
-                f"the recording {str(self._path)!r} has no reply to this {asked['stage']} prompt, "
-                "which differs from the nearest recorded one; if the change is meant, record it "
-                "again:",
+                f"the recording {str(self._path)!r} has no reply to this "
+                f"{canonical['stage']} prompt, which differs from the nearest recorded one; if the "
+                "change is meant, record it again:",
                 *shown,
                 *more,
             ]

@@ -37,14 +37,14 @@ def turns(messages: Sequence[Message]) -> list[tuple[str, str]]:
     Raises:
         ValidationError: A message holds something that is no text, call or result.
     """
-    said: list[tuple[str, str]] = []
+    joined: list[tuple[str, str]] = []
     for message in messages:
         role, content = message["role"], message["content"]
         text = "\n".join([_text(block, role) for block in content])
-        if said and said[-1][0] == role:
-            text = f"{said.pop()[1]}\n{text}"
-        said.append((role, text))
-    return said
+        if joined and joined[-1][0] == role:
+            text = f"{joined.pop()[1]}\n{text}"
+        joined.append((role, text))
+    return joined
 
 
 def _text(block: Block, role: str) -> str:
@@ -58,8 +58,8 @@ def _text(block: Block, role: str) -> str:
         return CALL_OPEN + render_call(use["name"], use["input"]) + CALL_CLOSE
     if "toolResult" in block:
         # A result must not end itself and go on as somebody else.
-        told = _render_result(block).replace(RESULT_CLOSE[1:-1], "&lt;" + RESULT_CLOSE[2:-1])
-        return RESULT_OPEN + told + RESULT_CLOSE
+        result = _render_result(block).replace(RESULT_CLOSE[1:-1], "&lt;" + RESULT_CLOSE[2:-1])
+        return RESULT_OPEN + result + RESULT_CLOSE
     raise ValidationError(
         f"the embedded model takes text, calls and results, and a message has {', '.join(block)!r}"
     )

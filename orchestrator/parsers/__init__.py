@@ -64,11 +64,11 @@ def maker(name: str, stage: str) -> Callable[[], Parser]:
         raise ValidationError(f"there is no parser {name!r}; use one of {', '.join(NAMES)}")
     if stage == "ORCHESTRATION":
         return partial(Orchestration, name)
-    made = _OTHERS.get(stage)
-    if made is None:
+    parser = _OTHERS.get(stage)
+    if parser is None:
         there = ", ".join(STAGES)
         raise ValidationError(f"replies of stage {stage!r} have no parser; those of {there} do")
-    return made
+    return parser
 
 
 def new(name: str, stage: str) -> Parser:

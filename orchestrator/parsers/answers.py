@@ -62,7 +62,7 @@ def _finish(scanner: Scanner, blocks: Sequence[Block]) -> str:
             scanner.feed(text)
     whole = scanner.close()
     if scanner.verdict:
-        return "".join(scanner.said)
+        return "".join(scanner.answer)
     text = scanner.outside(whole)
     if text:
         scanner.notes.append("no answer tag: the text without its thinking is the answer")

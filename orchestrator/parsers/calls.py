@@ -62,13 +62,13 @@ class Calls:
     """Collects the calls of one reply.
 
     `code` is the reason code of the first call that could not be understood, `raw` that call, and
-    `reprompt` the answer to the model. `said` has messages to the user, which are the answer when
+    `reprompt` the answer to the model. `user_messages` are the answer when
     nothing else is called.
     """
 
     __slots__ = (
         *("_actions", "_messages", "_question_id", "_questions", "_searches"),
-        *("code", "notes", "raw", "reprompt", "said"),
+        *("code", "notes", "raw", "reprompt", "user_messages"),
     )
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class Calls:
         self._messages: list[dict[str, Any]] = []
         self._questions: list[str] = []
         self._question_id = ""
-        self.said: list[str] = []
+        self.user_messages: list[str] = []
         self.code = self.reprompt = self.raw = ""
         self.notes: list[str] = []
 
@@ -129,23 +129,23 @@ class Calls:
 
     def details(self) -> dict[str, Any]:
         """The `responseDetails` member; `invocationType` names the first kind that is there."""
-        made: dict[str, Any] = {"invocationType": ""}
+        details: dict[str, Any] = {"invocationType": ""}
         if self._questions:
             # Several questions are asked as one.
-            made["invocationType"] = "ASK_USER"
-            made["agentAskUser"] = {"responseText": "\n".join(self._questions)}
+            details["invocationType"] = "ASK_USER"
+            details["agentAskUser"] = {"responseText": "\n".join(self._questions)}
             if self._question_id:
-                made["agentAskUser"]["id"] = self._question_id
+                details["agentAskUser"]["id"] = self._question_id
         if self._messages:
-            made["invocationType"] = "AGENT_COLLABORATOR"
-            made["agentCollaboratorInvocations"] = self._messages
+            details["invocationType"] = "AGENT_COLLABORATOR"
+            details["agentCollaboratorInvocations"] = self._messages
         if self._searches:
-            made["invocationType"] = "KNOWLEDGE_BASE"
-            made["agentKnowledgeBases"] = self._searches
+            details["invocationType"] = "KNOWLEDGE_BASE"
+            details["agentKnowledgeBases"] = self._searches
         if self._actions:
-            made["invocationType"] = "ACTION_GROUP"
-            made["actionGroupInvocations"] = self._actions
-        return made
+            details["invocationType"] = "ACTION_GROUP"
+            details["actionGroupInvocations"] = self._actions
+        return details
 
     def _fail(self, code: str, reprompt: str, raw: str) -> None:
         if not self.code:
@@ -163,7 +163,7 @@ class Calls:
             elif parts is _SEND:
                 self._send(values, id, raw, name)
             else:
-                self.said.append(OUT_OF_DOMAIN)
+                self.user_messages.append(OUT_OF_DOMAIN)
             return
         if group.startswith(_KNOWLEDGE_BASE):
             self._search(group[len(_KNOWLEDGE_BASE) :], name, values, id, raw)
@@ -186,11 +186,11 @@ class Calls:
             text = codes.missing_parameter("searchQuery", name)
             self._fail(codes.MISSING_PARAM, text, raw)
             return
-        made: dict[str, Any] = {"knowledgeBaseId": base}
+        search: dict[str, Any] = {"knowledgeBaseId": base}
         if id:
-            made["id"] = str(id)
-        made["searchQuery"] = {"value": query}
-        self._searches.append(made)
+            search["id"] = str(id)
+        search["searchQuery"] = {"value": query}
+        self._searches.append(search)
 
     def _send(self, values: dict[str, Any], id: Any, raw: str, name: str) -> None:
         recipient, content = (_text(values.get(key)) for key in ("recipient", "content"))
@@ -198,13 +198,13 @@ class Calls:
             missing = "content" if recipient else "recipient"
             self._fail(codes.MISSING_PARAM, codes.missing_parameter(missing, name), raw)
         elif recipient.lower() == "user":
-            self.said.append(content)
+            self.user_messages.append(content)
         else:
-            made: dict[str, Any] = {"agentCollaboratorName": recipient}
+            message: dict[str, Any] = {"agentCollaboratorName": recipient}
             if id:
-                made["id"] = str(id)
-            made["input"] = {"text": content}
-            self._messages.append(made)
+                message["id"] = str(id)
+            message["input"] = {"text": content}
+            self._messages.append(message)
 
     def _only(self, wanted: str, values: dict[str, Any]) -> str | None:
         # The one text that the call is about, also under another name.
@@ -239,23 +239,23 @@ def _no_question(values: dict[str, Any], malformed: str) -> str:
 def _action(
     verb: str, group: str, function: str, values: dict[str, Any], id: Any
 ) -> dict[str, Any]:
-    made: dict[str, Any] = {"actionGroupName": group}
+    action: dict[str, Any] = {"actionGroupName": group}
     if verb:
-        made["verb"] = verb
-        made["apiName"] = function
+        action["verb"] = verb
+        action["apiName"] = function
     else:
-        made["functionName"] = function
+        action["functionName"] = function
     if id:
-        made["id"] = str(id)
-    given = made["actionGroupInput"] = {}
+        action["id"] = str(id)
+    inputs = action["actionGroupInput"] = {}
     for key, value in values.items():
-        given[key] = {"value": value}
-    return made
+        inputs[key] = {"value": value}
+    return action
 
 
 def plain_actions(uses: list[Any]) -> list[dict[str, Any]] | None:
     """The native calls as actions, when all of them are; else `None`: `Calls` reads them."""
-    made = []
+    actions = []
     for use in uses:
         if type(use) is not dict:
             return None
@@ -265,8 +265,8 @@ def plain_actions(uses: list[Any]) -> list[dict[str, Any]] | None:
         parts = _split(name)
         if parts is None or parts[0] == _SPECIAL or parts[1].startswith(_KNOWLEDGE_BASE):
             return None
-        made.append(_action(*parts, values, use.get("toolUseId")))
-    return made
+        actions.append(_action(*parts, values, use.get("toolUseId")))
+    return actions
 
 
 def tool_uses(blocks: Any) -> tuple[list[str], list[Any]]:

@@ -117,13 +117,15 @@ class Orchestration:
             calls.notes.append("calls in the text beside native ones were ignored")
         if "<__function" in text:
             calls.notes.append("markup of a call beside native tool use was removed")
-        return _build_result(calls, thinking, self._read_answer(text) if calls.said else "")
+        return _build_result(
+            calls, thinking, self._read_answer(text) if calls.user_messages else ""
+        )
 
     def _read_answer(self, text: str) -> str:
         # The answer that the text holds beside a message to the user.
         if self._scanner is None:
             self.feed(text)
-        return "".join(self._scanner.said) if self._scanner is not None else ""
+        return "".join(self._scanner.answer) if self._scanner is not None else ""
 
     def _parse_text_calls(self, text: str, thinking: str, found: Scanner) -> Parsed:
         # `found` may have read only the end of the text.
@@ -139,11 +141,11 @@ class Orchestration:
             calls.add_text_call(invoke.tag, body, invoke.tag + body)
             if calls.code:
                 break
-        if not calls.code and calls.empty and not calls.said:
+        if not calls.code and calls.empty and not calls.user_messages:
             calls.fail(text[found.start :])
         if self.name == "tool_use" and "<" in calls.reprompt:  # another grammar's format
             calls.reprompt = codes.WRITTEN_FORMAT
-        return _build_result(calls, thinking, "".join(found.said))
+        return _build_result(calls, thinking, "".join(found.answer))
 
 
 def grammar_of(tag: str) -> str:
@@ -175,8 +177,8 @@ def _parse_usual(text: str) -> Parsed | None:
 
 
 def _parse_answer(thinking: str, found: Scanner) -> Parsed:
-    final: dict[str, Any] = {"responseText": "".join(found.said)}
-    if not found.said:
+    final: dict[str, Any] = {"responseText": "".join(found.answer)}
+    if not found.answer:
         return _build_failure(thinking, codes.NO_ANSWER, tuple(found.notes))
     if found.parts:
         final["citations"] = {"generatedResponseParts": answer_parts(found)}
@@ -222,21 +224,21 @@ def answer_parts(found: Scanner) -> list[dict[str, Any]]:
     """
     if not found.parts:
         return []
-    made = []
-    ends = [start for start, _ in found.parts[1:]] + [len(found.said)]
+    parts = []
+    ends = [start for start, _ in found.parts[1:]] + [len(found.answer)]
     for (start, sources), end in zip(found.parts, ends, strict=True):
-        text = "".join(found.said[start:end]).strip()
+        text = "".join(found.answer[start:end]).strip()
         if text:
-            made.append({"text": text, "references": [{"sourceId": one} for one in sources]})
-    return made
+            parts.append({"text": text, "references": [{"sourceId": one} for one in sources]})
+    return parts
 
 
-def _build_result(calls: Calls, thinking: str, said: str = "") -> Parsed:
-    if calls.said and not calls.code and calls.empty:
+def _build_result(calls: Calls, thinking: str, answer: str = "") -> Parsed:
+    if calls.user_messages and not calls.code and calls.empty:
         # Messages to the user are the answer; what an answer tag has said was streamed before.
-        text = "\n\n".join(filter(None, (said, *calls.said)))
+        text = "\n\n".join(filter(None, (answer, *calls.user_messages)))
         return _build_finish(thinking, {"responseText": text}, tuple(calls.notes))
-    if calls.said:
+    if calls.user_messages:
         calls.notes.append("a message to the user beside other calls was not sent")
     notes = tuple(calls.notes)
     if not calls.code:

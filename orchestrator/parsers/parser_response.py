@@ -139,11 +139,11 @@ def _kind(value: Any) -> str:
 
 
 def _read_orchestration(member: _ResponseObject) -> tuple[dict[str, Any], str]:
-    made: dict[str, Any] = {"rationale": member.text("rationale", "")}
+    result: dict[str, Any] = {"rationale": member.text("rationale", "")}
     if member.get("parsingErrorDetails"):
-        told = member.inside("parsingErrorDetails").text("repromptResponse")
-        made["parsingErrorDetails"] = {"repromptResponse": told}
-        return made, codes.CUSTOM_PARSER
+        reprompt = member.inside("parsingErrorDetails").text("repromptResponse")
+        result["parsingErrorDetails"] = {"repromptResponse": reprompt}
+        return result, codes.CUSTOM_PARSER
     details = member.inside("responseDetails")
     # The code interpreter's calls are an action group's, here as in the engine.
     kind = details.choice("invocationType", (*_KINDS, "ACTION_GROUP_CODE_INTERPRETER"))
@@ -157,8 +157,8 @@ def _read_orchestration(member: _ResponseObject) -> tuple[dict[str, Any], str]:
             found[one + "s"] = [read(it) for it in objects]
         elif several and name == kind:
             raise details.wrong(one + "s", "a list with at least one object")
-    made["responseDetails"] = found
-    return made, ""
+    result["responseDetails"] = found
+    return result, ""
 
 
 def _read_id(one: _ResponseObject) -> dict[str, str]:
@@ -166,16 +166,16 @@ def _read_id(one: _ResponseObject) -> dict[str, str]:
 
 
 def _read_action(one: _ResponseObject) -> dict[str, Any]:
-    made: dict[str, Any] = {"actionGroupName": one.text("actionGroupName")}
+    action: dict[str, Any] = {"actionGroupName": one.text("actionGroupName")}
     if one.has("apiName") or not one.has("functionName"):
-        made["verb"] = one.text("verb").upper()
-        made["apiName"] = one.text("apiName")
+        action["verb"] = one.text("verb").upper()
+        action["apiName"] = one.text("apiName")
     else:
-        made["functionName"] = one.text("functionName")
-    made |= _read_id(one)
+        action["functionName"] = one.text("functionName")
+    action |= _read_id(one)
     values = one.inside("actionGroupInput").items() if one.has("actionGroupInput") else ()
-    made["actionGroupInput"] = {name: _read_value(value) for name, value in values}
-    return made
+    action["actionGroupInput"] = {name: _read_value(value) for name, value in values}
+    return action
 
 
 def _read_value(value: Any) -> dict[str, Any]:
@@ -208,12 +208,12 @@ def _read_collaborator(one: _ResponseObject) -> dict[str, Any]:
 
 
 def _read_final(one: _ResponseObject) -> dict[str, Any]:
-    made: dict[str, Any] = {"responseText": one.text("responseText", "")}
+    final: dict[str, Any] = {"responseText": one.text("responseText", "")}
     if not one.has("responseText"):
         raise one.wrong("responseText", "a text")
     if one.get("citations"):
-        made["citations"] = _read_generated(one.inside("citations"))
-    return made
+        final["citations"] = _read_generated(one.inside("citations"))
+    return final
 
 
 def _read_generated(one: _ResponseObject) -> dict[str, Any]:
@@ -238,18 +238,18 @@ _KINDS: dict[str, tuple[str, Callable[[_ResponseObject], dict[str, Any]], bool]]
 
 
 def _read_pre_processing(member: _ResponseObject) -> tuple[dict[str, Any], str]:
-    made = {
+    result = {
         "isValidInput": member.flag("isValidInput"),
         "rationale": member.text("rationale", ""),
     }
-    return made, ""
+    return result, ""
 
 
 def _read_routing(member: _ResponseObject) -> tuple[dict[str, Any], str]:
     if member.get("parsingErrorDetails"):
-        told = member.inside("parsingErrorDetails").text("repromptResponse")
-        made: dict[str, Any] = {"parsingErrorDetails": {"repromptResponse": told}}
-        return made | {"responseDetails": {"type": "UNDECIDED"}}, codes.CUSTOM_PARSER
+        reprompt = member.inside("parsingErrorDetails").text("repromptResponse")
+        result: dict[str, Any] = {"parsingErrorDetails": {"repromptResponse": reprompt}}
+        return result | {"responseDetails": {"type": "UNDECIDED"}}, codes.CUSTOM_PARSER
     details = member.inside("responseDetails")
     kind = details.choice("type", ("AGENT", "LAST_AGENT", "UNDECIDED"))
     found: dict[str, Any] = {"type": kind}
@@ -264,14 +264,14 @@ def _read_routing(member: _ResponseObject) -> tuple[dict[str, Any], str]:
 
 
 def _read_knowledge_base(member: _ResponseObject) -> tuple[dict[str, Any], str]:
-    made = _read_generated(member.inside("generatedResponse"))
-    code = "" if made["generatedResponseParts"] else codes.EMPTY
-    return {"generatedResponse": made}, code
+    generated = _read_generated(member.inside("generatedResponse"))
+    code = "" if generated["generatedResponseParts"] else codes.EMPTY
+    return {"generatedResponse": generated}, code
 
 
 def _read_post_processing(member: _ResponseObject) -> tuple[dict[str, Any], str]:
-    made = _read_final(member)
-    return made, "" if made["responseText"] else codes.EMPTY
+    final = _read_final(member)
+    return final, "" if final["responseText"] else codes.EMPTY
 
 
 def _read_memory(member: _ResponseObject) -> tuple[dict[str, Any], str]:

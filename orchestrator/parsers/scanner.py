@@ -48,15 +48,25 @@ class Scanner:
         verdict: `ANSWER` or `CALL`, whichever the last structural tag said; empty without one.
         start: Where the text begins that the verdict is about; thinking lies before it.
         invokes: The calls, when the verdict is `CALL`.
-        said: The answer's pieces, as they were streamed.
-        parts: Parts of the answer with sources: index of its first piece in `said`, source ids.
+        answer: The answer's pieces, as they were streamed.
+        parts: Parts of the answer with sources: index of its first piece in `answer`, source ids.
         pieces: What each piece of the text was taken for; complete after `close`.
         unclosed: Where thinking began that was never closed, else -1.
     """
 
     __slots__ = (
         *("_end", "_fed", "_flows", "_from", "_held", "_lead", "_rules", "_source", "_spaces"),
-        *("_spoken", "_states", "_told", "invokes", "notes", "parts", "pieces", "said", "start"),
+        *(
+            "_spoken",
+            "_states",
+            "_output",
+            "invokes",
+            "notes",
+            "parts",
+            "pieces",
+            "answer",
+            "start",
+        ),
         *("unclosed", "verdict"),
     )
 
@@ -72,11 +82,11 @@ class Scanner:
         self._lead: str | None = ""
         self._source: list[str] | None = None
         self._spoken = False
-        self._told: list[tuple[str, str]] = []
+        self._output: list[tuple[str, str]] = []
         self.verdict = ""
         self.start = 0
         self.invokes: list[Invoke] = []
-        self.said: list[str] = []
+        self.answer: list[str] = []
         self.parts: list[tuple[int, list[str]]] = []
         self.pieces: list[Piece] = []
         self.unclosed = -1
@@ -94,7 +104,7 @@ class Scanner:
         if kind == ANSWER:
             # In the midst of the answer nothing has to be looked for but its end.
             if self._flows and not text[-1].isspace():
-                self.said.append(text)
+                self.answer.append(text)
                 return ((ANSWER, text),)
             return self._scan(text)
         if kind == THINKING or (kind == CALL and self._rules.plain):
@@ -128,8 +138,8 @@ class Scanner:
     def _scan(self, text: str) -> Sequence[tuple[str, str]]:
         text = self._held + text
         base = self._end - len(text)
-        told: list[tuple[str, str]] = []
-        self._told = told
+        pieces: list[tuple[str, str]] = []
+        self._output = pieces
         taken = position = 0
         while True:
             rules = self._rules
@@ -154,14 +164,14 @@ class Scanner:
         self._held = text[cut:]
         if cut > taken:
             self._take(text[taken:cut])
-        return told
+        return pieces
 
     def _take(self, text: str) -> None:
         kind = self._rules.kind
         if kind == ANSWER:
             self._say(text)
         elif kind == THINKING or kind == CALL:
-            self._told.append((kind, text))
+            self._output.append((kind, text))
         elif kind == "outside":
             self._spoken = self._spoken or not text.isspace()
         elif self._source is not None:
@@ -174,21 +184,21 @@ class Scanner:
             body = body.lstrip()
             if not body:
                 return
-            told, self._lead = self._lead + body, None
+            piece, self._lead = self._lead + body, None
         elif not body:
             self._spaces.append(text)
             self._flows = False
             return
         elif self._spaces:
-            told = "".join(self._spaces) + body
+            piece = "".join(self._spaces) + body
             self._spaces.clear()
         else:
-            told = body
+            piece = body
         self._flows = text.endswith(body)
         if not self._flows:
             self._spaces.append(text[len(text.rstrip()) :])
-        self.said.append(told)
-        self._told.append((ANSWER, told))
+        self.answer.append(piece)
+        self._output.append((ANSWER, piece))
 
     def _mark(self, kind: str, end: int) -> None:
         if end > self._from:
@@ -199,7 +209,7 @@ class Scanner:
         rules = self._rules
         if step in tags.INSIDE_VALUES:
             self._STEPS[step](self, start, end, tag)
-            self._told.append((CALL, tag))
+            self._output.append((CALL, tag))
             return
         stray = step == "thought" and rules.state == tags.OUTSIDE
         # Thinking that began in a prefill has only its closing tag.
@@ -207,7 +217,7 @@ class Scanner:
         self._STEPS[step](self, start, end, tag)
         self._mark("tag", end)
         if self._rules.kind == CALL or step == "calls_end":
-            self._told.append((CALL, tag))
+            self._output.append((CALL, tag))
 
     def _note(self, text: str) -> None:
         if text not in self.notes:
@@ -254,8 +264,8 @@ class Scanner:
     def _new_part(self) -> None:
         if not self.parts:
             self.parts.append((0, []))
-        if len(self.said) > self.parts[-1][0] or self.parts[-1][1]:
-            self.parts.append((len(self.said), []))
+        if len(self.answer) > self.parts[-1][0] or self.parts[-1][1]:
+            self.parts.append((len(self.answer), []))
 
     def _segment(self, start: int, end: int, tag: str) -> None:
         self._break()
@@ -265,7 +275,7 @@ class Scanner:
         # The pieces on both sides of a tag are set apart, and the space beside it is dropped.
         self._spaces.clear()
         self._flows = False
-        self._lead = " " if self.said else ""
+        self._lead = " " if self.answer else ""
 
     def _sources(self, start: int, end: int, tag: str) -> None:
         if not self.parts:
@@ -333,7 +343,7 @@ class Scanner:
             self._enter(tags.CUT)
 
     def _begin(self, verdict: str, start: int) -> None:
-        if verdict == ANSWER and self.said:
+        if verdict == ANSWER and self.answer:
             self._break()
         self.verdict = verdict
         self.start = start

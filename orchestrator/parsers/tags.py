@@ -54,10 +54,10 @@ class CallLookahead:
 
     __slots__ = ("_begun", "_whole", "step")
 
-    def __init__(self, step: str, whole: str, begun: str) -> None:
+    def __init__(self, step: str, whole: str, partial: str) -> None:
         self.step = step
         self._whole = re.compile(_WHITE + whole, re.IGNORECASE | re.ASCII)
-        self._begun = re.compile(rf"{_WHITE}(?:{begun})\Z", re.IGNORECASE | re.ASCII)
+        self._begun = re.compile(rf"{_WHITE}(?:{partial})\Z", re.IGNORECASE | re.ASCII)
 
     def __call__(self, text: str, start: int) -> bool | None:
         """Whether a call follows in `text` from `start`; `None` when the text ends too soon."""
@@ -271,9 +271,9 @@ class Rules:
         names = "|".join(_pattern_of(tag) for tag in steps if not _is_literal(tag)) or "(?!)"
         bare = [_MARKS.get(tag, re.escape(tag)) for tag in steps if _is_literal(tag)]
         others = "|".join(bare) or "(?!)"
-        begun = f"<({names})(?:[ \t\r\n][^<>]{{0,{_LONGEST}}})?"
-        self.pattern = re.compile(f"{begun}>|{others}", re.IGNORECASE | re.ASCII)
-        self._begun = re.compile(begun, re.IGNORECASE | re.ASCII)
+        opening = f"<({names})(?:[ \t\r\n][^<>]{{0,{_LONGEST}}})?"
+        self.pattern = re.compile(f"{opening}>|{others}", re.IGNORECASE | re.ASCII)
+        self._begun = re.compile(opening, re.IGNORECASE | re.ASCII)
         tags = [tag if tag[0] in "<]" else "<" + tag for tag in steps if tag not in _MARKS]
         self._prefixes = frozenset(tag[:end] for tag in tags for end in range(1, len(tag) + 1))
 
@@ -292,8 +292,8 @@ class Rules:
         end = len(text)
         if self.state == CDATA:
             return max(end - 2 if text.endswith("]]") else end - text.endswith("]"), start)
-        if self._marked and (begun := _MARK_BEGUN.search(text, max(end - 20, start))):
-            return begun.start()
+        if self._marked and (partial := _MARK_BEGUN.search(text, max(end - 20, start))):
+            return partial.start()
         at = text.rfind("<", start)
         if at < 0 or end - at > 2 * _LONGEST + 32:
             return end

@@ -262,8 +262,8 @@ class Work:
         read = {use["toolUseId"]: _read(use) for use in uses}
         known = [_mistake(use, read[use["toolUseId"]]) for use in uses]
         mistakes = [one for one in known if one is not None]
-        if len(uses) == 1 and (said := read[uses[0]["toolUseId"]].said):
-            return Answer("\n".join(said))
+        if len(uses) == 1 and (messages := read[uses[0]["toolUseId"]].user_messages):
+            return Answer("\n".join(messages))
         turn.reprompts += [(turn.number, one.text) for one in mistakes]
         found = {one.id: one for one in mistakes}
         decided = _to_act([read[id] for id in read if id not in found])
@@ -351,7 +351,7 @@ def _read(use: Mapping[str, Any]) -> Calls:
 
 
 def _mistake(use: Mapping[str, Any], calls: Calls) -> ToolResult | None:
-    text = calls.reprompt or (_ALONE if calls.said else "")
+    text = calls.reprompt or (_ALONE if calls.user_messages else "")
     return ToolResult(use["toolUseId"], use["name"], text, True) if text else None
 
 

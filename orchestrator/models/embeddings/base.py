@@ -74,13 +74,13 @@ def unit_rows(rows: Any, count: int, id: str) -> NDArray[np.float32]:
     """
     lib = numpy()
     try:
-        made = lib.asarray(rows, dtype=lib.float32)
+        array = lib.asarray(rows, dtype=lib.float32)
     except (TypeError, ValueError) as error:
         raise _no_vectors(id) from error
-    if made.ndim != 2 or len(made) != count or not lib.isfinite(made).all():
+    if array.ndim != 2 or len(array) != count or not lib.isfinite(array).all():
         raise _no_vectors(id)
-    lengths = lib.linalg.norm(made, axis=1, keepdims=True)
-    return cast("NDArray[np.float32]", made / lib.maximum(lengths, lib.float32(1e-12)))
+    lengths = lib.linalg.norm(array, axis=1, keepdims=True)
+    return cast("NDArray[np.float32]", array / lib.maximum(lengths, lib.float32(1e-12)))
 
 
 def _no_vectors(id: str) -> DependencyFailed:

@@ -130,13 +130,13 @@ class BedrockEmbedder:
             DependencyFailed: The model failed or sent no vectors; its subclasses say why
                 (`AccessDenied`, `ThrottlingError`).
         """
-        given, size = check_texts(texts), self._family.batch
-        if not given:
+        inputs, size = check_texts(texts), self._family.batch
+        if not inputs:
             empty: NDArray[np.float32] = numpy().zeros((0, self.dimensions), "float32")
             return empty
         # Bedrock refuses an empty text; a blank means as little.
-        given = [text or " " for text in given]
-        batches = [given[start : start + size] for start in range(0, len(given), size)]
+        inputs = [text or " " for text in inputs]
+        batches = [inputs[start : start + size] for start in range(0, len(inputs), size)]
         client = self._get_client()
         if len(batches) == 1:
             answers = [self._ask(client, batches[0])]
@@ -145,7 +145,7 @@ class BedrockEmbedder:
             with ThreadPoolExecutor(workers, "orchestrator-embedding") as pool:
                 answers = list(pool.map(lambda batch: self._ask(client, batch), batches))
         rows = [row for answer in answers for row in answer]
-        return unit_rows(rows, len(given), self.id)
+        return unit_rows(rows, len(inputs), self.id)
 
     def _get_client(self) -> Any:
         if self._client is None:

@@ -152,13 +152,13 @@ def _load_session(file: Path) -> Callable[[list[int]], Any]:
 
     def run(ids: list[int]) -> Any:
         row = np.array([ids], np.int64)
-        given = {
+        inputs = {
             "input_ids": row,
             "attention_mask": np.ones_like(row),
             "token_type_ids": np.zeros_like(row),
         }
         try:
-            (states,) = session.run(None, given)
+            (states,) = session.run(None, inputs)
         except Exception as error:
             raise _build_failure("failed", error) from error
         return states[0].mean(axis=0)

@@ -83,16 +83,16 @@ class OpenAIEmbedder:
             DependencyFailed: The server failed or sent no vectors; its subclasses say why
                 (`AccessDenied`, `ThrottlingError`, `ModelNotReady`).
         """
-        given = check_texts(texts)
+        inputs = check_texts(texts)
         rows: list[Any] = []
-        for start in range(0, len(given), self._batch):
+        for start in range(0, len(inputs), self._batch):
             # Several servers refuse an empty text; a blank means as little.
-            some = [text or " " for text in given[start : start + self._batch]]
+            some = [text or " " for text in inputs[start : start + self._batch]]
             rows += self._server.vectors(some, self._asked)
         if not rows:
             empty: NDArray[np.float32] = numpy().zeros((0, self.dimensions), "float32")
             return empty
-        vectors = unit_rows(rows, len(given), self.id)
+        vectors = unit_rows(rows, len(inputs), self.id)
         self.dimensions = vectors.shape[1]
         return vectors
 
@@ -104,9 +104,9 @@ class _Server(OpenAIModel):
         super().__init__(model, base_url, **options)
         self._url = f"{base_url.rstrip('/')}/embeddings"
 
-    def vectors(self, texts: list[str], asked: dict[str, Any]) -> list[Any]:
+    def vectors(self, texts: list[str], options: dict[str, Any]) -> list[Any]:
         """The vectors of one batch, in the order of the texts."""
-        additional = {"input": texts, **asked}
+        additional = {"input": texts, **options}
         response = self._open(ModelRequest("", "", (), additional=additional), stream=False)
         try:
             data = response.json()["data"]
